@@ -152,7 +152,7 @@ func TestSchema_RejectsWhatReaderRejects(t *testing.T) {
 		"two kinds":            head + "steps: [{label: a, functionBlock: p/b, runOn: global, workflowReference: {workflow: p/x}}]",
 		"no kind":              head + "steps: [{label: a}]",
 		"runOn of a container": head + "steps: [{label: a, runOn: global, workflow: {steps: [{label: b, functionBlock: p/b, runOn: global}]}}]",
-		"planned":              head + "steps: [{label: a, wait: {timer: 5m}}]",
+		"planned":              head + "steps: [{label: a, loop: {over: 'parameters.list'}}]",
 		"a label":              head + "steps: [{label: Ab, functionBlock: p/b, runOn: global}]",
 		"a version":            "package: p\nname: w\nversion: '1.0'\nsteps: [{label: a, functionBlock: p/b, runOn: global}]",
 		"a reference":          head + "steps: [{label: a, functionBlock: b, runOn: global}]",

@@ -64,7 +64,9 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"input":     r.input(s),
 		"requires":  r.requires(&s.Assert),
 
-		"wait": yamldoc.Unsupported, "loop": yamldoc.Unsupported,
+		"wait": yamldoc.Optional(&s.Wait, r.wait),
+
+		"loop": yamldoc.Unsupported,
 	}).Finally(r.checkKind).WithSchema(kindSchema)
 }
 
@@ -82,7 +84,8 @@ var kinds = []struct {
 	{name: "workflowReference", never: blockFields},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"})},
 	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"})},
-	{name: "wait", planned: true}, {name: "loop", planned: true},
+	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"})},
+	{name: "loop", planned: true},
 }
 
 var (
@@ -138,7 +141,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		}
 	}
 	if kind == "" {
-		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set or switch")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set, switch or wait")
 	}
 	if r.Has(path + ".input") {
 		for _, name := range []string{"parameters", "rawParameters"} {

@@ -188,6 +188,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchResolution(ctx)
 	case lifecycle.NeedReadiness:
 		return w.fetchReadiness(ctx)
+	case lifecycle.NeedCondition:
+		return w.fetchCondition(ctx, n, draft)
 	case lifecycle.NeedDiscovery:
 		return w.fetchDiscovery(ctx, draft)
 	case lifecycle.NeedBlocker:
@@ -278,7 +280,7 @@ func (w *workspace) restart(x *workflow.Execution) {
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
 func (w *workspace) clearStaleFacts() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
+	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to

@@ -220,10 +220,27 @@ var (
 		return l, err
 	})
 	startLanguage = sync.OnceValues(func() (*Language, error) {
-		return newLanguage(nil, []string{"parameters"}, cel.Variable("now", cel.TimestampType), cel.Function(inventoryFunction,
-			cel.Overload("entity_type_id", []*cel.Type{cel.StringType, cel.StringType}, cel.DynType, cel.LateFunctionBinding())))
+		return newLanguage(nil, []string{"parameters"}, inventoryOptions...)
 	})
+	inventoryOptions = []cel.EnvOption{
+		cel.Variable("now", cel.TimestampType),
+		cel.Function(inventoryFunction, cel.Overload("entity_type_id", []*cel.Type{cel.StringType, cel.StringType}, cel.DynType, cel.LateFunctionBinding())),
+	}
 )
+
+// WithInventory is the language with now and the function entity(type, id), as in
+// [StartLanguage]. A label hides now.
+func (l *Language) WithInventory() (*Language, error) {
+	options := inventoryOptions
+	if slices.Contains(l.labels, "now") {
+		options = options[1:]
+	}
+	env, err := l.env.Extend(options...)
+	if err != nil {
+		return nil, err
+	}
+	return &Language{env, l.labels, l.costLimit}, nil
+}
 
 // ParameterLanguage is the language over parameters alone.
 func ParameterLanguage() (*Language, error) { return parameterLanguage() }

@@ -153,7 +153,7 @@ func (a *activation) Parent() interpreter.Activation { return nil }
 
 // ResolveName is the value of a variable.
 func (a *activation) ResolveName(name string) (any, bool) {
-	if value, ok := a.Variables[name]; ok {
+	if value, ok := a.Variables[name]; ok && !slices.Contains(a.refs.Labels, name) {
 		return value, true
 	}
 	if slices.Contains(flowNames, name) && !slices.Contains(a.refs.Labels, name) {

@@ -68,6 +68,9 @@ func (d *decider) closeOpenSteps() bool {
 		d.waitUntil(at)
 		return false
 	}
+	for _, r := range d.waitingStepRuns() {
+		d.exitStepRun(r, status)
+	}
 	for c := d.openContainer(); c != nil; c = d.openContainer() {
 		d.exitStepRun(c, status)
 	}

@@ -120,6 +120,8 @@ func (d *decider) resume(c Command) error {
 	case d.execution.State != sm.ExecutionWaiting || w == nil:
 		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
 		return d.refusal(c, err)
+	case len(d.waitingStepRuns()) > 0:
+		return d.resumeWait(c, data)
 	case w.Kind != workflow.WaitTimer:
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,

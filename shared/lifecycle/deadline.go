@@ -8,7 +8,7 @@ import (
 )
 
 // NextDeadline is the earliest time at which something of an execution ends by itself: a
-// wait, an open step run with a time-out, or the execution. It is zero for none. The
+// wait, an open step run with a time-out or one that waits, or the execution. It is zero for none. The
 // timer of an execution is never later.
 func NextDeadline(x *workflow.Execution) (at time.Time) {
 	add := func(t time.Time) {
@@ -27,6 +27,9 @@ func NextDeadline(x *workflow.Execution) (at time.Time) {
 		for i := range x.StepRuns {
 			if r := &x.StepRuns[i]; r.Open() && !r.Closing && (r.HasJobs() || r.Child != nil) {
 				add(r.Deadline)
+			}
+			if r := &x.StepRuns[i]; r.Waiting() {
+				add(r.Wait.Until)
 			}
 		}
 	}

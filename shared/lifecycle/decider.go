@@ -18,6 +18,7 @@ type decider struct {
 
 	entered    int       // bytes of the step runs that this decision has entered, as JSON
 	timerFired bool      // the timer of the execution is due
+	paused     bool      // this decision has paused the execution: nothing of it is at work
 	wakeAt     time.Time // when to advance again; zero if the execution waits for nothing
 	idleUntil  time.Time // of an idle execution: the timer it needs all the same, or zero
 	changed    bool      // there is something to commit
@@ -47,7 +48,8 @@ func (d *decider) commitFirst() {
 
 // setDueAt sets the timer of the execution. A commit may move the timer earlier. Only
 // the wake-up of the timer itself may move it later, so that no commit drops a timer
-// that something relies on. Moving it costs an index write.
+// that something relies on, and one that pauses: nothing is at work that could. Moving it
+// costs an index write, which a pause costs anyway.
 func (d *decider) setDueAt() {
 	if at := NextDeadline(d.execution); !d.wakeAt.IsZero() && !at.IsZero() {
 		d.wakeAt = earlier(d.wakeAt, at)
@@ -62,7 +64,7 @@ func (d *decider) setDueAt() {
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
-	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired:
+	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired, d.paused && d.execution.State == sm.ExecutionWaiting:
 		d.execution.DueAt, d.changed = d.wakeAt, true
 	}
 }
@@ -170,7 +172,7 @@ func (d *decider) openStepRuns() []*workflow.StepRun {
 // is none.
 func (d *decider) openContainer() *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
-		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil {
+		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil {
 			return r
 		}
 	}

@@ -84,9 +84,10 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 }
 
 // cancelOpenStepRuns ends the open step runs of an execution that ends before RUNNING.
-// They are acquire calls, which change nothing.
+// They are acquire calls, which change nothing. Those of one that ends because it broke may
+// also wait.
 func (d *decider) cancelOpenStepRuns() {
-	for _, r := range d.openStepRuns() {
+	for _, r := range append(d.openStepRuns(), d.waitingStepRuns()...) {
 		d.exitStepRun(r, sm.StepCancelled)
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Facts struct {
 	Resolution     *Resolution
 	Readiness      *Readiness
+	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
 	Discovery      *Discovery
 	Blocker        *Blocker
 	Locks          *LockResult
@@ -102,6 +103,7 @@ type Plan struct {
 
 	Value *workflow.Value // of a step that sets variables: what it sets
 	Route int             // of a switch: the number of its case, from 1
+	Until time.Time       // of a wait for a time that the step names
 }
 
 // Route says which case of a node's onFailure handles the failure of a step run.
@@ -223,6 +225,7 @@ type NeedKind string
 const (
 	NeedResolution     NeedKind = "resolution"
 	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
+	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits
 	NeedDiscovery      NeedKind = "discovery"
 	NeedBlocker        NeedKind = "blocker"
 	NeedLocks          NeedKind = "locks"

@@ -84,6 +84,8 @@ func (d *decider) enterStep(at int) {
 		d.enterSwitch(at, plan, r)
 	case len(n.Set) > 0:
 		d.setVariables(at, plan, r)
+	case n.Wait != nil:
+		d.enterWait(at, plan, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
 	case n.StartsChild():

@@ -20,6 +20,10 @@ func (d *decider) driveRunning() {
 		d.followStepRuns(open)
 		return
 	}
+	if open := d.waitingStepRuns(); len(open) > 0 {
+		d.pause(open)
+		return
+	}
 	nodes := d.facts.Resolution.Program.Nodes
 	if c := d.openContainer(); c != nil && d.execution.PC >= nodes[c.StepIndex].End {
 		d.leaveContainer(c)
@@ -148,12 +152,16 @@ func (d *decider) delayElapsed(n *spec.Node) bool {
 	return false
 }
 
-// driveWaiting drives WAITING, where the execution waits for a delay or for a child.
+// driveWaiting drives WAITING, where the execution waits for a delay, for a child, or for what
+// its steps wait for.
 func (d *decider) driveWaiting() {
 	w := d.execution.Wait
+	open := d.waitingStepRuns()
 	switch {
 	case w == nil:
 		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
+	case len(open) > 0:
+		d.followWaits(open)
 	case w.Kind == workflow.WaitChild:
 		d.followChild()
 	case d.now.Before(w.Until):

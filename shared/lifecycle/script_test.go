@@ -74,11 +74,13 @@ type scriptRunner struct {
 	facts     lifecycle.Facts
 	plans     map[string]*lifecycle.Plan
 	outcomes  lifecycle.Outcomes
+	onTimeout map[string]string // by label of a step that waits: where it goes on
+	condition string            // whether the condition of a step that waits is true
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
 	return &scriptRunner{
-		t: t, now: startTime, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
+		t: t, now: startTime, onTimeout: map[string]string{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
 		scope:    workflow.Scope{Counts: map[string]int{}},
 		outcomes: lifecycle.Outcomes{TooLarge: true}, // nothing is known of single entities
 		def:      spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
@@ -136,6 +138,12 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}}, words, o)
 	case "reference": // reference LABEL mode=MODE
 		sr.addNode(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
+	case "waitStep": // waitStep LABEL [for=D] [until] [when=CEL] [deadline=D] [next=LABEL] [continue] [in=LABEL]
+		st := &spec.Step{Label: words[0], Wait: &spec.Wait{For: sr.duration(o["for"]), When: o["when"], Deadline: sr.duration(o["deadline"])}}
+		sr.addNode(st, words, o)
+		if to := o["next"]; to != "" {
+			sr.onTimeout[words[0]] = to
+		}
 	case "config":
 		sr.def.Config.MaxInFlight = intOption(o, "maxInFlight")
 		sr.def.Config.FailureTolerance.Count = intOption(o, "tolerance")
@@ -171,6 +179,11 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.facts.Resolution = &lifecycle.Resolution{
 			Program: &spec.Program{Config: sr.def.Config, Nodes: sr.nodes, AssertNotEmpty: sr.def.AssertNotEmpty != nil && *sr.def.AssertNotEmpty}, Blocks: sr.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
 		}
+		for label, to := range sr.onTimeout {
+			p := sr.facts.Resolution.Program
+			n := &p.Nodes[p.IndexOf(label)]
+			n.OnTimeout = &spec.Target{Node: p.IndexOf(to), In: n.Parent}
+		}
 		sr.facts.Discovery = &lifecycle.Discovery{Scope: sr.scope, AcquireIndex: -1}
 		if why := o["unresolved"]; why != "" {
 			sr.facts.Resolution.Problem = &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: why}
@@ -189,6 +202,11 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		sr.facts.Readiness = f
 		sr.decide()
+	case "condition": // condition true|false: of the steps that wait, from now on
+		sr.condition = words[0]
+		if sr.execution != nil {
+			sr.decide()
+		}
 	case "granted": // granted [dropped=N by=EXECUTION]
 		answer := &lifecycle.LockResult{Epoch: sr.execution.Epoch, Scope: sr.scope}
 		answer.Scope.HeldEpoch = sr.execution.Epoch
@@ -383,6 +401,10 @@ func (sr *scriptRunner) decide() {
 				}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedCondition && sr.condition != "" {
+				sr.facts.Conditions = map[int]*lifecycle.Readiness{d.Need.StepRunSeq: {Ready: sr.condition == "true"}}
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedOutcomes {
 				o := sr.outcomes
 				o.ExecutionFails = d.Need.ExecutionFails
@@ -412,7 +434,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity

@@ -215,7 +215,8 @@ type Wait struct {
 	Since     time.Time `json:"since"`
 	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or its deadline
 	Step      string    `json:"step,omitempty"`      // label
-	Condition string    `json:"condition,omitempty"` // source of a startWhen, or "notBefore"
+	Reason    string    `json:"reason,omitempty"`    // what a step waits for, as people read it
+	Condition string    `json:"condition,omitempty"` // source of a startWhen or of a wait.when, or "notBefore"
 	Child     string    `json:"child,omitempty"`     // id
 }
 

@@ -1,5 +1,7 @@
 package workflow
 
+import "time"
+
 // Limits of a state item. DynamoDB refuses an item of more than MaxItemBytes, and then
 // nobody could end the execution or release its locks. So everything in it that grows has
 // a bound, and room is kept for what must always fit:
@@ -44,6 +46,9 @@ const (
 	MaxValueBytes       = 1 << 20  // of a value of a step run, as JSON
 	MaxVariablesBytes   = 10 << 20 // of all variables that a step reads, as JSON
 )
+
+// MaxStepWait is the longest wait of a step.
+const MaxStepWait = 400 * 24 * time.Hour
 
 // MaxIndexedVersions is how many versions of a definition or a block its version index has
 // room for: at most 50 KB before compression. A reference that only older versions match is

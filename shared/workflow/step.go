@@ -41,7 +41,8 @@ type StepRun struct {
 	OnlyFailed   bool `json:"onlyFailed,omitempty"`
 	SupersededBy int  `json:"supersededBy,omitempty"`
 
-	Child *Child `json:"child,omitempty"` // the execution that this step run started
+	Child *Child    `json:"child,omitempty"` // the execution that this step run started
+	Wait  *StepWait `json:"wait,omitempty"`  // what this step run waits for, or has waited for
 
 	// Value is the result of a step run that has no jobs or, of one in CASE_HANDLED, the failure
 	// as expressions see it. Route is the case of a switch that was taken, Handled the case of
@@ -85,6 +86,15 @@ type Child struct {
 	Partial  bool                         `json:"partial,omitempty"` // it completed, and something in it failed
 }
 
+// StepWait is what a step run waits for. It is over when the step run has ended, or when it is
+// decided: a step run that also has a job waits for that then.
+type StepWait struct {
+	Kind    WaitKind  `json:"kind"`
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until"` // when it ends by itself, or its deadline
+	Decided bool      `json:"decided,omitempty"`
+}
+
 // ReferenceMode says how a referenced definition runs.
 type ReferenceMode string
 
@@ -100,8 +110,11 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0 || r.Wait != nil
 }
+
+// Waiting reports whether the step run waits for what somebody else has to do, or for a time.
+func (r *StepRun) Waiting() bool { return r.Open() && r.Wait != nil && !r.Wait.Decided }
 
 // HasJobs reports whether the step run has jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }

@@ -3,6 +3,7 @@
 //
 //   - compile.go compiles the expressions of steps, acquire entries and start conditions.
 //   - flow.go compiles what sets variables and what says where an execution goes on.
+//   - wait.go compiles what steps wait for.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
 //   - compiled.go evaluates them for the engine.
@@ -42,6 +43,7 @@ type compiler struct {
 	positions  []stepPosition
 	index      map[string]int // of steps, by label
 	language   *expr.Language // of the expressions in steps
+	inventory  *expr.Language // the same with the inventory; nil until needed
 	variables  int            // that steps set
 
 	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
@@ -113,6 +115,7 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		for _, c := range slices.Concat(s.Switch, s.OnFailure) {
 			add(c.When)
 		}
+		eachWaitExpression(s.Wait, func(_, source string) { add(source) })
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -147,6 +150,7 @@ func (c *compiler) compileStep(i int) {
 		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)
 	}
 	c.compileFlow(i)
+	c.compileWait(i)
 }
 
 // compileCondition compiles a condition of step i. With afterStep it is evaluated after the

@@ -36,6 +36,7 @@ type step struct {
 	next          *Target
 	cases         []branch // of switch
 	handlers      []branch // of onFailure
+	wait          wait
 }
 
 type acquire struct {
@@ -240,17 +241,22 @@ func (c *Compiled) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	if c.notBefore == nil {
 		return time.Time{}, nil
 	}
-	raw, err := c.notBefore.Eval(expr.ParameterScope(parameters))
+	return evalTime("notBefore", c.notBefore, expr.ParameterScope(parameters))
+}
+
+// evalTime evaluates a template that gives a time. name is for the error.
+func evalTime(name string, t *expr.Template, s expr.Scope) (time.Time, error) {
+	raw, err := t.Eval(s)
 	if err != nil {
 		return time.Time{}, err
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		return time.Time{}, fmt.Errorf("notBefore: want a time such as 2030-01-31T08:00:00Z, not %s", raw)
+		return time.Time{}, fmt.Errorf("%s: want a time such as 2030-01-31T08:00:00Z, not %s", name, workflow.Truncate(string(raw), 64))
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("notBefore: want a time such as 2030-01-31T08:00:00Z, not %q", text)
+		return time.Time{}, fmt.Errorf("%s: want a time such as 2030-01-31T08:00:00Z, not %q", name, text)
 	}
 	return at.UTC(), nil
 }

@@ -58,6 +58,9 @@ func (c *compiler) compileFlow(i int) {
 	if s.OutputKey != "" && s.FunctionBlock != "" && !isGlobal(s) {
 		c.ReportAt(path+".outputKey", "conflict", "the step has one result for each entity: outputKey needs a step with one result")
 	}
+	if s.OutputKey != "" && s.Wait != nil && !s.Wait.HasResult() {
+		c.ReportAt(path+".outputKey", "conflict", "the step has no result: it waits for a time or a condition")
+	}
 	if c.variables += len(into.set); s.OutputKey != "" {
 		c.variables++
 	}

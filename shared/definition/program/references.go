@@ -32,6 +32,8 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 			c.ReportAt(path, "reference", "step %q has no result: read the results of the steps in it", label)
 		case len(from.Set) > 0:
 			c.ReportAt(path, "reference", "step %q has no result: read the variables that it sets, as vars.NAME", label)
+		case from.Wait != nil && !from.Wait.HasResult():
+			c.ReportAt(path, "reference", "step %q has no result: it waits for a time or a condition", label)
 		case isEmbedded(from):
 			c.ReportAt(path, "reference", "step %q embeds another workflow, and its results cannot be read", label)
 		case slices.Contains(refs.OwnResults, label):
@@ -112,6 +114,8 @@ func describeKind(s *spec.Step) string {
 		return "a switch"
 	case len(s.Set) > 0:
 		return "a step that sets variables"
+	case s.Wait != nil:
+		return "a wait"
 	case s == outputStep:
 		return "the output"
 	}

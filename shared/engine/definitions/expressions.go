@@ -164,6 +164,18 @@ func (x *Expressions) Route(node int, onFailure bool) (number int, untold []stri
 	return at + 1, untold
 }
 
+// WaitUntil evaluates until when the step waits; zero if it names no time.
+func (x *Expressions) WaitUntil(node int) (time.Time, error) {
+	c, step := x.compiledStep(node)
+	return c.WaitUntil(step, x.scope(nil))
+}
+
+// WaitCondition evaluates the condition for which the step waits; see package program.
+func (x *Expressions) WaitCondition(node int, now time.Time, lookup func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
+	c, step := x.compiledStep(node)
+	return c.WaitCondition(step, x.scope(nil), now, lookup)
+}
+
 // Output evaluates the output of the definition of the execution.
 func (x *Expressions) Output() (json.RawMessage, error) {
 	return x.program.Definitions[0].compiled.Output(x.scope(nil))

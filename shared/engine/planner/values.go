@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -48,7 +49,26 @@ func planFlow(planned *lifecycle.Plan, s *exprScope) {
 			}
 			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
 		}
+	case n.Wait != nil:
+		until, err := s.expressions.WaitUntil(at)
+		if planned.Until = until; err != nil {
+			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+		}
 	}
+}
+
+// WaitExpressions are the expressions of a step, bound to what a step run of it that waits
+// sees.
+func (p *Planner) WaitExpressions(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*definitions.Expressions, error) {
+	r := x.StepRunBySeq(n.StepRunSeq)
+	if r == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d that waits does not exist", n.StepRunSeq)
+	}
+	s, err := p.scopeOf(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.expressions.ForPlan(ctx, p.MaxPlanCost), nil
 }
 
 // jsonDepth is how deep the objects and lists of a JSON value are nested.

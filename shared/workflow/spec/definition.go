@@ -192,6 +192,8 @@ type Step struct {
 	OutputKey string          `json:"outputKey,omitempty"` // path of the variable that becomes the result of the step
 	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
+
+	Wait *Wait `json:"wait,omitempty"`
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

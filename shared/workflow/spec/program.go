@@ -39,6 +39,8 @@ type Node struct {
 	Goto     *Target // where it goes on, nil for After
 	Cases    []Way   // of a switch
 	Handlers []Way   // of onFailure
+
+	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
 }
 
 // Target is where an execution goes on: with a node, or where the node In has ended.

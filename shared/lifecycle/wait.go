@@ -1,0 +1,191 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A step run that waits is open as long as it waits. What ends it is one commit on the version
+// of the execution, so that there is one outcome: its time or deadline has passed, its
+// condition has become true, or somebody has ended it.
+
+// waitingStepRuns lists the step runs that wait.
+func (d *decider) waitingStepRuns() []*workflow.StepRun {
+	var open []*workflow.StepRun
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Waiting() {
+			open = append(open, r)
+		}
+	}
+	return open
+}
+
+// enterWait begins a step run that waits. A time that has passed already is not waited for.
+func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
+	w := d.facts.Resolution.Program.Nodes[at].Wait
+	r = d.newStepRun(at, "", &Plan{}, r)
+	r.Wait = &workflow.StepWait{Kind: w.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait)}
+	switch {
+	case w.For > 0:
+		r.Wait.Until = d.now.Add(w.For.Std())
+	case w.Until != "":
+		r.Wait.Until = earlier(plan.Until, r.Wait.Until)
+	case w.Deadline > 0:
+		r.Wait.Until = d.now.Add(w.Deadline.Std())
+	}
+	d.appendStepRun(r)
+	if entered := d.execution.LastStepRun(); entered.Wait.Kind == workflow.WaitTimer && !d.now.Before(entered.Wait.Until) {
+		d.endWait(entered, sm.StepCompleted)
+	}
+}
+
+// waitOrder is the order in which waits are shown: what needs a person first.
+var waitOrder = []workflow.WaitKind{workflow.WaitCondition, workflow.WaitTimer}
+
+// pause moves to WAITING: nothing of the execution is at work, and step runs wait. The wait of
+// the execution is that of the first of them.
+func (d *decider) pause(open []*workflow.StepRun) {
+	first := slices.MinFunc(open, func(a, b *workflow.StepRun) int {
+		return slices.Index(waitOrder, a.Wait.Kind) - slices.Index(waitOrder, b.Wait.Kind)
+	})
+	w := &workflow.Wait{Kind: first.Wait.Kind, Since: first.Wait.Since, Until: first.Wait.Until, Step: first.Label}
+	if w.Kind == workflow.WaitCondition {
+		w.Condition = d.node(first).Wait.When
+	}
+	d.execution.Wait, d.paused = w, true
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": w.Kind, "step": w.Step, "until": w.Until})
+}
+
+// followWaits waits until one of the waits of the step runs is over: because its condition is
+// true, or because its time has come.
+func (d *decider) followWaits(open []*workflow.StepRun) {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	at := time.Time{}
+	for _, r := range open {
+		ended, checkAt := d.followWait(r)
+		if ended || d.decision.Need != nil || d.err != nil {
+			return
+		}
+		if at.IsZero() || checkAt.Before(at) {
+			at = checkAt
+		}
+	}
+	d.waitUntil(at)
+}
+
+// followWait reports whether the wait of a step run is over, and if not, when to look at it
+// again.
+func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time) {
+	checkAt = r.Wait.Until
+	if r.Wait.Kind == workflow.WaitCondition {
+		f := d.facts.Conditions[r.Seq]
+		if f == nil {
+			d.need(Need{Kind: NeedCondition, StepRunSeq: r.Seq, StepIndex: r.StepIndex})
+			return false, checkAt
+		}
+		if f.Ready {
+			d.leaveWaiting(sm.EventExecutionResumed, "", map[string]any{"step": r.Label})
+			d.endWait(r, sm.StepCompleted)
+			return true, checkAt
+		}
+		if checkAt = earlier(checkAt, d.now.Add(d.policy.PollInterval)); !d.now.Before(r.Wait.Until) {
+			d.lapse(r, f.Reason)
+			return true, checkAt
+		}
+		return false, checkAt
+	}
+	if !d.now.Before(r.Wait.Until) {
+		d.lapse(r, "")
+		return true, checkAt
+	}
+	return false, checkAt
+}
+
+// lapse ends the wait of a step run whose time has come. That is what a wait for a time waits
+// for; any other goes on as its onTimeout says, and fails without one. detail is added to the
+// failure.
+func (d *decider) lapse(r *workflow.StepRun, detail string) {
+	data := map[string]any{"step": r.Label}
+	if r.Wait.Kind == workflow.WaitTimer {
+		d.leaveWaiting(sm.EventExecutionResumed, "", data)
+		d.endWait(r, sm.StepCompleted)
+		return
+	}
+	n := d.node(r)
+	why := &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: timeoutMessage(r)}
+	if detail != "" {
+		why.Message += " (" + workflow.Truncate(detail, workflow.MaxShortMessage) + ")"
+	}
+	if n.OnTimeout != nil {
+		d.leaveWaiting(sm.EventExecutionExpired, "", data)
+		r.Failure, r.Value = why, d.errorValue(why)
+		d.exitStepRun(r, sm.StepCaseHandled)
+		d.jump(r.StepIndex, n.OnTimeout)
+		return
+	}
+	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.execution.State == sm.ExecutionWaiting {
+		r.Failure, d.execution.Wait = why, nil
+		d.exitStepRun(r, sm.StepFailed)
+		d.setFailure(workflow.CauseTimeout, why)
+		d.transition(sm.EventExecutionExpired, sm.ExecutionError, "", data)
+		d.stopAll()
+		return
+	}
+	d.leaveWaiting(sm.EventExecutionExpired, "", data)
+	d.failStepRun(r, workflow.CauseTimeout, why)
+}
+
+func timeoutMessage(r *workflow.StepRun) string {
+	return fmt.Sprintf("step %q has waited until its deadline, %s", r.Label, r.Wait.Until.Format(time.RFC3339))
+}
+
+// errorValue is a failure as expressions see it, short enough for the state item.
+func (d *decider) errorValue(why *workflow.Failure) *workflow.Value {
+	raw, err := workflow.EncodeJSON(map[string]any{"code": why.Code, "message": why.Message, "step": why.Step})
+	if err != nil {
+		d.err = workflow.Errorf(workflow.CodeInternal, "encode a failure: %w", err)
+	}
+	return &workflow.Value{Inline: raw}
+}
+
+// leaveWaiting goes back to RUNNING, if the execution waits.
+func (d *decider) leaveWaiting(on sm.Event, actor string, data map[string]any) {
+	if d.execution.State == sm.ExecutionWaiting {
+		d.execution.Wait = nil
+		d.transition(on, sm.ExecutionRunning, actor, data)
+	}
+}
+
+// endWait ends a step run whose wait is over, and goes on after it.
+func (d *decider) endWait(r *workflow.StepRun, status sm.StepState) {
+	d.exitStepRun(r, status)
+	d.continueAfter(r)
+}
+
+// resumeWait ends the wait of a step for a time.
+func (d *decider) resumeWait(c Command, data map[string]any) error {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return nil
+	}
+	for _, r := range d.waitingStepRuns() {
+		if r.Wait.Kind == workflow.WaitTimer {
+			data["step"] = r.Label
+			d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
+			d.endWait(r, sm.StepCompleted)
+			return nil
+		}
+	}
+	w := d.execution.Wait
+	return &workflow.Error{
+		Code:    workflow.CodeIllegalTransition,
+		Message: fmt.Sprintf("execution %s in state %s waits at step %q for a condition: it goes on when that is true", d.execution.ID, d.execution.State, w.Step),
+	}
+}
