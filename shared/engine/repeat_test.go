@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -90,5 +93,87 @@ func TestRepeat_ReadsGrowLinearlyWithoutSomeEntities(t *testing.T) {
 				t.Errorf("20 repetitions read %v units, 40 read %v", reads[20], reads[40])
 			}
 		})
+	}
+}
+
+// A retry of a step that repeats goes on with the repetition that failed: the entity that failed
+// executes that one again, and all those that follow; the others execute those that they have not
+// executed.
+func TestRepeat_RetryGoesOnWhereItFailed(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", stepsYAML("one pure device , repeat: {count: 3}"))
+	calls, mended := map[string]int{}, false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if calls[c.Entity]++; c.Entity == "d001" && calls[c.Entity] == 2 && !mended {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	mended = true
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if calls["d000"] != 3 || calls["d001"] != 4 {
+		t.Errorf("calls %v, want 3 of d000 and 4 of d001, of which one failed", calls)
+	}
+}
+
+// A retry that begins within a step that repeats repeats it as often as the definition says.
+func TestRepeat_RetryInsideRepeatsNoMoreOften(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("w", `steps:
+  - label: outer
+    repeat: {count: 2}
+    workflow:
+      steps:
+        - {label: one, functionBlock: p/pure:1, runOn: global}
+        - {label: two, functionBlock: p/pure:1, runOn: global}
+`)
+	mended := false
+	s.Script = failUntil("two", "", &mended)
+	id := s.Start("w")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	mended = true
+	before := len(s.CallsOf(id))
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if diff := cmp.Diff([]string{"two EXECUTE", "one EXECUTE", "two EXECUTE"}, s.CallsOf(id)[before:]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The results of a step are those of all entities that the execution has locked, however few of
+// them a retry works on.
+func TestRetry_SeesResultsOfReleasedEntities(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", `steps:
+  - {label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: 2, while: 'entity.id != "d002"'}}
+  - {label: two, functionBlock: p/forever:1, runOn: device, condition: 'entity.id == "d001"'}
+  - {label: all, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(one.results)}"}}
+`)
+	mended := false
+	s.Script = failUntil("two", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Kept == nil || x.Kept.Len() != 1 {
+		t.Fatalf("keeps %v", x.Kept)
+	}
+	mended = true
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := s.BlockCalls[len(s.BlockCalls)-1]; last.Step != "all" || string(last.Parameters) != `{"n":3}` {
+		t.Errorf("the last call is %s with %s", last.Step, last.Parameters)
 	}
 }

@@ -35,7 +35,11 @@ func (d *decider) driveRunning() {
 	}
 	if outer := d.outermostUnopened(nodes[d.execution.PC].Parent); outer >= 0 {
 		// A retry begins inside nested steps.
-		d.enterContainer(outer, 0)
+		iteration := 0
+		if nodes[outer].Repeat != nil {
+			iteration = 1
+		}
+		d.enterContainer(outer, iteration)
 		return
 	}
 	d.enterStep(d.execution.PC)

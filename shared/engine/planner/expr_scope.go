@@ -79,7 +79,8 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if r.Iteration > 1 {
 		previous = previousRepetition(x, r)
 	}
-	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step
+	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step, or an earlier repetition
+	keptBefore := map[workflow.EntityKey]bool{}     // those that keep their result of the previous iteration
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
 		if !p.seesStepRun(x, r, o) {
@@ -87,8 +88,8 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
 		previousRepeat := o == previous
-		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex
-		redone := r.OnlyFailed && o.StepIndex < r.StepIndex && o.Try == r.Try
+		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try
+		redone := r.OnlyFailed && o.Try == r.Try
 		// A step run of the same try has no job for entities that are excluded, unless it was
 		// planned by a retry of those: it changes nothing about them unless one fails in it.
 		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
@@ -106,13 +107,16 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if err != nil {
 			return nil, err
 		}
-		if alreadyOK {
-			maps.Copy(s.request.AlreadyOK, got.ok)
-			for key := range got.failed {
-				delete(s.request.AlreadyOK, key) // in a later iteration of the step, or a later try
-			}
-		} else {
+		switch {
+		case !alreadyOK:
 			s.exclude(p.Program, o, got)
+		case p.sameRepetition(x, r, o, 0):
+			err = p.keepOK(ctx, x, o, got, s.request.AlreadyOK)
+		case p.sameRepetition(x, r, o, 1):
+			err = p.keepOK(ctx, x, o, got, keptBefore)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if previousRepeat {
 			s.request.Previous = got.participants()
@@ -125,9 +129,53 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	s.mergeExcluded()
 	// If this try has executed an earlier step for an entity again, this step has to run
 	// again too: its old result depends on the step before.
-	maps.DeleteFunc(s.request.AlreadyOK, func(key workflow.EntityKey, _ bool) bool { return redoneEntities[key] })
+	isRedone := func(key workflow.EntityKey, _ bool) bool { return redoneEntities[key] }
+	maps.DeleteFunc(s.request.AlreadyOK, isRedone)
+	if s.request.Previous != nil { // who keeps the result of the iteration before takes part in this one
+		maps.DeleteFunc(keptBefore, isRedone)
+		maps.Copy(s.request.Previous, keptBefore)
+	}
 	s.expressions = p.Program.Bind(r.StepIndex, p.Blocks, s.bindings, x)
 	return s, nil
+}
+
+// keepOK adds to kept the entities whose job in an earlier try ended with OK and still stands,
+// and removes the others that took part.
+func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow.StepRun, standing *outcome, kept map[workflow.EntityKey]bool) error {
+	all, err := p.loadOutcome(ctx, x, o)
+	if err != nil {
+		return err
+	}
+	for key := range all.participants() {
+		if kept[key] = standing.ok[key]; !kept[key] {
+			delete(kept, key)
+		}
+	}
+	return nil
+}
+
+// sameRepetition reports whether two step runs of a step are the same repetition of it, or o is
+// the one so many before, within the same repetition of each step around it.
+func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, before int) bool {
+	if o.Iteration != r.Iteration-before || o.Index != r.Index {
+		return false
+	}
+	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent {
+		if p.Program.Nodes[node].Repeat != nil && repetitionAround(x, node, r) != repetitionAround(x, node, o) {
+			return false
+		}
+	}
+	return true
+}
+
+// repetitionAround is the repetition of a node that was open when a step run was entered.
+func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (iteration int) {
+	for i := range x.StepRuns {
+		if o := &x.StepRuns[i]; o.StepIndex == node && o.Forward() && o.Seq < r.Seq {
+			iteration = o.Iteration
+		}
+	}
+	return iteration
 }
 
 // seesStepRun reports whether a step run sees another one that is not of its pipeline.
@@ -139,7 +187,8 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 // with the latest step run, and leaves out those whose results later ones of the same
 // node all replace: an execution may have repeated a step a thousand times.
 func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, s *exprScope) error {
-	repeats := map[int]*repeatResults{} // by node
+	repeats := map[int]*repeatResults{}      // by node
+	lockedOf := map[string]map[string]bool{} // by type
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
 		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) {
@@ -156,22 +205,29 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			}
 			continue
 		}
-		possible := 1
-		if runOn := p.Program.Nodes[o.StepIndex].RunOn; runOn != "" && runOn != workflow.RunOnGlobal {
-			possible = x.ScopeOf(r).Counts[runOn]
+		runOn := p.Program.Nodes[o.StepIndex].RunOn
+		if p.Program.Nodes[o.StepIndex].OnEntities() && lockedOf[runOn] == nil {
+			var err error
+			if lockedOf[runOn], err = p.lockedIDs(ctx, x, r, runOn); err != nil {
+				return err
+			}
 		}
+		locked := lockedOf[runOn]
 		later := repeats[o.StepIndex]
 		if later == nil || later.first.Try != o.Try || later.first.Iteration != o.Iteration+1 {
 			later = &repeatResults{of: map[workflow.EntityKey]bool{}}
 			repeats[o.StepIndex] = later
 		}
 		later.first = o
-		if len(newer) >= max(1, possible) || len(later.of) > 0 && len(later.of) >= o.Jobs+o.Unmet {
+		if len(newer) >= max(1, len(locked)) || !o.OnlyFailed && len(later.of) > 0 && len(later.of) >= o.Jobs+o.Unmet {
 			continue
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err == nil {
 			err = p.addResults(ctx, s, o, got)
+		}
+		if locked != nil { // an earlier try may have had others
+			maps.DeleteFunc(s.bindings.Results[o.StepIndex], func(id string, _ json.RawMessage) bool { return !locked[id] })
 		}
 		if err != nil {
 			return err
@@ -190,6 +246,22 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 type repeatResults struct {
 	first *workflow.StepRun
 	of    map[workflow.EntityKey]bool
+}
+
+// lockedIDs are the entities of a type of which the try of a step run had the locks: also those
+// that it has released since, whose results stand.
+func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, entityType string) (map[string]bool, error) {
+	scope := x.ScopeOf(r)
+	scope.Only = nil
+	entities, err := p.Entities(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	locked := map[string]bool{}
+	for _, e := range entitiesOfType(entities, entityType) {
+		locked[e.Key.ID] = true
+	}
+	return locked, nil
 }
 
 // addResults adds the results of an earlier step run that no later one of the same node

@@ -121,9 +121,10 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 
 // firstWithSameJobs returns the first repetition of a step run that has the same jobs: only
 // entities that had a job in one repetition, or that an assertion failed there, have one in
-// the next. So as long as no assertion fails one, those with as many jobs have the same.
+// the next. So as long as no assertion fails one, those with as many jobs have the same. In a
+// retry of those that failed, others that keep their result join in later.
 func firstWithSameJobs(x *workflow.Execution, r *workflow.StepRun) *workflow.StepRun {
-	for r.Iteration > 1 && r.Unmet == 0 {
+	for r.Iteration > 1 && r.Unmet == 0 && !r.OnlyFailed {
 		before := previousRepetition(x, r)
 		if before == nil || before.Jobs != r.Jobs || before.Unmet > 0 {
 			break
