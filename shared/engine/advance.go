@@ -195,7 +195,9 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 	case lifecycle.NeedBlocker:
 		return w.fetchBlocker(ctx)
 	case lifecycle.NeedLocks:
-		return w.fetchLocks(ctx)
+		err := w.fetchLocks(ctx)
+		w.now = w.e.now() // taking locks may take long, and what follows counts from when they are taken
+		return err
 	case lifecycle.NeedRoute:
 		return w.fetchRoute(ctx, n, draft)
 	case lifecycle.NeedPlan:

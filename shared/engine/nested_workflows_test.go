@@ -291,6 +291,25 @@ func TestDelay_WaitsBeforeStep(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// A delay before the first step begins when the locks are taken, however long that took.
+func TestDelay_CountsFromWhenLocksAreTaken(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: device, delay: 10s}]\n")
+	locked := s.Now()
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "locks.take" {
+			s.Advance(30 * time.Second)
+			locked = s.Now()
+		}
+		return faults.None
+	}
+	id := s.Start("w", harness.DeviceIDs(1)...)
+	x := s.Load(id)
+	if x.State != sm.ExecutionWaiting || x.Wait.Until.Before(locked.Add(10*time.Second)) {
+		t.Errorf("in %s, locked at %s, waits for %+v", x.State, locked, x.Wait)
+	}
+}
+
 // A short delay ends on time, not at the next sweep.
 func TestDelay_EndsOnTime(t *testing.T) {
 	s := newHarness(t, 0)
