@@ -49,6 +49,8 @@ var importRules = []importRule{
 		"an adapter only stores, and does not depend on other adapters"},
 	{"shared/sqs", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/dynamo", "github.com/aws/aws-lambda-go"},
 		"an adapter only sends, and does not depend on other adapters"},
+	{"tests/sim/oracle", append([]string{module + "shared/engine", module + "shared/lifecycle", module + "shared/expr", module + "shared/definition", module + "shared/worker", module + "tests/sim/harness"}, awsPaths...),
+		"it judges these, so it calls none of them"},
 	{"tests/sim", append([]string{module + "shared/dynamo", module + "shared/sqs"}, awsPaths...), "the simulation is in memory"},
 	{"cmd/lockstep/doctor/aws", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/dynamo", module + "shared/sqs", module + "cmd"}, "it only reports the state of a stack"},
 	{"shared/monitor", append([]string{module + "shared/engine", module + "shared/dynamo"}, awsPaths...), "the page uses the HTTP API like any client"},

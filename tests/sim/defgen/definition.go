@@ -1,41 +1,64 @@
 // Package defgen generates random workflow definitions that use the whole format, with what a
-// test must know of each to predict its outcome.
+// test must know of each to predict what its executions do.
 //
 // definition.go has the definition as a tree, from which steps can be removed to shrink a
-// failure; generate.go generates one.
+// failure. expression.go has expressions, with their meaning. generate.go generates a
+// definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
+// nested.go and reference.go.
 package defgen
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Definition is a generated workflow definition without its name.
 type Definition struct {
-	HeadLines        []string // whole lines before the steps
 	ConfigFields     []string // fields of config
+	Acquire          *Acquisition
 	Steps            []*Step
 	FailureTolerance int  // failures in one step run that do not fail it
 	NeverRollback    bool // rollback: never
+	SkipsLocked      bool // onLocked: skip
+	LeavesFailed     bool // onEntityFailure: leave
+	Parallel         bool // executionStrategy.parallel
 	Unpredictable    bool // the outcome does not follow from the jobs' outcomes alone
 }
 
-// Step is one step. A step with nested steps or a reference has no block.
+// Acquisition is what a definition acquires beside the entities of its starter.
+type Acquisition struct {
+	Text   string
+	Block  bool   // its block says which entities
+	Group  string // the entities of this group
+	Select *Expression
+}
+
+// Step is one step.
 type Step struct {
 	Label           string
-	Block           string
-	Fields          []string // all fields but label and block
-	Nested          []*Step
-	ContinueOnError bool   // continueOnError
-	Reference       string // name of the definition that it references
+	Fields          []string // fields that change nothing of what the steps pass on
+	ContinueOnError bool
+	Delay           time.Duration
+	Repeat          *Repeat
+	Condition       *Expression
+	Assert          *Expression
+	Parameters      []Parameter
+	Body            Body // what it does
+}
+
+// Repeat says how often a step is entered.
+type Repeat struct {
+	Count int
+	Delay time.Duration
+	While *Expression
 }
 
 // YAML returns the text of the definition after its name.
 func (d *Definition) YAML() string {
 	var b strings.Builder
-	for _, line := range d.HeadLines {
-		b.WriteString(line + "\n")
+	if d.Acquire != nil {
+		b.WriteString("acquire: [" + d.Acquire.Text + "]\n")
 	}
 	if len(d.ConfigFields) > 0 {
 		b.WriteString("config: {" + strings.Join(d.ConfigFields, ", ") + "}\n")
@@ -47,25 +70,44 @@ func (d *Definition) YAML() string {
 func formatSteps(steps []*Step) string {
 	lines := make([]string, len(steps))
 	for i, s := range steps {
-		fields := slices.Concat([]string{"label: " + s.Label}, s.Fields)
-		if s.ContinueOnError {
-			fields = append(fields, "continueOnError: true")
-		}
-		if s.Block != "" {
-			fields = append(fields, fmt.Sprintf("functionBlock: p/%s:1", s.Block))
-		}
-		if len(s.Nested) > 0 {
-			fields = append(fields, "workflow: {steps: "+formatSteps(s.Nested)+"}")
-		}
-		lines[i] = "{" + strings.Join(fields, ", ") + "}"
+		lines[i] = "{" + strings.Join(s.fields(), ", ") + "}"
 	}
 	return "[" + strings.Join(lines, ",\n  ") + "]"
+}
+
+func (s *Step) fields() []string {
+	fields := []string{"label: " + s.Label}
+	if r := s.Repeat; r != nil {
+		fields = append(fields, "repeat: "+r.text())
+	}
+	if s.Delay > 0 {
+		fields = append(fields, "delay: "+s.Delay.String())
+	}
+	fields = append(fields, s.Fields...)
+	if s.Condition != nil {
+		fields = append(fields, "condition: "+quote(s.Condition.Text))
+	}
+	if s.Assert != nil {
+		fields = append(fields, "assert: "+quote(s.Assert.Text))
+	}
+	if len(s.Parameters) > 0 {
+		fields = append(fields, formatParameters(s.Parameters))
+	}
+	if s.ContinueOnError {
+		fields = append(fields, "continueOnError: true")
+	}
+	return append(fields, s.Body.fields()...)
 }
 
 // BlocksByLabel returns the names of the steps' blocks by label, "" for a step without one.
 func (d *Definition) BlocksByLabel() map[string]string {
 	blocks := map[string]string{}
-	walkSteps(d.Steps, false, func(s *Step, _ bool) { blocks[s.Label] = s.Block })
+	walkSteps(d.Steps, false, func(s *Step, _ bool) {
+		blocks[s.Label] = ""
+		if b, ok := s.Body.(*Block); ok {
+			blocks[s.Label] = b.Name
+		}
+	})
 	return blocks
 }
 
@@ -80,7 +122,7 @@ func walkSteps(steps []*Step, handled bool, do func(s *Step, handled bool)) {
 	for _, s := range steps {
 		continueOnError := handled || s.ContinueOnError
 		do(s, continueOnError)
-		walkSteps(s.Nested, continueOnError, do)
+		walkSteps(s.Body.Nested(), continueOnError, do)
 	}
 }
 
@@ -93,19 +135,19 @@ func (d *Definition) Labels() (labels []string) {
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
-		if s.Reference != "" {
-			names = append(names, s.Reference)
+		if r, ok := s.Body.(*Reference); ok {
+			names = append(names, r.Definition)
 		}
 	})
 	return names
 }
 
 // WithoutSteps returns the definition without some steps and the steps nested in them, nil if
-// no step remains.
+// no step remains, or if one that remains reads a result of one that does not.
 func (d *Definition) WithoutSteps(labels []string) *Definition {
 	next := *d
 	next.Steps = removeSteps(d.Steps, labels)
-	if len(next.Steps) == 0 {
+	if len(next.Steps) == 0 || next.readsRemoved() {
 		return nil
 	}
 	return &next
@@ -117,12 +159,29 @@ func removeSteps(steps []*Step, labels []string) (kept []*Step) {
 			continue
 		}
 		next := *s
-		if len(s.Nested) > 0 {
-			if next.Nested = removeSteps(s.Nested, labels); len(next.Nested) == 0 {
-				continue
-			}
+		if next.Body = s.Body.without(labels); next.Body != nil {
+			kept = append(kept, &next)
 		}
-		kept = append(kept, &next)
 	}
 	return kept
+}
+
+// readsRemoved reports whether the text names the result of a step that it does not have.
+func (d *Definition) readsRemoved() bool {
+	text, labels := d.YAML(), d.Labels()
+	for i, c := range text {
+		rest := text[i:]
+		if c != 's' || i > 0 && isWord(text[i-1]) {
+			continue
+		}
+		label, after, found := strings.Cut(rest, ".")
+		if found && strings.HasPrefix(after, "result") && strings.Trim(label[1:], "0123456789") == "" && !slices.Contains(labels, label) {
+			return true
+		}
+	}
+	return false
+}
+
+func isWord(c byte) bool {
+	return c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z'
 }

@@ -1,6 +1,9 @@
 package defgen
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Choose returns a random number in [0, n). what names the choice.
 type Choose func(what string, n int) int
@@ -13,8 +16,9 @@ func pick[T any](c Choose, what string, of ...T) T { return of[c(what, len(of))]
 // generator is the state of generating one definition.
 type generator struct {
 	Choose
-	stepCount   int      // number of steps so far
-	references  []string // definitions that it may reference
+	stepCount   int            // number of steps so far
+	blocks      []earlierBlock // steps so far that call blocks
+	references  []string       // definitions that it may reference
 	allFeatures bool
 	sharedLocks bool // lockMode: shared, so all blocks are pure
 }
@@ -48,7 +52,7 @@ func (w *generator) addConcurrency(d *Definition) {
 	if n := w.Choose("in flight", 4); n > 0 {
 		d.ConfigFields = append(d.ConfigFields, fmt.Sprintf("maxInFlight: %d", n))
 	}
-	if w.oneIn("parallel", 2) {
+	if d.Parallel = w.oneIn("parallel", 2); d.Parallel {
 		d.ConfigFields = append(d.ConfigFields, "executionStrategy: {parallel: true}")
 	}
 }
@@ -60,6 +64,7 @@ func (w *generator) addConfig(d *Definition) {
 	case 7:
 		field("onLocked: fail")
 	case 6, 5:
+		d.SkipsLocked = true
 		field("onLocked: skip")
 	}
 	if w.oneIn("shared", 5) {
@@ -73,6 +78,10 @@ func (w *generator) addConfig(d *Definition) {
 	case 4:
 		field("rollback: {onFailure: continue}")
 	}
+	if w.oneIn("leave", 6) {
+		d.LeavesFailed = true
+		field("onEntityFailure: leave")
+	}
 	if w.oneIn("timeout", 6) {
 		field(fmt.Sprintf("timeout: %ds", 20+w.Choose("of", 10)*60))
 	}
@@ -81,11 +90,12 @@ func (w *generator) addConfig(d *Definition) {
 	}
 	switch w.Choose("acquire", 10) {
 	case 9:
-		d.HeadLines = append(d.HeadLines, "acquire: [{type: device, block: p/finder:1}]")
+		d.Acquire = &Acquisition{Text: "{type: device, block: p/finder:1}", Block: true}
 	case 8:
-		d.HeadLines = append(d.HeadLines, "acquire: [{type: device, groups: [odd]}]")
+		d.Acquire = &Acquisition{Text: "{type: device, groups: [odd]}", Group: "odd"}
 	case 7:
-		d.HeadLines = append(d.HeadLines, "acquire: [{type: device, query: 'entity.ready == true'}]")
+		ready := compare(attribute("ready"), "==", true)
+		d.Acquire = &Acquisition{Text: "{type: device, query: " + quote(ready.Text) + "}", Select: ready}
 	}
 }
 
@@ -95,61 +105,30 @@ func (w *generator) steps(depth int) (steps []*Step) {
 		s := &Step{Label: fmt.Sprintf("s%d", w.stepCount), ContinueOnError: w.oneIn("continue", 4)}
 		w.stepCount++
 		if n := pick(w.Choose, "repeat", 0, 0, 0, 2); n > 0 {
-			s.addField("repeat: {count: %d}", n)
+			s.Repeat = &Repeat{Count: n, Delay: pick(w.Choose, "repeat delay", 0, 0, 11*time.Second)}
 		}
 		if w.oneIn("delay", 4) {
-			s.addField("delay: 7s")
+			s.Delay = pick(w.Choose, "for", 7*time.Second, 7*time.Second, 45*time.Second) // the last is longer than a message stays hidden
 		}
-		switch {
-		case depth < 2 && w.oneIn("nested", 3):
-			s.Nested = w.steps(depth + 1)
-		case w.allFeatures && len(w.references) > 0 && w.oneIn("refers", 6):
-			w.addReference(s)
-		default:
-			w.addBlockCall(s)
+		for _, k := range kinds() {
+			if s.Body = k.draw(w, s, depth); s.Body != nil {
+				break
+			}
 		}
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-// addBlockCall makes the step call a block.
-func (w *generator) addBlockCall(s *Step) {
-	s.Block = pick(w.Choose, "block", "pure", "again", "again", "once", "once", "harmless", "forever")
-	if w.sharedLocks {
-		s.Block = "pure"
+func (r *Repeat) text() string {
+	text := fmt.Sprintf("{count: %d", r.Count)
+	if r.While != nil {
+		text += ", while: " + quote(r.While.Text)
 	}
-	on := pick(w.Choose, "on", "device", "device", "global")
-	s.addField("runOn: %s", on)
-	if on == "device" && w.oneIn("condition", 3) {
-		s.addField("condition: %s", pick(w.Choose, "of whom", `'entity.id < "d003"'`, `'entity.id < "d001"'`, `'entity.id > "d001"'`))
+	if r.Delay > 0 {
+		text += ", delay: " + r.Delay.String()
 	}
-	if n := pick(w.Choose, "retries", 0, 0, 1, 3); n > 0 {
-		s.addField("retry: {maxRetries: %d, delay: %s%s}", n, pick(w.Choose, "pause", "5s", "5s", "40s"), pick(w.Choose, "when", "", ", when: error.retryable"))
-	}
-	if !w.allFeatures {
-		return
-	}
-	if w.oneIn("stepTimeout", 10) {
-		s.addField("stepTimeout: 45s")
-	}
-	if w.oneIn("jobTimeout", 10) {
-		s.addField("timeout: 8s")
-	}
-	if on == "device" && w.oneIn("parameters", 6) {
-		s.addField(`parameters: {name: "${entity.name}"}`)
-	}
-}
-
-// addReference makes the step reference another definition.
-func (w *generator) addReference(s *Step) {
-	s.Reference = pick(w.Choose, "other", w.references...)
-	mode := pick(w.Choose, "mode", "dispatch", "dispatch", "fireAndForget", "embed")
-	on := ""
-	if mode != "embed" {
-		on = fmt.Sprintf(", executeOnParameters: {ids: [d%03d]}", w.Choose("device", 4))
-	}
-	s.addField("workflowReference: {workflow: p/%s, mode: %s%s}", s.Reference, mode, on)
+	return text + "}"
 }
 
 func (s *Step) addField(format string, args ...any) {

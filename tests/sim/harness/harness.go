@@ -67,6 +67,7 @@ type BlockCall struct {
 	Result  json.RawMessage // of the job to roll back
 
 	Parameters json.RawMessage
+	Attributes json.RawMessage // of the entity
 	Execution  string
 	Pure       bool
 	Repeatable bool

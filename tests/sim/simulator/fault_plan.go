@@ -15,6 +15,7 @@ type faultProfile struct {
 	FaultOneIn        int           // one call in so many has a fault; 0 none
 	PauseOneIn        int           // one call in so many is made after a long pause; 0 none
 	MaxLatency        time.Duration // longest duration of a call, pauses excluded
+	MaxBlockTime      time.Duration // longest duration of a block's call, long blocks excluded
 	MaxSkew           time.Duration // how far a clock may be wrong, in both directions
 	FaultsUntil       time.Duration // no faults after this time
 	QueueFaults       sim.QueueFaults
@@ -34,7 +35,7 @@ type faultProfile struct {
 // losses: it needs no sweeper.
 func duplicatesOnlyProfile(r *rand.Rand) faultProfile {
 	m := faultProfile{
-		MaxLatency: randomLatency(r), FaultsUntil: 24 * time.Hour, QueueFaults: sim.QueueFaults{Shuffle: true, DuplicateOneIn: r.IntN(4)},
+		MaxLatency: randomLatency(r), MaxBlockTime: time.Duration(pick(r, 4, 4, 20)) * time.Second, FaultsUntil: 24 * time.Hour, QueueFaults: sim.QueueFaults{Shuffle: true, DuplicateOneIn: r.IntN(4)},
 		BlockFailOneIn: pick(r, 0, 0, 6), RetryableOneIn: 2, SetAttributeOneIn: pick(r, 0, 3),
 	}
 	return m
@@ -46,7 +47,7 @@ func randomFaultProfile(r *rand.Rand) faultProfile {
 		return duplicatesOnlyProfile(r)
 	}
 	return faultProfile{
-		FaultOneIn: pick(r, 0, 100, 40, 15, 8), PauseOneIn: pick(r, 0, 0, 150, 50, 20), MaxLatency: randomLatency(r),
+		FaultOneIn: pick(r, 0, 100, 40, 15, 8), PauseOneIn: pick(r, 0, 0, 150, 50, 20), MaxLatency: randomLatency(r), MaxBlockTime: 4 * time.Second,
 		MaxSkew: time.Duration(pick(r, 0, 0, 1000)) * time.Millisecond, FaultsUntil: time.Duration(2+r.IntN(12)) * time.Minute,
 		QueueFaults:    sim.QueueFaults{Shuffle: r.IntN(3) > 0, DuplicateOneIn: pick(r, 0, 0, 2, 3, 6), LoseOneIn: pick(r, 0, 0, 0, 8)},
 		BlockFailOneIn: pick(r, 0, 0, 20, 8, 3), RetryableOneIn: 1 + r.IntN(2), BlockCrashOneIn: pick(r, 0, 0, 0, 12, 5), LongBlockOneIn: pick(r, 0, 0, 0, 10),
@@ -169,7 +170,7 @@ func (l *faultPlan) delayBefore(call string) time.Duration {
 			l.record(fmt.Sprintf("takes %s", d.Round(time.Second)), call)
 			return d
 		}
-		return l.durationBelow(4 * time.Second)
+		return l.durationBelow(l.profile.MaxBlockTime)
 	case l.profile.LeaseRaces && leaseSensitiveCalls[call] && l.oneIn(3):
 		d := l.durationBelow(40 * time.Second)
 		l.record(fmt.Sprintf("short pause of %s", d.Round(time.Millisecond)), call)

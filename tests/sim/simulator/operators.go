@@ -13,6 +13,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 var ctx = context.Background()
@@ -37,6 +38,8 @@ func (w *simulation) perform(a action) {
 		if a.StartDelay > 0 {
 			req.NotBefore = w.Now().Add(a.StartDelay)
 		}
+		w.requests[req.IdempotencyKey] = oracle.Request{Devices: a.Devices, Parameters: map[string]any{"n": float64(a.Parameter)}, NotBefore: req.NotBefore}
+		req.Parameters, _ = json.Marshal(w.requests[req.IdempotencyKey].Parameters)
 		w.start(req, 1)
 		if a.Kind == actionStartTwice {
 			w.start(req, 1)
@@ -62,7 +65,9 @@ const maxStarts = 60
 // start starts an execution. The client repeats the request until it is answered.
 func (w *simulation) start(req views.StartRequest, try int) {
 	w.spawn("client", -1, func() error {
-		x, _, err := w.Engine.Start(ctx, harness.Caller, req)
+		caller := harness.Caller
+		caller.CorrelationID = req.IdempotencyKey
+		x, _, err := w.Engine.Start(ctx, caller, req)
 		if err == nil {
 			w.recordStart(req.IdempotencyKey, x.ID)
 		}
@@ -180,6 +185,9 @@ func (w *simulation) importDevice(a action) {
 // toggleSchedule adds or removes a schedule, as publishing a definition does.
 func (w *simulation) toggleSchedule(a action) {
 	var s spec.Schedule
+	if a.Kind == actionSchedule {
+		w.requests["p/"+a.Definition] = oracle.Request{Devices: a.Devices}
+	}
 	do := func() error {
 		name := "p/" + a.Definition
 		port := w.Open().Schedules

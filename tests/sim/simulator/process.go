@@ -3,6 +3,7 @@ package simulator
 import (
 	"container/heap"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
@@ -18,6 +19,9 @@ type process struct {
 	worker          int // the worker that it belongs to, -1 if none
 	programVersion  int
 	outlivedRestore bool // it was not stopped for a restore of the tables
+	startedAt       time.Time
+	locksWrittenAt  time.Time
+	committedAt     map[string]time.Time // its last write of each execution
 	err             error
 	onEnd           func(*process) // called once, when it has ended or crashed
 }
@@ -44,16 +48,30 @@ func (p *processes) Pop() any {
 // spawn starts a process and pauses it before its first call.
 func (w *simulation) spawn(name string, worker int, do func() error, onEnd func(*process)) {
 	w.spawnCount++
-	p := &process{number: w.spawnCount, name: fmt.Sprintf("%s#%d", name, w.spawnCount), clockSkew: w.faultPlan.clockSkew(), worker: worker, onEnd: onEnd}
+	p := &process{number: w.spawnCount, name: fmt.Sprintf("%s#%d", name, w.spawnCount), clockSkew: w.faultPlan.clockSkew(), worker: worker, onEnd: onEnd, startedAt: w.Now(), committedAt: map[string]time.Time{}}
 	p.programVersion = w.versionToStart()
 	if w.trace != nil {
 		w.traceSpawn(p)
 	}
 	outer := w.current
 	w.current = p
-	p.task = w.StartTask(p.name, func() { p.err = do() })
+	p.task = w.StartTask(p.name, func() {
+		defer keepStack()
+		p.err = do()
+	})
 	w.current = outer
 	w.requeue(p)
+}
+
+// keepStack adds the stack to a panic that is not a planned crash. Outside of the task it is lost.
+func keepStack() {
+	switch cause := recover().(type) {
+	case nil:
+	case faults.Crash:
+		panic(cause)
+	default:
+		panic(fmt.Sprintf("%v\n%s", cause, debug.Stack()))
+	}
 }
 
 // stepProcess makes the call that a process is paused before.

@@ -58,6 +58,7 @@ func (w *simulation) restoreTables() {
 	for _, do := range w.restoreProgress.restoreTables {
 		do()
 	}
+	w.plans.Forget(w.presentAttributes())
 	if !d.KeepMessages {
 		w.LifecycleQueue().Purge()
 		w.PoolQueue("default").Purge()

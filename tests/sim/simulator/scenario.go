@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func newScenario(seed uint64) scenario {
 	devices := 1 + r.IntN(deviceCount)
 	executions := 1 + r.IntN(4)
 	for range executions {
-		a := action{At: within(busy), Kind: actionStart, Definition: names[r.IntN(len(names))], Devices: adjacentDevices(r, devices)}
+		a := action{At: within(busy), Kind: actionStart, Definition: names[r.IntN(len(names))], Devices: adjacentDevices(r, devices), Parameter: 1 + r.IntN(6)}
 		if r.IntN(5) == 0 {
 			a.Kind = actionStartTwice
 		}
@@ -136,6 +137,7 @@ type action struct {
 	ExecutionIndex int      // the execution of a command, by the order of starts
 	Choice         int      // chooses between variants of a command
 	StartDelay     time.Duration
+	Parameter      int // of a start, the parameter n
 }
 
 func (a action) String() string {
@@ -166,6 +168,7 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 			}
 		}
 	case workflow.JobExecute:
+		o.Result, _ = json.Marshal(map[string]any{"attempt": c.Attempt, "by": c.Job})
 		if c.Entity != "" && p.oneIn(m.SetAttributeOneIn, "set", c) {
 			o.SetAttributes = map[string]any{"by": c.Job}
 			if p.oneIn(2, "ready", c) {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 	"github.com/lockstep-run/lockstep/tests/sim/invariant"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // Result is the result of one seed.
@@ -32,6 +33,8 @@ type simulation struct {
 	scenario  scenario
 	faultPlan *faultPlan
 	checker   *invariant.Checker
+	plans     *oracle.Oracle
+	requests  map[string]oracle.Request // by idempotency key
 	startedAt time.Time
 
 	running            processes
@@ -68,7 +71,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	if !p.FaultProfile.SweeperEnabled {
 		t.MaxWaiters = workflow.MaxWaiters // waiters beyond the bound depend on their timers
 	}
-	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}}
+	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}, requests: map[string]oracle.Request{}}
 	if trace != nil {
 		w.trace = w.withPrefix(trace)
 	}
@@ -77,7 +80,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	w.checker.LateWorker = func() bool { return w.current != nil && w.current.outlivedRestore }
 	t.Engine.Policy.MinFencingToken = 0
 	w.faultPlan = newFaultPlan(seed, p.FaultProfile, w.elapsed, cut.allowsFault)
-	t.Observer = w.checker
+	w.watchPlans()
 	t.QueueFaults = p.FaultProfile.QueueFaults
 	t.Faults = w.faultFor
 	t.Clock, t.BeforeBlock, t.ProgramVersion, t.Script = w.clock, w.beforeBlock, w.programVersion, w.blockOutcome
@@ -160,7 +163,12 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		w.trace("device %s is called: %s %s of %s, fence %s", c.Entity, c.Kind, c.Step, c.Job, c.Fence)
 	}
 	o := w.scenario.blockOutcome(c)
-	o.During = func() { w.pauseAt("block.run") }
+	w.callPlanned(c, o)
+	o.During = func() {
+		w.pauseAt("block.run")
+		w.plans.Now = w.Now()
+		w.plans.BlockReturned(c.Job)
+	}
 	return o
 }
 
@@ -232,7 +240,7 @@ func (w *simulation) next() bool {
 	if w.faultPlan.ended() {
 		w.QueueFaults.DuplicateOneIn, w.QueueFaults.LoseOneIn = 0, 0
 	}
-	w.checker.Now = w.Now()
+	w.checker.Now, w.plans.Now = w.Now(), w.Now()
 	do()
 	for _, id := range w.checker.TakeNewRollbacks() {
 		if w.scenario.FaultProfile.CancelRollbacks {

@@ -80,15 +80,25 @@ func New(c *corpus) *Simulator {
 
 func (t *Simulator) importAllDevices() {
 	for i, id := range harness.DeviceIDs(deviceCount) {
-		e := workflow.Entity{Type: "device", ID: id, Groups: []string{"all"}}
-		if i%2 == 1 {
-			e.Groups = append(e.Groups, "odd")
-		}
-		e.Attributes = json.RawMessage(fmt.Sprintf(`{"name":%q,"ready":%v}`, id, i%3 == 0))
+		e := workflow.Entity{Type: "device", ID: id, Groups: groupsOf(id)}
+		e.Attributes, _ = json.Marshal(importedAttributes(i))
 		if _, err := t.Catalog.PutEntity(context.Background(), harness.Caller, e); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// importedAttributes are the attributes of a device, by its number, before anything changes it.
+func importedAttributes(i int) map[string]any {
+	return map[string]any{"name": deviceID(i), "ready": i%3 == 0}
+}
+
+// groupsOf are the groups of a device.
+func groupsOf(id string) []string {
+	if (id[len(id)-1]-'0')%2 == 1 {
+		return []string{"all", "odd"}
+	}
+	return []string{"all"}
 }
 
 // publishOnce publishes definitions without the steps that are cut, and starts each once in a

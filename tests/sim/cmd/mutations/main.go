@@ -28,8 +28,16 @@ func run() int {
 	seeds := flag.Int("seeds", 4000, "number of seeds simulated with each mistake")
 	only := flag.String("only", "", "make only mistakes whose names match this expression")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of mistakes tried at a time")
+	small := flag.String("small", "", "make no mistake: write small bounds into this folder, as overlay.json for the compiler")
 	detector := flag.String("judge", "simulation", "what finds the mistakes: simulation or protocol")
 	flag.Parse()
+	if *small != "" {
+		if err := writeSmall(*small); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		return 0
+	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -73,6 +81,15 @@ func run() int {
 		return 1
 	}
 	return 0
+}
+
+// writeSmall writes the small bounds into a folder.
+func writeSmall(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	_, err := mutation.Small().Overlay(".", dir)
+	return err
 }
 
 func row(m mutation.Mutation, invariant, after string) string {

@@ -1,0 +1,29 @@
+package mutation
+
+// The files of what step runs are made of.
+const (
+	lifecycleRunning = "shared/lifecycle/running.go"
+	plannerExprScope = "shared/engine/planner/expr_scope.go"
+	plannerOutcome   = "shared/engine/planner/outcome.go"
+	stepPlan         = "shared/lifecycle/plan/plan.go"
+)
+
+// partaking are the mistakes in who takes part in a step, with what, and when. The oracle sees
+// them.
+var partaking = []Mutation{
+	{Name: "an excluded entity takes part again", Edits: []Edit{{stepPlan, "		case r.Excluded[e.Key]:\n", "		case r.Excluded[e.Key] && r.Previous != nil:\n"}}},
+	{Name: "a condition without a value is true", Edits: []Edit{{stepPlan, "} else if err != nil || !ok {", "} else if err == nil && !ok {"}}},
+	{Name: "parameters are taken from the entity before updates", Edits: []Edit{{plannerExprScope, "		s.apply(got.requestedUpdates())\n", ""}}},
+	{Name: "a lane of a pipeline does not see its own updates", Edits: []Edit{{plannerExprScope, "		s.apply(updates)\n", ""}}},
+	{Name: "an older result replaces a newer one", Edits: []Edit{{plannerExprScope, "; !replaced {", "; !replaced || len(all) > 0 {"}}},
+	{Name: "the results of released entities are missing", Edits: []Edit{{plannerExprScope, "	scope := x.ScopeOf(r)\n	scope.Only = nil\n", "	scope := x.ScopeOf(r)\n"}}},
+	{Name: "an update is written of an undone job", Edits: []Edit{{plannerOutcome, "return undone[u.jobEntity] }", "return false }"}}},
+	{Name: "a delay is skipped after a crash", Edits: []Edit{{lifecycleRunning, "	case d.now.Before(w.Until):\n", "	case d.now.Before(w.Until) && d.execution.FailureStreak == nil:\n"}}},
+	{Name: "the first repetition of a step waits like the others", Edits: []Edit{{lifecycleRunning, "d.execution.Iteration > 1 && n.Repeat != nil", "n.Repeat != nil"}}},
+	{Name: "a job is tried again without its delay", Edits: []Edit{{followUp, "	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))\n", "	at := p.FinishedAt\n"}}},
+	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goToStep(n.After)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
+	{Name: "a retry keeps what it did itself in the repetition before", Edits: []Edit{{plannerExprScope, "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try\n", "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex\n"}, {plannerExprScope, "		case p.sameRepetition(x, r, o, 0):\n", "		case p.sameRepetition(x, r, o, 0), previousRepeat:\n"}}},
+	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "		maps.Copy(s.request.Previous, keptBefore)\n", ""}}},
+	{Name: "a retry within a step that repeats repeats it once more", Edits: []Edit{{lifecycleRunning, "			iteration = 1\n", "			iteration = 0\n"}}},
+	{Name: "a child gets the parameters of its parent", Edits: []Edit{{"shared/engine/fetch_child.go", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n	if w.execution.Input.Parameters != nil {\n		in.Parameters = w.execution.Input.Parameters\n	}\n"}}},
+}

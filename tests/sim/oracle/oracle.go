@@ -1,0 +1,296 @@
+// Package oracle says what executions have to do, by their definitions and by what has happened
+// so far, and compares: which entities take part in a step run, with which parameters and
+// attributes; which step comes next, and how long after the one before; which entities an
+// execution has; and which values stand in the inventory in the end.
+//
+// Everything is written here a second time, by docs/definitions.md, and calls nothing of what it
+// judges: no definitions, expressions, planner or decider. What a definition means comes from
+// package defgen, which has drawn it; what has happened comes from the calls that devices see,
+// from the records of packs, and from the numbers, states and events of state items.
+//
+// oracle.go records what happens. program.go has the steps of an execution in their order,
+// scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
+// their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
+// file of its own: block.go, nested.go and reference.go.
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// The laws.
+const (
+	lawTakesPart  = "exactly the entities take part that the definition says"
+	lawParameters = "a block gets the parameters and attributes that the definition says"
+	lawOrder      = "steps are entered in the order of the definition"
+	lawPause      = "delays are kept"
+	lawScope      = "an execution has the entities that were asked for"
+	lawInventory  = "the inventory has the values that the jobs of a completed execution set"
+)
+
+// Oracle judges all executions of one world.
+type Oracle struct {
+	// Definition returns the definition with a name.
+	Definition func(name string) *defgen.Definition
+	// Requested returns what a client or a schedule has started an execution with.
+	Requested func(*workflow.Execution) (Request, bool)
+	// Groups returns the groups of an entity.
+	Groups func(id string) []string
+	// Failf records that a law does not hold.
+	Failf func(law, format string, args ...any)
+
+	Now time.Time
+	// KnownSince is the time since which the process that makes the present call has known
+	// what it decides by, and Skew how far a clock may be wrong.
+	KnownSince time.Time
+	Skew       time.Duration
+
+	executions map[string]*execution
+	versions   map[string][]map[string]any // of the attributes of each entity, oldest first
+	locks      map[workflow.EntityKey]workflow.Lock
+	calls      map[string]*call // by job ID
+}
+
+// Request is what a client asked for.
+type Request struct {
+	Devices    []string
+	Parameters map[string]any
+	NotBefore  time.Time
+}
+
+// call is a call of a block. One that was made again has the same outcome.
+type call struct {
+	Call
+	returnedAt time.Time // when it returned first; zero if it has not
+}
+
+// Call is a call of a block, with the outcome that the block will return.
+type Call struct {
+	Job, Step, Entity string
+	Execution         string
+	Kind              workflow.JobKind
+	Attempt           int
+
+	Parameters, Attributes, Undoes json.RawMessage
+
+	Result   any
+	Set      map[string]any // attributes of its entity
+	Acquired []string
+}
+
+// New makes an oracle for a world that has no executions yet. entities are the attributes of
+// all entities of the inventory.
+func New(entities map[string]map[string]any) *Oracle {
+	o := &Oracle{executions: map[string]*execution{}, versions: map[string][]map[string]any{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}}
+	for id, attributes := range entities {
+		o.versions[id] = []map[string]any{attributes}
+	}
+	return o
+}
+
+// execution is what the oracle knows of one execution.
+type execution struct {
+	*Oracle
+	x       *workflow.Execution
+	program program
+	request Request
+	tries   map[int]*try
+	plans   map[int]*plan                // of step runs outside of pipelines, by Seq
+	records map[int]map[int]map[int]code // by Seq, index and attempt
+	written map[string]int64             // token under which it has written an entity
+	flow    flow
+
+	unjudged bool // too little is known of it, because the tables were restored
+}
+
+// code is how an attempt of a job ended.
+type code struct {
+	code   workflow.JobCode
+	failed string // code of the failure
+	unsent bool
+}
+
+// executed reports whether the block was called, or may have been.
+func (c code) executed() bool {
+	return c.code == workflow.JobCodeOK || c.code == workflow.JobCodeUnknown || c.code == workflow.JobCodeFail && !c.unsent
+}
+
+// try is one try of an execution.
+type try struct {
+	since      map[string]int // the version of each entity when it began
+	from       int            // index of the step at which it begins
+	onlyFailed bool           // jobs that ended well keep their results
+
+	entities   []string                  // in their order
+	attributes map[string]map[string]any // as read under the locks
+	locked     []string                  // the entities of which it had the locks, those that it has released included
+	places     []string                  // the entities by place, those that were left out included
+}
+
+// Forget is called when the tables were restored: from then on nothing is said of the
+// executions so far. entities are the attributes that the inventory has now.
+func (o *Oracle) Forget(entities map[string]map[string]any) {
+	for _, x := range o.executions {
+		x.unjudged = true
+	}
+	for id, attributes := range entities {
+		o.versions[id] = []map[string]any{attributes}
+	}
+	o.locks = map[workflow.EntityKey]workflow.Lock{}
+}
+
+// ExecutionWritten is called on every write of a state item.
+func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
+	x := o.executions[after.ID]
+	if before == nil {
+		before = &workflow.Execution{}
+	}
+	if x == nil {
+		x = o.newExecution(after)
+	}
+	x.x = after
+	if after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal || after.MinFencingToken != before.MinFencingToken && before.Version > 0 {
+		x.unjudged = true
+	}
+	if x.unjudged {
+		return
+	}
+	x.followTries(before, after)
+	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 {
+		x.locksTaken()
+	}
+	x.followStepRuns(before, after)
+	if after.State != before.State {
+		x.checkEnd()
+	}
+}
+
+func (o *Oracle) newExecution(first *workflow.Execution) *execution {
+	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}}
+	o.executions[first.ID] = x
+	_, name, _ := strings.Cut(first.Workflow.String(), "/")
+	name, _, _ = strings.Cut(name, ":")
+	x.program = newProgram(o.Definition, name)
+	x.request.Parameters = map[string]any{}
+	switch parent, asked := first.Parent, false; {
+	case parent != nil:
+		x.unjudged = !x.startedByParent(parent)
+	default:
+		if x.request, asked = o.Requested(first); !asked {
+			o.Failf(lawScope, "%s was started, and nobody asked for it", first.ID)
+		}
+	}
+	x.tries[max(1, first.Try)] = &try{since: o.present()}
+	return x
+}
+
+// present is the number of the present version of each entity.
+func (o *Oracle) present() map[string]int {
+	at := map[string]int{}
+	for id, all := range o.versions {
+		at[id] = len(all) - 1
+	}
+	return at
+}
+
+// LockWritten is called on every write of a lock item.
+func (o *Oracle) LockWritten(after workflow.Lock) { o.locks[after.Entity] = after }
+
+// PackWritten is called on every write of a pack item.
+func (o *Oracle) PackWritten(p *workflow.Pack) {
+	x := o.executions[p.Key.Execution]
+	if x == nil {
+		return
+	}
+	seq := p.Key.StepRunSeq
+	if x.records[seq] == nil {
+		x.records[seq] = map[int]map[int]code{}
+	}
+	for _, rec := range p.Jobs {
+		c := code{code: rec.Code}
+		if rec.Failure != nil {
+			c.failed, c.unsent = rec.Failure.Code, rec.Failure.Unsent
+		}
+		if x.records[seq][rec.Index] == nil {
+			x.records[seq][rec.Index] = map[int]code{}
+		}
+		x.records[seq][rec.Index][p.Key.Attempt] = c
+	}
+}
+
+// latest is how a job ended: its last attempt that was executed, or its last one; attempt is 0
+// if it has no record.
+func (x *execution) latest(seq, index int) (c code, attempt int) {
+	for n := 1; ; n++ {
+		rec, ok := x.records[seq][index][n]
+		if !ok {
+			return c, attempt
+		}
+		if attempt == 0 || rec.executed() || !c.executed() {
+			c, attempt = rec, n
+		}
+	}
+}
+
+// BlockCalled is called when a call of a block begins.
+func (o *Oracle) BlockCalled(c Call) {
+	first := o.calls[c.Job] == nil
+	if first {
+		o.calls[c.Job] = &call{Call: c}
+	}
+	x := o.executions[c.Execution]
+	seq, index, attempt := parseJob(c.Job)
+	if x == nil || x.unjudged {
+		return
+	}
+	r := x.x.StepRunBySeq(seq)
+	if r == nil {
+		return // an invariant of its own
+	}
+	if first && attempt > 1 {
+		x.checkRetryPause(r, c, attempt)
+	}
+	switch c.Kind {
+	case workflow.JobExecute:
+		x.checkCall(r, index, c)
+	case workflow.JobRollback:
+		x.checkUndo(r, c)
+	}
+}
+
+// BlockReturned is called when the call of a block ends, if it does.
+func (o *Oracle) BlockReturned(job string) {
+	if c := o.calls[job]; c.returnedAt.IsZero() {
+		c.returnedAt = o.Now
+	}
+}
+
+func parseJob(id string) (seq, index, attempt int) {
+	_, rest, _ := strings.Cut(id, ".")
+	_, _ = fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt) // an invariant of its own
+	return seq, index, attempt
+}
+
+// checkEnd judges an execution whose state has changed.
+func (x *execution) checkEnd() {
+	switch x.x.State {
+	case sm.ExecutionCompleted:
+		x.checkComplete()
+	case sm.ExecutionCompletedAck:
+		x.checkWritten()
+	}
+}
+
+func decode(raw json.RawMessage) (value any) {
+	if len(raw) > 0 {
+		_ = json.Unmarshal(raw, &value)
+	}
+	return value
+}

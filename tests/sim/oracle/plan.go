@@ -1,0 +1,376 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// plan has the jobs of a step run.
+type plan struct {
+	jobs    map[int]planned // by index
+	order   []string        // the entities of the jobs
+	unmet   []string        // the entities of which an assertion is not true
+	skipped int
+	kept    int    // entities that keep what an earlier try did
+	problem string // why there is no job at all
+}
+
+// planned is one job.
+type planned struct {
+	entity     string // ID, "" for a global job
+	parameters map[string]any
+	attributes map[string]any // nil for a global job
+}
+
+// part is the part that an entity takes in a step run.
+type part int
+
+const (
+	partNone    part = iota // it did not take part in the iteration before
+	partSkipped             // it failed before, or the condition is not true
+	partKept                // it keeps what an earlier try did
+	partUnmet               // an assertion is not true of it
+	partFails               // an assertion or a parameter fails the step
+	partJob
+)
+
+// planOf is the plan of a step run. That of a step run of a pipeline is what is known by now.
+func (x *execution) planOf(r *workflow.StepRun) *plan {
+	if p := x.plans[r.Seq]; p != nil {
+		return p
+	}
+	p := x.newPlan(r)
+	if r.Pipeline == 0 {
+		x.plans[r.Seq] = p
+	}
+	return p
+}
+
+func (x *execution) newPlan(r *workflow.StepRun) *plan {
+	n := x.program.find(r.Label)
+	p := &plan{jobs: map[int]planned{}}
+	entities := []string{""}
+	if b := x.program.block(n); b != nil && b.OnDevice {
+		entities = x.tries[r.Try].entities
+	}
+	for position, id := range entities {
+		job, part, why := x.partOf(r, n, id)
+		switch part {
+		case partSkipped:
+			p.skipped++
+		case partKept:
+			p.kept++
+		case partUnmet:
+			p.unmet = append(p.unmet, id)
+		case partFails:
+			p.problem = why
+		case partJob:
+			index := len(p.order)
+			if r.Pipeline > 0 {
+				index = position
+			}
+			p.jobs[index] = job
+			p.order = append(p.order, id)
+		}
+	}
+	return p
+}
+
+// fate is what has become of an entity, or of the global job, in a step run that has ended.
+type fate struct {
+	part   part
+	index  int
+	code   code
+	result any
+	set    map[string]any
+}
+
+// failed reports whether the entity has failed there.
+func (f *fate) failed() bool {
+	return f.part == partUnmet || f.part == partJob && f.code.code != workflow.JobCodeOK
+}
+
+// ok reports whether its job ended well.
+func (f *fate) ok() bool { return f.part == partJob && f.code.code == workflow.JobCodeOK }
+
+// fateOf is what has become of an entity in a step run. In a pipeline it is asked only of
+// entities that are over there.
+func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
+	if x.program.block(x.program.find(r.Label)) == nil {
+		return f
+	}
+	p := x.planOf(r)
+	if slices.Contains(p.unmet, id) {
+		return fate{part: partUnmet}
+	}
+	for index, job := range p.jobs {
+		if job.entity != id || p.problem != "" && r.Pipeline == 0 {
+			continue
+		}
+		c, attempt := x.latest(r.Seq, index)
+		f = fate{part: partJob, index: index, code: c}
+		if c.code == workflow.JobCodeOK {
+			if made := x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt)]; made != nil {
+				f.result, f.set = made.Result, made.Set
+			}
+		}
+		return f
+	}
+	return f
+}
+
+// superseded reports whether a try up to the given one does the work of a step run again.
+func (x *execution) superseded(r *workflow.StepRun, by int) bool {
+	n := x.program.find(r.Label)
+	b := x.program.block(n)
+	for number, t := range x.tries {
+		if number > r.Try && number <= by && n >= t.from && !(t.onlyFailed && b != nil && b.OnDevice) {
+			return true
+		}
+	}
+	return false
+}
+
+// undone reports whether a rollback of an earlier try was executed on what a job did.
+func (x *execution) undone(r *workflow.StepRun, id string, try int) bool {
+	if r.Try >= try {
+		return false
+	}
+	for i := range x.x.StepRuns {
+		u := &x.x.StepRuns[i]
+		if u.Kind == workflow.JobRollback && u.Undoes == r.Seq && u.Try < try && x.undoExecuted(u, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// undoExecuted reports whether the block was called to undo what was done to an entity.
+func (x *execution) undoExecuted(u *workflow.StepRun, id string) bool {
+	for index := range x.records[u.Seq] {
+		c, attempt := x.latest(u.Seq, index)
+		if !c.executed() {
+			continue
+		}
+		entity := ""
+		if made := x.calls[workflow.JobID(x.x.ID, u.Seq, index, attempt)]; made != nil {
+			entity = made.Entity
+		} else if entity, c.unsent = x.undoneAt(u, index); c.unsent {
+			x.unjudged = true // its worker died before the call, and the number alone does not say for whom it was
+		}
+		if entity == id {
+			return true
+		}
+	}
+	return false
+}
+
+// undoneAt is the entity of a job of a rollback whose block was not called, although it may have
+// been. It is known where all that was executed is undone.
+func (x *execution) undoneAt(u *workflow.StepRun, index int) (id string, unknown bool) {
+	undoes := x.x.StepRunBySeq(u.Undoes)
+	p := x.planOf(undoes)
+	var executed []string
+	for _, at := range slices.Sorted(maps.Keys(p.jobs)) {
+		if c, _ := x.latest(undoes.Seq, at); c.executed() {
+			executed = append(executed, p.jobs[at].entity)
+		}
+	}
+	if len(executed) != u.Jobs {
+		return "", true
+	}
+	return executed[index], false
+}
+
+// sees reports whether a step run sees what an earlier one did.
+func (x *execution) sees(r, o *workflow.StepRun) bool {
+	if !o.Forward() || o.Seq >= r.Seq {
+		return false
+	}
+	at, other := x.program.find(r.Label), x.program.find(o.Label)
+	encloses := other < at && at < x.program.nodes[other].end
+	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || other <= at)
+}
+
+// past is what the earlier step runs have made of an entity.
+type past struct {
+	attributes map[string]any
+	excluded   bool
+	kept       bool // what it did in this step in an earlier try stands
+	repeats    bool // it took part in the iteration before, or keeps what it did there
+}
+
+func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
+	t := x.tries[r.Try]
+	p := past{attributes: t.attributes[id]}
+	failedAt := map[int]bool{}
+	redone, keptBefore := false, false
+	path := x.pathOf(r)
+	previous := slices.Clone(path)
+	previous[len(previous)-1]--
+	for i := range x.x.StepRuns {
+		o := &x.x.StepRuns[i]
+		if !x.sees(r, o) {
+			continue
+		}
+		at := x.program.find(o.Label)
+		own := at == n
+		f := x.fateOf(o, id)
+		tookPart := f.part == partJob || f.part == partUnmet
+		if own && o.Try == r.Try && slices.Equal(x.pathOf(o), previous) {
+			p.repeats = tookPart || x.program.block(at) == nil
+		}
+		undone := x.undone(o, id, r.Try)
+		ok := f.ok() && !undone
+		switch {
+		case own && t.onlyFailed && o.Try < r.Try:
+			switch again := x.pathOf(o); {
+			case slices.Equal(again, path):
+				p.kept = ok || p.kept && !tookPart && !undone
+			case slices.Equal(again, previous):
+				keptBefore = ok || keptBefore && !tookPart && !undone
+			}
+		default:
+			if ok {
+				delete(failedAt, at)
+			}
+			if f.failed() && x.program.handler(at) < 0 {
+				failedAt[at] = true
+			}
+		}
+		redone = redone || o.Try == r.Try && t.onlyFailed && tookPart
+		if ok && len(f.set) > 0 {
+			p.attributes = maps.Clone(p.attributes)
+			maps.Copy(p.attributes, f.set)
+		}
+	}
+	p.excluded = len(failedAt) > 0
+	p.kept, p.repeats = p.kept && !redone, p.repeats || keptBefore && !redone
+	return p
+}
+
+// pathOf says which repetition a step run is: of each step around it, and of its own.
+func (x *execution) pathOf(r *workflow.StepRun) []int {
+	path := []int{r.Iteration}
+	for n := x.program.nodes[x.program.find(r.Label)].parent; n >= 0; n = x.program.nodes[n].parent {
+		iteration := 0
+		for i := range x.x.StepRuns {
+			if o := &x.x.StepRuns[i]; o.Forward() && o.Seq < r.Seq && o.Label == x.program.nodes[n].label {
+				iteration = o.Iteration
+			}
+		}
+		path = append([]int{iteration}, path...)
+	}
+	return path
+}
+
+// partOf is the part that an entity, or with "" the one global job, takes in a step run.
+func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, p part, why string) {
+	step := &x.program.nodes[n]
+	before := x.pastOf(r, n, id)
+	onDevice := id != ""
+	v := x.values(r, n, id, before.attributes)
+	iteration := r.Iteration > 1
+	switch {
+	case iteration && !before.repeats:
+		return job, partNone, ""
+	case onDevice && before.excluded:
+		return job, partSkipped, ""
+	case onDevice && before.kept:
+		return job, partKept, ""
+	}
+	if iteration && step.Repeat.While != nil {
+		again, ok := step.Repeat.While.True(v)
+		switch {
+		case !ok:
+			return job, partFails, "while has no value"
+		case !again:
+			return job, partNone, ""
+		}
+	}
+	if !iteration && step.Condition != nil {
+		if is, _ := step.Condition.True(v); !is {
+			return job, partSkipped, ""
+		}
+	}
+	if step.Assert != nil {
+		is, ok := step.Assert.True(v)
+		switch {
+		case is && ok:
+		case ok && step.Assert.OfEntity && onDevice && !(r.Pipeline > 0 && x.program.definition.FailureTolerance == 0):
+			return job, partUnmet, ""
+		default:
+			return job, partFails, "an assertion is not true"
+		}
+	}
+	job = planned{entity: id, parameters: map[string]any{}}
+	for i := range step.Parameters {
+		value, ok := step.Parameters[i].Value(v)
+		if !ok {
+			return job, partFails, "parameter " + step.Parameters[i].Name + " has no value"
+		}
+		job.parameters[step.Parameters[i].Name] = value
+	}
+	if onDevice {
+		job.attributes = before.attributes
+	}
+	return job, partJob, ""
+}
+
+// values are what the expressions of a step run see.
+func (x *execution) values(r *workflow.StepRun, n int, id string, attributes map[string]any) defgen.Values {
+	v := defgen.Values{Parameters: x.parametersFor(r, n)}
+	if id != "" {
+		v.Entity = entityValues(id, attributes).Entity
+	}
+	prefix := x.program.nodes[n].prefix
+	v.Result = func(label string) (any, bool) {
+		key := id
+		if b := x.program.block(x.program.find(prefix + label)); b != nil && !b.OnDevice {
+			key = ""
+		}
+		return x.resultOf(r, prefix+label, key)
+	}
+	v.Results = func(label string) map[string]any {
+		all := map[string]any{}
+		for _, id := range x.tries[r.Try].locked {
+			if result, ok := x.resultOf(r, prefix+label, id); ok {
+				all[id] = result
+			}
+		}
+		return all
+	}
+	return v
+}
+
+// resultOf is the last result of a step that a step run sees.
+func (x *execution) resultOf(r *workflow.StepRun, label, id string) (result any, ok bool) {
+	for i := range x.x.StepRuns {
+		o := &x.x.StepRuns[i]
+		if o.Label != label || !x.sees(r, o) {
+			continue
+		}
+		if f := x.fateOf(o, id); f.ok() && !x.undone(o, id, r.Try) {
+			result, ok = f.result, true
+		}
+	}
+	return result, ok
+}
+
+// parametersFor are the parameters of the definition that a step belongs to: the execution's, or
+// those that the step around it passes on.
+func (x *execution) parametersFor(r *workflow.StepRun, n int) map[string]any {
+	outer := x.program.nodes[n].embeddedBy
+	if outer < 0 {
+		return x.request.Parameters
+	}
+	for i := len(x.x.StepRuns) - 1; i >= 0; i-- {
+		if o := &x.x.StepRuns[i]; o.Label == x.program.nodes[outer].label && o.Forward() && o.Seq < r.Seq && o.Try <= r.Try {
+			return x.planOf(o).jobs[0].parameters
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package oracle
+
+import "github.com/lockstep-run/lockstep/tests/sim/defgen"
+
+// program has the steps of an execution, depth first, those of embedded definitions included.
+type program struct {
+	definition *defgen.Definition
+	nodes      []node
+	acquires   []*defgen.Acquisition
+}
+
+// node is one step.
+type node struct {
+	*defgen.Step
+	label      string // as it is shown: OUTER.INNER in an embedded definition
+	prefix     string // of the labels of its definition
+	parent     int    // the node that it is nested in, -1 for none
+	end        int    // the node after the last one nested in it
+	embeddedBy int    // the node that embeds its definition, -1 for none
+}
+
+func newProgram(definition func(name string) *defgen.Definition, name string) program {
+	p := program{definition: definition(name)}
+	p.addDefinition(definition, p.definition, "", -1, -1)
+	return p
+}
+
+func (p *program) addDefinition(definition func(name string) *defgen.Definition, d *defgen.Definition, prefix string, parent, embeddedBy int) {
+	if d.Acquire != nil {
+		p.acquires = append(p.acquires, d.Acquire)
+	}
+	p.addSteps(definition, d.Steps, prefix, parent, embeddedBy)
+}
+
+func (p *program) addSteps(definition func(name string) *defgen.Definition, steps []*defgen.Step, prefix string, parent, embeddedBy int) {
+	for _, s := range steps {
+		at := len(p.nodes)
+		p.nodes = append(p.nodes, node{Step: s, label: prefix + s.Label, prefix: prefix, parent: parent, embeddedBy: embeddedBy})
+		if r, ok := s.Body.(*defgen.Reference); ok && r.Embeds() {
+			p.addDefinition(definition, definition(r.Definition), prefix+s.Label+".", at, at)
+		}
+		p.addSteps(definition, s.Body.Nested(), prefix, at, embeddedBy)
+		p.nodes[at].end = len(p.nodes)
+	}
+}
+
+// find is the index of the node with a label, -1 if there is none.
+func (p *program) find(label string) int {
+	for i := range p.nodes {
+		if p.nodes[i].label == label {
+			return i
+		}
+	}
+	return -1
+}
+
+// contains reports whether others are nested in a node.
+func (p *program) contains(n int) bool { return p.nodes[n].end > n+1 }
+
+// handler is the node that handles a failure of a node: itself or the innermost one around it
+// with continueOnError; -1 for none.
+func (p *program) handler(n int) int {
+	for ; n >= 0; n = p.nodes[n].parent {
+		if p.nodes[n].ContinueOnError {
+			return n
+		}
+	}
+	return -1
+}
+
+// block is the body of a node that calls a block, nil of any other.
+func (p *program) block(n int) *defgen.Block {
+	b, _ := p.nodes[n].Body.(*defgen.Block)
+	return b
+}

@@ -1,0 +1,104 @@
+package simulator
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/invariant"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
+)
+
+// watcher tells every write to the invariants and to the oracle.
+type watcher struct {
+	*invariant.Checker
+	w *simulation
+}
+
+// ExecutionWritten implements sim.Observer.
+func (o watcher) ExecutionWritten(before, after *workflow.Execution) {
+	o.Checker.ExecutionWritten(before, after)
+	plans := o.w.plans
+	plans.KnownSince = plans.Now
+	if p := o.w.current; p != nil {
+		if plans.KnownSince = p.startedAt; !p.committedAt[after.ID].IsZero() {
+			plans.KnownSince = p.committedAt[after.ID]
+		}
+		if at := p.locksWrittenAt; at.After(plans.KnownSince) && before != nil && before.State == sm.ExecutionLocking {
+			plans.KnownSince = at
+		}
+		p.committedAt[after.ID] = plans.Now
+	}
+	plans.ExecutionWritten(before, after)
+}
+
+// LockWritten implements sim.Observer.
+func (o watcher) LockWritten(before, after workflow.Lock) {
+	o.Checker.LockWritten(before, after)
+	if p := o.w.current; p != nil {
+		p.locksWrittenAt = o.w.plans.Now
+	}
+	o.w.plans.LockWritten(after)
+}
+
+// PackWritten implements sim.Observer.
+func (o watcher) PackWritten(before, after *workflow.Pack) {
+	o.Checker.PackWritten(before, after)
+	o.w.plans.PackWritten(after)
+}
+
+// EntityWritten implements sim.Observer.
+func (o watcher) EntityWritten(before, after workflow.Entity) {
+	o.Checker.EntityWritten(before, after)
+	o.w.plans.EntityWritten(before, after)
+}
+
+// watchPlans connects the oracle with the world.
+func (w *simulation) watchPlans() {
+	entities := map[string]map[string]any{}
+	for i := range deviceCount {
+		entities[deviceID(i)] = importedAttributes(i)
+	}
+	w.plans = oracle.New(entities)
+	w.plans.Definition = func(name string) *defgen.Definition { return w.corpus.definition(name) }
+	w.plans.Requested = func(x *workflow.Execution) (oracle.Request, bool) {
+		r, ok := w.requests[cmp.Or(x.Labels[spec.LabelSchedule], x.CorrelationID)]
+		return r, ok
+	}
+	w.plans.Groups, w.plans.Failf = groupsOf, w.checker.Failf
+	w.plans.Now, w.plans.Skew = w.Now(), w.checker.Skew
+	w.Observer = watcher{w.checker, w}
+}
+
+// callPlanned tells the oracle of a call of a block.
+func (w *simulation) callPlanned(c harness.BlockCall, o *harness.Outcome) {
+	call := oracle.Call{
+		Job: c.Job, Step: c.Step, Entity: c.Entity, Execution: c.Execution, Kind: c.Kind, Attempt: c.Attempt,
+		Parameters: c.Parameters, Attributes: c.Attributes, Undoes: c.Result, Set: o.SetAttributes, Acquired: o.Acquired,
+	}
+	if o.FailCode == "" && c.Kind == workflow.JobExecute {
+		_ = json.Unmarshal(o.Result, &call.Result)
+	}
+	w.plans.BlockCalled(call)
+}
+
+// presentAttributes are the attributes that the inventory has of each device.
+func (w *simulation) presentAttributes() map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for i := range deviceCount {
+		e, err := w.Catalog.Entity(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: deviceID(i)})
+		if err != nil {
+			panic(err)
+		}
+		attributes := map[string]any{}
+		if err := json.Unmarshal(e.Attributes, &attributes); err != nil {
+			panic(err)
+		}
+		all[deviceID(i)] = attributes
+	}
+	return all
+}
