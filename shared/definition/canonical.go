@@ -52,6 +52,7 @@ type canonicalStep struct {
 	Parameters       json.RawMessage    `json:"parameters,omitempty"`
 	RawParameters    json.RawMessage    `json:"rawParameters,omitempty"`
 	OnFailure        []canonicalCase    `json:"onFailure,omitempty"`
+	Parallel         *canonicalParallel `json:"parallel,omitempty"`
 	FailureTolerance any                `json:"failureTolerance,omitempty"`
 }
 
@@ -65,6 +66,16 @@ type canonicalCase struct {
 	Default any             `json:"default,omitempty"`
 	Next    string          `json:"next,omitempty"`
 	Steps   []canonicalStep `json:"steps,omitempty"`
+}
+
+type canonicalParallel struct {
+	*spec.Parallel
+	Branches []canonicalBranch `json:"branches"`
+}
+
+type canonicalBranch struct {
+	*spec.Branch
+	Steps []canonicalStep `json:"steps"`
 }
 
 type canonicalInput struct {
@@ -108,6 +119,13 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 			all[i].Workflow = &canonicalNested{toCanonicalSteps(s.Workflow.Steps)}
 		}
 		all[i].Switch, all[i].OnFailure = toCanonicalCases(s.Switch, true), toCanonicalCases(s.OnFailure, false)
+		if s.Parallel != nil {
+			p := &canonicalParallel{Parallel: s.Parallel}
+			for k := range s.Parallel.Branches {
+				p.Branches = append(p.Branches, canonicalBranch{&s.Parallel.Branches[k], toCanonicalSteps(s.Parallel.Branches[k].Steps)})
+			}
+			all[i].Parallel = p
+		}
 		if s.FromInput {
 			all[i].Input = &canonicalInput{s.Parameters, s.RawParameters}
 		} else {

@@ -19,6 +19,7 @@ import (
 const (
 	maxCases    = 50
 	maxRequires = 20
+	maxBranches = 20
 )
 
 const variablePathPattern = `^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,14}$`
@@ -134,6 +135,53 @@ func (r *reader) onFailure(into *[]spec.Case, depth int) yamldoc.Field {
 			}
 		}
 	})
+}
+
+// parallel reads branches that are executed side by side.
+func (r *reader) parallel(p *spec.Parallel, depth int) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"branches": yamldoc.List(r.Reader, &p.Branches, maxBranches, func(b *spec.Branch) yamldoc.Field { return r.branch(b, depth) }).
+			WithSchema(yamldoc.Schema{"minItems": 1}).Required("name the branches"),
+		"merge": r.Object(yamldoc.Fields{
+			"strategy":   yamldoc.Enum(r.Reader, &p.Merge.Strategy, spec.MergeShallow, spec.MergeDeep, spec.MergeReplace, spec.MergeAppend),
+			"onConflict": yamldoc.Enum(r.Reader, &p.Merge.OnConflict, spec.PreferNew, spec.PreferExisting, spec.ConflictFails),
+		}),
+		"allowPartial": r.Bool(&p.AllowPartial),
+		"minimum":      r.Integer(&p.Minimum, 1, maxBranches),
+	}).Finally(func(n ast.Node, path string) {
+		if len(p.Branches) == 0 && r.Has(path+".branches") {
+			r.ReportAt(path+".branches", "required", "1 to %d branches", maxBranches)
+		}
+		if p.Minimum > 0 && !p.AllowPartial {
+			r.ReportAt(path+".minimum", "conflict", "minimum needs allowPartial")
+		}
+		if p.Minimum > len(p.Branches) {
+			r.ReportAt(path+".minimum", "range", "there are only %d branches", len(p.Branches))
+		}
+		first := map[string]int{}
+		for i := range p.Branches {
+			if other, taken := first[p.Branches[i].Label]; taken {
+				r.ReportAt(fmt.Sprintf("%s.branches[%d].label", path, i), "duplicate", "the label %q is taken by branch %d", p.Branches[i].Label, other+1)
+			}
+			first[p.Branches[i].Label] = i
+		}
+	})
+}
+
+// branch reads a branch: its steps, or one step, whose label it has.
+func (r *reader) branch(b *spec.Branch, depth int) yamldoc.Field {
+	steps := r.Object(yamldoc.Fields{
+		"label":  r.label(&b.Label).Required("a branch needs label"),
+		"steps":  r.caseSteps(&b.Steps, depth),
+		"result": r.Raw(&b.Result, false),
+	})
+	var step spec.Step
+	one := yamldoc.Named("step", r.step(&step, depth+1)).Then(r.Reader, func(n ast.Node, path string) {
+		b.Label, b.Steps = step.Label, []spec.Step{step}
+		r.AddPath(path+".steps", n)
+		r.IndexAs(n, path+".steps[0]") // where the compiler reports errors
+	})
+	return yamldoc.Either(func(n ast.Node) bool { return yamldoc.HasKey(n, "steps") }, steps, one)
 }
 
 // requires reads labels of steps that must have completed. It is short for an assertion for

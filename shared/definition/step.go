@@ -64,7 +64,8 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"input":     r.input(s),
 		"requires":  r.requires(&s.Assert),
 
-		"wait": yamldoc.Optional(&s.Wait, r.wait),
+		"wait":     yamldoc.Optional(&s.Wait, r.wait),
+		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
 
 		"loop": yamldoc.Unsupported,
 	}).Finally(r.checkKind).WithSchema(kindSchema)
@@ -85,6 +86,7 @@ var kinds = []struct {
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"})},
 	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"})},
 	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"})},
+	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"acquire"})},
 	{name: "loop", planned: true},
 }
 
@@ -141,7 +143,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		}
 	}
 	if kind == "" {
-		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set, switch or wait")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set, switch, parallel or wait")
 	}
 	if r.Has(path + ".input") {
 		for _, name := range []string{"parameters", "rawParameters"} {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type scenario struct {
 	devices int
 	source  string
 	blocks  map[string]string
+	handled map[string]bool // steps whose failure the definition handles
 	script  func(harness.BlockCall) *harness.Outcome
 	execute func(s *harness.Harness) []string
 }
@@ -61,6 +63,37 @@ var scenarios = map[string]scenario{
 		},
 		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(4)...)} },
 	},
+	"chooses": {
+		devices: 3, source: `steps:
+  - {label: begin, set: {n: 0, text: "` + strings.Repeat("long ", 40) + `"}}
+  - {label: one, functionBlock: p/again:1, runOn: device, parameters: {n: "${vars.n}", t: "${vars.text}"}, onFailure: [{when: error.code == "NO", steps: [{label: note, functionBlock: p/pure:1, runOn: global}], next: more}]}
+  - {label: more, set: {n: "${vars.n + 1}"}}
+  - {label: again, switch: [{when: vars.n < 2, next: one}, {default: true, steps: [{label: last, functionBlock: p/once:1, runOn: global, parameters: {n: "${vars.n}"}}]}]}
+`,
+		blocks:  map[string]string{"one": "again", "note": "pure", "last": "once"},
+		handled: map[string]bool{"one": true},
+		script: func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "one" && c.Kind == workflow.JobExecute && c.Entity == "d001" && strings.Contains(string(c.Parameters), `"n":0`) {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		},
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(3)...)} },
+	},
+	"branches": {
+		devices: 3, source: `steps:
+  - label: gather
+    parallel:
+      branches:
+        - label: left
+          steps: [{label: one, functionBlock: p/again:1, runOn: device}, {label: two, functionBlock: p/once:1, runOn: global}]
+        - {label: three, functionBlock: p/pure:1, runOn: global}
+  - {label: four, functionBlock: p/once:1, runOn: device}
+`,
+		blocks:  map[string]string{"one": "again", "two": "once", "three": "pure", "four": "once"},
+		script:  failCalls("four EXECUTE d002"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(3)...)} },
+	},
 	"is cancelled": {
 		devices: 4, source: "config: {maxInFlight: 2}\n" + stepsYAML("one again device"), blocks: map[string]string{"one": "again"},
 		execute: func(s *harness.Harness) []string {
@@ -93,7 +126,7 @@ func TestEngine_SurvivesFaultAtEveryCall(t *testing.T) {
 			calls := clean.CallCount() - before
 			clean.CheckInvariants()
 			for _, id := range ids {
-				clean.CheckOutcome(id, p.blocks, nil, 0)
+				clean.CheckOutcome(id, p.blocks, p.handled, 0)
 			}
 			if t.Failed() {
 				t.Fatal("the scenario fails without faults")
@@ -124,7 +157,7 @@ func runWithFault(s *harness.Harness, p scenario, n int, fault faults.Fault) {
 	s.Faults = nil
 	s.CheckInvariants()
 	for _, id := range ids {
-		s.CheckOutcome(id, p.blocks, nil, 0)
+		s.CheckOutcome(id, p.blocks, p.handled, 0)
 	}
 }
 
@@ -140,7 +173,7 @@ func TestEngine_ToleratesDuplicateAndReorderedMessages(t *testing.T) {
 				ids := p.execute(s)
 				settle(s)
 				for _, id := range ids {
-					s.CheckOutcome(id, p.blocks, nil, 0)
+					s.CheckOutcome(id, p.blocks, p.handled, 0)
 				}
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)

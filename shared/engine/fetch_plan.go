@@ -49,6 +49,26 @@ func (w *workspace) fetchRoute(ctx context.Context, n lifecycle.Need, draft *wor
 	return nil
 }
 
+// fetchJoin answers NeedJoin for the draft.
+func (w *workspace) fetchJoin(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	join, err := p.Join(ctx, draft, n)
+	if err != nil {
+		return err
+	}
+	if join.Value, err = w.offloadValue(ctx, n.StepRunSeq, join.Value); err != nil {
+		return err
+	}
+	if w.facts.Joins == nil {
+		w.facts.Joins = map[lifecycle.Need]*lifecycle.Join{}
+	}
+	w.facts.Joins[n] = join
+	return nil
+}
+
 // ensurePlanner returns the planner of this workspace. It resolves the execution's
 // program first if that has not been done.
 func (w *workspace) ensurePlanner(ctx context.Context) (*planner.Planner, error) {

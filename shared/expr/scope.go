@@ -24,6 +24,7 @@ type StepContext struct {
 	steps         map[string]any
 	execution     any
 	values        map[string]func() any // of the variables of the flow, by name
+	fields        map[string]func() any // LABEL, of steps that give an object with result and other fields
 }
 
 // NewStepContext makes a context. steps has the status of each step by label.
@@ -55,6 +56,20 @@ func (c *StepContext) WithErrors(failures map[string]json.RawMessage) *StepConte
 			maps.Copy(step, known)
 		}
 		next.steps[label] = step
+	}
+	return &next
+}
+
+// WithFields is the context with what steps without jobs give, by label: an object with
+// result and perhaps other fields.
+func (c *StepContext) WithFields(fields map[string]json.RawMessage) *StepContext {
+	if len(fields) == 0 {
+		return c
+	}
+	next := *c
+	next.fields = make(map[string]func() any, len(fields))
+	for label, raw := range fields {
+		next.fields[label] = sync.OnceValue(func() any { return adaptValue(decodeJSON(raw, map[string]any{})) })
 	}
 	return &next
 }
@@ -180,6 +195,9 @@ func (a *activation) ResolveName(name string) (any, bool) {
 			a.entity = adaptValue(a.Entity.attributesWithIdentity())
 		}
 		return a.entity, true
+	}
+	if fields, ok := a.Context.fields[name]; ok {
+		return fields(), true
 	}
 	if known, ok := a.labels[name]; ok {
 		return known, true

@@ -74,6 +74,9 @@ func (d *decider) closeOpenSteps() bool {
 	for c := d.openContainer(); c != nil; c = d.openContainer() {
 		d.exitStepRun(c, status)
 	}
+	if len(d.execution.Threads) > 0 {
+		d.execution.Threads, d.changed = nil, true
+	}
 	return true
 }
 

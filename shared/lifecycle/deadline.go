@@ -25,8 +25,13 @@ func NextDeadline(x *workflow.Execution) (at time.Time) {
 			add(x.Wait.Until)
 		}
 		for i := range x.StepRuns {
-			if r := &x.StepRuns[i]; r.Open() && !r.Closing && (r.HasJobs() || r.Child != nil) {
+			r := &x.StepRuns[i]
+			switch {
+			case !r.Open() || r.Closing:
+			case r.HasJobs() || r.Child != nil:
 				add(r.Deadline)
+			default:
+				add(branchDeadline(x, r))
 			}
 			if r := &x.StepRuns[i]; r.Waiting() {
 				add(r.Wait.Until)

@@ -16,13 +16,14 @@ type decider struct {
 	policy    Policy
 	now       time.Time
 
-	entered    int       // bytes of the step runs that this decision has entered, as JSON
-	timerFired bool      // the timer of the execution is due
-	paused     bool      // this decision has paused the execution: nothing of it is at work
-	wakeAt     time.Time // when to advance again; zero if the execution waits for nothing
-	idleUntil  time.Time // of an idle execution: the timer it needs all the same, or zero
-	changed    bool      // there is something to commit
-	stopped    bool      // this decision ends here
+	thread     *workflow.Thread // that makes a transition; nil for the execution as a whole
+	entered    int              // bytes of the step runs that this decision has entered, as JSON
+	timerFired bool             // the timer of the execution is due
+	paused     bool             // this decision has paused the execution: nothing of it is at work
+	wakeAt     time.Time        // when to advance again; zero if the execution waits for nothing
+	idleUntil  time.Time        // of an idle execution: the timer it needs all the same, or zero
+	changed    bool             // there is something to commit
+	stopped    bool             // this decision ends here
 	decision   Decision
 	err        error
 }
@@ -157,11 +158,12 @@ func (d *decider) config() spec.Config {
 	return d.facts.Resolution.Program.Config
 }
 
-// openStepRuns lists the step runs that have jobs or a child outstanding.
+// openStepRuns lists the step runs that have jobs or a child outstanding: those of the
+// thread that makes a transition, or all.
 func (d *decider) openStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Open() && (r.HasJobs() || r.Child != nil) {
+		if r := &d.execution.StepRuns[i]; r.Open() && (r.HasJobs() || r.Child != nil) && d.inThread(r) {
 			open = append(open, r)
 		}
 	}
@@ -172,7 +174,7 @@ func (d *decider) openStepRuns() []*workflow.StepRun {
 // is none.
 func (d *decider) openContainer() *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
-		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil {
+		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil && d.inThread(r) {
 			return r
 		}
 	}
@@ -183,6 +185,9 @@ func (d *decider) openContainer() *workflow.StepRun {
 func (d *decider) enclosing() (in, index int) {
 	if c := d.openContainer(); c != nil {
 		return c.In, c.Index
+	}
+	if d.thread != nil {
+		return d.thread.In, d.thread.Index
 	}
 	return 0, 0
 }

@@ -20,6 +20,7 @@ type Facts struct {
 	Plans          map[Need]*Plan   // by the need they answer
 	Reports        map[Need]*Report // by the need they answer
 	Routes         map[Need]*Route  // by the need they answer
+	Joins          map[Need]*Join   // by the need they answer
 	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
@@ -110,6 +111,12 @@ type Plan struct {
 type Route struct {
 	Case  int             // from 1; 0 for none
 	Error *workflow.Value // the failure as expressions see it
+}
+
+// Join is what the branches of a step run have given together, or why that cannot be told.
+type Join struct {
+	Value   *workflow.Value // {"result": ..., "branches": {LABEL: ...}, "failed": [{branch, code, message}]}
+	Problem *workflow.Failure
 }
 
 // ScopeEntities are all entities of the scope with their places, also those that a retry
@@ -232,6 +239,7 @@ const (
 	NeedPlan           NeedKind = "plan"
 	NeedReport         NeedKind = "report"
 	NeedRoute          NeedKind = "route"          // a Route: StepRunSeq has failed, and StepIndex may handle it
+	NeedJoin           NeedKind = "join"           // a Join
 	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist

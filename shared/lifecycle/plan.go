@@ -34,11 +34,11 @@ func (d *decider) enterStep(at int) {
 		d.stopped = true // the commit says how large the item is
 		return
 	}
-	d.execution.Iteration = max(d.execution.Iteration, 1)
+	d.cursor().Iteration = max(d.cursor().Iteration, 1)
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
 	r.In, r.Index = d.enclosing()
 	if n.Repeat != nil {
-		r.Iteration = d.execution.Iteration
+		r.Iteration = d.cursor().Iteration
 	}
 	end := at + 1
 	if n.FunctionBlock != "" {
@@ -86,6 +86,8 @@ func (d *decider) enterStep(at int) {
 		d.setVariables(at, plan, r)
 	case n.Wait != nil:
 		d.enterWait(at, plan, r)
+	case n.Parallel != nil:
+		d.enterBranches(at, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
 	case n.StartsChild():

@@ -9,9 +9,10 @@ import (
 // shared locks, and completes there: PC then names that step. It applies no updates.
 
 // mayProbe reports whether a probe may enter the step. One that has nested steps changes
-// nothing itself; one that starts an execution does not say what that changes.
+// nothing itself; one that starts an execution does not say what that changes. A probe ends
+// in front of branches.
 func (d *decider) mayProbe(n *spec.Node) bool {
-	return n.IsContainer() || n.FunctionBlock != "" && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
+	return n.IsContainer() && n.Parallel == nil || len(n.Set) > 0 || n.FunctionBlock != "" && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
 }
 
 // endProbe completes a probe in front of a step that is not pure. The steps around it are

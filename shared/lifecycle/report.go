@@ -54,11 +54,18 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
 	intolerable := failed > 0 && !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet)
-	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
+	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
 		d.recordResult(r, f)
 		d.failStepRun(r, workflow.CauseTimeout, r.Failure)
+	case f.Complete && r.Closing && d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing:
+		d.recordResult(r, f) // its branch is closed
+		status := sm.StepCancelled
+		if t := r.Counts; t.Failed+t.Unknown+t.NotExecuted == 0 {
+			status = sm.StepCompleted
+		}
+		d.exitStepRun(r, status)
 	case f.Complete && r.Closing:
 		d.recordResult(r, f) // another step run of its pipeline has failed
 		d.exitStepRun(r, sm.StepCancelled)
@@ -211,6 +218,7 @@ func (d *decider) failExecution(r *workflow.StepRun, cause workflow.Cause, why *
 	}
 	d.setFailure(cause, why)
 	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
+	d.thread = nil
 	d.stopAll()
 }
 
@@ -222,7 +230,7 @@ func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *wo
 	if r.Failure == nil && r.Counts.Failure == nil {
 		r.Failure = why
 	}
-	if handler >= 0 && handler != r.StepIndex && len(d.openStepRuns()) > 1 && !isEntityNotHeld(why) {
+	if (handler >= 0 || d.thread != nil) && handler != r.StepIndex && len(d.openStepRuns()) > 1 && !isEntityNotHeld(why) {
 		d.exitStepRun(r, sm.StepFailed)
 		d.stopAll() // the other step runs of its pipeline end first
 		return
@@ -234,7 +242,7 @@ func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *wo
 // fails the execution otherwise.
 func (d *decider) handleOrFail(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
 	if !isEntityNotHeld(why) {
-		if handled, missing := d.handleFailure(r, why); handled || missing {
+		if handled, missing := d.handleFailure(r, cause, why); handled || missing {
 			return
 		}
 	}

@@ -42,6 +42,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		if from = program.IndexOf(c.FromStep); from < 0 {
 			return invalidRequest("from", fmt.Sprintf("the definition has no step %q", c.FromStep))
 		}
+		if around := program.OutsideBranches(from); around != from {
+			return invalidRequest("from", fmt.Sprintf("step %q is in a branch: begin at %q, which executes all of them", c.FromStep, program.Nodes[around].Label))
+		}
 		if reached := d.lastReachedStep(); from > reached || !d.wasExecuted(from) {
 			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
 		}
@@ -52,6 +55,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 			return invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", program.Nodes[undone].Label))
 		}
 	}
+	from = program.OutsideBranches(from)
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
@@ -208,7 +212,7 @@ func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	x.Try++
 	x.PC, x.Iteration, x.OnlyFailed = from, 0, onlyFailed
 	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation, x.Undo, x.Acknowledged = time.Time{}, "", "", nil, false, nil, nil, nil
-	x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = false, nil, nil, nil, 0
+	x.Threads, x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = nil, false, nil, nil, nil, 0
 	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
 		x.Deadline = d.now.Add(d.config().Timeout.Std())
 	}

@@ -14,7 +14,7 @@ func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
 	r.Route = plan.Route
 	r = d.newStepRun(at, "", &Plan{}, r)
 	d.appendStepRun(r)
-	d.execution.Iteration = 0
+	d.cursor().Iteration = 0
 	way := d.facts.Resolution.Program.Nodes[at].Cases[r.Route-1]
 	if way.First >= 0 {
 		d.goToStep(way.First)
@@ -117,14 +117,25 @@ func (d *decider) failedInPipeline(pipeline int) *workflow.StepRun {
 }
 
 // handleFailure goes on after the failure of a step run, if the step or one around it says
-// how. It reports false if none does; missing says that a fact is missing.
-func (d *decider) handleFailure(r *workflow.StepRun, why *workflow.Failure) (handled, missing bool) {
+// how. A failure that nothing in a branch handles ends the branch. It reports false if none
+// does; missing says that a fact is missing.
+func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) (handled, missing bool) {
 	p := d.facts.Resolution.Program
-	for handler := p.FailureHandler(r.StepIndex); handler >= 0; handler = p.FailureHandler(p.Nodes[handler].Parent) {
+	for handler := r.StepIndex; handler >= 0; handler = p.Nodes[handler].Parent {
 		n := &p.Nodes[handler]
+		if n.Parallel != nil && handler != r.StepIndex {
+			if r.Open() {
+				d.exitStepRun(r, sm.StepFailed)
+			}
+			d.endBranch(why, cause)
+			return true, false
+		}
 		if n.ContinueOnError {
 			d.handleAt(r, handler, why, nil)
 			return true, false
+		}
+		if len(n.Handlers) == 0 {
+			continue
 		}
 		route := d.route(r, handler)
 		if route == nil {

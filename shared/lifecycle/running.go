@@ -9,11 +9,15 @@ import (
 // driveRunning drives RUNNING. It follows the open step runs to their end, enters the
 // next step, depth first, and completes the execution after the last step.
 //
-// execution.PC is the index of the next step. A step with nested steps has a step run
+// The cursor's PC is the index of the next step. A step with nested steps has a step run
 // that stays open until PC has left the nested steps.
 func (d *decider) driveRunning() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if len(d.execution.Threads) > 0 {
+		d.driveThreads()
 		return
 	}
 	if open := d.openStepRuns(); len(open) > 0 {
@@ -24,16 +28,25 @@ func (d *decider) driveRunning() {
 		d.pause(open)
 		return
 	}
-	nodes := d.facts.Resolution.Program.Nodes
-	if c := d.openContainer(); c != nil && d.execution.PC >= nodes[c.StepIndex].End {
+	d.advanceCursor()
+}
+
+// advanceCursor enters the next step, or leaves a step with nested steps that are over.
+func (d *decider) advanceCursor() {
+	nodes, pc := d.facts.Resolution.Program.Nodes, d.cursor().PC
+	if c := d.openContainer(); c != nil && pc >= nodes[c.StepIndex].End {
 		d.leaveContainer(c)
 		return
 	}
-	if d.execution.PC >= len(nodes) {
+	if d.thread != nil && pc >= d.node(d.execution.StepRunBySeq(d.thread.In)).End {
+		d.endBranch(nil, "")
+		return
+	}
+	if pc >= len(nodes) {
 		d.complete()
 		return
 	}
-	if outer := d.outermostUnopened(nodes[d.execution.PC].Parent); outer >= 0 {
+	if outer := d.outermostUnopened(nodes[pc].Parent); outer >= 0 {
 		// A retry begins inside nested steps.
 		iteration := 0
 		if nodes[outer].Repeat != nil {
@@ -42,7 +55,7 @@ func (d *decider) driveRunning() {
 		d.enterContainer(outer, iteration)
 		return
 	}
-	d.enterStep(d.execution.PC)
+	d.enterStep(pc)
 }
 
 // outermostUnopened is the outermost of a node and its ancestors that has no open step
@@ -70,15 +83,15 @@ func (d *decider) enterContainer(at, iteration int) {
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
 	r.In, r.Index = d.enclosing()
 	if len(n.Cases) > 0 {
-		r.Route = d.routeTo(at, d.execution.PC)
+		r.Route = d.routeTo(at, d.cursor().PC)
 	}
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
 	if n.RunsWorkflow() {
 		d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
 	}
-	d.execution.Iteration = 0
-	if d.execution.PC == at {
-		d.execution.PC = n.First
+	c := d.cursor()
+	if c.Iteration = 0; c.PC == at {
+		c.PC = n.First
 	}
 }
 
@@ -117,7 +130,8 @@ func (d *decider) leaveFailedContainers(handler int, why *workflow.Failure, rout
 func (d *decider) continueAfter(r *workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	if n.Repeat != nil && r.Status == sm.StepCompleted && (n.Repeat.Count == 0 || r.Iteration < n.Repeat.Count) {
-		d.execution.PC, d.execution.Iteration = r.StepIndex, r.Iteration+1
+		c := d.cursor()
+		c.PC, c.Iteration = r.StepIndex, r.Iteration+1
 		d.changed = true
 		return
 	}
@@ -136,7 +150,8 @@ func (d *decider) goOnAfter(at int) {
 
 // goToStep makes another step the next.
 func (d *decider) goToStep(to int) {
-	d.execution.PC, d.execution.Iteration = to, 0
+	c := d.cursor()
+	c.PC, c.Iteration = to, 0
 	d.changed = true
 }
 
@@ -144,11 +159,11 @@ func (d *decider) goToStep(to int) {
 // execution waits for it, once for each step run.
 func (d *decider) delayElapsed(n *spec.Node) bool {
 	delay := n.Delay.Std()
-	if d.execution.Iteration > 1 && n.Repeat != nil {
+	if d.cursor().Iteration > 1 && n.Repeat != nil {
 		delay = n.Repeat.Delay.Std()
 	}
 	next := d.execution.StepRunSeq + 1
-	if delay <= 0 || d.execution.DelayDoneSeq == next {
+	if delay <= 0 || d.cursor().DelayDoneSeq == next {
 		return true
 	}
 	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.now.Add(delay), Step: n.Label}
@@ -177,6 +192,6 @@ func (d *decider) driveWaiting() {
 
 // endDelay continues after a delay, because it is over or because an operator ends it.
 func (d *decider) endDelay(actor string, data map[string]any) {
-	d.execution.DelayDoneSeq, d.execution.Wait = d.execution.StepRunSeq+1, nil
+	d.cursor().DelayDoneSeq, d.execution.Wait = d.execution.StepRunSeq+1, nil
 	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, actor, data)
 }

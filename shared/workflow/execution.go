@@ -18,7 +18,9 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.WentBack > 0 || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
+	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
+	flow := x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0
+	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
 	for _, s := range x.PastScopes {
@@ -93,14 +95,13 @@ type Execution struct {
 	Deadline       time.Time `json:"deadline,omitzero"`        // of the execution; zero for none
 	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities are in the inventory
 
-	// PC is the index of the step that is open or entered next. Iteration is the
-	// iteration of that step, and DelayDoneSeq the Seq of the step run whose delay is
-	// over. OnlyFailed is set by a retry that keeps the results of jobs that ended with
-	// OK.
-	PC           int  `json:"pc,omitempty"`
-	Iteration    int  `json:"iteration,omitempty"`
-	DelayDoneSeq int  `json:"delayDoneSeq,omitempty"`
-	OnlyFailed   bool `json:"onlyFailed,omitempty"`
+	// Cursor is where the execution is in its program. While Threads is not empty, they are
+	// where it is: the branches of steps that execute several side by side.
+	Cursor
+	Threads []Thread `json:"threads,omitempty"`
+
+	// OnlyFailed is set by a retry that keeps the results of jobs that ended with OK.
+	OnlyFailed bool `json:"onlyFailed,omitempty"`
 
 	// WentBack is the first try in which the execution has gone back to an earlier step, 0 for
 	// none. From then on the order of its step runs is not that of the program.
@@ -178,6 +179,26 @@ type Parent struct {
 
 // MaxDepth bounds how deep executions may start executions.
 const MaxDepth = 10
+
+// Cursor is a place in a program. PC is the index of the step that is open or entered next.
+// Iteration is the iteration of that step, and DelayDoneSeq the Seq of the step run whose
+// delay is over.
+type Cursor struct {
+	PC           int `json:"pc,omitempty"`
+	Iteration    int `json:"iteration,omitempty"`
+	DelayDoneSeq int `json:"delayDoneSeq,omitempty"`
+}
+
+// Thread is one branch of a step that executes several side by side. Its own cursor says
+// where it is, until it is over.
+type Thread struct {
+	In    int `json:"in"`    // Seq of the step run whose branch it is
+	Index int `json:"index"` // of the branch
+	Cursor
+	Done    bool     `json:"done,omitempty"`
+	Failure *Failure `json:"failure,omitempty"` // why the branch failed; nil if it did not
+	Cause   Cause    `json:"cause,omitempty"`
+}
 
 // Age orders executions in lock conflicts: the smaller one is older. A child is as old as
 // its outermost ancestor.
@@ -414,6 +435,7 @@ func (x *Execution) Clone() *Execution {
 	c.Signals, c.Heard = append([]Signal(nil), x.Signals...), append([]string(nil), x.Heard...)
 	c.AwaitedSignals = append([]string(nil), x.AwaitedSignals...)
 	c.RerunBy = append([]string(nil), x.RerunBy...)
+	c.Threads = append([]Thread(nil), x.Threads...)
 	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()
 	c.Blocks, c.Workflows, c.PastScopes = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.PastScopes)

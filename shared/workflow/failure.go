@@ -36,6 +36,8 @@ const (
 	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing
 	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
+	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches give different values for one key
+	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of one type
 	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than MaxValueBytes

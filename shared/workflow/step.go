@@ -44,7 +44,8 @@ type StepRun struct {
 	Child *Child    `json:"child,omitempty"` // the execution that this step run started
 	Wait  *StepWait `json:"wait,omitempty"`  // what this step run waits for, or has waited for
 
-	// Value is the result of a step run that has no jobs or, of one in CASE_HANDLED, the failure
+	// Value is what a step run without jobs gives: an object with result and perhaps other
+	// fields, or with the values that it sets, by path. Of one in CASE_HANDLED it is the failure
 	// as expressions see it. Route is the case of a switch that was taken, Handled the case of
 	// onFailure that handles the failure of the step run, both from 1.
 	Value   *Value `json:"value,omitempty"`

@@ -46,6 +46,7 @@ type compiler struct {
 	inventory  *expr.Language // the same with the inventory; nil until needed
 	variables  int            // that steps set
 
+	afterStep      bool // the results of branches are compiled: the steps in the step are over
 	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
@@ -116,6 +117,11 @@ func countExpressions(d *spec.Definition) (count, text int) {
 			add(c.When)
 		}
 		eachWaitExpression(s.Wait, func(_, source string) { add(source) })
+		if s.Parallel != nil {
+			for i := range s.Parallel.Branches {
+				expr.EachToken(s.Parallel.Branches[i].Result, add)
+			}
+		}
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -179,7 +185,7 @@ func (c *compiler) compileTemplate(i int, raw json.RawMessage, path string) *exp
 		return nil
 	}
 	for _, token := range t.Tokens() {
-		c.checkReferences(i, token.Path, token.Program.References(), false)
+		c.checkReferences(i, token.Path, token.Program.References(), c.afterStep)
 	}
 	c.steps[i].refs.Merge(t.References())
 	return t

@@ -34,8 +34,9 @@ type step struct {
 	refs          expr.References
 	set           []assignment
 	next          *Target
-	cases         []branch // of switch
-	handlers      []branch // of onFailure
+	cases         []branch         // of switch
+	handlers      []branch         // of onFailure
+	results       []*expr.Template // of branches that are executed side by side
 	wait          wait
 }
 

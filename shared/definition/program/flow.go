@@ -43,6 +43,12 @@ func (c *compiler) compileFlow(i int) {
 	into.next = c.compileTarget(i, s.Next, path+".next")
 	into.cases = c.compileCases(i, s.Switch, path+".switch", false)
 	into.handlers = c.compileCases(i, s.OnFailure, path+".onFailure", true)
+	if s.Parallel != nil {
+		c.compileBranches(i, path+".parallel")
+	}
+	if c.inBranch(i) {
+		c.checkInBranch(i, path)
+	}
 	var values map[string]json.RawMessage
 	_ = json.Unmarshal(s.Set, &values) // it was read as an object
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -68,6 +74,60 @@ func (c *compiler) compileFlow(i int) {
 		c.ReportAt(path, "limit", "a definition sets at most %d variables", maxVariables)
 	}
 }
+
+// compileBranches compiles what the branches of step i give, which may read the steps in them.
+func (c *compiler) compileBranches(i int, path string) {
+	c.afterStep = true
+	defer func() { c.afterStep = false }()
+	for n := range c.flat[i].Parallel.Branches {
+		b := &c.flat[i].Parallel.Branches[n]
+		var t *expr.Template
+		if len(b.Result) > 0 {
+			t = c.compileTemplate(i, b.Result, path+".branches["+strconv.Itoa(n)+"].result")
+		}
+		c.steps[i].results = append(c.steps[i].results, t)
+	}
+}
+
+// BranchResult is what a branch of a step says that it gives; false if it says nothing.
+func (c *Compiled) BranchResult(step, branch int, s expr.Scope) (json.RawMessage, bool, error) {
+	t := c.steps[step].results[branch]
+	if t == nil {
+		return nil, false, nil
+	}
+	value, err := t.Eval(s)
+	return value, true, err
+}
+
+// checkInBranch refuses what a branch cannot do yet: its execution would have to wait, and the
+// other branches not.
+func (c *compiler) checkInBranch(i int, path string) {
+	s := c.flat[i]
+	switch {
+	case s.Delay > 0:
+		c.ReportAt(path+".delay", string(workflow.CodeNotImplemented), "a branch cannot wait yet")
+	case s.Repeat != nil && s.Repeat.Delay > 0:
+		c.ReportAt(path+".repeat.delay", string(workflow.CodeNotImplemented), "a branch cannot wait yet")
+	case s.Wait != nil:
+		c.ReportAt(path+".wait", string(workflow.CodeNotImplemented), "a branch cannot wait yet")
+	case s.Reference != nil && s.Reference.Mode != workflow.ModeEmbed && s.Reference.Mode != "":
+		c.ReportAt(path+".workflowReference.mode", string(workflow.CodeNotImplemented), "a branch cannot start executions yet: embed the workflow, or start it behind the branches")
+	}
+	if around := c.positions[i].ancestors; s.Parallel != nil {
+		nested := 0
+		for _, a := range around {
+			if c.flat[a].Parallel != nil {
+				nested++
+			}
+		}
+		if nested >= maxNestedBranches {
+			c.ReportAt(path+".parallel", "depth", "branches are nested at most %d deep", maxNestedBranches)
+		}
+	}
+}
+
+// maxNestedBranches is how deep branches are nested.
+const maxNestedBranches = 2
 
 // overlaps reports whether one path is another, or is inside it.
 func overlaps(a, b string) bool {
@@ -98,20 +158,50 @@ func (c *compiler) compileTarget(i int, label, path string) *Target {
 	switch {
 	case label == "":
 		return nil
+	case label == spec.NextEnd && c.inBranch(i):
+		c.ReportAt(path, "reference", "a branch ends after its last step: the definition cannot end inside it")
+		return nil
 	case label == spec.NextEnd:
 		return &Target{len(c.flat), -1}
 	}
 	at, ok := c.index[label]
-	if !ok {
+	switch {
+	case !ok:
 		c.ReportAt(path, "reference", "there is no step %q", label)
-		return nil
-	}
-	in := append(slices.Clone(c.positions[i].ancestors), i)
-	if !slices.ContainsFunc(in, func(around int) bool { return c.positions[around].group == c.positions[at].group }) {
+	case c.canReach(i, at):
+		return &Target{at, c.containerOf(at)}
+	case c.inBranch(i):
+		c.ReportAt(path, "reference", "step %q is not in this branch, or inside another step", label)
+	default:
 		c.ReportAt(path, "reference", "step %q is inside another step: go to a step beside this one, or beside a step around it", label)
-		return nil
 	}
-	return &Target{at, c.containerOf(at)}
+	return nil
+}
+
+// canReach reports whether a step may go to another: to one of the list in which it is, or in
+// which a step around it is, as far as its own branch.
+func (c *compiler) canReach(from, to int) bool {
+	p := &c.positions[from]
+	if p.group == c.positions[to].group {
+		return true
+	}
+	for n := len(p.ancestors) - 1; n >= 0; n-- {
+		around := p.ancestors[n]
+		if c.flat[around].Parallel != nil && !slices.Contains(p.handles, around) {
+			return false
+		}
+		if c.positions[around].group == c.positions[to].group {
+			return true
+		}
+	}
+	return false
+}
+
+// inBranch reports whether a step is executed in a branch, beside others.
+func (c *compiler) inBranch(i int) bool {
+	return slices.ContainsFunc(c.positions[i].ancestors, func(around int) bool {
+		return c.flat[around].Parallel != nil && !slices.Contains(c.positions[i].handles, around)
+	})
 }
 
 // containerOf is the innermost step that is open while a step is executed, -1 if there is
@@ -133,10 +223,12 @@ func (c *compiler) findReachable() {
 		if s.FunctionBlock == "" || !isGlobal(s) {
 			continue
 		}
-		to := map[string]*Target{spec.NextEnd: {len(c.flat), -1}}
-		around := append(slices.Clone(c.positions[i].ancestors), i)
+		to := map[string]*Target{}
+		if !c.inBranch(i) {
+			to[spec.NextEnd] = &Target{len(c.flat), -1}
+		}
 		for at, other := range c.flat {
-			if slices.ContainsFunc(around, func(a int) bool { return c.positions[a].group == c.positions[at].group }) {
+			if c.canReach(i, at) {
 				to[other.Label] = &Target{at, c.containerOf(at)}
 			}
 		}

@@ -96,6 +96,11 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)
 			}
+			if s.Parallel != nil {
+				for n := range s.Parallel.Branches {
+					expr.EachToken(s.Parallel.Branches[n].Result, func(source string) { emit(paths[i]+".parallel.branches["+strconv.Itoa(n)+"].result", source) })
+				}
+			}
 			for n, c := range s.OnFailure {
 				emit(paths[i]+".onFailure["+strconv.Itoa(n)+"].when", c.When)
 			}

@@ -68,6 +68,8 @@ func (c *compiler) checkOwnResult(s, from *spec.Step, path string) {
 // checkEarlier reports whether step i can read step at, and adds an issue if it cannot.
 func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep bool) bool {
 	switch {
+	case !c.sameBranches(i, at):
+		c.ReportAt(path, "reference", "step %q is in another branch, which may be quicker or slower: read its %s behind the branches", label, kind)
 	case at < i || afterStep && at <= c.positions[i].lastNested:
 		return true
 	case at == i:
@@ -76,6 +78,27 @@ func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep b
 		c.ReportAt(path, "reference", "step %q reads the %s of step %q, which comes later", c.flat[i].Label, kind, label)
 	}
 	return false
+}
+
+// sameBranches reports whether two steps are in the same branch of every step that has both
+// in its branches.
+func (c *compiler) sameBranches(i, at int) bool {
+	if i >= len(c.flat) {
+		return true
+	}
+	branch := func(step, around int) int { // the list of the branch of around in which the step is
+		p := &c.positions[step]
+		if n := slices.Index(p.ancestors, around); n+1 < len(p.ancestors) {
+			return c.positions[p.ancestors[n+1]].group
+		}
+		return p.group
+	}
+	for _, around := range c.positions[i].ancestors {
+		if c.flat[around].Parallel != nil && slices.Contains(c.positions[at].ancestors, around) && branch(i, around) != branch(at, around) {
+			return false
+		}
+	}
+	return true
 }
 
 // encloses reports whether a step is open while another is executed. A step whose failure is
@@ -112,6 +135,8 @@ func describeKind(s *spec.Step) string {
 		return "a workflow reference"
 	case len(s.Switch) > 0:
 		return "a switch"
+	case s.Parallel != nil:
+		return "a step with branches"
 	case len(s.Set) > 0:
 		return "a step that sets variables"
 	case s.Wait != nil:

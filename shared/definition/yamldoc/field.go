@@ -99,6 +99,30 @@ func ScalarOr(scalar, other Field) Field {
 	}
 }
 
+// Either is a field with two forms, of which pick takes the first for a node.
+func Either(pick func(n ast.Node) bool, first, second Field) Field {
+	return Field{
+		read: func(n ast.Node, path string) {
+			if pick(n) {
+				first.read(n, path)
+				return
+			}
+			second.read(n, path)
+		},
+		schema: func(s *SchemaDefs) Schema { return Schema{"anyOf": []Schema{first.schema(s), second.schema(s)}} },
+	}
+}
+
+// HasKey reports whether a node is an object with the key.
+func HasKey(n ast.Node, key string) bool {
+	for _, v := range pairs(n) {
+		if KeyOf(v) == key {
+			return true
+		}
+	}
+	return false
+}
+
 // Optional is a field whose value is nil unless it is given.
 func Optional[T any](into **T, field func(*T) Field) Field {
 	return Field{

@@ -66,19 +66,19 @@ func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
 	if field.read == nil {
 		return
 	}
-	r.indexAs(n, path)
+	r.IndexAs(n, path)
 	field.read(n, path)
 }
 
-// indexAs records a value and everything in it under another path.
-func (r *Reader) indexAs(n ast.Node, path string) {
+// IndexAs records a value and everything in it under another path.
+func (r *Reader) IndexAs(n ast.Node, path string) {
 	r.nodes[path] = n
 	if s, ok := n.(*ast.SequenceNode); ok {
 		for i, v := range s.Values {
-			r.indexAs(v, path+"["+strconv.Itoa(i)+"]")
+			r.IndexAs(v, path+"["+strconv.Itoa(i)+"]")
 		}
 	}
 	for _, v := range pairs(n) {
-		r.indexAs(v.Value, JoinPath(path, KeyOf(v)))
+		r.IndexAs(v.Value, JoinPath(path, KeyOf(v)))
 	}
 }

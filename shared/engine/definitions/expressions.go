@@ -24,6 +24,7 @@ type Bindings struct {
 	Results    map[int]map[string]json.RawMessage // by node, then as in [Results]
 	Statuses   map[int]string                     // by node
 	Errors     map[int]json.RawMessage            // by node: failures that onFailure handles
+	Fields     map[int]json.RawMessage            // by node: an object with result and other fields, of a step without jobs
 	Values     map[string]json.RawMessage         // of the variables of the flow, by name
 }
 
@@ -43,7 +44,7 @@ var _ plan.Expressions = (*Expressions)(nil)
 // Bind binds a node's expressions to the values that one step run of it sees.
 func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x *workflow.Execution) *Expressions {
 	origin := p.Nodes[node].Origin
-	results, statuses, failures := Results{}, map[string]string{}, map[string]json.RawMessage{}
+	results, statuses, failures, fields := Results{}, map[string]string{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		if n.Origin != origin {
@@ -58,6 +59,9 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 		if e, ok := v.Errors[i]; ok {
 			failures[n.Step.Label] = e
 		}
+		if f, ok := v.Fields[i]; ok {
+			fields[n.Step.Label] = f
+		}
 	}
 	labels := map[string]any{}
 	for k, v := range x.Labels {
@@ -66,7 +70,7 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 	return &Expressions{program: p, blocks: blocks, context: expr.NewStepContext(v.Parameters, results, statuses, map[string]any{
 		"id": x.ID, "workflow": x.Workflow.String(), "createdBy": x.CreatedBy,
 		"createdAt": x.CreatedAt.Format(time.RFC3339Nano), "labels": labels,
-	}).WithErrors(failures).WithValues(v.Values)}
+	}).WithErrors(failures).WithFields(fields).WithValues(v.Values)}
 }
 
 // WithResults is the same with other results of some nodes. It shares everything else.
@@ -174,6 +178,12 @@ func (x *Expressions) WaitUntil(node int) (time.Time, error) {
 func (x *Expressions) WaitCondition(node int, now time.Time, lookup func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.WaitCondition(step, x.scope(nil), now, lookup)
+}
+
+// BranchResult evaluates what a branch says that it gives; false if it says nothing.
+func (x *Expressions) BranchResult(node, branch int) (json.RawMessage, bool, error) {
+	c, step := x.compiledStep(node)
+	return c.BranchResult(step, branch, x.scope(nil))
 }
 
 // Output evaluates the output of the definition of the execution.

@@ -153,6 +153,11 @@ func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, loc
 		}
 	}
 	n := &b.program.Nodes[node]
+	if s.Parallel != nil {
+		for i := range s.Parallel.Branches {
+			n.Branches = append(n.Branches, first[fmt.Sprintf("parallel.branches[%d].steps", i)])
+		}
+	}
 	n.First, n.Cases, n.Handlers = first["workflow.steps"], ways(s.Switch, "switch", first), ways(s.OnFailure, "onFailure", first)
 	if s.Reference != nil {
 		return b.addReference(s, node)

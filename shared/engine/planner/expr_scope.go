@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // exprScope is what the expressions of a step run see of the earlier step runs. That of a
@@ -57,7 +58,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	node := &p.Program.Nodes[r.StepIndex]
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{},
-		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}},
+		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}, Fields: map[int]json.RawMessage{}},
 		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, FailAtUnmet: r.Pipeline > 0 && !p.Program.ToleratesAny(r.StepIndex), Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
 	}
 	held, err := p.Entities(ctx, x.ScopeOf(r))
@@ -180,7 +181,13 @@ func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (ite
 
 // seesStepRun reports whether a step run sees another one that is not of its pipeline.
 func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	return r.CanReadResultsOf(o, x.WentBack) && (r.StepIndex >= len(p.Program.Nodes) || !p.Program.Encloses(o.StepIndex, r.StepIndex)) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
+	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at) || !p.Program.SeesBranchOf(at, o.StepIndex)) {
+		return false
+	}
+	if around := x.StepRunBySeq(r.In); around != nil && around.StepIndex == r.StepIndex && p.Program.Encloses(r.StepIndex, o.StepIndex) && p.Program.Nodes[r.StepIndex].BranchOf(o.StepIndex) != r.Index {
+		return false // r stands for the end of a branch
+	}
+	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
 
 // readResults binds the results of earlier step runs that the expressions read. It begins
@@ -196,6 +203,13 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		}
 		newer := s.bindings.Results[o.StepIndex]
 		if !o.HasJobs() {
+			if o.Value != nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
+				fields, err := p.loadValue(ctx, o)
+				if err != nil {
+					return err
+				}
+				s.bindings.Fields[o.StepIndex] = fields
+			}
 			if o.Child != nil && newer == nil {
 				result, err := childResult(o.Child)
 				if err != nil {

@@ -301,14 +301,17 @@ func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *work
 		return json.RawMessage("null"), nil
 	}
 	value, err := p.loadValue(ctx, o)
-	if err != nil || len(p.Program.Nodes[o.StepIndex].Set) == 0 {
-		return value, err
+	if err != nil {
+		return nil, err
 	}
-	var set map[string]json.RawMessage
-	if err := json.Unmarshal(value, &set); err != nil {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(value, &fields); err != nil {
 		return nil, workflow.Errorf(workflow.CodeInternal, "the value of step %q cannot be decoded: %w", o.Label, err)
 	}
-	return set[path], nil
+	if len(p.Program.Nodes[o.StepIndex].Set) > 0 {
+		return fields[path], nil
+	}
+	return fields["result"], nil
 }
 
 // loadValue returns the value of a step run, wherever it is stored.

@@ -189,6 +189,7 @@ type Step struct {
 	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may hold ${CEL}
 	Switch    []Case          `json:"switch,omitempty"`    // the default, if there is one, is the last
 	OnFailure []Case          `json:"onFailure,omitempty"` // instead of failing
+	Parallel  *Parallel       `json:"parallel,omitempty"`
 	OutputKey string          `json:"outputKey,omitempty"` // path of the variable that becomes the result of the step
 	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +16,9 @@ type Group struct {
 	// Handler says that the steps are executed instead of what failed in the step, and not
 	// as a part of it.
 	Handler bool
+
+	// Branch says that the steps are executed side by side with those of the other branches.
+	Branch bool
 }
 
 // Groups are the lists of steps in a step, in the order in which FlatSteps lists them.
@@ -26,6 +30,11 @@ func (s *Step) Groups() []Group {
 	for i := range s.Switch {
 		if c := &s.Switch[i]; len(c.Steps) > 0 {
 			all = append(all, Group{Path: "switch[" + strconv.Itoa(i) + "].steps", Steps: c.Steps})
+		}
+	}
+	if s.Parallel != nil {
+		for i := range s.Parallel.Branches {
+			all = append(all, Group{Path: "parallel.branches[" + strconv.Itoa(i) + "].steps", Steps: s.Parallel.Branches[i].Steps, Branch: true})
 		}
 	}
 	for i := range s.OnFailure {
@@ -43,6 +52,50 @@ type Case struct {
 	Next  string `json:"next,omitempty"` // label, or NextEnd; empty to go on after the step
 	Steps []Step `json:"steps,omitempty"`
 }
+
+// Parallel are branches that are executed side by side.
+type Parallel struct {
+	Branches     []Branch `json:"branches"`
+	Merge        Merge    `json:"merge,omitzero"`
+	AllowPartial bool     `json:"allowPartial,omitempty"` // go on without branches that failed
+	Minimum      int      `json:"minimum,omitempty"`      // of branches that end well, with AllowPartial; 0 is 1
+}
+
+// Branch is one branch. It gives the result of its last step, or Result.
+type Branch struct {
+	Label  string          `json:"label"`
+	Steps  []Step          `json:"steps"`
+	Result json.RawMessage `json:"result,omitempty"` // strings may hold ${CEL}
+}
+
+// Merge says how the results of branches become one, in the order of the branches.
+type Merge struct {
+	Strategy   MergeStrategy `json:"strategy,omitempty"`
+	OnConflict OnConflict    `json:"onConflict,omitempty"`
+}
+
+// MergeStrategy is how two results become one; shallow if empty.
+type MergeStrategy string
+
+// The strategies. A result that is no object counts as one with the label of its branch as
+// the only key, for the first two.
+const (
+	MergeShallow MergeStrategy = "shallow" // the keys of objects
+	MergeDeep    MergeStrategy = "deep"    // the keys of objects, and of objects in them
+	MergeReplace MergeStrategy = "replace" // the last result
+	MergeAppend  MergeStrategy = "append"  // one list; a result that is no list is one item
+)
+
+// OnConflict is what happens to a key that two results have with different values;
+// preferNew if empty.
+type OnConflict string
+
+// The choices.
+const (
+	PreferNew      OnConflict = "preferNew"      // the later branch wins
+	PreferExisting OnConflict = "preferExisting" // the earlier branch wins
+	ConflictFails  OnConflict = "fail"           // the step fails
+)
 
 // NextEnd is the target of next that ends the definition in which it stands.
 const NextEnd = "end"

@@ -38,6 +38,7 @@ type Node struct {
 
 	Goto     *Target // where it goes on, nil for After
 	Cases    []Way   // of a switch
+	Branches []int   // of a step with branches: index of the first step of each
 	Handlers []Way   // of onFailure
 
 	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
@@ -104,7 +105,41 @@ func (p *Program) MaxInFlight(node int) int {
 
 // IsContainer reports whether other nodes are nested in the step. It has no jobs then.
 func (n *Node) IsContainer() bool {
-	return n.Workflow != nil || n.Embeds() || len(n.Switch) > 0
+	return n.Workflow != nil || n.Embeds() || len(n.Switch) > 0 || n.Parallel != nil
+}
+
+// SeesBranchOf reports whether a node sees what another has done: for every step that has both
+// in its branches, they are in the same branch.
+func (p *Program) SeesBranchOf(node, other int) bool {
+	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if n := &p.Nodes[at]; n.Parallel != nil && at < other && other < n.End && n.BranchOf(node) != n.BranchOf(other) && p.Encloses(at, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// BranchOf is the index of the branch in which a node nested in this one is.
+func (n *Node) BranchOf(node int) int {
+	at := -1
+	for i, first := range n.Branches {
+		if node >= first {
+			at = i
+		}
+	}
+	return at
+}
+
+// OutsideBranches is the node itself or, if it is in a branch, the outermost node that has it
+// in one of its branches.
+func (p *Program) OutsideBranches(node int) int {
+	outermost := node
+	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if p.Nodes[at].Parallel != nil {
+			outermost = at
+		}
+	}
+	return outermost
 }
 
 // RunsWorkflow reports whether the steps in the step are a workflow of their own.

@@ -1,0 +1,208 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+const gather = `steps:
+  - label: gather
+    parallel:
+      branches:
+        - label: credit
+          steps:
+            - {label: score, functionBlock: p/once:1, runOn: global}
+            - {label: rate, functionBlock: p/pure:1, runOn: global, parameters: {s: "${score.result.n}"}}
+          result: {n: "${score.result.n}", rate: "${rate.result}"}
+        - {label: stock, functionBlock: p/pure:1, runOn: global}
+        - label: devices
+          steps:
+            - {label: touch, functionBlock: p/again:1, runOn: device}
+            - {label: sum, set: {touched: "${size(touch.results)}"}}
+      ALLOW
+    outputKey: all.gathered
+  - {label: use, functionBlock: p/pure:1, runOn: global, parameters: {all: "${vars.all.gathered}", stock: "${gather.branches.stock}", touched: "${vars.touched}", failed: "${gather.failed.map(f, f.branch)}"}}
+`
+
+func gatherScript(fail map[string]string) func(harness.BlockCall) *harness.Outcome {
+	return func(c harness.BlockCall) *harness.Outcome {
+		if code := fail[c.Step]; code != "" && c.Kind == workflow.JobExecute && (c.Entity == "" || c.Entity == "d001") {
+			return &harness.Outcome{FailCode: code}
+		}
+		return &harness.Outcome{Result: map[string][]byte{
+			"score": []byte(`{"n":5}`), "rate": []byte(`"A"`), "stock": []byte(`{"items":[1]}`), "touch": []byte(`1`),
+		}[c.Step]}
+	}
+}
+
+// R29: branches are executed side by side, their results merged in the order of the file.
+func TestParallel_MergesBranches(t *testing.T) {
+	s, id, calls := flow(t, strings.Replace(gather, "ALLOW", "merge: {}", 1), "", gatherScript(nil))
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	want := `use {"all":{"d000":1,"d001":1,"d002":1,"items":[1],"n":5,"rate":"A"},"failed":[],"stock":{"items":[1]},"touched":3}`
+	if len(calls) != 7 || calls[6] != want {
+		t.Errorf("%v", strings.Join(calls, "\n"))
+	}
+	// Nothing of a branch waits for another: all first steps are called before any second one.
+	if order := s.CallsOf(id); slices.Index(order, "rate EXECUTE") < slices.Index(order, "stock EXECUTE") {
+		t.Errorf("%v", order)
+	}
+	x := s.Load(id)
+	if len(x.Threads) != 0 {
+		t.Errorf("threads remain: %+v", x.Threads)
+	}
+}
+
+// R30: a branch that fails closes the others and fails the step, unless enough others may
+// stand alone.
+func TestParallel_BranchFails(t *testing.T) {
+	s, id, calls := flow(t, strings.Replace(gather, "ALLOW", "allowPartial: false", 1), "", gatherScript(map[string]string{"rate": "NO"}))
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != "NO" || x.Error.Step != "rate" || !x.RolledBack {
+		t.Errorf("%+v, rolled back %v", x.Error, x.RolledBack)
+	}
+	if slices.Contains(calls, "use") || !s.HasCalled(id, "score ROLLBACK") {
+		t.Errorf("%v", s.CallsOf(id))
+	}
+
+	s, id, calls = flow(t, strings.Replace(gather, "ALLOW", "allowPartial: true\n      minimum: 2", 1), "", gatherScript(map[string]string{"rate": "NO"}))
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := calls[len(calls)-1]; last != `use {"all":{"d000":1,"d001":1,"d002":1,"items":[1]},"failed":["credit"],"stock":{"items":[1]},"touched":3}` {
+		t.Errorf("%v", last)
+	}
+	if outcome := x.Outcome(); outcome != workflow.OutcomePartial {
+		t.Errorf("outcome %s", outcome)
+	}
+
+	s, id, _ = flow(t, strings.Replace(gather, "ALLOW", "allowPartial: true\n      minimum: 2", 1), "", gatherScript(map[string]string{"rate": "NO", "stock": "NEITHER"}))
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck {
+		t.Errorf("%s, %+v", x.State, x.Error)
+	}
+
+	// A handler in the branch, and one of the whole step.
+	s, id, _ = flow(t, strings.Replace(strings.Replace(gather, "ALLOW", "merge: {}", 1), "parameters: {s: \"${score.result.n}\"}}", "onFailure: [{steps: [{label: instead, functionBlock: p/pure:1, runOn: global}]}]}", 1), "", gatherScript(map[string]string{"rate": "NO"}))
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || x.Error.Code != workflow.FailureParameters { // rate.result has no value
+		t.Errorf("%s, %+v", x.State, x.Error)
+	}
+	s, id, calls = flow(t, strings.Replace(strings.Replace(gather, "ALLOW", "merge: {}", 1), "    outputKey: all.gathered\n", "    onFailure: end\n", 1), "", gatherScript(map[string]string{"stock": "NO"}))
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.StepRuns[0].Status != sm.StepCaseHandled || slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "use") }) {
+		t.Errorf("%s, %v", x.StepRuns[0].Status, calls)
+	}
+}
+
+// Branches that hang are closed before the join: nothing of them appears after it.
+func TestParallel_HungBranchIsClosed(t *testing.T) {
+	for allow, want := range map[string]sm.ExecutionState{"allowPartial: true": sm.ExecutionCompletedAck, "merge: {}": sm.ExecutionFailedSafeAck} {
+		s := newHarness(t, 3)
+		s.PoolQueue("nobody")
+		s.RegisterBlock(workflow.Block{Name: "stuck", Pure: true, Pool: "nobody"})
+		s.Publish("w", strings.NewReplacer("ALLOW", allow, "    outputKey", "    stepTimeout: 10m\n    outputKey",
+			"label: stock, functionBlock: p/pure", "label: stock, functionBlock: p/stuck", ` stock: "${gather.branches.stock}",`, "").Replace(gather))
+		s.Script = gatherScript(nil)
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		settle(s)
+		x := s.ExpectState(id, want)
+		if want == sm.ExecutionFailedSafeAck && x.Cause != workflow.CauseTimeout {
+			t.Errorf("cause %s, %+v", x.Cause, x.Error)
+		}
+		if took := x.EndedAt.Sub(x.StartedAt); took < 10*time.Minute || took > 15*time.Minute {
+			t.Errorf("%s: it took %s", allow, took)
+		}
+	}
+}
+
+// Two branches that change entities of one type are refused.
+func TestParallel_RefusesBranchesOverOneType(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - label: both
+    parallel:
+      branches:
+        - {label: one, functionBlock: p/again:1, runOn: device}
+        - {label: two, functionBlock: p/again:1, runOn: device}
+`, "", nil)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureParallelEntity || len(calls) > 0 {
+		t.Errorf("%+v, %v", x.Error, calls)
+	}
+}
+
+// A cancel ends all branches, a retry executes them again, and handlers may crash anywhere.
+func TestParallel_CrashesCancelAndRetry(t *testing.T) {
+	for n := range 60 {
+		s := newHarness(t, 3)
+		s.Publish("w", strings.Replace(gather, "ALLOW", "merge: {}", 1))
+		fail := map[string]string{}
+		s.Script = gatherScript(fail)
+		count := 0
+		s.Faults = func(faults.Call) faults.Fault {
+			if count++; count%60 == n {
+				return []faults.Fault{faults.CrashBefore, faults.CrashAfter}[count/60%2]
+			}
+			return faults.None
+		}
+		if n%3 == 1 {
+			fail["rate"] = "NO"
+		}
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		if n%3 == 2 {
+			s.RunFor(time.Second)
+			s.WithoutFaults(func() { _, _ = s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{Reason: "no"}) })
+		}
+		settle(s)
+		if x := s.Load(id); n%3 == 1 {
+			delete(fail, "rate")
+			s.Faults = nil
+			if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+				t.Fatalf("%d: %s: %v", n, x.State, err)
+			}
+			settle(s)
+		}
+		x := s.Load(id)
+		if n%3 < 2 && x.State != sm.ExecutionCompletedAck || len(x.Threads) > 0 {
+			t.Errorf("%d: %s, %+v, %+v", n, x.State, x.Error, x.Threads)
+		}
+		for _, r := range x.StepRuns {
+			if r.Open() {
+				t.Errorf("%d: step run %s is open", n, r.Label)
+			}
+		}
+	}
+}
+
+// Branches in branches.
+func TestParallel_Nested(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - label: outer
+    parallel:
+      branches:
+        - label: left
+          steps:
+            - label: inner
+              parallel:
+                branches:
+                  - {label: a, functionBlock: p/pure:1, runOn: global}
+                  - {label: b, functionBlock: p/pure:1, runOn: global}
+            - {label: then, functionBlock: p/pure:1, runOn: global, parameters: {x: "${inner.result}"}}
+        - label: right
+          steps:
+            - {label: one, set: {right.n: 1}}
+            - {label: two, switch: [{when: vars.right.n < 3, next: more}, {default: three}]}
+            - {label: more, set: {right.n: "${vars.right.n + 1}"}, next: two}
+            - {label: three, functionBlock: p/pure:1, runOn: global, parameters: {n: "${vars.right.n}", left: "${has(vars.left)}"}}
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {r: "${outer.result}", n: "${vars.right.n}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{Result: []byte(`{"` + c.Step + `":1}`)}
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	for _, want := range []string{`then {"x":{"a":1,"b":1}}`, `three {"left":false,"n":3}`, `last {"n":3,"r":{"then":1,"three":1}}`} {
+		if !slices.Contains(calls, want) {
+			t.Errorf("%s is not called: %v", want, calls)
+		}
+	}
+}

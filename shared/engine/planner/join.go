@@ -1,0 +1,125 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Join merges what the branches of a step run have given. Branches that failed give nothing,
+// and are listed.
+func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Join, error) {
+	f := x.StepRunBySeq(n.StepRunSeq)
+	if f == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d to join does not exist", n.StepRunSeq)
+	}
+	node := &p.Program.Nodes[f.StepIndex]
+	problem := func(code string, err error) *lifecycle.Join {
+		return &lifecycle.Join{Problem: &workflow.Failure{Code: code, Step: f.Label, Message: err.Error()}}
+	}
+	var given []plan.BranchResult
+	branches, failed := map[string]json.RawMessage{}, []map[string]string{}
+	for _, t := range x.Threads {
+		if t.In != f.Seq {
+			continue
+		}
+		label := node.Parallel.Branches[t.Index].Label
+		if t.Failure != nil {
+			failed = append(failed, map[string]string{"branch": label, "code": t.Failure.Code, "message": t.Failure.Message})
+			continue
+		}
+		value, err := p.branchResult(ctx, x, f, t.Index)
+		var tooLarge *resultsTooLargeError
+		var wrong *expressionError
+		switch {
+		case errors.As(err, &tooLarge):
+			return &lifecycle.Join{Problem: tooLarge.failure}, nil
+		case errors.As(err, &wrong):
+			return problem(workflow.FailureParameters, fmt.Errorf("the result of branch %q has no value: %w", label, wrong)), nil
+		case err != nil:
+			return nil, err
+		}
+		given = append(given, plan.BranchResult{Label: label, Value: value})
+		branches[label] = value
+	}
+	result, err := plan.Merge(node.Parallel.Merge, given)
+	if err != nil {
+		return problem(workflow.FailureMergeConflict, err), nil
+	}
+	value, err := workflow.EncodeJSON(map[string]any{"result": result, "branches": branches, "failed": failed})
+	if err != nil {
+		return nil, err
+	}
+	if len(value) > workflow.MaxValueBytes {
+		return problem(workflow.FailureLimitValue, fmt.Errorf("the branches of step %q give %d bytes, the limit is %d", f.Label, len(value), workflow.MaxValueBytes)), nil
+	}
+	return &lifecycle.Join{Value: &workflow.Value{Inline: value}}, nil
+}
+
+// expressionError says that an expression has no value.
+type expressionError struct{ error }
+
+// branchResult is what a branch gives: what it says, or the result of the last of its steps
+// that has one.
+func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *workflow.StepRun, branch int) (json.RawMessage, error) {
+	node := &p.Program.Nodes[f.StepIndex]
+	if len(node.Parallel.Branches[branch].Result) > 0 {
+		// The reader stands for the end of the branch, and sees nothing of the others.
+		reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: f.Try, StepIndex: f.StepIndex, In: f.Seq, Index: branch}
+		s, err := p.buildExprScope(ctx, x, reader)
+		if err != nil {
+			return nil, err
+		}
+		value, _, err := s.expressions.ForPlan(ctx, p.MaxPlanCost).BranchResult(f.StepIndex, branch)
+		if err != nil && ctx.Err() == nil {
+			return nil, &expressionError{err}
+		}
+		return value, err
+	}
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		o := &x.StepRuns[i]
+		if !o.Forward() || o.Seq <= f.Seq || o.Try != f.Try || !p.Program.Encloses(f.StepIndex, o.StepIndex) || node.BranchOf(o.StepIndex) != branch {
+			continue
+		}
+		if value, ok, err := p.resultOf(ctx, x, o); ok || err != nil {
+			return value, err
+		}
+	}
+	return json.RawMessage("null"), nil
+}
+
+// resultOf is the result of a step run: of a step on entities, by id. ok is false if it has
+// none.
+func (p *Planner) resultOf(ctx context.Context, x *workflow.Execution, o *workflow.StepRun) (json.RawMessage, bool, error) {
+	n := &p.Program.Nodes[o.StepIndex]
+	if n.OnEntities() && o.HasJobs() {
+		got, err := p.effectiveOutcome(ctx, x, o.Try, o)
+		if err != nil {
+			return nil, false, err
+		}
+		size := got.size()
+		if size > p.MaxResultBytes {
+			return nil, false, &resultsTooLargeError{&workflow.Failure{Code: workflow.FailureLimit, Step: o.Label,
+				Message: fmt.Sprintf("the results of step %q exceed %d bytes", o.Label, p.MaxResultBytes)}}
+		}
+		if err := p.loadResults(ctx, got); err != nil {
+			return nil, false, err
+		}
+		byID := make(map[string]json.RawMessage, len(got.results))
+		for key, result := range got.results {
+			byID[key.ID] = result
+		}
+		value, err := workflow.EncodeJSON(byID)
+		return value, err == nil, err
+	}
+	if !o.HasJobs() && o.Child == nil && (o.Value == nil || len(n.Set) > 0) {
+		return nil, false, nil
+	}
+	value, err := p.written(ctx, x, o, o, "")
+	return value, err == nil, err
+}

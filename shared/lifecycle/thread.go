@@ -1,0 +1,310 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A step with branches executes them side by side. Its step run stays open, and each branch
+// has a thread with a cursor of its own. A decision lets one thread make one transition.
+// When all threads are over, their results are merged, and the step is over.
+//
+// What a branch reads never depends on which branch was quicker: a step run sees no step run
+// of another branch. So a plan can be made again.
+
+// cursor is the place of the thread that makes a transition, or of the execution.
+func (d *decider) cursor() *workflow.Cursor {
+	if d.thread != nil {
+		return &d.thread.Cursor
+	}
+	return &d.execution.Cursor
+}
+
+// branchOf is the innermost branch in which a step run was entered: the Seq of the step run
+// with the branches, 0 for none, and the index of the branch.
+func (d *decider) branchOf(r *workflow.StepRun) (in, index int) {
+	for r != nil && r.In > 0 {
+		around := d.execution.StepRunBySeq(r.In)
+		if around == nil || d.node(around).Parallel != nil {
+			return r.In, r.Index
+		}
+		r = around
+	}
+	return 0, 0
+}
+
+// threadOf is the thread of a step run, nil for that of the execution.
+func (d *decider) threadOf(r *workflow.StepRun) *workflow.Thread {
+	in, index := d.branchOf(r)
+	for i := range d.execution.Threads {
+		if t := &d.execution.Threads[i]; t.In == in && t.Index == index {
+			return t
+		}
+	}
+	return nil
+}
+
+// inThread reports whether a step run belongs to the thread that makes a transition.
+func (d *decider) inThread(r *workflow.StepRun) bool {
+	if d.thread == nil {
+		return true
+	}
+	in, index := d.branchOf(r)
+	return in == d.thread.In && index == d.thread.Index
+}
+
+// enterBranches opens the step run of a step with branches, and a thread for each.
+func (d *decider) enterBranches(at int, r workflow.StepRun) {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	if len(d.execution.Threads)+len(n.Branches) > workflow.MaxThreads {
+		d.failAtLimit(n)
+		return
+	}
+	r = d.newStepRun(at, "", &Plan{}, r)
+	d.appendStepRun(r)
+	for i, first := range n.Branches {
+		d.execution.Threads = append(d.execution.Threads, workflow.Thread{In: r.Seq, Index: i, Cursor: workflow.Cursor{PC: first}})
+		d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label+"."+n.Parallel.Branches[i].Label)
+	}
+}
+
+// driveThreads lets one thread make one transition: the first that waits for no job. If all
+// wait, it follows the open step runs.
+func (d *decider) driveThreads() {
+	defer func() { d.thread = nil }()
+	if d.closeLateBranches(); d.stopped {
+		return
+	}
+	for i := range d.execution.Threads {
+		t := &d.execution.Threads[i]
+		f := d.execution.StepRunBySeq(t.In)
+		if d.isOver(f) {
+			d.thread = d.threadOf(f)
+			d.join(f)
+			return
+		}
+		if t.Done || d.hasBranches(t) {
+			continue
+		}
+		if d.thread = t; len(d.openStepRuns()) > 0 {
+			continue
+		}
+		if f.Closing {
+			d.endBranch(nil, "")
+		} else {
+			d.advanceCursor()
+		}
+		if d.decision.Idle { // the others may go on
+			d.decision.Idle = false
+			d.wakeAt = d.now.Add(d.policy.PollInterval)
+		}
+		return
+	}
+	d.followThreads()
+}
+
+// isOver reports whether all branches of a step run are over.
+func (d *decider) isOver(f *workflow.StepRun) bool {
+	return !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })
+}
+
+// hasBranches reports whether a thread is in a step with branches of its own.
+func (d *decider) hasBranches(t *workflow.Thread) bool {
+	return slices.ContainsFunc(d.execution.Threads, func(inner workflow.Thread) bool {
+		in, index := d.branchOf(d.execution.StepRunBySeq(inner.In))
+		return in == t.In && index == t.Index
+	})
+}
+
+// followThreads follows the open step runs of all threads, until one of them ends.
+func (d *decider) followThreads() {
+	checkAt := d.now.Add(d.policy.PollInterval)
+	d.thread = nil
+	for _, r := range d.openStepRuns() {
+		kind := NeedReport
+		if r.Closing {
+			kind = NeedClose
+		}
+		f := d.report(r, kind)
+		if f == nil {
+			return
+		}
+		d.thread = d.threadOf(r)
+		ended, at := d.evaluateStepRun(r, f)
+		if ended || d.err != nil || d.decision.Need != nil || d.stopped {
+			return
+		}
+		checkAt = earlier(checkAt, at)
+	}
+	d.waitUntil(checkAt)
+}
+
+// endBranch ends the thread that makes a transition: well, or with a failure that nothing in
+// the branch handles. Then the other branches end too, unless the step goes on without some.
+func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
+	t := d.thread
+	f := d.execution.StepRunBySeq(t.In)
+	n := d.node(f)
+	status, event, state := sm.StepCompleted, sm.EventWorkflowCompleted, sm.WorkflowCompleted
+	switch {
+	case why != nil:
+		status, event, state = sm.StepFailed, sm.EventWorkflowFailed, sm.WorkflowFailed
+	case f.Closing:
+		status, event, state = sm.StepCancelled, sm.EventWorkflowCancelled, sm.WorkflowCancelled
+	}
+	for c := d.openContainer(); c != nil; c = d.openContainer() {
+		d.exitStepRun(c, status)
+	}
+	d.recordWorkflow(event, sm.WorkflowRunning, state, n.Label+"."+n.Parallel.Branches[t.Index].Label)
+	t.Done, d.changed = true, true
+	if why != nil {
+		t.Failure, t.Cause = why, cause
+	}
+	if why == nil || f.Closing || d.mayGoOn(f) {
+		return
+	}
+	d.closeBranches(f)
+}
+
+// mayGoOn reports whether enough branches can still end well.
+func (d *decider) mayGoOn(f *workflow.StepRun) bool {
+	p := d.node(f).Parallel
+	failed := 0
+	for _, t := range d.execution.Threads {
+		if t.In == f.Seq && t.Failure != nil {
+			failed++
+		}
+	}
+	return failed == 0 || p.AllowPartial && len(p.Branches)-failed >= max(1, p.Minimum)
+}
+
+// closeBranches forbids the branches of a step run to start more jobs. Each ends when its
+// jobs are final.
+func (d *decider) closeBranches(f *workflow.StepRun) {
+	f.Closing, d.changed = true, true
+	around := d.thread
+	d.thread = nil
+	for _, r := range d.openStepRuns() {
+		if d.isIn(r, f) && !r.Closing {
+			d.stopStepRun(r)
+		}
+	}
+	for i := range d.execution.StepRuns {
+		if inner := &d.execution.StepRuns[i]; inner.Open() && inner.Seq != f.Seq && d.node(inner).Parallel != nil && d.isIn(inner, f) {
+			inner.Closing = true
+		}
+	}
+	d.thread = around
+}
+
+// isIn reports whether a step run was entered in a branch of another, at any depth.
+func (d *decider) isIn(r, f *workflow.StepRun) bool {
+	for r != nil && r.In > 0 {
+		if r.In == f.Seq {
+			return true
+		}
+		r = d.execution.StepRunBySeq(r.In)
+	}
+	return false
+}
+
+// closeLateBranches closes branches that have not ended within the time of their step.
+func (d *decider) closeLateBranches() {
+	for i := range d.execution.StepRuns {
+		f := &d.execution.StepRuns[i]
+		if !f.Open() || d.node(f).Parallel == nil || !d.stepTimedOut(f) {
+			continue
+		}
+		f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
+		for k := range d.execution.Threads {
+			if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {
+				t.Failure, t.Cause = f.Failure, workflow.CauseTimeout
+			}
+		}
+		d.closeBranches(f)
+	}
+}
+
+// join ends a step run whose branches are all over: with their results merged, or because
+// too many of them have failed.
+func (d *decider) join(f *workflow.StepRun) {
+	var failed []workflow.Thread
+	for _, t := range d.execution.Threads {
+		if t.In == f.Seq && t.Failure != nil {
+			failed = append(failed, t)
+		}
+	}
+	if len(failed) > 0 && !d.mayGoOn(f) {
+		first := failed[0]
+		d.removeThreads(f)
+		d.failStepRun(f, first.Cause, first.Failure)
+		return
+	}
+	need := Need{Kind: NeedJoin, StepRunSeq: f.Seq}
+	j := d.facts.Joins[need]
+	if j == nil {
+		d.need(need)
+		return
+	}
+	d.removeThreads(f)
+	if j.Problem != nil {
+		d.failStepRun(f, workflow.CauseStepFailed, j.Problem)
+		return
+	}
+	f.Value, f.Failure = j.Value, nil
+	d.exitStepRun(f, sm.StepCompleted)
+	d.continueAfter(f)
+}
+
+func (d *decider) removeThreads(f *workflow.StepRun) {
+	d.thread = nil
+	d.execution.Threads = slices.DeleteFunc(slices.Clone(d.execution.Threads), func(t workflow.Thread) bool { return t.In == f.Seq })
+	d.thread = d.threadOf(f)
+	d.changed = true
+}
+
+// branchDeadline is when the time of a step with branches is over, zero for none.
+func branchDeadline(x *workflow.Execution, r *workflow.StepRun) time.Time {
+	if r.Closing || !slices.ContainsFunc(x.Threads, func(t workflow.Thread) bool { return t.In == r.Seq }) {
+		return time.Time{}
+	}
+	return r.Deadline
+}
+
+// branchProblem says why the branches of a step cannot be executed side by side: one of them
+// waits, or two change entities of one type, and the tokens that their devices see would not
+// grow. It is nil if they can.
+func branchProblem(r *Resolution) *workflow.Failure {
+	if r.Program == nil {
+		return nil
+	}
+	for at := range r.Program.Nodes {
+		n := &r.Program.Nodes[at]
+		if n.Parallel == nil {
+			continue
+		}
+		changedIn := map[string]int{} // by entity type: the branch that changes it
+		for i := at + 1; i < n.End; i++ {
+			s := &r.Program.Nodes[i]
+			if r.Program.Encloses(at, i) && (s.StartsChild() || s.Wait != nil || s.Delay > 0 || s.Repeat != nil && s.Repeat.Delay > 0) {
+				return &workflow.Failure{Code: string(workflow.CodeNotImplemented.OfFailure()), Step: s.Label,
+					Message: fmt.Sprintf("step %q is in a branch of step %q, and a branch can neither wait nor start executions yet", s.Label, n.Label)}
+			}
+			if !s.OnEntities() || r.Blocks[s.FunctionBlock].Pure || !r.Program.Encloses(at, i) {
+				continue
+			}
+			branch := n.BranchOf(i)
+			if other, ok := changedIn[s.RunOn]; ok && other != branch {
+				return &workflow.Failure{Code: workflow.FailureParallelEntity, Step: n.Label,
+					Message: fmt.Sprintf("branches %q and %q of step %q both change entities of type %s: execute them one after the other",
+						n.Parallel.Branches[other].Label, n.Parallel.Branches[branch].Label, n.Label, s.RunOn)}
+			}
+			changedIn[s.RunOn] = branch
+		}
+	}
+	return nil
+}
