@@ -313,7 +313,7 @@ func TestLocks_ReservationsCountAgainAfterRetryOfHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.DrainWakeups() // the job of the retry is not delivered yet
-	for range 5 { // it looks at its timer
+	for range 5 {    // it looks at its timer
 		s.Advance(time.Minute)
 		s.Sweep()
 		s.DrainWakeups()
