@@ -178,7 +178,7 @@ func newHistory(c *connection) *cobra.Command {
 
 func orDash(s string) string { return render.OrDash(&s) }
 
-var stepColumns = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
+var stepColumns = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK", "WAY"}
 
 func newSteps(c *connection) *cobra.Command {
 	return &cobra.Command{
@@ -212,8 +212,40 @@ func stepRow(s views.StepView) []string {
 	j := s.Jobs
 	return []string{
 		s.Step, fmt.Sprint(s.Try), fmt.Sprint(s.Ordinal), kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
-		render.CountOrDash(j.Unknown), render.CountOrDash(j.Cancelled), fmt.Sprint(s.Skipped), took,
+		render.CountOrDash(j.Unknown), render.CountOrDash(j.Cancelled), fmt.Sprint(s.Skipped), took, stepWay(s),
 	}
+}
+
+// stepWay says where the execution went from a step: the case that was taken, the failure
+// that was handled, and where it went on, "-" for the step behind it.
+func stepWay(s views.StepView) string {
+	var parts []string
+	if r := s.Route; r != nil {
+		parts = append(parts, fmt.Sprintf("case %d (%s)", r.Number, shownCondition(r.When)))
+	}
+	if h := s.Handled; h != nil {
+		by := ""
+		if h.Step != s.Step {
+			by = " of " + h.Step
+		}
+		code := ""
+		if s.Error != nil {
+			code = s.Error.Code + " "
+		}
+		parts = append(parts, fmt.Sprintf("%shandled by case %d%s (%s)", code, h.Number, by, shownCondition(h.When)))
+	}
+	if s.Next != nil {
+		parts = append(parts, "next "+*s.Next)
+	}
+	return orDash(strings.Join(parts, ", "))
+}
+
+// shownCondition is the condition of a case, shortened.
+func shownCondition(when *string) string {
+	if when == nil {
+		return "always"
+	}
+	return workflow.Truncate(*when, 60)
 }
 
 func newJobs(c *connection) *cobra.Command {

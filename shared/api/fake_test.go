@@ -337,9 +337,10 @@ func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter view
 func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
 	return workflow.List[views.StepView]{Items: []views.StepView{
-		{Sequence: 1, Step: "upgrade", Try: 1, Ordinal: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
+		{Sequence: 1, Step: "upgrade", Try: 1, Ordinal: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}, Value: json.RawMessage("null")},
 		{
 			Sequence: 2, Step: "site.visit", Try: 2, Ordinal: 3, Iteration: ptr(2), Pipeline: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
+			Value: json.RawMessage(`{"order.total":11}`), Route: &views.StepCase{Number: 2}, Handled: &views.HandledCase{Step: "site", Number: 1, When: ptr(`error.code == "A"`)}, Next: ptr("end"),
 			Child: &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},
 		},
 	}, NextToken: f.next}, f.record("Steps", c)
@@ -381,7 +382,7 @@ func (f *fake) Plan(_ context.Context, c workflow.Caller, req views.StartRequest
 		v.StartWhen = &views.PlannedCondition{Condition: "true", True: true}
 		v.Entities = views.PlannedEntities{Total: 1, ByType: map[string]int{"device": 1}, Named: []string{"device/sw-1"}, Examined: 1, More: []views.PlannedMore{{Block: "fleet/find:1"}}}
 		v.Locked = views.PlannedLocks{Count: 1, Named: []views.PlannedLock{{Entity: "device/sw-1", NeedsPerson: true}}}
-		v.Steps = []views.PlannedStep{{Label: "upgrade", Effect: views.EffectReversible, Jobs: 1, Messages: 1, Unknown: []string{"condition"}, OnFailure: &onFailure, IfFails: "rolled back"}}
+		v.Steps = []views.PlannedStep{{Label: "upgrade", Effect: views.EffectReversible, Jobs: 1, Messages: 1, Unknown: []string{"condition"}, Reached: views.ReachedByChoice, DecidedBy: ptr("route"), Route: &views.StepCase{Number: 1, When: ptr("true")}, Next: ptr("end"), OnFailure: &onFailure, IfFails: "rolled back"}}
 		v.Cost.Lines = []views.CostLine{{Item: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
 	}
 	return v, f.record("Plan", c)

@@ -47,6 +47,9 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	if err := w.checkResults(d); err != nil {
 		return nil, err
 	}
+	if err := w.checkFlow(d, paths); err != nil {
+		return nil, err
+	}
 	w.checkParameters(d)
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)

@@ -65,6 +65,22 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"10:70 steps[4].parameters unknown_result", "7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result",
 			},
 		},
+		"flow": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: global, outputKey: order.shown, next: e}\n" +
+				"  - {label: b, workflow: {steps: [{label: c, functionBlock: fleet/show, runOn: global}]}}\n" +
+				"  - {label: d, set: {x: 1}}\n" +
+				"  - {label: e, functionBlock: fleet/report, runOn: global, outputKey: note, onFailure: h}\n" +
+				"  - {label: f, switch: [{when: \"vars.order.shown == '1' && has(vars.nothing)\", next: e}, {when: vars.ordr.shown == '1', steps: [{label: g, functionBlock: fleet/show, runOn: global, next: i}]}, {default: j}]}\n" +
+				"  - {label: h, functionBlock: fleet/open, runOn: device, input: {keys: [note, target, odrer]}}\n" +
+				"  - {label: i, onFailure: end, workflow: {steps: [{label: k, functionBlock: fleet/open, runOn: device, continueOnError: true}]}}\n" +
+				"  - {label: j, functionBlock: fleet/open, runOn: device, failureTolerance: 100%, onFailure: [{next: a}]}\n" +
+				"  - {label: l, functionBlock: fleet/open, runOn: device, continueOnError: true, next: end}\n" +
+				"  - {label: m, set: {y: 1}}\n",
+			want: []string{
+				"10:97 steps[4].switch[1].when unset_variable", "11:65 steps[5].input unset_variable", "12:27 steps[6].onFailure no_effect", "13:93 steps[7].onFailure no_effect",
+				"15:5 steps[9] unreachable", "7:5 steps[1] unreachable", "8:5 steps[2] unreachable", "9:71 steps[3].outputKey no_result_schema",
+			},
+		},
 		"shared": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n  - {label: b, functionBlock: fleet/report, runOn: device}\nconfig: {lockMode: shared}\n",
 			want:  []string{"7:31 steps[1].functionBlock not_pure"},

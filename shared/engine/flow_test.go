@@ -335,25 +335,87 @@ func TestFlow_LargeValues(t *testing.T) {
 	}
 }
 
-// R42: a definition says what its executions give. One that has no value fails nothing.
-func TestFlow_Output(t *testing.T) {
-	for output, want := range map[string]string{
-		`{sum: "${vars.sum}", a: "${a.result.x}", all: "${size(b.results)}", n: "${parameters.n}"}`: `{"a":7,"all":3,"n":5,"sum":6}`,
-		`{long: "${parameters.long}"}`: `{"long":"` + strings.Repeat("long", 100) + `"}`,
-		`{sum: "${vars.nothing}"}`:     "null",
+// After the steps of a case of onFailure, and after continueOnError, the execution goes on
+// where the case says, else where the step says.
+func TestFlow_GoesOnAfterAFailure(t *testing.T) {
+	const pure = "functionBlock: p/pure:1, runOn: global"
+	for _, c := range []struct{ charge, want string }{
+		{"onFailure: [{when: 'false', next: never}, {steps: [{label: note, " + pure + "}, {label: save, set: {x: 1}}], next: last}]", "charge note last"},
+		{"onFailure: [{steps: [{label: note, " + pure + "}]}], next: last", "charge note last"},
+		{"onFailure: [{steps: [{label: note, " + pure + "}]}]", "charge note middle"},
+		{"onFailure: [{steps: [{label: note, " + pure + "}], next: charge}]", "charge note charge middle"},
+		{"onFailure: [{steps: [{label: outer, workflow: {steps: [{label: note, " + pure + "}]}}], next: last}]", "charge note last"},
+		{"onFailure: [{steps: [{label: fails, " + pure + ", onFailure: [{steps: [{label: note, " + pure + "}]}]}], next: last}]", "charge fails note last"},
+		{"onFailure: [{steps: [{label: fails, " + pure + ", continueOnError: true}], next: last}]", "charge fails last"},
+		{"continueOnError: true, next: last", "charge last"},
+		{"continueOnError: true", "charge middle"},
+		{"next: last", "charge"},
 	} {
-		s, id, _ := flow(t, `steps:
-  - {label: first, set: {sum: "${parameters.n + 1}"}}
-  - {label: a, functionBlock: p/pure:1, runOn: global}
-  - {label: b, functionBlock: p/pure:1, runOn: device}
-output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Result: []byte(`{"x":7}`)} })
-		s.ExpectState(id, sm.ExecutionCompletedAck)
-		r, err := s.Query.Result(t.Context(), harness.Caller, id)
-		if got := string(r.Output); err != nil || got != want && !(want == "null" && got == "") {
-			t.Errorf("%s: %s, %v", output, got, err)
+		failed := map[string]bool{}
+		s, id, calls := flow(t, `steps:
+  - {label: before, `+pure+`, condition: "false"}
+  - {label: charge, `+pure+`, `+c.charge+`}
+  - {label: middle, `+pure+`, next: end}
+  - {label: never, `+pure+`}
+  - {label: last, `+pure+`}
+`, "", func(call harness.BlockCall) *harness.Outcome {
+			fails := call.Step == "fails" || call.Step == "charge" && !(failed["charge"] && strings.Contains(c.charge, "next: charge"))
+			failed[call.Step] = true
+			if fails {
+				return &harness.Outcome{FailCode: "A"}
+			}
+			return nil
+		})
+		var steps []string
+		for _, call := range calls {
+			steps = append(steps, strings.Fields(call)[0])
 		}
-		if missing := countEvents(s, id, "output.missing"); missing != map[bool]int{true: 1}[want == "null"] {
-			t.Errorf("%s: %d events", output, missing)
+		if got := strings.Join(steps, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.charge, got, c.want)
+		}
+		for _, r := range s.Load(id).StepRuns {
+			if r.Open() {
+				t.Errorf("%s: step run %s is open", c.charge, r.Label)
+			}
+		}
+	}
+}
+
+// A retry begins with the step that failed, wherever it is: here, among those that handle a
+// failure in a case of a switch.
+func TestFlow_RetryBeginsInAHandler(t *testing.T) {
+	const pure = "functionBlock: p/pure:1, runOn: global"
+	broken := true
+	s, id, _ := flow(t, `steps:
+  - label: route
+    switch:
+      - {when: "false", steps: [{label: other, `+pure+`}]}
+      - default: true
+        steps:
+          - {label: charge, `+pure+`, onFailure: [{steps: [{label: note, `+pure+`, parameters: {why: "${error.code}"}}]}]}
+          - {label: ship, `+pure+`}
+        next: last
+  - {label: middle, `+pure+`}
+  - {label: last, `+pure+`}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "charge" || broken && c.Step == "note" {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	if x := s.Load(id); x.Error == nil || x.Error.Step != "note" {
+		t.Fatalf("%s, %+v", x.State, x.Error)
+	}
+	broken, s.BlockCalls = false, nil
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, callsWithParameters(s, id), `note {"why":"NO"}`, "ship {}", "last {}")
+	for _, r := range x.StepRuns {
+		if r.Label == "route" && r.Route != 2 {
+			t.Errorf("the switch took case %d in try %d, want 2", r.Route, r.Try)
 		}
 	}
 }

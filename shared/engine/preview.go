@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
@@ -33,6 +34,7 @@ type Preview struct {
 	Locked  []workflow.BlockedBy            // which of these would make it wait, and for whom
 	Owners  map[string]workflow.OwnerStatus // of those who hold or have reserved them
 	Steps   []PreviewedStep                 // by node; empty if there is a Problem
+	Ways    *spec.Ways                      // through the program, with these parameters
 
 	// UncalledBlocks are the blocks that acquire more entities, each with the label of its
 	// step, "" for the definition: nobody knows which before they are called.
@@ -47,7 +49,7 @@ type UncalledBlock struct{ Step, Block string }
 type PreviewedStep struct {
 	Plan           lifecycle.Plan
 	ConditionKnown bool
-	Unknown        []string // of "condition", "assert" and "parameters"
+	Unknown        []string // of "condition", "assert", "parameters", "set" and "switch"
 	SkippedBy      string   // label of the step around it whose condition is false; "" for none
 	NotEvaluated   bool     // the expressions of the steps before it have cost what one request may
 }
@@ -193,44 +195,81 @@ func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []
 	return nil
 }
 
-// previewSteps plans every step as the execution would, with the entities as they are now.
+// previewSteps plans every step as the execution would, with the entities as they are now:
+// those with steps in them first, since they decide which others are reached.
 func (w *workspace) previewSteps(ctx context.Context, p *Preview, in workflow.Input) error {
 	nodes := w.program.Nodes
 	p.Steps = make([]PreviewedStep, len(nodes))
-	left := w.e.MaxPlanCost
-	failed := map[workflow.EntityKey]bool{} // by an assertion: they take no part in later steps
+	pass := &previewPass{workspace: w, Preview: p, parameters: in.Parameters, left: w.e.MaxPlanCost, failed: map[workflow.EntityKey]bool{}}
+	routes, skipped := map[int]int{}, map[int]bool{}
 	for i := range nodes {
-		n, s := &nodes[i], &p.Steps[i]
-		if n.Parent >= 0 {
-			outer := &p.Steps[n.Parent]
-			if s.SkippedBy = outer.SkippedBy; s.SkippedBy == "" && outer.ConditionKnown && outer.Plan.Skipped > 0 {
-				s.SkippedBy = nodes[n.Parent].Label
-			}
-			if s.SkippedBy != "" {
-				s.ConditionKnown = true
-				continue
-			}
-		}
-		if s.NotEvaluated = w.e.MaxPlanCost > 0 && left == 0; s.NotEvaluated {
-			s.Unknown = []string{"condition", "assert", "parameters"}
-			s.Plan.Jobs = w.jobsOf(p, n)
+		if !nodes[i].IsContainer() {
 			continue
 		}
-		f := w.program.Foresee(ctx, i, p.Blocks, in.Parameters, w.execution, w.e.MaxPlanCost)
-		s.ConditionKnown, s.Unknown = f.ConditionKnown(), f.Unknown
-		planned := plan.ForStep(plan.Request{NodeIndex: i, Node: n, Excluded: failed}, f, p.First)
-		s.Plan = planned.Plan
-		if s.ConditionKnown && w.program.FailureHandler(i) < 0 {
-			for _, u := range planned.Unmet {
-				failed[u.Entity] = true
-			}
-		}
-		if err := ctx.Err(); err != nil {
+		known, err := pass.step(ctx, i)
+		if err != nil {
 			return err
 		}
-		left -= min(left, f.Cost())
+		s := &p.Steps[i]
+		if skipped[i] = s.SkippedBy != "" || s.ConditionKnown && s.Plan.Skipped > 0; known && len(nodes[i].Cases) > 0 {
+			routes[i] = s.Plan.Route
+		}
+	}
+	p.Ways = w.program.Ways(routes, skipped)
+	for i := range nodes {
+		if nodes[i].IsContainer() {
+			continue
+		}
+		if _, err := pass.step(ctx, i); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// previewPass plans the steps of a preview one after the other.
+type previewPass struct {
+	*workspace
+	*Preview
+	parameters json.RawMessage
+	left       uint64                      // of what the expressions may cost
+	failed     map[workflow.EntityKey]bool // by an assertion: they take no part in later steps
+}
+
+// step plans one step. It reports whether the case of a switch can be told.
+func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err error) {
+	nodes := w.program.Nodes
+	n, s := &nodes[i], &w.Steps[i]
+	if n.Parent >= 0 {
+		outer := &w.Steps[n.Parent]
+		if s.SkippedBy = outer.SkippedBy; s.SkippedBy == "" && outer.ConditionKnown && outer.Plan.Skipped > 0 {
+			s.SkippedBy = nodes[n.Parent].Label
+		}
+		if s.SkippedBy != "" {
+			s.ConditionKnown = true
+			return false, nil
+		}
+	}
+	if s.NotEvaluated = w.e.MaxPlanCost > 0 && w.left == 0; s.NotEvaluated {
+		s.Unknown = []string{"condition", "assert", "parameters"}
+		s.Plan.Jobs = w.jobsOf(w.Preview, n)
+		return false, nil
+	}
+	f := w.program.Foresee(ctx, i, w.Blocks, w.parameters, w.workspace.execution, w.e.MaxPlanCost)
+	s.ConditionKnown, s.Unknown = f.ConditionKnown(), f.Unknown
+	planned := plan.ForStep(plan.Request{NodeIndex: i, Node: n, Excluded: w.failed}, f, w.First)
+	s.Plan = planned.Plan
+	if s.ConditionKnown && w.program.FailureHandler(i) < 0 && w.Ways != nil && w.Ways.Reach[i] == spec.ReachAlways {
+		for _, u := range planned.Unmet {
+			w.failed[u.Entity] = true
+		}
+	}
+	if s.Plan.Jobs > 0 && s.Plan.Problem == nil {
+		routeKnown = f.RouteKnown()
+		planner.PlanFlow(&s.Plan, n, i, f.Expressions, planner.FlowParts{Set: f.SetKnown(), Switch: routeKnown})
+	}
+	w.left -= min(w.left, f.Cost())
+	return routeKnown, ctx.Err()
 }
 
 // jobsOf is the number of jobs of a step without a condition.

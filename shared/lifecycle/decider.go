@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -231,11 +232,14 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	data := map[string]any{}
 	for name, n := range map[string]int{
 		"ok": r.Counts.OK, "failed": r.Counts.Failed, "unknown": r.Counts.Unknown,
-		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet,
+		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet, "case": r.Route, "handled": r.Handled,
 	} {
 		if n > 0 {
 			data[name] = n
 		}
+	}
+	if why := cmp.Or(r.Failure, r.Counts.Failure); status == sm.StepCaseHandled && why != nil {
+		data["code"] = workflow.Truncate(why.Code, workflow.MaxShortCode)
 	}
 	d.record(workflow.Event{
 		Layer: string(sm.LayerStep), Type: string(sm.EventStepExited), Step: r.Label,

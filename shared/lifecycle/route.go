@@ -34,20 +34,6 @@ func (d *decider) leaveSwitch(r *workflow.StepRun) {
 	d.continueAfter(r)
 }
 
-// routeTo is the number of the case of a switch in which a node is, from 1.
-func (d *decider) routeTo(at, node int) int {
-	nodes := d.facts.Resolution.Program.Nodes
-	for node >= 0 && nodes[node].Parent != at {
-		node = nodes[node].Parent
-	}
-	for i, way := range nodes[at].Cases {
-		if node >= 0 && way.First >= 0 && nodes[way.First].Group == nodes[node].Group {
-			return i + 1
-		}
-	}
-	return 0
-}
-
 // setVariables records what a step sets. It has no jobs, and is over at once.
 func (d *decider) setVariables(at int, plan *Plan, r workflow.StepRun) {
 	r.Value = plan.Value
@@ -168,7 +154,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 	}
 	d.leaveFailedContainers(handler, why, route)
 	if route == nil {
-		d.goToStep(n.After)
+		d.goOnAfter(handler)
 		return
 	}
 	way := n.Handlers[route.Case-1]
@@ -178,7 +164,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 	case way.Goto != nil:
 		d.jump(handler, way.Goto)
 	default:
-		d.goToStep(n.After)
+		d.goOnAfter(handler)
 	}
 }
 

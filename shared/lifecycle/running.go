@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"cmp"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -83,7 +85,7 @@ func (d *decider) enterContainer(at, iteration int) {
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
 	r.In, r.Index = d.enclosing()
 	if len(n.Cases) > 0 {
-		r.Route = d.routeTo(at, d.cursor().PC)
+		r.Route = n.CaseOf(d.cursor().PC)
 	}
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
 	if n.RunsWorkflow() {
@@ -141,8 +143,8 @@ func (d *decider) continueAfter(r *workflow.StepRun) {
 // goOnAfter goes on after a node that is over: where it says, or with the one that follows.
 func (d *decider) goOnAfter(at int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	if n.Goto != nil {
-		d.jump(at, n.Goto)
+	if to := cmp.Or(n.Goto, n.AfterGoto); to != nil {
+		d.jump(at, to)
 		return
 	}
 	d.goToStep(n.After)

@@ -168,6 +168,24 @@ type StepView struct {
 	Jobs       JobCounts               `json:"jobs"`
 	Skipped    int                     `json:"skipped"` // entities whose condition was not true
 	Error      *FailureView            `json:"error"`
+	Value      json.RawMessage         `json:"value"`   // what a step without jobs has given; null for none
+	Route      *StepCase               `json:"route"`   // of a switch: the case that was taken
+	Handled    *HandledCase            `json:"handled"` // the case of onFailure that handles the failure
+	Next       *string                 `json:"next"`    // label, or "end": where the execution went on, if not with the step behind
+}
+
+// StepCase is one case of a switch or of onFailure.
+type StepCase struct {
+	Number int     `json:"case"` // from 1
+	When   *string `json:"when"` // null: always
+}
+
+// HandledCase is the case of onFailure that handles a failure, and the label of the step that
+// has the onFailure.
+type HandledCase struct {
+	Step   string  `json:"step"`
+	Number int     `json:"case"` // from 1
+	When   *string `json:"when"` // null: always
 }
 
 // ChildView is an execution that a step has started.
@@ -183,7 +201,6 @@ type ResultView struct {
 	ExecutionID string                       `json:"executionId"`
 	State       statemachines.ExecutionState `json:"state"`
 	Status      statemachines.Status         `json:"status"`
-	Output      json.RawMessage              `json:"output"` // as the definition says, once it has completed; null if it has none
 	Steps       map[string]StepResult        `json:"steps"`
 	Truncated   bool                         `json:"truncated"` // the results exceed the size of one answer; /jobs has them all
 }

@@ -71,6 +71,9 @@ const (
 	EffectIrreversible StepEffect = "IRREVERSIBLE" // has none
 	EffectContainer    StepEffect = "CONTAINER"    // has nested steps, and no jobs of its own
 	EffectStarts       StepEffect = "STARTS"       // starts an execution of its own
+	EffectSets         StepEffect = "SETS"         // sets variables
+	EffectChooses      StepEffect = "CHOOSES"      // takes one of several ways
+	EffectWaits        StepEffect = "WAITS"        // waits
 )
 
 // FailureEffect is what a failure beyond the tolerance at a step would lead to.
@@ -82,6 +85,18 @@ const (
 	FailureRolledBack  FailureEffect = "ROLLED_BACK"  // FAILED_SAFE if every rollback succeeds
 	FailureUnsafe      FailureEffect = "UNSAFE"       // FAILED_UNSAFE: changes remain, and locks are kept
 	FailureContinues   FailureEffect = "CONTINUES"    // the definition goes on after it
+	FailureHandled     FailureEffect = "HANDLED"      // a case of onFailure handles every failure
+)
+
+// StepReach says whether the execution comes to a step.
+type StepReach string
+
+// Whether the execution comes to a step, if every step before it succeeds.
+const (
+	ReachedAlways    StepReach = "ALWAYS"
+	ReachedByChoice  StepReach = "CHOICE"  // a switch decides, or how a wait ends
+	ReachedByFailure StepReach = "FAILURE" // only after a failure that onFailure handles
+	ReachedNever     StepReach = "NEVER"
 )
 
 // PlannedStep is one step. Entities are taken as they are now, and every earlier step as
@@ -99,8 +114,12 @@ type PlannedStep struct {
 	Skipped   int            `json:"skipped"`   // entities of which the condition is false
 	SkippedBy *string        `json:"skippedBy"` // label of the step around it whose condition is false
 	Unmet     int            `json:"unmet"`     // entities of which an assertion is false
-	Unknown   []string       `json:"unknown"`   // parts that read results: condition, assert, parameters
+	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch
 	Repeats   bool           `json:"repeats"`
+	Reached   StepReach      `json:"reached"`
+	DecidedBy *string        `json:"decidedBy"` // label of the switch, or of the step with the onFailure, that decides whether it is reached
+	Route     *StepCase      `json:"route"`     // the case that a switch takes, if that can be told
+	Next      *string        `json:"next"`      // label, or "end": where the execution goes on, if not with the step behind
 	Problem   *FailureView   `json:"problem"`   // of an assertion or a parameter that fails already
 	Fails     bool           `json:"fails"`     // the step fails before any job exists, if it is reached
 	Tolerated int            `json:"tolerated"` // entities that may fail

@@ -98,9 +98,11 @@ func plannedWork(s *views.PlannedStep) string {
 
 func plannedJobs(s *views.PlannedStep) string {
 	switch {
-	case s.Effect == views.EffectContainer || s.Effect == views.EffectStarts:
+	case slices.Contains([]views.StepEffect{views.EffectContainer, views.EffectStarts, views.EffectSets, views.EffectChooses, views.EffectWaits}, s.Effect):
 		return "-"
-	case s.AtMost && s.Jobs > 0:
+	case s.Reached == views.ReachedNever:
+		return "none"
+	case (s.AtMost || s.Reached != views.ReachedAlways) && s.Jobs > 0:
 		return fmt.Sprintf("up to %d", s.Jobs)
 	case s.Repeats:
 		return fmt.Sprintf("%d, repeated", s.Jobs)
@@ -113,8 +115,28 @@ func plannedNotes(s *views.PlannedStep) (notes []string) {
 	if s.SkippedBy != nil {
 		notes = append(notes, fmt.Sprintf("step %s: skipped, because the condition of %s is false", s.Label, *s.SkippedBy))
 	}
+	switch by := OrDash(s.DecidedBy); s.Reached {
+	case views.ReachedByChoice:
+		notes = append(notes, fmt.Sprintf("step %s: only if %s chooses so", s.Label, by))
+	case views.ReachedByFailure:
+		notes = append(notes, fmt.Sprintf("step %s: only after a failure that onFailure of %s handles", s.Label, by))
+	case views.ReachedNever:
+		if s.SkippedBy == nil {
+			notes = append(notes, fmt.Sprintf("step %s: not reached with these parameters", s.Label))
+		}
+	}
+	if r := s.Route; r != nil {
+		when := "the default"
+		if r.When != nil {
+			when = *r.When
+		}
+		notes = append(notes, fmt.Sprintf("step %s takes case %d: %s", s.Label, r.Number, when))
+	}
+	if s.Next != nil {
+		notes = append(notes, fmt.Sprintf("step %s goes on with %s", s.Label, *s.Next))
+	}
 	if len(s.Unknown) > 0 {
-		notes = append(notes, fmt.Sprintf("step %s: cannot be told before results are known: %s", s.Label, strings.Join(s.Unknown, ", ")))
+		notes = append(notes, fmt.Sprintf("step %s: cannot be told before results and variables are known: %s", s.Label, strings.Join(s.Unknown, ", ")))
 	}
 	if s.Unmet > 0 {
 		notes = append(notes, fmt.Sprintf("step %s: an assertion is false for %d entities, of which %d may fail: %s", s.Label, s.Unmet, s.Tolerated, describeProblem(s.Problem)))

@@ -802,6 +802,13 @@ type Started struct {
 // Status defines model for Status.
 type Status = statemachines.Status
 
+// StepCase defines model for StepCase.
+type StepCase struct {
+	// Case Its position, from 1
+	Case int           `json:"case"`
+	When *NullableText `json:"when"`
+}
+
 // StepLabel defines model for StepLabel.
 type StepLabel = string
 

@@ -55,6 +55,7 @@ func (c *Compiled) References(step int) expr.References { return c.steps[step].r
 type PartReferences struct {
 	Condition, Parameters expr.References
 	Assertions            []expr.References
+	Set, Switch           expr.References
 }
 
 // PartReferences is what the parts of a step read.
@@ -69,6 +70,14 @@ func (c *Compiled) PartReferences(step int) PartReferences {
 	}
 	for _, p := range s.asserts {
 		refs.Assertions = append(refs.Assertions, p.References())
+	}
+	for _, a := range s.set {
+		refs.Set.Merge(a.value.References())
+	}
+	for _, b := range s.cases {
+		if b.when != nil {
+			refs.Switch.Merge(b.when.References())
+		}
 	}
 	return refs
 }

@@ -3,10 +3,12 @@ package definitions
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Foreseen are the expressions of one node as far as they can be evaluated before the
@@ -14,9 +16,10 @@ import (
 // for valid, and named in Unknown.
 type Foreseen struct {
 	*Expressions
-	Unknown []string // of "condition", "assert" and "parameters"
+	Unknown []string // of "condition", "assert", "parameters", "set" and "switch"
 
 	condition, parameters bool  // can be told
+	set, route            bool  // can be told
 	assertions            []int // positions of those that cannot be told
 }
 
@@ -29,12 +32,18 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	n := &p.Nodes[node]
 	parameters, known := p.foreseeParameters(n.Origin, root)
 	refs := p.Definitions[n.Origin].compiled.PartReferences(n.LocalIndex)
+	variables := p.variablesOf(n.Origin)
 	told := func(r expr.References) bool {
-		return len(r.Labels) == 0 && len(r.Steps) == 0 && !r.AllSteps && (known || !r.Parameters)
+		if len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || len(r.Names) > 0 || !known && (r.Parameters || r.ReadsVars()) {
+			return false
+		}
+		return len(variables) == 0 || !r.AllVars && !slices.ContainsFunc(r.Vars, func(name string) bool { return variables[name] })
 	}
+	bindings := Bindings{Parameters: parameters, Values: map[string]json.RawMessage{"vars": json.RawMessage("{}")}}
 	f := &Foreseen{
-		Expressions: p.Bind(node, blocks, Bindings{Parameters: parameters}, x).ForPlan(ctx, maxCost),
+		Expressions: p.Bind(node, blocks, bindings, x).ForPlan(ctx, maxCost),
 		condition:   told(refs.Condition), parameters: told(refs.Parameters),
+		set: told(refs.Set), route: told(refs.Switch),
 	}
 	for i, r := range refs.Assertions {
 		if !told(r) {
@@ -44,12 +53,25 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	for _, part := range []struct {
 		name string
 		told bool
-	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}} {
+	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}} {
 		if !part.told {
 			f.Unknown = append(f.Unknown, part.name)
 		}
 	}
 	return f
+}
+
+// variablesOf are the names of the variables that one of the program's definitions sets.
+func (p *Program) variablesOf(origin int) map[string]bool {
+	names := map[string]bool{}
+	for i := range p.Nodes {
+		if p.Nodes[i].Origin == origin {
+			for _, path := range p.Writes(i) {
+				names[spec.VariableOf(path)] = true
+			}
+		}
+	}
+	return names
 }
 
 // foreseeParameters are the parameters of one of the program's definitions. They are not
@@ -58,13 +80,19 @@ func (p *Program) foreseeParameters(origin int, root json.RawMessage) (json.RawM
 	for at := p.Origins[origin].NodeIndex; at >= 0; at = p.Origins[p.Nodes[at].Origin].NodeIndex {
 		n := &p.Nodes[at]
 		r := p.Definitions[n.Origin].compiled.PartReferences(n.LocalIndex).Parameters
-		if len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || r.Execution {
+		if len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || r.Execution || r.ReadsVars() || len(r.Names) > 0 {
 			return nil, false
 		}
 	}
 	parameters, err := p.parametersOf(origin, root)
 	return parameters, err == nil
 }
+
+// RouteKnown reports whether the case of a switch can be told.
+func (f *Foreseen) RouteKnown() bool { return f.route }
+
+// SetKnown reports whether what a step sets can be told.
+func (f *Foreseen) SetKnown() bool { return f.set }
 
 // ConditionKnown reports whether the condition can be told.
 func (f *Foreseen) ConditionKnown() bool { return f.condition }

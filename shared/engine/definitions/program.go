@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,17 +21,6 @@ type Program struct {
 	spec.Program
 	Definitions []*Definition
 	Workflows   map[string]string // version of each definition referred to, by reference as written
-
-	end spec.Node // stands behind the last node: the output of the definition is evaluated there
-}
-
-// Node is a node of the program. The index after the last one stands for its end, where the
-// output of the definition is evaluated.
-func (p *Program) Node(at int) *spec.Node {
-	if at == len(p.Nodes) {
-		return &p.end
-	}
-	return &p.Nodes[at]
 }
 
 // Program follows a definition's references and puts embedded definitions in their
@@ -45,8 +35,7 @@ func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, roo
 		return nil, problem, err
 	}
 	rootDefinition := b.program.Definitions[0]
-	b.program.Config, b.program.HasOutput = rootDefinition.Config, len(rootDefinition.Output) > 0
-	b.program.end = spec.Node{Step: &spec.Step{Label: "output"}, Label: "output", Parent: -1, LocalIndex: len(rootDefinition.FlatSteps())}
+	b.program.Config = rootDefinition.Config
 	if assert := rootDefinition.AssertNotEmpty; assert != nil {
 		b.program.AssertNotEmpty, b.program.AllowsEmpty = *assert, !*assert
 	}
@@ -57,6 +46,7 @@ func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, roo
 	}
 	b.program.SetAfter(handles)
 	b.program.markTargets()
+	b.markAfterHandlers()
 	return b.program, nil, nil
 }
 
@@ -252,7 +242,7 @@ func (p *Program) nodeByLabel(origin int, label string) int {
 
 // Reads lists the nodes whose results a node's expressions read, by index.
 func (p *Program) Reads(node int) []int {
-	n := p.Node(node)
+	n := &p.Nodes[node]
 	var reads []int
 	for _, label := range p.Definitions[n.Origin].compiled.References(n.LocalIndex).Labels {
 		if at := p.nodeByLabel(n.Origin, label); at >= 0 {
@@ -280,6 +270,29 @@ func (p *Program) markTargets() {
 		for k, t := range handlers {
 			n.Handlers[k].Goto = p.target(nodes[n.Origin], n.Origin, t)
 		}
+	}
+}
+
+// markAfterHandlers notes where an execution goes on after the last of the steps that handle
+// a failure: where their case says, else where the step says that failed.
+func (b *builder) markAfterHandlers() {
+	nodes := b.program.Nodes
+	slices.SortFunc(b.handlers, func(a, o handler) int { return a.from - o.from }) // those around a step before those of the step
+	for _, h := range b.handlers {
+		failed := &nodes[h.node]
+		goOn := cmp.Or(failed.Goto, failed.AfterGoto)
+		for _, way := range failed.Handlers {
+			if way.First == h.from {
+				goOn = cmp.Or(way.Goto, goOn)
+			}
+		}
+		last := h.from
+		for i := range nodes {
+			if nodes[i].Group == nodes[h.from].Group {
+				last = i
+			}
+		}
+		nodes[last].AfterGoto = goOn
 	}
 }
 

@@ -146,7 +146,7 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err := ctx.Err(); err != nil {
 		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), err)
 	}
-	planFlow(&planned.Plan, scope)
+	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true})
 	return planned, nil
 }
 

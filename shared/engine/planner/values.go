@@ -18,9 +18,12 @@ import (
 // Variables are never stored as such. Each is what the last step run that wrote it wrote, of
 // those that the reader sees: so a step planned again sees what it saw first.
 
-// planFlow completes the plan of a step that sets variables or chooses a case.
-func planFlow(planned *lifecycle.Plan, s *exprScope) {
-	n, at := s.request.Node, s.request.NodeIndex
+// FlowParts are the parts of a step whose expressions can be told.
+type FlowParts struct{ Set, Switch, Wait bool }
+
+// PlanFlow completes the plan of a step that sets variables, chooses a case or waits, as far
+// as that can be told.
+func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *definitions.Expressions, told FlowParts) {
 	if planned.Jobs == 0 || planned.Problem != nil {
 		return
 	}
@@ -28,8 +31,8 @@ func planFlow(planned *lifecycle.Plan, s *exprScope) {
 		*planned = lifecycle.Plan{Cause: cause, Problem: &workflow.Failure{Code: code, Step: n.Label, Message: message}}
 	}
 	switch {
-	case len(n.Set) > 0:
-		value, err := s.expressions.Set(at)
+	case len(n.Set) > 0 && told.Set:
+		value, err := expressions.Set(at)
 		switch {
 		case err != nil:
 			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
@@ -40,8 +43,8 @@ func planFlow(planned *lifecycle.Plan, s *exprScope) {
 		default:
 			planned.Value = &workflow.Value{Inline: value}
 		}
-	case len(n.Switch) > 0:
-		number, untold := s.expressions.Route(at, false)
+	case len(n.Switch) > 0 && told.Switch:
+		number, untold := expressions.Route(at, false)
 		if planned.Route = number; number == 0 {
 			message := fmt.Sprintf("no case of step %q is true, and it has no default", n.Label)
 			for _, text := range untold {
@@ -49,8 +52,8 @@ func planFlow(planned *lifecycle.Plan, s *exprScope) {
 			}
 			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
 		}
-	case n.Wait != nil:
-		until, err := s.expressions.WaitUntil(at)
+	case n.Wait != nil && told.Wait:
+		until, err := expressions.WaitUntil(at)
 		if planned.Until = until; err != nil {
 			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
 		}
@@ -237,7 +240,10 @@ func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workf
 
 // originOf is the definition to which a step run belongs.
 func (p *Planner) originOf(r *workflow.StepRun) int {
-	return p.Program.Node(r.StepIndex).Origin
+	if r.StepIndex >= len(p.Program.Nodes) {
+		return 0
+	}
+	return p.Program.Nodes[r.StepIndex].Origin
 }
 
 // replacedBy reports whether a path, or something that it is a part of, is replaced.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -28,11 +29,12 @@ type planBuilder struct {
 	*engine.Preview
 	examined map[string]int // entities whose attributes were read, by type
 
-	// What the steps so far have done, the first one last.
-	changed      []string // labels of those that are not pure
-	irreversible string   // why what they did cannot be undone, "" if it can
-	unmet        int      // entities that assertions fail under the definition's tolerance
+	changes []*change // of each step, by node; nil for none
+	unmet   int       // entities that assertions fail under the definition's tolerance
 }
+
+// change is what a step changes, and why that cannot be undone, "" if it can.
+type change struct{ irreversible string }
 
 func (b *planBuilder) view() views.PlanView {
 	answer := views.PlanView{
@@ -79,10 +81,15 @@ func (b *planBuilder) view() views.PlanView {
 		}
 		answer.Fails = answer.Fails || config.OnLocked == spec.OnLockedFail && len(b.Locked) > 0
 	}
+	b.changes = make([]*change, len(b.Steps))
 	for i := range b.Steps {
 		s := b.step(i, answer.Entities.Total)
 		answer.Steps = append(answer.Steps, s)
 		answer.Fails = answer.Fails || s.Fails && b.isReached(i)
+	}
+	for i := range b.Steps {
+		s := &answer.Steps[i]
+		b.setFailure(i, s)
 		if s.Jobs > 0 {
 			work.Steps, work.Packs = work.Steps+1, work.Packs+s.Messages
 		}
@@ -96,7 +103,7 @@ func (b *planBuilder) view() views.PlanView {
 // isReached reports whether it is certain that the step is entered, unless one before it
 // fails, and that a failure of it fails the execution.
 func (b *planBuilder) isReached(i int) bool {
-	if b.Program.FailureHandler(i) >= 0 {
+	if b.Program.FailureHandler(i) >= 0 || b.Ways.Reach[i] != spec.ReachAlways {
 		return false
 	}
 	for ; i >= 0; i = b.Program.Nodes[i].Parent {
@@ -132,15 +139,24 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 			s.Workflow = ptr(ref.String())
 		}
 	}
+	b.setWays(i, &s)
 	switch {
+	case len(n.Cases) > 0:
+		s.Effect = views.EffectChooses
+		return s
 	case n.IsContainer():
 		s.Effect = views.EffectContainer
+		return s
+	case len(n.Set) > 0:
+		s.Effect = views.EffectSets
+		return s
+	case n.Wait != nil:
+		s.Effect = views.EffectWaits
 		return s
 	case n.StartsChild():
 		s.Effect = views.EffectStarts
 		if s.SkippedBy == nil && s.Skipped == 0 {
-			b.addIrreversible(n.Label, fmt.Sprintf("what the execution that step %q started has changed remains", n.Label))
-			b.setFailure(&s, n, false)
+			b.changes[i] = &change{fmt.Sprintf("what the execution that step %q started has changed remains", n.Label)}
 		}
 		return s
 	}
@@ -162,7 +178,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	s.Tolerated = b.tolerated(i, s.Jobs+s.Unmet, scope)
 	if s.Unmet > 0 && !s.Fails {
 		counted := s.Unmet
-		if n.FailureTolerance == nil && b.Program.FailureHandler(i) < 0 {
+		if n.FailureTolerance == nil && b.Program.FailureHandler(i) < 0 && b.Ways.Reach[i] == spec.ReachAlways {
 			b.unmet += s.Unmet
 			counted = b.unmet
 		}
@@ -173,19 +189,30 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	}
 	switch s.Effect {
 	case views.EffectIrreversible:
-		b.addIrreversible(n.Label, fmt.Sprintf("step %q has no rollback", n.Label))
+		b.changes[i] = &change{fmt.Sprintf("step %q has no rollback", n.Label)}
 	case views.EffectReversible:
-		b.changed = append(b.changed, n.Label)
+		b.changes[i] = &change{}
 	}
-	b.setFailure(&s, n, s.Effect == views.EffectReversible && !block.Idempotent && !block.UndoHarmless)
 	return s
 }
 
-func (b *planBuilder) addIrreversible(label, why string) {
-	b.changed = append(b.changed, label)
-	if b.irreversible == "" {
-		b.irreversible = why
+// setWays says whether the execution comes to a step, and where it goes on from there.
+func (b *planBuilder) setWays(i int, s *views.PlannedStep) {
+	n := &b.Program.Nodes[i]
+	s.Reached = map[spec.Reach]views.StepReach{
+		spec.ReachAlways: views.ReachedAlways, spec.ReachChoice: views.ReachedByChoice, spec.ReachFailure: views.ReachedByFailure, spec.ReachNever: views.ReachedNever,
+	}[b.Ways.Reach[i]]
+	if by := b.Ways.DecidedBy[i]; by >= 0 {
+		s.DecidedBy = &b.Program.Nodes[by].Label
 	}
+	to := cmp.Or(n.Goto, n.AfterGoto)
+	if route := b.Steps[i].Plan.Route; route > 0 {
+		s.Route = caseView(route, n.Switch[route-1])
+		to = cmp.Or(n.Cases[route-1].Goto, to)
+	} else if len(n.Cases) > 0 {
+		to = nil // each case has its own
+	}
+	s.Next = targetLabel(&b.Program.Program, to)
 }
 
 // tolerated is how many entities may fail in a step: see lifecycle's tolerates.
@@ -209,43 +236,116 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 	return t.Count
 }
 
-// setFailure says what a failure of the step would mean, given what has been done so far,
-// the step itself included. inDoubt says that a worker that dies leaves a doubt which no
-// rollback settles.
-func (b *planBuilder) setFailure(s *views.PlannedStep, n *spec.Node, inDoubt bool) {
-	never := b.Program.Config.Rollback == workflow.RollbackNever
-	effect, text := views.FailureRolledBack, ""
-	handler := b.Program.FailureHandler(b.Program.IndexOf(n.Label))
-	switch {
-	case handler >= 0:
-		effect, text = views.FailureContinues, fmt.Sprintf("goes on after step %q (continueOnError), with the outcome PARTIAL", b.Program.Nodes[handler].Label)
-	case len(b.changed) == 0:
-		effect, text = views.FailureNothingLeft, "FAILED_SAFE: nothing has been changed"
-	case b.irreversible != "":
-		effect, text = views.FailureUnsafe, "FAILED_UNSAFE: "+b.irreversible
-	case never:
-		effect, text = views.FailureUnsafe, "FAILED_UNSAFE: rollback is switched off"
-	default:
-		text = "rolled back, then FAILED_SAFE: " + lastFirst(b.changed)
-		if inDoubt {
-			text += "; FAILED_UNSAFE if a worker dies during it"
-		}
+// setFailure says what a failure of the step would mean, given what may have been done before
+// it, the step itself included.
+func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
+	n := &b.Program.Nodes[i]
+	if s.Effect == views.EffectStarts && b.changes[i] == nil || s.Effect != views.EffectStarts && s.Jobs == 0 {
+		return
 	}
+	done := b.doneBefore(i)
+	effect, text := b.failureOf(i, s, done)
 	s.OnFailure, s.IfFails = &effect, text
 	if s.Tolerated == 0 || !n.OnEntities() {
 		return
 	}
-	s.IfFails = fmt.Sprintf("up to %d entities may fail: %s; more: %s", s.Tolerated, b.toleratedEnd(never), text)
+	s.IfFails = fmt.Sprintf("up to %d entities may fail: %s; more: %s", s.Tolerated, b.toleratedEnd(done), text)
+}
+
+// done is what may have been changed when a step fails, the step itself included.
+type done struct {
+	labels       []string // of the steps that change something
+	irreversible string   // why something remains, "" if all can be undone
+	perhaps      bool     // a choice or a failure decides whether some of it was executed
+}
+
+func (b *planBuilder) doneBefore(i int) (d done) {
+	certain := false // that what is irreversible was executed
+	for at, c := range b.changes {
+		if c == nil || at != i && !b.Ways.MayPrecede(at, i) {
+			continue
+		}
+		must := at == i || b.Ways.MustPrecede(at, i)
+		d.labels = append(d.labels, b.Program.Nodes[at].Label)
+		d.perhaps = d.perhaps || !must
+		if c.irreversible == "" || certain || d.irreversible != "" && !must {
+			continue
+		}
+		if certain, d.irreversible = must, c.irreversible; !must {
+			d.irreversible += fmt.Sprintf(", if step %q was executed", b.Program.Nodes[at].Label)
+		}
+	}
+	return d
+}
+
+// failureOf is what a failure of a step leads to: what the first step around it that handles
+// it says, else the end of the execution.
+func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.FailureEffect, string) {
+	var ways string
+	for h := b.Program.FailureHandler(i); h >= 0; h = b.Program.FailureHandler(b.Program.Nodes[h].Parent) {
+		n := &b.Program.Nodes[h]
+		if n.ContinueOnError {
+			return views.FailureContinues, ways + fmt.Sprintf("goes on after step %q (continueOnError), with the outcome PARTIAL", n.Label)
+		}
+		ways += fmt.Sprintf("onFailure of step %q: ", n.Label)
+		for k, c := range n.OnFailure {
+			ways += b.handlerWay(n, n.Handlers[k])
+			if c.When == "" {
+				return views.FailureHandled, ways
+			}
+			ways += fmt.Sprintf(" if %s; else ", workflow.Truncate(c.When, maxShownCondition))
+		}
+	}
+	effect, text := b.endOf(i, s, d)
+	return effect, ways + text
+}
+
+// maxShownCondition is how many bytes of a condition are shown in a text.
+const maxShownCondition = 80
+
+// handlerWay is how a case of onFailure goes on, in words.
+func (b *planBuilder) handlerWay(n *spec.Node, way spec.Way) string {
+	to := targetLabel(&b.Program.Program, cmp.Or(way.Goto, n.Goto, n.AfterGoto))
+	switch {
+	case way.First >= 0:
+		return fmt.Sprintf("goes on with step %q", b.Program.Nodes[way.First].Label)
+	case to == nil:
+		return "goes on after it"
+	case *to == spec.NextEnd:
+		return "ends well"
+	}
+	return fmt.Sprintf("goes on with step %q", *to)
+}
+
+// endOf is how the execution ends if a step fails and nothing handles the failure.
+func (b *planBuilder) endOf(i int, s *views.PlannedStep, d done) (views.FailureEffect, string) {
+	switch {
+	case len(d.labels) == 0:
+		return views.FailureNothingLeft, "FAILED_SAFE: nothing has been changed"
+	case d.irreversible != "":
+		return views.FailureUnsafe, "FAILED_UNSAFE: " + d.irreversible
+	case b.Program.Config.Rollback == workflow.RollbackNever:
+		return views.FailureUnsafe, "FAILED_UNSAFE: rollback is switched off"
+	}
+	text := "rolled back, then FAILED_SAFE: " + lastFirst(d.labels)
+	if d.perhaps {
+		text += ", as far as they were executed"
+	}
+	// A worker that dies leaves a doubt which no rollback settles.
+	if block := b.Blocks[b.Program.Nodes[i].FunctionBlock]; s.Effect == views.EffectReversible && !block.Idempotent && !block.UndoHarmless {
+		text += "; FAILED_UNSAFE if a worker dies during it"
+	}
+	return views.FailureRolledBack, text
 }
 
 // toleratedEnd is what becomes of entities that fail within the tolerance.
-func (b *planBuilder) toleratedEnd(never bool) string {
+func (b *planBuilder) toleratedEnd(d done) string {
 	switch {
-	case len(b.changed) == 0:
+	case len(d.labels) == 0:
 		return "nothing is left on them"
 	case b.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave:
 		return "they are left as they are"
-	case b.irreversible != "" || never:
+	case d.irreversible != "" || b.Program.Config.Rollback == workflow.RollbackNever:
 		return "they are FAILED_UNSAFE and stay locked"
 	}
 	return "they are undone"

@@ -3,10 +3,14 @@ package query
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"strconv"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Steps lists the step runs of an execution in the order of entry. The step runs of nested
@@ -21,13 +25,19 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 	if err != nil {
 		return list, err
 	}
-	x := i.Execution()
+	x, bytes := i.Execution(), 0
+	var program *spec.Program
+	if len(x.StepRuns) > 0 {
+		if program, err = i.Program(ctx); err != nil {
+			return list, err
+		}
+	}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
 		if int64(r.Seq) <= after {
 			continue
 		}
-		if len(list.Items) == pageLimit(p) {
+		if bytes += valueBytes(r); len(list.Items) == pageLimit(p) || len(list.Items) > 0 && bytes > maxPageBytes {
 			list.NextToken = encodePageToken(strconv.Itoa(list.Items[len(list.Items)-1].Sequence))
 			break
 		}
@@ -35,9 +45,46 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 		if err != nil {
 			return list, err
 		}
+		if s.Value, err = stepValue(ctx, i, r); err != nil {
+			return list, err
+		}
+		showWays(&s, x, r, program)
 		list.Items = append(list.Items, s)
 	}
 	return list, nil
+}
+
+// hasValue reports whether a step run shows a value. That of a handled failure is the
+// failure, which is shown as such.
+func hasValue(r *workflow.StepRun) bool {
+	return r.Value != nil && r.Status != sm.StepCaseHandled
+}
+
+// valueBytes is the size of the value of a step run, wherever it is stored.
+func valueBytes(r *workflow.StepRun) int {
+	switch {
+	case !hasValue(r):
+		return 0
+	case r.Value.Stored != nil:
+		return r.Value.Stored.Bytes
+	}
+	return len(r.Value.Inline)
+}
+
+// stepValue loads the value of a step run, nil for none, and if it has been deleted.
+func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (json.RawMessage, error) {
+	switch {
+	case !hasValue(r):
+		return nil, nil
+	case r.Value.Stored == nil:
+		return r.Value.Inline, nil
+	}
+	x := i.Execution()
+	value, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID, r.Seq), *r.Value.Stored)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil, nil
+	}
+	return value, err
 }
 
 func childView(r *workflow.StepRun) *views.ChildView {

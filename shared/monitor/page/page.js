@@ -68,6 +68,15 @@ function summary(execution) {
   return execution.reason || execution.state;
 }
 
+// way says where the execution went from a step, if not to the one behind it.
+function way(step) {
+  const parts = [];
+  if (step.route) parts.push(`case ${step.route.case} (${step.route.when ?? "always"})`);
+  if (step.handled) parts.push(`${step.error?.code ?? "failure"} handled by case ${step.handled.case} of ${step.handled.step}`);
+  if (step.next) parts.push(`next ${step.next}`);
+  return parts.join(", ");
+}
+
 async function refresh() {
   try {
     const [executions, locks] = await Promise.all([get("/workflow-execution?limit=50"), get("/locks?limit=50")]);
@@ -98,7 +107,7 @@ async function showExecution() {
   showOutcomes(execution);
   $("steps").replaceChildren(...steps.items.map((s) => row([
     s.step, s.wave ? `${s.kind} ${s.wave}` : s.kind, s.status, s.jobs.total, s.jobs.completed, s.jobs.failed,
-    s.jobs.cancelled ?? 0, s.jobs.unknown ?? 0, s.skipped])));
+    s.jobs.cancelled ?? 0, s.jobs.unknown ?? 0, s.skipped, way(s)])));
 }
 
 await refresh();

@@ -2,7 +2,9 @@ package spec
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -107,6 +109,16 @@ var variablePathRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_
 
 // ValidVariablePath reports whether s is the path of a variable, such as order.total.
 func ValidVariablePath(s string) bool { return variablePathRE.MatchString(s) }
+
+// Writes are the paths of the variables that a step sets, in order.
+func Writes(s *Step) []string {
+	if s.OutputKey != "" {
+		return []string{s.OutputKey}
+	}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(s.Set, &values) // it was read as an object
+	return slices.Sorted(maps.Keys(values))
+}
 
 // VariableOf is the variable that a path begins with.
 func VariableOf(path string) string {

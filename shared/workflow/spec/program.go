@@ -13,7 +13,6 @@ type Program struct {
 	Config         Config
 	AssertNotEmpty bool // of the definition of the execution: an empty scope fails it
 	AllowsEmpty    bool // the definition says that even a selection of the starter may match nothing
-	HasOutput      bool // of the definition of the execution
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
 	Origins        []Origin
@@ -37,10 +36,11 @@ type Node struct {
 	MaxInFlight         int
 	DefinitionTolerance *Tolerance // failureTolerance of the innermost one that has it
 
-	Goto     *Target // where it goes on, nil for After
-	Cases    []Way   // of a switch
-	Branches []int   // of a step with branches: index of the first step of each
-	Handlers []Way   // of onFailure
+	Goto      *Target // where it goes on, nil for After, or for AfterGoto if it has one
+	AfterGoto *Target // of the last step of a list that handles a failure: where it goes on in place of After
+	Cases     []Way   // of a switch
+	Branches  []int   // of a step with branches: index of the first step of each
+	Handlers  []Way   // of onFailure
 
 	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
 }

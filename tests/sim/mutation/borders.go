@@ -45,4 +45,6 @@ var borders = []Mutation{
 }
 
 // Borders are the mutations that the simulation has no part in.
-func Borders() []Mutation { return slices.Concat(borders, answers, mailbox, waits) }
+func Borders() []Mutation {
+	return slices.Concat(borders, answers, mailbox, waits, flow, waysShown)
+}

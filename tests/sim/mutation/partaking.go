@@ -21,7 +21,7 @@ var partaking = []Mutation{
 	{Name: "a delay is skipped after a crash", Edits: []Edit{{lifecycleRunning, "	case d.now.Before(w.Until):\n", "	case d.now.Before(w.Until) && d.execution.FailureStreak == nil:\n"}}},
 	{Name: "the first repetition of a step waits like the others", Edits: []Edit{{lifecycleRunning, "d.cursor().Iteration > 1 && n.Repeat != nil", "n.Repeat != nil"}}},
 	{Name: "a job is tried again without its delay", Edits: []Edit{{followUp, "	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))\n", "	at := p.FinishedAt\n"}}},
-	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goToStep(n.After)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
+	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goOnAfter(handler)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
 	{Name: "a retry keeps what it did itself in the repetition before", Edits: []Edit{{plannerExprScope, "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try\n", "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex\n"}, {plannerExprScope, "		case p.sameRepetition(x, r, o, 0):\n", "		case p.sameRepetition(x, r, o, 0), previousRepeat:\n"}}},
 	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "		maps.Copy(s.request.Previous, keptBefore)\n", ""}}},
 	{Name: "a retry within a step that repeats repeats it once more", Edits: []Edit{{lifecycleRunning, "			iteration = 1\n", "			iteration = 0\n"}}},

@@ -1,0 +1,131 @@
+package query
+
+import (
+	"cmp"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// showWays fills in where the execution went from a step run: the case of a switch, the case
+// of the onFailure that handles its failure, and where it went on.
+func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *spec.Program) {
+	if p == nil || !r.Forward() || r.StepIndex >= len(p.Nodes) {
+		return
+	}
+	if n := &p.Nodes[r.StepIndex]; r.Route > 0 && r.Route <= len(n.Switch) {
+		s.Route = caseView(r.Route, n.Switch[r.Route-1])
+	}
+	if by := handlerOf(x, r, p); by >= 0 && r.Handled <= len(p.Nodes[by].OnFailure) {
+		c := caseView(r.Handled, p.Nodes[by].OnFailure[r.Handled-1])
+		s.Handled = &views.HandledCase{Step: p.Nodes[by].Label, Number: c.Number, When: c.When}
+	}
+	s.Next = targetLabel(p, targetOf(x, r, p))
+}
+
+func caseView(number int, c spec.Case) *views.StepCase {
+	return &views.StepCase{Number: number, When: nonZeroPtr(c.When)}
+}
+
+// handlerOf is the node whose onFailure handles the failure of a step run, -1 if none does:
+// its own, or the innermost around it whose step run ended as CASE_HANDLED.
+func handlerOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) int {
+	if r.Handled == 0 {
+		return -1
+	}
+	if r.Status == sm.StepCaseHandled {
+		return r.StepIndex
+	}
+	for at := p.Nodes[r.StepIndex].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if around := lastRunBefore(x, at, r.Seq); around != nil && around.Status == sm.StepCaseHandled {
+			return at
+		}
+	}
+	return -1
+}
+
+// lastRunBefore is the last step run of a node before another one, nil if there is none.
+func lastRunBefore(x *workflow.Execution, node, seq int) *workflow.StepRun {
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		if o := &x.StepRuns[i]; o.Seq < seq && o.StepIndex == node && o.Forward() {
+			return o
+		}
+	}
+	return nil
+}
+
+// targetOf is where the execution jumped after a step run, nil if it went on with the step
+// behind it, or with one in it.
+func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec.Target {
+	n := &p.Nodes[r.StepIndex]
+	switch r.Status {
+	case sm.StepCompleted, sm.StepSkipped:
+		if isRepeated(x, r) || leftFromWithin(x, r, p) {
+			return nil
+		}
+		if r.Route > 0 && r.Route <= len(n.Cases) && n.Cases[r.Route-1].Goto != nil {
+			return n.Cases[r.Route-1].Goto
+		}
+		return cmp.Or(n.Goto, n.AfterGoto)
+	case sm.StepCaseHandled:
+		if r.Wait != nil && r.Handled == 0 {
+			return n.OnTimeout
+		}
+		if r.Handled == 0 || r.Handled > len(n.Handlers) || n.Handlers[r.Handled-1].First >= 0 {
+			return nil
+		}
+		return cmp.Or(n.Handlers[r.Handled-1].Goto, n.Goto, n.AfterGoto)
+	}
+	return nil
+}
+
+// isRepeated reports whether the step was repeated after a step run.
+func isRepeated(x *workflow.Execution, r *workflow.StepRun) bool {
+	for i := range x.StepRuns {
+		if o := &x.StepRuns[i]; o.Seq > r.Seq && o.StepIndex == r.StepIndex && o.Forward() && o.Try == r.Try {
+			return r.Iteration > 0 && o.Iteration == r.Iteration+1
+		}
+	}
+	return false
+}
+
+// leftFromWithin reports whether a step run with steps in it ended because one of these
+// jumped out of it.
+func leftFromWithin(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) bool {
+	if !p.Nodes[r.StepIndex].IsContainer() {
+		return false
+	}
+	var last *workflow.StepRun
+	for i := range x.StepRuns {
+		o := &x.StepRuns[i]
+		if o.Seq <= r.Seq || !o.Forward() || o.StepIndex >= len(p.Nodes) {
+			continue
+		}
+		if o.StepIndex == r.StepIndex {
+			break
+		}
+		if p.Encloses(r.StepIndex, o.StepIndex) {
+			last = o
+		}
+	}
+	for last != nil && last.Seq > r.Seq {
+		if to := targetOf(x, last, p); to != nil && to.In != r.StepIndex && (to.In < 0 || !p.Encloses(r.StepIndex, to.In)) {
+			return true
+		}
+		last = lastRunBefore(x, p.Nodes[last.StepIndex].Parent, last.Seq) // the step around it may have gone on
+	}
+	return false
+}
+
+// targetLabel is the label of a target: of its step, or end.
+func targetLabel(p *spec.Program, to *spec.Target) *string {
+	switch {
+	case to == nil:
+		return nil
+	case to.Node >= len(p.Nodes) || to.In >= 0 && to.Node >= p.Nodes[to.In].End:
+		return ptr(spec.NextEnd)
+	}
+	return &p.Nodes[to.Node].Label
+}
