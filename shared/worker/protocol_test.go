@@ -466,6 +466,27 @@ func TestWorker_LaneIsCountedOnce(t *testing.T) {
 	}
 }
 
+// Mistake: a pack that ends after its message may not begin any more wakes nobody. The engine may
+// have closed the other lanes before, and wait for this one.
+func TestWorker_PackThatEndsAfterItsDeadlineWakesTheEngine(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r := newFixture(t)
+		m := r.newMessage(nonIdempotent, 0, 3, 1)
+		m.NotAfter = r.Now().Add(time.Minute)
+		r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) {
+			if late {
+				r.Advance(time.Minute + time.Second)
+			}
+			return nil, nil
+		}
+		r.mustHandle(r.worker(), m)
+		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
+		if got := len(r.wakeups()); (got == 1) != late {
+			t.Errorf("ended late: %v, and %d wake-ups were sent", late, got)
+		}
+	}
+}
+
 // Mistake: NotAfter is ignored. It must be checked again immediately before the claim.
 func TestWorker_ChecksNotAfterBeforeClaim(t *testing.T) {
 	for _, kind := range kinds {

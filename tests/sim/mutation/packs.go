@@ -138,7 +138,7 @@ var dispatches = []Mutation{
 	{Name: "a pool that works on another step of the pipeline counts as idle", Test: "shared/engine:TestEngine_PipelineWaitsBehindItsFirstStep", Edits: []Edit{{redispatch, "\tif r.PoolLastSeen == nil {\n", "\tif true {\n"}}},
 	{Name: "deadlines wait for the sweep", Test: "shared/engine:TestDeadline_StartsNothingLater", Edits: []Edit{{engineAdvance, "\tw.sendDeadlineWakeup(ctx, from, next)\n", ""}}},
 	{Name: "messages outlive the deadline", Test: "shared/engine:TestDeadline_HoldsWithoutEngine", Edits: []Edit{{dispatcher, "\tif !r.Deadline.IsZero() && r.Deadline.Before(at) {\n", "\tif false {\n"}}},
-	{Name: "a pack that ends after the deadline wakes nobody", Edits: []Edit{{followUp, "len(set.Done) >= size || expired {", "len(set.Done) >= size {"}}},
+	{Name: "a pack that ends after the deadline wakes nobody", Test: "shared/worker:TestWorker_PackThatEndsAfterItsDeadlineWakesTheEngine", Edits: []Edit{{followUp, "len(set.Done) >= size || expired {", "len(set.Done) >= size {"}}},
 	{Name: "a wake-up out of time has no time to end the execution", Test: "shared/engine:TestFailures_WakeupsOutOfTimeEndTheExecution", Edits: []Edit{
 		{"shared/engine/advance.go", "context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)", "context.WithTimeout(ctx, breakTimeout)"},
 		{"shared/engine/advance.go", "unfinished && c != nil", "unfinished && c == nil && l.Redelivered == (c != nil)"}}},

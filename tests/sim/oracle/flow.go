@@ -69,7 +69,7 @@ func (x *execution) followStepRuns(before, after *workflow.Execution) {
 		if !wasOpen {
 			x.entered(r, n)
 		}
-		if !r.Open() && after.Probe {
+		if after.Probe && r.Status == sm.StepCancelled && x.program.contains(n) {
 			continue // a probe ends steps that it has not executed as a whole
 		}
 		if !r.Open() {
@@ -155,6 +155,7 @@ func (x *execution) left(r *workflow.StepRun, n int) {
 			break
 		}
 		f.after(x, n)
+	case r.Status == sm.StepCancelled: // because of another one of its pipeline, which says what is next
 	case h < 0:
 		f.next = stopped
 		return
@@ -199,10 +200,12 @@ func (x *execution) nameOf(n int) string {
 
 // checkComplete requires that an execution that completes has passed all steps.
 func (x *execution) checkComplete() {
-	if x.x.Probe {
-		return
-	}
 	x.passOver(&workflow.StepRun{Seq: x.x.StepRunSeq + 1, Try: x.x.Try})
+	if next := x.flow.next; x.x.Probe && next >= 0 && next < len(x.program.nodes) && !x.program.contains(next) {
+		if b := x.program.block(next); b == nil || b.Name != "pure" {
+			return // it ends before the first step that is not pure
+		}
+	}
 	if x.flow.next != len(x.program.nodes) {
 		x.Failf(lawOrder, "%s has completed, but the next step is %s", x.x.ID, x.nameOf(x.flow.next))
 	}

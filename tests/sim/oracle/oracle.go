@@ -63,6 +63,7 @@ type Request struct {
 	Devices    []string
 	Parameters map[string]any
 	NotBefore  time.Time
+	Probe      bool // only the pure steps at the beginning
 }
 
 // call is a call of a block. One that was made again has the same outcome.
@@ -188,7 +189,20 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 		}
 	}
 	x.tries[max(1, first.Try)] = &try{since: o.present()}
+	if !x.unjudged && first.Probe != x.request.Probe {
+		o.Failf(lawTakesPart, "%s is a probe: %v, but %v was asked for", first.ID, first.Probe, x.request.Probe)
+	}
 	return x
+}
+
+// Entities are the entities that an execution has in its present try, as far as that is known.
+func (o *Oracle) Entities(id string) (keys []workflow.EntityKey) {
+	if x := o.executions[id]; x != nil && !x.unjudged && x.currentTry() != nil {
+		for _, id := range x.currentTry().entities {
+			keys = append(keys, deviceKey(id))
+		}
+	}
+	return keys
 }
 
 // present is the number of the present version of each entity.

@@ -206,7 +206,7 @@ type past struct {
 func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 	t := x.tries[r.Try]
 	p := past{attributes: t.attributes[id]}
-	failedAt := map[int]bool{}
+	failedAt, leftOutAt := map[int]bool{}, map[int]bool{}
 	redone, keptBefore := false, false
 	path := x.pathOf(r)
 	previous := slices.Clone(path)
@@ -236,8 +236,13 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 		default:
 			if ok {
 				delete(failedAt, at)
+				delete(leftOutAt, at)
 			}
-			if f.failed() && x.program.handler(at) < 0 {
+			switch {
+			case !f.failed() || x.program.handler(at) >= 0:
+			case f.part == partJob && !f.code.executed() && f.code.code != workflow.JobCodeFail && o.Try < r.Try:
+				leftOutAt[at] = true
+			default:
 				failedAt[at] = true
 			}
 		}
@@ -248,6 +253,9 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 		}
 	}
 	p.excluded = len(failedAt) > 0
+	if len(leftOutAt) > 0 {
+		x.unjudged = true // whether who was not called takes part in what follows is not said
+	}
 	p.kept, p.repeats = p.kept && !redone, p.repeats || keptBefore && !redone
 	return p
 }

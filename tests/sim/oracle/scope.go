@@ -24,6 +24,9 @@ func (x *execution) locksTaken() {
 		}
 	}
 	slices.Sort(t.entities)
+	if total := x.x.Scope.Total(); x.program.definition.SkipsLocked && len(t.entities) > total {
+		x.leaveOutUnused(t, total)
+	}
 	t.locked = t.entities
 	must, may := x.expectedScope(t)
 	t.places = slices.Sorted(maps.Keys(may))
@@ -47,6 +50,18 @@ func (x *execution) locksTaken() {
 			t.places = slices.Clone(t.entities)
 		}
 	}
+}
+
+// leaveOutUnused leaves out entities of which the execution has the lock by accident: two handlers
+// took locks at the same time, and the one that was first to say which left out one that was free
+// when the other came to it.
+func (x *execution) leaveOutUnused(t *try, total int) {
+	used := map[string]bool{}
+	for _, e := range x.x.Scope.Inline {
+		used[e.Key.ID] = true
+	}
+	t.entities = slices.DeleteFunc(t.entities, func(id string) bool { return !used[id] })
+	x.unjudged = x.unjudged || len(t.entities) != total
 }
 
 // readAttributes sets the attributes that the execution has read of an entity under its lock:

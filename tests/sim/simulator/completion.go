@@ -25,7 +25,7 @@ func (w *simulation) nextRound() (at time.Time, do func()) {
 	if !w.scenario.FaultProfile.SweeperEnabled {
 		return w.endWithoutSweeper()
 	}
-	if len(w.actions) > 0 || w.checker.AwaitingOperator() == 0 {
+	if len(w.actions)+len(w.deferred) > 0 || w.checker.AwaitingOperator() == 0 {
 		return at, nil
 	}
 	if w.nextRoundAt.IsZero() {
@@ -114,7 +114,12 @@ func (w *simulation) acknowledgeAll() {
 			continue
 		}
 		a := action{Kind: actionAcknowledge, Choice: w.faultPlan.intN(12)}
-		if w.otherVerbs < 3 {
+		switch kept := w.checker.ExecutionByID(id).Kept; {
+		case w.otherVerbs >= 6:
+		case kept != nil && kept.Len() > 0: // some are looked at, and the rest is tried again
+			a.Kind = []actionKind{a.Kind, actionRetry, actionRetry, actionUnlock}[w.faultPlan.intN(4)]
+			w.otherVerbs++
+		case w.otherVerbs < 3:
 			a.Kind = []actionKind{a.Kind, a.Kind, a.Kind, actionRetry, actionUnlock}[w.faultPlan.intN(5)]
 			w.otherVerbs++
 		}
@@ -192,7 +197,7 @@ func (w *simulation) checkOutcome(id string) *invariant.Violation {
 	if w.checker.PredatesRestore(id) {
 		return nil // the tables do not have all that it did
 	}
-	if d.Unpredictable || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || len(x.StepRuns) == 0 {
+	if d.Unpredictable || x.Probe || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || len(x.StepRuns) == 0 {
 		return nil
 	}
 	var failures []string

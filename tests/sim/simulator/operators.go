@@ -38,7 +38,10 @@ func (w *simulation) perform(a action) {
 		if a.StartDelay > 0 {
 			req.NotBefore = w.Now().Add(a.StartDelay)
 		}
-		w.requests[req.IdempotencyKey] = oracle.Request{Devices: a.Devices, Parameters: map[string]any{"n": float64(a.Parameter)}, NotBefore: req.NotBefore}
+		if a.Probe {
+			req.Mode = views.ModeProbe
+		}
+		w.requests[req.IdempotencyKey] = oracle.Request{Devices: a.Devices, Probe: a.Probe, Parameters: map[string]any{"n": float64(a.Parameter)}, NotBefore: req.NotBefore}
 		req.Parameters, _ = json.Marshal(w.requests[req.IdempotencyKey].Parameters)
 		w.start(req, 1)
 		if a.Kind == actionStartTwice {
@@ -46,6 +49,8 @@ func (w *simulation) perform(a action) {
 		}
 	case actionKillWorker:
 		w.killWorker(a.Choice % workerCount)
+	case actionOutage:
+		w.outage = outage{services[a.Choice], w.Now().Add(outageTime)}
 	case actionSweep:
 		w.startSweep()
 	case actionImport:
@@ -59,8 +64,9 @@ func (w *simulation) perform(a action) {
 	}
 }
 
-// maxStarts is how often a client sends a start request that is not answered.
-const maxStarts = 60
+// maxStarts is how often a client sends a start request that is not answered: also during an
+// outage, once a minute.
+const maxStarts = 120
 
 // start starts an execution. The client repeats the request until it is answered.
 func (w *simulation) start(req views.StartRequest, try int) {
@@ -76,11 +82,11 @@ func (w *simulation) start(req views.StartRequest, try int) {
 		if p.err == nil && !p.task.Crashed() {
 			return
 		}
-		if p.err != nil && !isTransient(p.err) || try == maxStarts {
+		if p.err != nil && !isTransient(p.err) || try > maxStarts {
 			w.checker.Failf("a start request succeeds", "request %s: %v", req.IdempotencyKey, p.err)
 			return
 		}
-		w.start(req, try+1)
+		w.tryLater(func() { w.start(req, try+1) })
 	})
 }
 
@@ -141,14 +147,21 @@ func (w *simulation) operateOn(a action, id string) {
 // someEntities chooses entities of an execution that an operator names: none, which means
 // all, or one, or every second one.
 func (w *simulation) someEntities(id string, choice int) (keys []workflow.EntityKey) {
-	x := w.checker.ExecutionByID(id)
-	if x == nil || choice%3 == 0 {
+	if choice%3 == 0 {
 		return nil
 	}
-	all := x.Scope.Inline
+	var all []workflow.EntityKey
+	if x := w.checker.ExecutionByID(id); x != nil {
+		for _, e := range x.Scope.Inline {
+			all = append(all, e.Key)
+		}
+		if x.Scope.Key != "" { // they are stored apart
+			all = w.plans.Entities(id)
+		}
+	}
 	for i := range all {
 		if choice%3 == 1 && i == choice/3%len(all) || choice%3 == 2 && i%2 == choice/3%2 {
-			keys = append(keys, all[i].Key)
+			keys = append(keys, all[i])
 		}
 	}
 	return keys
@@ -210,7 +223,7 @@ func (w *simulation) toggleSchedule(a action) {
 	w.spawn("publisher", -1, do, func(p *process) {
 		switch {
 		case p.err != nil || p.task.Crashed():
-			w.toggleSchedule(a)
+			w.tryLater(func() { w.toggleSchedule(a) })
 		case a.Kind == actionSchedule:
 			w.activeSchedules = append(w.activeSchedules, s.Name)
 			if w.unscheduled[a.Definition] { // unscheduled first: a schedule that stays would never end

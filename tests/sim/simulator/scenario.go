@@ -51,11 +51,15 @@ func newScenario(seed uint64) scenario {
 	add := func(a action) { p.Actions = append(p.Actions, a) }
 	devices := 1 + r.IntN(deviceCount)
 	executions := 1 + r.IntN(4)
+	if r.IntN(12) == 0 {
+		executions = 5 + r.IntN(8)
+	}
 	for range executions {
 		a := action{At: within(busy), Kind: actionStart, Definition: names[r.IntN(len(names))], Devices: adjacentDevices(r, devices), Parameter: 1 + r.IntN(6)}
 		if r.IntN(5) == 0 {
 			a.Kind = actionStartTwice
 		}
+		a.Probe = r.IntN(8) == 0
 		if r.IntN(8) == 0 {
 			a.StartDelay = time.Duration(1+r.IntN(90)) * time.Second
 		}
@@ -87,6 +91,9 @@ func newScenario(seed uint64) scenario {
 			d.RestoreTo = [4]time.Duration{to, to, to, to}
 		}
 		p.RestoreDrill = d
+	}
+	if p.FaultProfile.SweeperEnabled && r.IntN(15) == 0 {
+		add(action{At: within(busy), Kind: actionOutage, Choice: r.IntN(len(services))})
 	}
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
@@ -125,6 +132,7 @@ const (
 	actionKillWorker  actionKind = "kill a worker"
 	actionStrayWakeup actionKind = "stray wakeup" // a wake-up without a reason
 	actionSweep       actionKind = "sweep"        // outside of its schedule
+	actionOutage      actionKind = "outage"       // of one service
 )
 
 // action is something that a client or an operator does at a given time.
@@ -137,7 +145,8 @@ type action struct {
 	ExecutionIndex int      // the execution of a command, by the order of starts
 	Choice         int      // chooses between variants of a command
 	StartDelay     time.Duration
-	Parameter      int // of a start, the parameter n
+	Parameter      int  // of a start, the parameter n
+	Probe          bool // of a start
 }
 
 func (a action) String() string {
@@ -147,6 +156,12 @@ func (a action) String() string {
 	}
 	if len(a.Devices) > 0 {
 		s += fmt.Sprint(" ", a.Devices)
+	}
+	if a.Kind == actionOutage {
+		s += " of " + services[a.Choice].name
+	}
+	if a.Probe {
+		s += ", as a probe"
 	}
 	return s
 }

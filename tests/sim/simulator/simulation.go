@@ -49,6 +49,8 @@ type simulation struct {
 	nextRoundAt        time.Time // when an operator acknowledges executions next
 	otherVerbs         int       // how often that operator used another command than acknowledge
 	activeSchedules    []string
+	outage             outage
+	deferred           []deferred      // in order of time
 	unscheduled        map[string]bool // definitions whose schedules were removed
 	restoreProgress    restoreProgress
 	digest             uint64
@@ -136,7 +138,10 @@ func (w *simulation) faultFor(c faults.Call) faults.Fault {
 	if w.current == nil {
 		return faults.None // a call of the simulator itself
 	}
-	f := w.faultPlan.faultFor(c)
+	f := faults.Throttled
+	if !w.outage.hits(c.Name, w.Now()) {
+		f = w.faultPlan.faultFor(c)
+	}
 	if w.trace != nil {
 		w.traceCall(c, f)
 	}
@@ -216,13 +221,20 @@ func (w *simulation) next() bool {
 			w.perform(a)
 		})
 	}
+	if len(w.deferred) > 0 {
+		sooner(w.deferred[0].at, func() {
+			first := w.deferred[0]
+			w.deferred = w.deferred[1:]
+			first.do()
+		})
+	}
 	if t, ok := w.LifecycleQueue().NextVisible(); ok && w.lifecycleHandlers < maxLifecycleHandlers {
-		sooner(t, w.deliverWakeup)
+		sooner(w.receivable(lifecycleQueueName, t), w.deliverWakeup)
 	}
 	pool := w.PoolQueue("default")
 	if t, ok := pool.NextVisible(); ok {
 		if who := w.idleWorker(); who >= 0 {
-			sooner(t, func() { w.deliverPack(pool, who) })
+			sooner(w.receivable(poolQueueName, t), func() { w.deliverPack(pool, who) })
 		}
 	}
 	if t, ok := w.nextSweep(); ok {
@@ -264,15 +276,21 @@ func (w *simulation) idleWorker() int {
 // visibilityTimeout is how long a received message stays hidden.
 const visibilityTimeout = 30 * time.Second
 
-// maxReceives is how often a message is received before it becomes a dead letter.
-const maxReceives = 40
+// maxReceives is how often a message is received before it becomes a dead letter. During an
+// outage that is sooner: all messages fail, and the sweeper sends more.
+func (w *simulation) maxReceives() int {
+	if w.Now().Before(w.outage.until) {
+		return 4
+	}
+	return 40
+}
 
 func (w *simulation) deliverWakeup() {
 	m, ok := w.LifecycleQueue().Receive(visibilityTimeout)
 	if !ok {
 		return
 	}
-	if m.Receives > maxReceives {
+	if m.Receives > w.maxReceives() {
 		w.LifecycleQueue().Delete(m)
 		return
 	}
@@ -290,7 +308,7 @@ func (w *simulation) deliverPack(q *sim.Queue, worker int) {
 	if !ok {
 		return
 	}
-	if m.Receives > maxReceives {
+	if m.Receives > w.maxReceives() {
 		q.Delete(m)
 		return
 	}

@@ -1,0 +1,68 @@
+package simulator
+
+import (
+	"strings"
+	"time"
+)
+
+// outageTime is how long a service is unavailable in an outage.
+const outageTime = time.Hour
+
+// service is a table or a queue, with the beginnings of the names of the calls that need it.
+type service struct {
+	name  string
+	calls []string
+}
+
+const lifecycleQueueName, poolQueueName = "the lifecycle queue", "the pool's queue"
+
+var services = []service{
+	{"the executions table", []string{"store."}},
+	{"the jobs table", []string{"packs."}},
+	{"the locks table", []string{"locks."}},
+	{"the registry table", []string{"registry.", "schedules.", "workers."}},
+	{lifecycleQueueName, []string{"sender.send_wakeups"}},
+	{poolQueueName, []string{"sender.send_packs"}},
+}
+
+// outage is an outage that lasts until a time.
+type outage struct {
+	service
+	until time.Time
+}
+
+// hits reports whether a call needs what is unavailable.
+func (o *outage) hits(call string, now time.Time) bool {
+	if !now.Before(o.until) {
+		return false
+	}
+	for _, prefix := range o.calls {
+		if strings.HasPrefix(call, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// receivable is when a message can be received from a queue that is visible at a time.
+func (w *simulation) receivable(queue string, visible time.Time) time.Time {
+	if w.outage.name == queue && visible.Before(w.outage.until) {
+		return w.outage.until
+	}
+	return visible
+}
+
+// deferred is something that a client does again later.
+type deferred struct {
+	at time.Time
+	do func()
+}
+
+// tryLater lets a client do something again: at once, or during an outage a minute later.
+func (w *simulation) tryLater(do func()) {
+	if !w.Now().Before(w.outage.until) {
+		do()
+		return
+	}
+	w.deferred = append(w.deferred, deferred{w.Now().Add(time.Minute), do})
+}
