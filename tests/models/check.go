@@ -29,6 +29,11 @@ func (c check) name() string {
 	return c.property + " (" + c.defines + ")"
 }
 
+// isShort reports whether the search ends before an optimised verifier pays.
+func (c check) isShort() bool {
+	return c.mutation != "" || c.minLevel < large && (c.model == "mailbox" || c.model == "waits")
+}
+
 type result struct {
 	states, depth int
 	duration      time.Duration
@@ -80,8 +85,8 @@ func (c check) verify(folder string) (r result) {
 	} else {
 		compile = append(compile, "-DSAFETY")
 	}
-	if c.mutation == "" {
-		compile = append(compile, "-O1") // a mutation is detected before that pays
+	if !c.isShort() {
+		compile = append(compile, "-O1")
 	}
 	for _, step := range [][]string{
 		append([]string{"spin", "-a"}, append(switches, "m.pml")...),
