@@ -419,3 +419,46 @@ func TestFlow_RetryBeginsInAHandler(t *testing.T) {
 		}
 	}
 }
+
+// R9: the block of a global step chooses where the execution goes on. A step that it cannot
+// reach fails it, and one on entities chooses nothing.
+func TestFlow_BlockChoosesNext(t *testing.T) {
+	definition := `steps:
+  - {label: triage, functionBlock: p/once:1, runOn: global}
+  - {label: normal, functionBlock: p/pure:1, runOn: global, next: done}
+  - {label: outer, workflow: {steps: [{label: inner, functionBlock: p/pure:1, runOn: global}, {label: after, functionBlock: p/pure:1, runOn: global}]}}
+  - {label: done, functionBlock: p/pure:1, runOn: global}
+`
+	for next, want := range map[string]string{"": "triage|normal|done", "outer": "triage|inner|after|done", "end": "triage", "done": "triage|done"} {
+		s, id, _ := flow(t, definition, "", func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "triage" {
+				return &harness.Outcome{Next: next}
+			}
+			return nil
+		})
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := strings.ReplaceAll(strings.Join(s.CallsOf(id), "|"), " EXECUTE", ""); got != want || x.StepRuns[0].Next != next {
+			t.Errorf("%q: %s, want %s; next is %q", next, got, want, x.StepRuns[0].Next)
+		}
+	}
+	for _, next := range []string{"inner", "nowhere"} {
+		s, id, _ := flow(t, definition, "", func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{Next: next} })
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureUnknownStep || !strings.Contains(x.Error.Message, next) || !x.RolledBack {
+			t.Errorf("%s: %+v, rolled back %v", next, x.Error, x.RolledBack)
+		}
+	}
+	s, id, _ := flow(t, "steps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n", "", func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Next: "end"} })
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != "INVALID" {
+		t.Errorf("%+v", x.Error)
+	}
+	again := 0
+	s, id, _ = flow(t, definition, "", func(c harness.BlockCall) *harness.Outcome {
+		if again++; c.Step == "triage" && again < 3 {
+			return &harness.Outcome{Next: "triage"}
+		}
+		return nil
+	})
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.WentBack != 1 || len(s.CallsOf(id)) != 5 {
+		t.Errorf("went back in try %d, %v", x.WentBack, s.CallsOf(id))
+	}
+}

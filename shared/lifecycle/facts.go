@@ -138,6 +138,11 @@ type Report struct {
 
 	UnmetFailure *workflow.Failure // of the first of these
 
+	// Next is the label of the step that the block of a global step has named, and Goto where
+	// that is.
+	Next string
+	Goto *spec.Target
+
 	// Problem fails the step run before its jobs are over: an assertion of a later
 	// step of a pipeline is false, or a job asks to update an entity that the
 	// execution does not hold.

@@ -84,7 +84,11 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 		d.recordResult(r, f)
 		d.exitStepRun(r, sm.StepCompleted)
-		if last := d.lastInPipeline(r); r.Seq == last {
+		switch {
+		case f.Goto != nil:
+			r.Next = f.Next
+			d.jump(r.StepIndex, f.Goto)
+		case r.Seq == d.lastInPipeline(r):
 			d.continueAfter(r)
 		}
 	case f.Complete:

@@ -45,6 +45,7 @@ type Job struct {
 	Deadline time.Time
 
 	outcome      sm.Outcome
+	next         string
 	ownUpdate    workflow.Update   // of the job's own entity
 	otherUpdates []workflow.Update // of other entities
 }
@@ -111,10 +112,15 @@ func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
 // NoOp makes the outcome of a successful job NOOP: there was nothing to do.
 func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
 
+// Next makes the execution go on with another step of the definition than the one that
+// follows: the one with the label, beside this step or beside a step around it, or "end".
+// Only a job of a global step may do so.
+func (j *Job) Next(label string) { j.next = label }
+
 // successResult returns the result of a successful job, with its outcome and
 // updates.
 func (j *Job) successResult(result json.RawMessage) JobResult {
-	a := JobResult{Outcome: sm.OutcomeOK, Result: result}
+	a := JobResult{Outcome: sm.OutcomeOK, Result: result, Next: j.next}
 	if j.outcome != "" {
 		a.Outcome = j.outcome
 	}

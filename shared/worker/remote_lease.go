@@ -206,7 +206,7 @@ func (s *session) recordRemoteResults(r *RemoteResult) {
 		result, reported := r.Results[id]
 		switch {
 		case reported:
-			result = validated(&s.m.Work, result)
+			result = validated(&s.m.Work, s.m.Jobs[i].Entity != nil, result)
 		case now.After(remoteJobDeadline(s.m, s.pack, i).Add(s.w.opts.LeaseMargin)):
 			result = timeoutResult(s.m, s.m.Work.Timeout.Std())
 		default:

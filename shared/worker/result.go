@@ -16,6 +16,7 @@ type JobResult struct {
 	Outcome  sm.Outcome
 	Result   json.RawMessage
 	Updates  json.RawMessage      // a list of workflow.Update
+	Next     string               // label of the step with which the execution goes on, or "end"; empty for what the definition says
 	Entities []workflow.EntityKey // what an ACQUIRE has found
 	Failure  *workflow.Failure    // nil if the job succeeded
 }
@@ -31,7 +32,7 @@ const maxIssues = 20
 // that merely does not match its schema is kept, so that a rollback can use it; one that
 // nobody could read is not. A failure stays what it is, without details that nobody
 // could read.
-func validated(work *workflow.Work, a JobResult) JobResult {
+func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if a.Failure != nil {
 		return withReadableDetails(a)
 	}
@@ -49,6 +50,15 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 	}
 	if issues := validateUpdates(a.Updates); len(issues) > 0 {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
+	}
+	if work.Kind != workflow.JobExecute {
+		a.Next = "" // only what executes a step goes on
+	}
+	if a.Next != "" && onEntity {
+		return invalidResult(a, "INVALID", "only a job of a global step names the next step", []workflow.Issue{{Path: "next", Code: "invalid", Message: "want a step with runOn: global"}})
+	}
+	if len(a.Next) > workflow.MaxLabelBytes {
+		return invalidResult(a, "INVALID", "the next step is no label", []workflow.Issue{{Path: "next", Code: "limit", Message: fmt.Sprintf("at most %d bytes", workflow.MaxLabelBytes)}})
 	}
 	switch work.Kind {
 	case workflow.JobAcquire:

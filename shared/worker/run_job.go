@@ -43,9 +43,9 @@ func (s *session) runJob(ctx context.Context, i int) {
 func completedRecord(r workflow.JobRecord, a JobResult, startedAt, endedAt time.Time) workflow.JobRecord {
 	r.Code, r.StartedAt, r.EndedAt = workflow.JobCodeOK, startedAt, endedAt
 	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure.Truncated()
-	r.Entities, r.ResultRef = a.Entities, nil
+	r.Entities, r.ResultRef, r.Next = a.Entities, nil, a.Next
 	if a.Failure != nil {
-		r.Code = workflow.JobCodeFail
+		r.Code, r.Next = workflow.JobCodeFail, ""
 	}
 	return r
 }
@@ -79,7 +79,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 		expired = timeoutCtx.Err() != nil
 	}
 	succeeded := a.Failure == nil
-	a = validated(&m.Work, a)
+	a = validated(&m.Work, in.Entity != nil, a)
 	switch {
 	case succeeded:
 		return a, false // a success just after the time-out is a success

@@ -48,6 +48,7 @@ type resultFields struct {
 	Result   any    `json:"result"`
 	Entities any    `json:"entities"`
 	Updates  any    `json:"updates"`
+	Next     any    `json:"next"`
 	Error    any    `json:"error"`
 }
 

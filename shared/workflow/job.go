@@ -63,6 +63,9 @@ type JobRecord struct {
 	// ResultRef is set if the result is too large for the pack: it is stored in items of
 	// its own, and Result is empty. For an ACQUIRE, the result is the list of entities.
 	ResultRef *PayloadRef `json:"l,omitempty"`
+
+	// Next is the label of the step with which the block makes the execution go on, or "end".
+	Next string `json:"x,omitempty"`
 }
 
 // Executed reports whether the job counts as executed. A job whose call was never made

@@ -42,6 +42,7 @@ const (
 	MaxReruns           = 10       // executions that repeat an ended one: the last
 	MaxShortCode        = 32       // of a code when MaxFailureTexts is used up
 	MaxPassed           = 50       // steps past which one jump leads that the history names
+	MaxLabelBytes       = 64       // of a label
 	MaxThreads          = 32       // branches that are executed side by side
 	MaxInlineValueBytes = 128      // of a value of a step run; more are stored in items of their own
 	MaxValueBytes       = 1 << 20  // of a value of a step run, as JSON

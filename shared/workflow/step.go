@@ -50,6 +50,7 @@ type StepRun struct {
 	// onFailure that handles the failure of the step run, both from 1.
 	Value   *Value `json:"value,omitempty"`
 	Route   int    `json:"route,omitempty"`
+	Next    string `json:"next,omitempty"` // label of the step that its block has named, or "end"
 	Handled int    `json:"handled,omitempty"`
 
 	Status    statemachines.StepState `json:"status"`
@@ -111,7 +112,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0 || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0 || r.Next != "" || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time.

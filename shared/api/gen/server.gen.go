@@ -584,7 +584,10 @@ type JobResult struct {
 	Error    *struct {
 		Code string `json:"code"`
 	} `json:"error,omitempty"`
-	Job     string           `json:"job"`
+	Job string `json:"job"`
+
+	// Next Of a global step: label of the step with which the execution goes on, or end
+	Next    *string          `json:"next,omitempty"`
 	Outcome JobResultOutcome `json:"outcome"`
 
 	// Result Any JSON value

@@ -179,6 +179,11 @@ func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r
 		rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
 	}
 	rep.HasUpdates = asksUpdates(packs)
+	if r.Step.Jobs == 1 {
+		for _, record := range plan.LatestRecords(packs) {
+			rep.Next = record.Next
+		}
+	}
 	return d.complete(ctx, rep, r, packs, r.Step.Jobs)
 }
 

@@ -363,5 +363,13 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)
 	}
+	if err == nil && rep.Complete && rep.Next != "" && rep.Problem == nil && r.Kind == workflow.JobExecute {
+		if rep.Goto = p.Program.TargetNamed(r.StepIndex, rep.Next); rep.Goto == nil {
+			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{
+				Code: workflow.FailureUnknownStep, Step: r.Label,
+				Message: fmt.Sprintf("the block of step %q names %q as the next step: it is no step beside this one, or beside a step around it", r.Label, rep.Next),
+			}
+		}
+	}
 	return rep, err
 }

@@ -86,6 +86,7 @@ type response struct {
 	Result   json.RawMessage   `json:"result"`
 	Entities []entityRef       `json:"entities"`
 	Updates  []workflow.Update `json:"updates"`
+	Next     string            `json:"next"`
 	Error    *struct {
 		Code      string          `json:"code"`
 		Message   string          `json:"message"`
@@ -101,7 +102,7 @@ type fields map[string]fields
 var entityFields = fields{"type": nil, "id": nil}
 
 var responseFields = fields{
-	"outcome": nil, "result": nil, "entities": entityFields,
+	"outcome": nil, "result": nil, "next": nil, "entities": entityFields,
 	"updates": {"entity": entityFields, "set": nil, "remove": nil},
 	"error":   {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }

@@ -80,6 +80,7 @@ type Outcome struct {
 	FailMessage   string          // of a failure
 	Result        json.RawMessage // of a success
 	SetAttributes map[string]any  // attributes of the entity that a success sets
+	Next          string          // step with which a success goes on
 	Acquired      []string        // devices that an acquire returns
 	Crash         bool            // the worker crashes during the call
 	During        func()          // called during the call, unless nil

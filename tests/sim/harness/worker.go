@@ -115,6 +115,9 @@ func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
+	if o.Next != "" {
+		j.Next(o.Next)
+	}
 	for name, value := range o.SetAttributes {
 		if err := j.SetAttribute(name, value); err != nil {
 			return nil, err
