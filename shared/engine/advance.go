@@ -200,6 +200,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return err
 	case lifecycle.NeedRoute:
 		return w.fetchRoute(ctx, n, draft)
+	case lifecycle.NeedOutput:
+		return w.fetchOutput(ctx, draft)
 	case lifecycle.NeedJoin:
 		return w.fetchJoin(ctx, n, draft)
 	case lifecycle.NeedPlan:
@@ -276,7 +278,7 @@ func (w *workspace) restart(x *workflow.Execution) {
 	}
 	w.execution, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
 	w.recorder.SetExecution(x)
-	w.facts.Plans, w.facts.Routes, w.facts.Joins = nil, nil, nil
+	w.facts.Plans, w.facts.Routes, w.facts.Joins, w.facts.Output = nil, nil, nil, nil
 	w.planner.ClearCache()
 	w.clearStaleFacts()
 }

@@ -49,6 +49,23 @@ func (w *workspace) fetchRoute(ctx context.Context, n lifecycle.Need, draft *wor
 	return nil
 }
 
+// fetchOutput answers NeedOutput for the draft.
+func (w *workspace) fetchOutput(ctx context.Context, draft *workflow.Execution) error {
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	output, err := p.Output(ctx, draft)
+	if err != nil {
+		return err
+	}
+	if output.Value, err = w.offloadValue(ctx, 0, output.Value); err != nil {
+		return err
+	}
+	w.facts.Output = output
+	return nil
+}
+
 // fetchJoin answers NeedJoin for the draft.
 func (w *workspace) fetchJoin(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	p, err := w.ensurePlanner(ctx)

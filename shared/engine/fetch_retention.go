@@ -28,6 +28,11 @@ func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 // up, and the lock items, whose tokens must keep growing.
 func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
+	if o := w.execution.Output; o != nil && o.Stored != nil {
+		if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id, 0).StepRunKey(), 0, w.now); err != nil {
+			return err
+		}
+	}
 	for i := range w.execution.StepRuns {
 		s := &w.execution.StepRuns[i]
 		if s.Value != nil && s.Value.Stored != nil {

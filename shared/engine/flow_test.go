@@ -461,4 +461,25 @@ func TestFlow_BlockChoosesNext(t *testing.T) {
 	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.WentBack != 1 || len(s.CallsOf(id)) != 5 {
 		t.Errorf("went back in try %d, %v", x.WentBack, s.CallsOf(id))
 	}
+// R42: a definition says what its executions give. One that has no value fails nothing.
+func TestFlow_Output(t *testing.T) {
+	for output, want := range map[string]string{
+		`{sum: "${vars.sum}", a: "${a.result.x}", all: "${size(b.results)}", n: "${parameters.n}"}`: `{"a":7,"all":3,"n":5,"sum":6}`,
+		`{long: "${parameters.long}"}`: `{"long":"` + strings.Repeat("long", 100) + `"}`,
+		`{sum: "${vars.nothing}"}`:     "null",
+	} {
+		s, id, _ := flow(t, `steps:
+  - {label: first, set: {sum: "${parameters.n + 1}"}}
+  - {label: a, functionBlock: p/pure:1, runOn: global}
+  - {label: b, functionBlock: p/pure:1, runOn: device}
+output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Result: []byte(`{"x":7}`)} })
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		r, err := s.Query.Result(t.Context(), harness.Caller, id)
+		if got := string(r.Output); err != nil || got != want && !(want == "null" && got == "") {
+			t.Errorf("%s: %s, %v", output, got, err)
+		}
+		if missing := countEvents(s, id, "output.missing"); missing != map[bool]int{true: 1}[want == "null"] {
+			t.Errorf("%s: %d events", output, missing)
+		}
+	}
 }

@@ -21,6 +21,7 @@ type Facts struct {
 	Reports        map[Need]*Report // by the need they answer
 	Routes         map[Need]*Route  // by the need they answer
 	Joins          map[Need]*Join   // by the need they answer
+	Output         *Output
 	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
@@ -117,6 +118,12 @@ type Route struct {
 type Join struct {
 	Value   *workflow.Value // {"result": ..., "branches": {LABEL: ...}, "failed": [{branch, code, message}]}
 	Problem *workflow.Failure
+}
+
+// Output is what the definition of the execution says that it gives, or why it has no value.
+type Output struct {
+	Value   *workflow.Value
+	Missing string
 }
 
 // ScopeEntities are all entities of the scope with their places, also those that a retry
@@ -245,6 +252,7 @@ const (
 	NeedReport         NeedKind = "report"
 	NeedRoute          NeedKind = "route"          // a Route: StepRunSeq has failed, and StepIndex may handle it
 	NeedJoin           NeedKind = "join"           // a Join
+	NeedOutput         NeedKind = "output"         // the output of the execution, which completes
 	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist

@@ -207,9 +207,23 @@ func (d *decider) complete() {
 	d.endCompleted(sm.EventExecutionCompleted)
 }
 
+// EventOutputMissing says why the output of an execution that completes has no value. Like
+// [EventMessageDeadLettered] it belongs to no layer's transition table.
+const EventOutputMissing = "output.missing"
+
 // endCompleted ends in COMPLETED, which must be committed before anything is written to the
-// inventory.
+// inventory. An output without a value changes nothing about that: all the work is done.
 func (d *decider) endCompleted(on sm.Event) {
+	if d.facts.Resolution.Program.HasOutput && !d.execution.Probe {
+		o := d.facts.Output
+		if o == nil {
+			d.need(Need{Kind: NeedOutput})
+			return
+		}
+		if d.execution.Output = o.Value; o.Value == nil {
+			d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: EventOutputMissing}, map[string]any{"reason": workflow.Truncate(o.Missing, workflow.MaxReasonBytes)})
+		}
+	}
 	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
 	d.transition(on, sm.ExecutionCompleted, "", nil)
 	if d.hasUpdates() {

@@ -212,7 +212,7 @@ func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	x.Try++
 	x.PC, x.Iteration, x.OnlyFailed = from, 0, onlyFailed
 	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation, x.Undo, x.Acknowledged = time.Time{}, "", "", nil, false, nil, nil, nil
-	x.Threads, x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = nil, false, nil, nil, nil, 0
+	x.Output, x.Threads, x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = nil, nil, false, nil, nil, nil, 0
 	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
 		x.Deadline = d.now.Add(d.config().Timeout.Std())
 	}

@@ -201,6 +201,7 @@ type ResultView struct {
 	ExecutionID string                       `json:"executionId"`
 	State       statemachines.ExecutionState `json:"state"`
 	Status      statemachines.Status         `json:"status"`
+	Output      json.RawMessage              `json:"output"` // as the definition says, once it has completed; null if it has none
 	Steps       map[string]StepResult        `json:"steps"`
 	Truncated   bool                         `json:"truncated"` // the results exceed the size of one answer; /jobs has them all
 }

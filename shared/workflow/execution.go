@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
@@ -117,6 +117,7 @@ type Execution struct {
 	Reason       string           `json:"reason,omitempty"`
 	Error        *Failure         `json:"error,omitempty"`
 	RolledBack   bool             `json:"rolledBack,omitempty"`
+	Output       *Value           `json:"output,omitempty"` // what the definition says that it gives, once it has completed; stored under ValueKey of step run 0
 	Result       *Result          `json:"result,omitempty"` // outcomes of the entities; nil if none failed
 	Undo         *Undo            `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
 	Cancellation *Cancellation    `json:"cancellation,omitempty"`

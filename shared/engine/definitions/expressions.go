@@ -43,7 +43,7 @@ var _ plan.Expressions = (*Expressions)(nil)
 
 // Bind binds a node's expressions to the values that one step run of it sees.
 func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x *workflow.Execution) *Expressions {
-	origin := p.Nodes[node].Origin
+	origin := p.Node(node).Origin
 	results, statuses, failures, fields := Results{}, map[string]string{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -110,7 +110,7 @@ func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
 
 // compiledStep returns a node's compiled definition and the index of its step there.
 func (x *Expressions) compiledStep(node int) (*definition.Compiled, int) {
-	n := &x.program.Nodes[node]
+	n := x.program.Node(node)
 	return x.program.Definitions[n.Origin].compiled, n.LocalIndex
 }
 
@@ -193,7 +193,7 @@ func (x *Expressions) Output() (json.RawMessage, error) {
 
 // References is what all expressions of a node read.
 func (p *Program) References(node int) expr.References {
-	n := &p.Nodes[node]
+	n := p.Node(node)
 	return p.Definitions[n.Origin].compiled.References(n.LocalIndex)
 }
 

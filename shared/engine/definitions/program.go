@@ -21,6 +21,17 @@ type Program struct {
 	spec.Program
 	Definitions []*Definition
 	Workflows   map[string]string // version of each definition referred to, by reference as written
+
+	end spec.Node // stands behind the last node: the output of the definition is evaluated there
+}
+
+// Node is a node of the program. The index after the last one stands for its end, where the
+// output of the definition is evaluated.
+func (p *Program) Node(at int) *spec.Node {
+	if at == len(p.Nodes) {
+		return &p.end
+	}
+	return &p.Nodes[at]
 }
 
 // Program follows a definition's references and puts embedded definitions in their
@@ -35,7 +46,8 @@ func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, roo
 		return nil, problem, err
 	}
 	rootDefinition := b.program.Definitions[0]
-	b.program.Config = rootDefinition.Config
+	b.program.Config, b.program.HasOutput = rootDefinition.Config, len(rootDefinition.Output) > 0
+	b.program.end = spec.Node{Step: &spec.Step{Label: "output"}, Label: "output", Parent: -1, LocalIndex: len(rootDefinition.FlatSteps())}
 	if assert := rootDefinition.AssertNotEmpty; assert != nil {
 		b.program.AssertNotEmpty, b.program.AllowsEmpty = *assert, !*assert
 	}
@@ -242,7 +254,7 @@ func (p *Program) nodeByLabel(origin int, label string) int {
 
 // Reads lists the nodes whose results a node's expressions read, by index.
 func (p *Program) Reads(node int) []int {
-	n := &p.Nodes[node]
+	n := p.Node(node)
 	var reads []int
 	for _, label := range p.Definitions[n.Origin].compiled.References(n.LocalIndex).Labels {
 		if at := p.nodeByLabel(n.Origin, label); at >= 0 {

@@ -55,7 +55,7 @@ func (p *Planner) scopeOf(ctx context.Context, x *workflow.Execution, r *workflo
 // the status of steps, the entities with the updates that earlier step runs have
 // requested, and the entities that are left out.
 func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
-	node := &p.Program.Nodes[r.StepIndex]
+	node := p.Program.Node(r.StepIndex)
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{},
 		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}, Fields: map[int]json.RawMessage{}},

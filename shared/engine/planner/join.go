@@ -61,6 +61,30 @@ func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.N
 	return &lifecycle.Join{Value: &workflow.Value{Inline: value}}, nil
 }
 
+// Output evaluates the output of the definition of an execution that completes. Missing says
+// why it has no value.
+func (p *Planner) Output(ctx context.Context, x *workflow.Execution) (*lifecycle.Output, error) {
+	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: len(p.Program.Nodes)}
+	s, err := p.buildExprScope(ctx, x, reader)
+	var tooLarge *resultsTooLargeError
+	if errors.As(err, &tooLarge) {
+		return &lifecycle.Output{Missing: tooLarge.failure.Message}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	value, err := s.expressions.ForPlan(ctx, p.MaxPlanCost).Output()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("evaluating the output was cut off: %w", ctx.Err())
+	case err != nil:
+		return &lifecycle.Output{Missing: err.Error()}, nil
+	case len(value) > workflow.MaxValueBytes:
+		return &lifecycle.Output{Missing: fmt.Sprintf("it has %d bytes, the limit is %d", len(value), workflow.MaxValueBytes)}, nil
+	}
+	return &lifecycle.Output{Value: &workflow.Value{Inline: value}}, nil
+}
+
 // expressionError says that an expression has no value.
 type expressionError struct{ error }
 

@@ -240,10 +240,7 @@ func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workf
 
 // originOf is the definition to which a step run belongs.
 func (p *Planner) originOf(r *workflow.StepRun) int {
-	if r.StepIndex >= len(p.Program.Nodes) {
-		return 0
-	}
-	return p.Program.Nodes[r.StepIndex].Origin
+	return p.Program.Node(r.StepIndex).Origin
 }
 
 // replacedBy reports whether a path, or something that it is a part of, is replaced.

@@ -20,11 +20,16 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	}
 	x := i.Execution()
 	answer := views.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]views.StepResult{}}
+	if x.Output != nil {
+		if answer.Output, err = loadValue(ctx, i, 0, x.Output); err != nil {
+			return answer, err
+		}
+	}
 	program, err := i.Program(ctx)
 	if err != nil || program == nil {
 		return answer, err
 	}
-	bytes := 0
+	bytes := len(answer.Output)
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.StepIndex >= len(program.Nodes) {
@@ -71,6 +76,19 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		answer.Steps[r.Label] = s
 	}
 	return answer, nil
+}
+
+// loadValue loads a value of the step run with the number. It is nil if it has been deleted.
+func loadValue(ctx context.Context, i *engine.Inspection, seq int, value *workflow.Value) (json.RawMessage, error) {
+	if value.Stored == nil {
+		return value.Inline, nil
+	}
+	x := i.Execution()
+	raw, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID, seq), *value.Stored)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil, nil
+	}
+	return raw, err
 }
 
 // resultBytes is the size of a job's result, wherever it is stored.

@@ -13,6 +13,7 @@ type Program struct {
 	Config         Config
 	AssertNotEmpty bool // of the definition of the execution: an empty scope fails it
 	AllowsEmpty    bool // the definition says that even a selection of the starter may match nothing
+	HasOutput      bool // of the definition of the execution
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
 	Origins        []Origin

@@ -63,7 +63,7 @@ var executions = []Mutation{
 	{Name: "a failing worker ends the sweep of its shard", Test: "shared/engine/workers:TestRegistry_SweepContinuesAfterFailingWorker", Edits: []Edit{{sweep, "\t\t\t\tfailed = errors.Join(failed, err)\n", "\t\t\t\treturn err\n"}}},
 	{Name: "nobody is told of a holder that waits for an operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "if !b.Reservation && sm.Terminal(holder.State) &&", "if false &&"}}},
 	{Name: "missed fire times are not counted", Test: "shared/engine/scheduler:TestSweep_CatchesUpLatestMissedFireTime", Edits: []Edit{{cronScheduler, "\t\tif f.missed > 0 {\n", "\t\tif false {\n"}}},
-	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans, w.facts.Routes, w.facts.Joins = nil, nil, nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
+	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans, w.facts.Routes, w.facts.Joins, w.facts.Output = nil, nil, nil, nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
 	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "w.e.Nonce(), w.e.version", "\"c\", w.e.version"}}},
 	{Name: "paged events are not stored", Edits: []Edit{{payload, `		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {
