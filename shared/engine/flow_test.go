@@ -461,6 +461,8 @@ func TestFlow_BlockChoosesNext(t *testing.T) {
 	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.WentBack != 1 || len(s.CallsOf(id)) != 5 {
 		t.Errorf("went back in try %d, %v", x.WentBack, s.CallsOf(id))
 	}
+}
+
 // R42: a definition says what its executions give. One that has no value fails nothing.
 func TestFlow_Output(t *testing.T) {
 	for output, want := range map[string]string{
