@@ -177,3 +177,43 @@ func TestRetry_SeesResultsOfReleasedEntities(t *testing.T) {
 		t.Errorf("the last call is %s with %s", last.Step, last.Parameters)
 	}
 }
+
+// What a step did in the first try is not kept if a retry has executed an earlier step again since,
+// also if the step then failed before it had a job.
+func TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - {label: one, functionBlock: p/forever:1, runOn: device, continueOnError: true}
+  - {label: two, functionBlock: p/forever:1, runOn: device, assert: 'has(entity.ready) ? entity.ready : true'}
+  - {label: three, functionBlock: p/pure:1, runOn: device}
+`)
+	mended, calls := false, 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch {
+		case c.Step == "one":
+			if calls++; calls == 1 {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return &harness.Outcome{SetAttributes: map[string]any{"ready": calls > 2}}
+		case c.Step == "three" && !mended:
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(1)...)
+	retry := func(from string) {
+		mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+			return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "again", From: from, Entities: "failed"})
+		})
+		settle(s)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mended = true
+	retry("one") // step two has to be executed again, and its assertion fails
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	retry("two")
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Cause != workflow.CauseAssertion {
+		t.Errorf("the cause is %s: %s", x.Cause, x.Reason)
+	}
+}

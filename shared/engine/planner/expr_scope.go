@@ -80,8 +80,8 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if r.Iteration > 1 {
 		previous = previousRepetition(x, r)
 	}
-	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step, or an earlier repetition
-	keptBefore := map[workflow.EntityKey]bool{}     // those that keep their result of the previous iteration
+	kept := map[workflow.EntityKey]int{}       // those that keep their result of an earlier try, with its number
+	keptBefore := map[workflow.EntityKey]int{} // those that keep their result of the previous iteration
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
 		if !p.seesStepRun(x, r, o) {
@@ -90,7 +90,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
 		previousRepeat := o == previous
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try
-		redone := r.OnlyFailed && o.Try == r.Try
+		redone := r.OnlyFailed && (o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)
 		// A step run of the same try has no job for entities that are excluded, unless it was
 		// planned by a retry of those: it changes nothing about them unless one fails in it.
 		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
@@ -112,7 +112,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		case !alreadyOK:
 			s.exclude(p.Program, o, got)
 		case p.sameRepetition(x, r, o, 0):
-			err = p.keepOK(ctx, x, o, got, s.request.AlreadyOK)
+			err = p.keepOK(ctx, x, o, got, kept)
 		case p.sameRepetition(x, r, o, 1):
 			err = p.keepOK(ctx, x, o, got, keptBefore)
 		}
@@ -123,18 +123,26 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 			s.request.Previous = got.participants()
 		}
 		if redone {
-			maps.Copy(redoneEntities, got.participants())
+			// A later try has executed an earlier step, or an earlier repetition: what came after
+			// it depends on it, and has to be executed again.
+			for key := range got.participants() {
+				for _, old := range []map[workflow.EntityKey]int{kept, keptBefore} {
+					if old[key] < o.Try {
+						delete(old, key)
+					}
+				}
+			}
 		}
 		s.apply(got.requestedUpdates())
 	}
 	s.mergeExcluded()
-	// If this try has executed an earlier step for an entity again, this step has to run
-	// again too: its old result depends on the step before.
-	isRedone := func(key workflow.EntityKey, _ bool) bool { return redoneEntities[key] }
-	maps.DeleteFunc(s.request.AlreadyOK, isRedone)
+	for key := range kept {
+		s.request.AlreadyOK[key] = true
+	}
 	if s.request.Previous != nil { // who keeps the result of the iteration before takes part in this one
-		maps.DeleteFunc(keptBefore, isRedone)
-		maps.Copy(s.request.Previous, keptBefore)
+		for key := range keptBefore {
+			s.request.Previous[key] = true
+		}
 	}
 	s.expressions = p.Program.Bind(r.StepIndex, p.Blocks, s.bindings, x)
 	return s, nil
@@ -142,13 +150,13 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 
 // keepOK adds to kept the entities whose job in an earlier try ended with OK and still stands,
 // and removes the others that took part.
-func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow.StepRun, standing *outcome, kept map[workflow.EntityKey]bool) error {
+func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow.StepRun, standing *outcome, kept map[workflow.EntityKey]int) error {
 	all, err := p.loadOutcome(ctx, x, o)
 	if err != nil {
 		return err
 	}
 	for key := range all.participants() {
-		if kept[key] = standing.ok[key]; !kept[key] {
+		if kept[key] = o.Try; !standing.ok[key] {
 			delete(kept, key)
 		}
 	}

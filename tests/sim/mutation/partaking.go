@@ -23,7 +23,8 @@ var partaking = []Mutation{
 	{Name: "a job is tried again without its delay", Edits: []Edit{{followUp, "	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))\n", "	at := p.FinishedAt\n"}}},
 	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goOnAfter(handler)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
 	{Name: "a retry keeps what it did itself in the repetition before", Edits: []Edit{{plannerExprScope, "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try\n", "alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex\n"}, {plannerExprScope, "		case p.sameRepetition(x, r, o, 0):\n", "		case p.sameRepetition(x, r, o, 0), previousRepeat:\n"}}},
-	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "		maps.Copy(s.request.Previous, keptBefore)\n", ""}}},
+	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "			s.request.Previous[key] = true\n", "			_ = key\n"}}},
+	{Name: "a retry keeps what came before a step that an earlier retry executed", Test: "shared/engine:TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted", Edits: []Edit{{plannerExprScope, "(o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)", "o.Try == r.Try"}}},
 	{Name: "a retry within a step that repeats repeats it once more", Edits: []Edit{{lifecycleRunning, "			iteration = 1\n", "			iteration = 0\n"}}},
 	{Name: "a child gets the parameters of its parent", Edits: []Edit{{"shared/engine/fetch_child.go", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n	if w.execution.Input.Parameters != nil {\n		in.Parameters = w.execution.Input.Parameters\n	}\n"}}},
 }

@@ -207,7 +207,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 	t := x.tries[r.Try]
 	p := past{attributes: t.attributes[id]}
 	failedAt, leftOutAt := map[int]bool{}, map[int]bool{}
-	redone, keptBefore := false, false
+	keptBefore, keptSince, keptBeforeSince := false, 0, 0
 	path := x.pathOf(r)
 	previous := slices.Clone(path)
 	previous[len(previous)-1]--
@@ -230,8 +230,14 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 			switch again := x.pathOf(o); {
 			case slices.Equal(again, path):
 				p.kept = ok || p.kept && !tookPart && !undone
+				if ok {
+					keptSince = o.Try
+				}
 			case slices.Equal(again, previous):
 				keptBefore = ok || keptBefore && !tookPart && !undone
+				if ok {
+					keptBeforeSince = o.Try
+				}
 			}
 		default:
 			if ok {
@@ -246,7 +252,10 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 				failedAt[at] = true
 			}
 		}
-		redone = redone || o.Try == r.Try && t.onlyFailed && tookPart
+		if again := tookPart && t.onlyFailed && (o.Try == r.Try || at < n); again { // what follows depends on it
+			p.kept = p.kept && keptSince >= o.Try
+			keptBefore = keptBefore && keptBeforeSince >= o.Try
+		}
 		if ok && len(f.set) > 0 {
 			p.attributes = maps.Clone(p.attributes)
 			maps.Copy(p.attributes, f.set)
@@ -256,7 +265,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 	if len(leftOutAt) > 0 {
 		x.unjudged = true // whether who was not called takes part in what follows is not said
 	}
-	p.kept, p.repeats = p.kept && !redone, p.repeats || keptBefore && !redone
+	p.repeats = p.repeats || keptBefore
 	return p
 }
 
