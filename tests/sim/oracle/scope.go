@@ -25,7 +25,9 @@ func (x *execution) locksTaken() {
 	}
 	slices.Sort(t.entities)
 	if total := x.x.Scope.Total(); x.program.definition.SkipsLocked && len(t.entities) > total {
-		x.leaveOutUnused(t, total)
+		if x.leaveOutUnused(t, total); x.unjudged {
+			return
+		}
 	}
 	t.locked = t.entities
 	must, may := x.expectedScope(t)
