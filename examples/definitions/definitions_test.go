@@ -60,7 +60,7 @@ func TestExamples_ArePublishable(t *testing.T) {
 }
 
 // plannedFields are fields of the format that Parse refuses by name.
-var plannedFields = []string{"http", "wait", "switch", "loop", "set", "onFailure", "next", "outputKey"}
+var plannedFields = []string{"http", "wait", "switch", "set", "onFailure", "next", "outputKey"}
 
 // collectFields collects the names of all fields in a schema.
 func collectFields(v any, into map[string]bool) {

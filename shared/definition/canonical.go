@@ -54,6 +54,7 @@ type canonicalStep struct {
 	OnFailure        []canonicalCase    `json:"onFailure,omitempty"`
 	Parallel         *canonicalParallel `json:"parallel,omitempty"`
 	FailureTolerance any                `json:"failureTolerance,omitempty"`
+	Loop             *spec.Loop         `json:"loop,omitempty"`
 }
 
 type canonicalNested struct {
@@ -118,6 +119,11 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		if s.Workflow != nil {
 			all[i].Workflow = &canonicalNested{toCanonicalSteps(s.Workflow.Steps)}
 		}
+		if s.Loop != nil {
+			loop := *s.Loop
+			loop.Over = toCanonicalToken(loop.Over)
+			all[i].Loop = &loop
+		}
 		all[i].Switch, all[i].OnFailure = toCanonicalCases(s.Switch, true), toCanonicalCases(s.OnFailure, false)
 		if s.Parallel != nil {
 			p := &canonicalParallel{Parallel: s.Parallel}
@@ -133,6 +139,14 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		}
 	}
 	return all
+}
+
+// toCanonicalToken writes an expression that is written as one token.
+func toCanonicalToken(source string) string {
+	if source == "" {
+		return ""
+	}
+	return "${" + source + "}"
 }
 
 func toCanonicalCases(cases []spec.Case, defaults bool) []canonicalCase {

@@ -124,13 +124,16 @@ func (r *reader) acquire(a *spec.Acquire) yamldoc.Field {
 
 // token reads a string that is one ${...} as a whole, and keeps the expression in it.
 func (r *reader) token(into *string) yamldoc.Field {
-	const message = "want a list of ids, or one ${...} that returns it"
+	return r.tokenOf(into, "want a list of ids, or one ${...} that returns it")
+}
+
+func (r *reader) tokenOf(into *string, message string) yamldoc.Field {
 	return r.Text(into).WithSchema(yamldoc.Schema{"pattern": tokenPattern}).Then(r.Reader, func(n ast.Node, path string) {
 		source, ok := expr.UnwrapToken(*into)
 		*into = ""
 		switch {
 		case !ok:
-			r.Report(n, path, "format", message)
+			r.Report(n, path, "format", "%s", message)
 		case strings.TrimSpace(source) == "":
 			r.Report(n, path, "expression", "the expression is empty")
 		default:

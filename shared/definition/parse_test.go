@@ -134,7 +134,7 @@ func TestParse_IssuesHaveLineAndPath(t *testing.T) {
 		step(`label: entity, functionBlock: p/b, runOn: global`):                                       "5 steps[0].label reserved", // N3
 		step(`label: a, functionBlock: b, runOn: global`):                                              "5 steps[0].functionBlock format",
 		step(`label: a`): "5 steps[0].functionBlock required",
-		step(`label: a, functionBlock: p/b, runOn: global, loop: {}`):                                                                               "5 steps[0].loop not_implemented",
+		step(`label: a, functionBlock: p/b, runOn: global, loop: {while: "true"}`):                                                                  "5 steps[0].loop conflict",
 		step(`label: a, functionBlock: p/b, runOn: global, retry: {delay: x}`):                                                                      "5 steps[0].retry.delay duration|5 steps[0].retry.maxRetries required",
 		step(`label: a, functionBlock: p/b, runOn: global, retry: {maxRetries: 99}`):                                                                "5 steps[0].retry.maxRetries range",
 		step(`label: a, functionBlock: p/b, runOn: global, timeout: 15m`):                                                                           "5 steps[0].timeout range",

@@ -66,45 +66,39 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 
 		"wait":     yamldoc.Optional(&s.Wait, r.wait),
 		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
-
-		"loop": yamldoc.Unsupported,
+		"loop":     yamldoc.Optional(&s.Loop, r.loop),
 	}).Finally(r.checkKind).WithSchema(kindSchema)
 }
 
 // kinds are the fields of which a step has exactly one, each with the fields that it needs
-// and those that it must not have. Those that are planned are not supported yet and are
-// reported when they are read.
+// and those that it must not have.
 var kinds = []struct {
-	name    string
-	needs   []string
-	never   []string
-	planned bool
+	name  string
+	needs []string
+	never []string
 }{
-	{name: "functionBlock", needs: []string{"runOn"}},
+	{name: "functionBlock", needs: []string{"runOn"}, never: manyFields},
 	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey"})},
-	{name: "workflowReference", never: blockFields},
-	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"})},
-	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"})},
-	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"})},
-	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"acquire"})},
-	{name: "loop", planned: true},
+	{name: "workflowReference", never: slices.Concat(blockFields, manyFields)},
+	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
+	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
+	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"}, manyFields)},
+	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"acquire"}, manyFields)},
 }
 
 var (
 	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
+	manyFields      = []string{"loop"} // of a step whose embedded workflow is executed several times
 )
 
 // kindSchema is the JSON Schema of kinds.
 var kindSchema = func() yamldoc.Schema {
 	var forms []yamldoc.Schema
 	for _, k := range kinds {
-		if k.planned {
-			continue
-		}
 		var never []yamldoc.Schema
 		for _, other := range kinds {
-			if other.name != k.name && !other.planned {
+			if other.name != k.name {
 				never = append(never, yamldoc.Schema{"required": []string{other.name}})
 			}
 		}
@@ -151,6 +145,9 @@ func (r *reader) checkKind(n ast.Node, path string) {
 				r.ReportAt(path+"."+name, "conflict", "a step has parameters or input, not both")
 			}
 		}
+	}
+	if r.Has(path+".loop") && r.Has(path+".repeat") {
+		r.ReportAt(path+".repeat", "conflict", "a step has loop or repeat, not both")
 	}
 	if r.Has(path+".onFailure") && r.Has(path+".continueOnError") {
 		r.ReportAt(path+".continueOnError", "conflict", "a step has onFailure or continueOnError, not both")

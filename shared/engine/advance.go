@@ -204,6 +204,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchOutput(ctx, draft)
 	case lifecycle.NeedJoin:
 		return w.fetchJoin(ctx, n, draft)
+	case lifecycle.NeedAgain:
+		return w.fetchAgain(ctx, n, draft)
 	case lifecycle.NeedPlan:
 		return w.fetchPlan(ctx, n, draft)
 	case lifecycle.NeedReport, lifecycle.NeedFailure, lifecycle.NeedClose:
@@ -287,6 +289,7 @@ func (w *workspace) restart(x *workflow.Execution) {
 func (w *workspace) clearStaleFacts() {
 	f := &w.facts
 	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, false
+	f.Agains = nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to

@@ -94,6 +94,25 @@ var scenarios = map[string]scenario{
 		script:  failCalls("four EXECUTE d002"),
 		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(3)...)} },
 	},
+	"loops": {
+		devices: 2, source: "steps:\n" +
+			"  - {label: begin, set: {n: 0}}\n" +
+			"  - {label: each, loop: {over: '${[\"" + strings.Repeat("a", 150) + "\", 2]}'}, workflow: {steps: [" +
+			"{label: one, functionBlock: p/again:1, runOn: device, parameters: {n: '${item}'}}, {label: count, set: {n: '${vars.n + 1}'}}]}}\n" +
+			"  - {label: until, loop: {while: vars.n < 3}, workflow: {steps: [{label: two, functionBlock: p/pure:1, runOn: global, parameters: {n: '${index}'}}, {label: last, set: {n: '${vars.n + 1}'}}]}}\n" +
+			"  - {label: stops, loop: {while: 'true'}, workflow: {steps: [{label: three, functionBlock: p/pure:1, runOn: global}]}}\n",
+		blocks:  map[string]string{"one": "again", "two": "pure", "three": "pure"},
+		script:  func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{Break: c.Step == "three"} },
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
+	},
+	"loop is undone": {
+		devices: 2, source: "steps:\n" +
+			"  - {label: each, loop: {over: '${[1, 2]}'}, workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: device, parameters: {n: '${item}'}}]}}\n" +
+			"  - {label: two, functionBlock: p/again:1, runOn: device}\n",
+		blocks:  map[string]string{"one": "again", "two": "again"},
+		script:  failCalls("two EXECUTE d001"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
+	},
 	"is cancelled": {
 		devices: 4, source: "config: {maxInFlight: 2}\n" + stepsYAML("one again device"), blocks: map[string]string{"one": "again"},
 		execute: func(s *harness.Harness) []string {

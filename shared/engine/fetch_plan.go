@@ -86,6 +86,23 @@ func (w *workspace) fetchJoin(ctx context.Context, n lifecycle.Need, draft *work
 	return nil
 }
 
+// fetchAgain answers NeedAgain for the draft.
+func (w *workspace) fetchAgain(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	again, err := p.Again(ctx, draft, n)
+	if err != nil {
+		return err
+	}
+	if w.facts.Agains == nil {
+		w.facts.Agains = map[lifecycle.Need]*lifecycle.Again{}
+	}
+	w.facts.Agains[n] = again
+	return nil
+}
+
 // ensurePlanner returns the planner of this workspace. It resolves the execution's
 // program first if that has not been done.
 func (w *workspace) ensurePlanner(ctx context.Context) (*planner.Planner, error) {

@@ -81,18 +81,25 @@ func IsReserved(word string) bool {
 type Language struct {
 	env       *cel.Env
 	labels    []string
-	costLimit uint64 // of one evaluation
+	values    []string // names of variables of the flow: flowNames and those of items
+	costLimit uint64   // of one evaluation
 }
 
-// NewLanguage makes the language of a definition whose steps have the given labels.
-func NewLanguage(labels []string) (*Language, error) {
+// NewLanguage makes the language of a definition whose steps have the given labels, and which
+// names its items as given. Names that are labels are left out.
+func NewLanguage(labels []string, items ...string) (*Language, error) {
 	labels = union(labels, nil)
 	for _, label := range labels {
 		if IsReserved(label) {
 			return nil, fmt.Errorf("%q cannot be a label: it has another meaning in expressions", label)
 		}
 	}
-	return newLanguage(labels, union(slices.Concat(variableNames, flowNames), labels))
+	values := union(flowNames, items)
+	l, err := newLanguage(labels, union(slices.Concat(variableNames, values), labels))
+	if err == nil {
+		l.values = values
+	}
+	return l, err
 }
 
 func newLanguage(labels, variables []string, options ...cel.EnvOption) (*Language, error) {
@@ -107,7 +114,7 @@ func newLanguage(labels, variables []string, options ...cel.EnvOption) (*Languag
 	if err != nil {
 		return nil, err
 	}
-	return &Language{env, labels, maxCost}, nil
+	return &Language{env: env, labels: labels, costLimit: maxCost}, nil
 }
 
 var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
@@ -239,7 +246,7 @@ func (l *Language) WithInventory() (*Language, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Language{env, l.labels, l.costLimit}, nil
+	return &Language{env: env, labels: l.labels, values: l.values, costLimit: l.costLimit}, nil
 }
 
 // ParameterLanguage is the language over parameters alone.

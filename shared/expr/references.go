@@ -57,7 +57,7 @@ func union(a, b []string) []string {
 }
 
 func (l *Language) references(compiled *cel.Ast) References {
-	f := &referenceFinder{labels: l.labels}
+	f := &referenceFinder{labels: l.labels, values: l.values}
 	f.walk(compiled.NativeRep().Expr(), nil)
 	return f.refs
 }
@@ -66,6 +66,7 @@ func (l *Language) references(compiled *cel.Ast) References {
 // that the macro binds hide those of the language.
 type referenceFinder struct {
 	labels []string
+	values []string // names of variables of the flow
 	refs   References
 }
 
@@ -165,7 +166,7 @@ func (f *referenceFinder) noteName(name, field string, bound []string) {
 // noteFlow records that a field of a variable of the flow is read.
 func (f *referenceFinder) noteFlow(name, field string) {
 	switch {
-	case !slices.Contains(flowNames, name):
+	case !slices.Contains(f.values, name):
 		return
 	case name != "vars" && name != "context":
 		f.refs.Names = union(f.refs.Names, []string{name})

@@ -171,7 +171,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	if value, ok := a.Variables[name]; ok && !slices.Contains(a.refs.Labels, name) {
 		return value, true
 	}
-	if slices.Contains(flowNames, name) && !slices.Contains(a.refs.Labels, name) {
+	if (slices.Contains(flowNames, name) || slices.Contains(a.refs.Names, name)) && !slices.Contains(a.refs.Labels, name) {
 		if value, ok := a.Context.values[name]; ok {
 			return value(), true
 		}

@@ -182,17 +182,6 @@ func (d *decider) openContainer() *workflow.StepRun {
 	return nil
 }
 
-// enclosing is In and Index of a step run that is entered now.
-func (d *decider) enclosing() (in, index int) {
-	if c := d.openContainer(); c != nil {
-		return c.In, c.Index
-	}
-	if d.thread != nil {
-		return d.thread.In, d.thread.Index
-	}
-	return 0, 0
-}
-
 // currentStepRun is the step run to show to people: the last open one, or the last of
 // all.
 func (d *decider) currentStepRun() *workflow.StepRun {
@@ -217,6 +206,9 @@ func (d *decider) appendStepRun(r workflow.StepRun) {
 	if r.Iteration > 0 {
 		data["repeat"] = r.Iteration
 	}
+	if r.In > 0 {
+		data["index"] = r.Index
+	}
 	if r.Child != nil {
 		data["child"] = r.Child.ID
 	}
@@ -232,7 +224,7 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	data := map[string]any{}
 	for name, n := range map[string]int{
 		"ok": r.Counts.OK, "failed": r.Counts.Failed, "unknown": r.Counts.Unknown,
-		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet, "case": r.Route, "handled": r.Handled,
+		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet, "times": r.Times, "case": r.Route, "handled": r.Handled,
 	} {
 		if n > 0 {
 			data[name] = n
@@ -240,6 +232,9 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	}
 	if why := cmp.Or(r.Failure, r.Counts.Failure); status == sm.StepCaseHandled && why != nil {
 		data["code"] = workflow.Truncate(why.Code, workflow.MaxShortCode)
+	}
+	if r.Capped {
+		data["capped"] = true
 	}
 	d.record(workflow.Event{
 		Layer: string(sm.LayerStep), Type: string(sm.EventStepExited), Step: r.Label,

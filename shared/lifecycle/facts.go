@@ -22,6 +22,7 @@ type Facts struct {
 	Routes         map[Need]*Route  // by the need they answer
 	Joins          map[Need]*Join   // by the need they answer
 	Output         *Output
+	Agains         map[Need]*Again // by the need they answer
 	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
@@ -103,9 +104,10 @@ type Plan struct {
 
 	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
 
-	Value *workflow.Value // of a step that sets variables: what it sets
+	Value *workflow.Value // of a step that sets variables: what it sets; of a loop: its list
 	Route int             // of a switch: the number of its case, from 1
 	Until time.Time       // of a wait for a time that the step names
+	Items int             // of a loop over a list: how many items it has
 }
 
 // Route says which case of a node's onFailure handles the failure of a step run.
@@ -141,6 +143,7 @@ type Report struct {
 	Skipped     int             // of a step run in a pipeline, when Complete
 	Unmet       int             // of a step run in a pipeline, when Complete: entities that an assertion failed
 	HasUpdates  bool            // some job asks for updates of entities, when Complete
+	Breaks      bool            // of a step run with one lane, when Complete: a job has answered BREAK
 	Brief       bool            // of Counts, only Failed and Unknown are set; NeedFailure has the rest
 
 	UnmetFailure *workflow.Failure // of the first of these
@@ -209,7 +212,7 @@ type Need struct {
 	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
 	OnlyFailed bool // of NeedPlan: without the entities whose job ended with OK in an earlier try
 	Try        int  // of NeedPlan
-	In, Index  int  // of NeedPlan
+	In, Index  int  // of NeedPlan, and of NeedAgain: as of a step run in the loop
 }
 
 // StepRun is the step run of a need, with the fields that the need knows.
@@ -253,6 +256,7 @@ const (
 	NeedRoute          NeedKind = "route"          // a Route: StepRunSeq has failed, and StepIndex may handle it
 	NeedJoin           NeedKind = "join"           // a Join
 	NeedOutput         NeedKind = "output"         // the output of the execution, which completes
+	NeedAgain          NeedKind = "again"          // an Again: the loop StepRunSeq has executed its steps once more
 	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist

@@ -81,6 +81,10 @@ type JudgeRules struct {
 	ExecutionFails bool                     // no entity succeeds, because the execution does not
 	Leave          bool                     // the definition says to leave entities that failed as they are
 	Handled        func(stepIndex int) bool // the definition continues after a failure of the step
+
+	// TimeOf is the innermost loop around a step run, and which time of it; nil where there are
+	// no loops.
+	TimeOf func(*workflow.StepRun) (loop, index int)
 }
 
 // Judgement is the outcome of an entity. Undoable says that it would be FAILED_SAFE if
@@ -100,16 +104,23 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 		}
 		return Judgement{Outcome: workflow.EntitySkipped}
 	}
-	last := map[int]int{} // the last try that counts, by step: it has done the work of earlier ones again
+	last := map[[3]int]int{} // the last try that counts, by step and time: it has done the work of earlier ones again
+	workOf := func(r *workflow.StepRun) [3]int {
+		if rules.TimeOf == nil {
+			return [3]int{r.StepIndex}
+		}
+		loop, index := rules.TimeOf(r)
+		return [3]int{r.StepIndex, loop, index}
+	}
 	for i := range jobs {
 		if r := jobs[i].StepRun; r.SupersededBy == 0 {
-			last[r.StepIndex] = max(last[r.StepIndex], r.Try)
+			last[workOf(r)] = max(last[workOf(r)], r.Try)
 		}
 	}
 	var failure, doubt, obstacle, change *EntityJob
 	for i := range jobs {
 		j := &jobs[i]
-		if j.failed() && j.StepRun.SupersededBy == 0 && last[j.StepRun.StepIndex] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun.StepIndex)) && failure == nil {
+		if j.failed() && j.StepRun.SupersededBy == 0 && last[workOf(j.StepRun)] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun.StepIndex)) && failure == nil {
 			failure = j
 		}
 		if !j.changed() {

@@ -42,7 +42,7 @@ func (d *decider) enterStep(at int) {
 	}
 	end := at + 1
 	if n.FunctionBlock != "" {
-		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(at)
+		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(at) && d.inTimeOf(&r, d.execution.StepRunBySeq(d.execution.ResumeSeq))
 		if end = d.pipelineEnd(at); end > at+1 && !r.OnlyFailed {
 			r.Pipeline = r.Seq
 		}
@@ -88,6 +88,8 @@ func (d *decider) enterStep(at int) {
 		d.enterWait(at, plan, r)
 	case n.Parallel != nil:
 		d.enterBranches(at, r)
+	case n.Loop != nil:
+		d.enterLoop(at, plan, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
 	case n.StartsChild():

@@ -88,6 +88,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		case f.Goto != nil:
 			r.Next = f.Next
 			d.jump(r.StepIndex, f.Goto)
+		case f.Breaks && d.breakLoop(r):
 		case r.Seq == d.lastInPipeline(r):
 			d.continueAfter(r)
 		}
@@ -160,7 +161,7 @@ func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
 		return false
 	}
 	return r.Try == d.execution.Try || r.Status == sm.StepCompleted && !slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
-		return o.Kind == workflow.JobExecute && o.StepIndex == r.StepIndex && o.Try > r.Try
+		return o.Kind == workflow.JobExecute && o.StepIndex == r.StepIndex && o.Try > r.Try && d.execution.SameTime(&o, r)
 	})
 }
 

@@ -56,14 +56,15 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		}
 	}
 	from = program.OutsideBranches(from)
+	from, resume := d.resumePoint(program, from, c.FromStep != "")
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.execution.RolledBack || d.executedAgain(from) {
+		if d.execution.RolledBack || d.executedAgain(from, resume) {
 			c.Entities = "all"
 		}
 	case "failed":
-		if d.executedAgain(from) {
+		if d.executedAgain(from, resume) {
 			return invalidRequest("entities", fmt.Sprintf("the execution has gone back, and has executed a step from %q on more than once: want all", program.Nodes[from].Label))
 		}
 	case "all":
@@ -75,7 +76,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		d.need(Need{Kind: NeedEntities})
 		return nil
 	}
-	d.resetForTry(from, c.Entities == "failed", to)
+	d.resetForTry(from, resume, c.Entities == "failed", to)
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
 	return nil
@@ -109,9 +110,9 @@ func (d *decider) firstUndoneStep(none int) int {
 			continue
 		}
 		redone := slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-			return r.Forward() && r.StepIndex == u.StepIndex && r.Try > u.Try
+			return r.Forward() && r.StepIndex == u.StepIndex && r.Try > u.Try && d.execution.SameTime(&r, u)
 		})
-		if !redone {
+		if target := d.execution.StepRunBySeq(u.Undoes); !redone && (target == nil || target.SupersededBy == 0) {
 			at = u.StepIndex
 		}
 	}
@@ -153,17 +154,92 @@ func (d *decider) firstOf(at int) int {
 	return 0
 }
 
+// resumePoint is where a retry begins that would begin at a step in a loop: at the first step
+// run, in the order of time, that failed or was undone, so that the times before it stand. A
+// step that the operator names is one at or before it. Where nothing says which time that is,
+// the retry begins with the loop. resume is 0 outside loops.
+func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, resume *workflow.StepRun) {
+	outermost := -1
+	for at := p.Nodes[from].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if p.Nodes[at].Loop != nil {
+			outermost = at
+		}
+	}
+	if outermost < 0 {
+		return from, nil
+	}
+	first := d.firstToRepeat(p)
+	for i := len(d.execution.StepRuns) - 1; i >= 0 && named && first != nil; i-- {
+		if r := &d.execution.StepRuns[i]; r.Forward() && r.SupersededBy == 0 && r.StepIndex == from && r.Seq <= first.Seq {
+			return from, r
+		}
+	}
+	if !named && first != nil && p.Encloses(outermost, first.StepIndex) {
+		return first.StepIndex, first
+	}
+	return outermost, nil
+}
+
+// firstToRepeat is the first step run in the order of time that has to be executed again: it
+// did not complete, and nothing handles that, or what it did was undone. nil if there is none.
+func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
+	x := d.execution
+	doneLater := func(r *workflow.StepRun) bool {
+		return slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
+			return o.Forward() && o.StepIndex == r.StepIndex && x.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
+		})
+	}
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if r.Forward() {
+			failed := r.Status == sm.StepFailed || r.Status == sm.StepCancelled
+			itself := !p.Nodes[r.StepIndex].IsContainer() || p.Nodes[r.StepIndex].Parallel != nil || r.Failure != nil // and not because of a step in it
+			if failed && itself && r.Handled == 0 && !p.ContinuesOnError(r.StepIndex) && r.SupersededBy == 0 && !doneLater(r) && first == nil {
+				first = r
+			}
+			continue
+		}
+		undone := x.StepRunBySeq(r.Undoes)
+		if undone == nil || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || doneLater(undone)) {
+			continue
+		}
+		if first == nil || undone.Seq < first.Seq {
+			first = undone
+		}
+	}
+	for r := first; r != nil && r.In > 0; { // branches are executed again as a whole
+		if r = x.StepRunBySeq(r.In); r != nil && p.Nodes[r.StepIndex].Parallel != nil {
+			first = r
+		}
+	}
+	return first
+}
+
+// inTimeOf reports whether a step run is in the same time of the same loop as the one at which
+// a try begins, or in none if it begins in none. Only there may entities be done already with
+// what the try does: it does whole loops again that it does not begin in.
+func (d *decider) inTimeOf(r, begin *workflow.StepRun) bool {
+	loop, _ := d.execution.TimeOf(r)
+	if begin == nil || loop == 0 {
+		return loop == 0
+	}
+	return d.execution.SameTime(r, begin)
+}
+
 // executedAgain reports whether a try that begins at the step would repeat a step on
 // entities that was executed more than once, because the execution has gone back. Then no
 // entity is known to be done with it.
-func (d *decider) executedAgain(from int) bool {
+func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 	if d.execution.WentBack == 0 {
 		return false
 	}
 	first, seen := d.firstOf(from), map[int]int{}
+	if resume != nil {
+		first = resume.Seq
+	}
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
-		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first || r.Iteration > 1 {
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
 		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).OnEntities() && !r.OnlyFailed {
@@ -187,20 +263,29 @@ func (d *decider) lastReachedStep() int {
 // resetForTry resets the execution for a new try. Step runs of earlier tries from that
 // step on are superseded. A retry of failures does not supersede step runs on entities:
 // entities whose job ended with OK keep that result.
-func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
+func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes
 	first := d.firstOf(from)
+	if x.ResumeSeq = 0; resume != nil {
+		first, x.ResumeSeq = resume.Seq, resume.Seq
+	}
+	if resume != nil && x.WentBack == 0 {
+		x.WentBack = x.Try
+	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
+		if d.facts.Resolution.Program.Encloses(r.StepIndex, from) && r.Forward() && r.Status != sm.StepCompleted && r.SupersededBy == 0 {
+			r.SupersededBy = x.Try + 1 // the try opens the step again
+		}
 		before := r.StepIndex < from
-		if x.WentBack > 0 {
+		if x.WentBack > 0 || resume != nil {
 			before = r.Seq < first
 		}
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
-		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal {
+		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal && d.inTimeOf(r, resume) {
 			continue
 		}
 		r.SupersededBy = x.Try + 1

@@ -99,7 +99,7 @@ func (d *decider) failedWave() *workflow.StepRun {
 func (d *decider) startWave(undo *workflow.StepRun) {
 	r := workflow.StepRun{
 		Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: undo.StepIndex, Label: undo.Label, Ordinal: undo.Ordinal,
-		Kind: workflow.JobRollback, Wave: 1, Undoes: undo.Seq,
+		Kind: workflow.JobRollback, Wave: 1, Undoes: undo.Seq, In: undo.In, Index: undo.Index,
 		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now,
 		// A rollback calls the very block that was executed, whatever the registry
 		// has now. It is never pure, because undoing changes something.

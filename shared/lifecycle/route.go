@@ -46,16 +46,21 @@ func (d *decider) setVariables(at int, plan *Plan, r workflow.StepRun) {
 // end well; those that it leads past are recorded.
 func (d *decider) jump(from int, to *spec.Target) {
 	for c := d.openContainer(); c != nil && c.StepIndex != to.In; c = d.openContainer() {
-		if d.facts.Resolution.Program.Nodes[c.StepIndex].RunsWorkflow() {
-			d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
-		}
-		d.exitStepRun(c, sm.StepCompleted)
+		d.closeContainer(c)
 	}
 	if to.Node <= from && d.execution.WentBack == 0 {
 		d.execution.WentBack = d.execution.Try
 	}
 	d.recordPassed(from, to)
 	d.goToStep(to.Node)
+}
+
+// closeContainer ends the step run of a step that the execution leaves before its end.
+func (d *decider) closeContainer(c *workflow.StepRun) {
+	if d.node(c).RunsWorkflow() {
+		d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
+	}
+	d.exitStepRun(c, sm.StepCompleted)
 }
 
 // recordPassed records the steps that a jump leads past: those of the list in which the

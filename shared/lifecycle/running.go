@@ -84,6 +84,10 @@ func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
 	r.In, r.Index = d.enclosing()
+	if n.Loop != nil {
+		d.continueLoop(at, r)
+		return
+	}
 	if len(n.Cases) > 0 {
 		r.Route = n.CaseOf(d.cursor().PC)
 	}
@@ -99,6 +103,10 @@ func (d *decider) enterContainer(at, iteration int) {
 
 // leaveContainer ends the step run of a step whose nested steps are all over.
 func (d *decider) leaveContainer(c *workflow.StepRun) {
+	if d.node(c).Loop != nil {
+		d.endTime(c)
+		return
+	}
 	if len(d.node(c).Cases) > 0 {
 		d.leaveSwitch(c)
 		return

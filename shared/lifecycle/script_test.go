@@ -76,11 +76,12 @@ type scriptRunner struct {
 	outcomes  lifecycle.Outcomes
 	onTimeout map[string]string // by label of a step that waits: where it goes on
 	condition string            // whether the condition of a step that waits is true
+	times     map[string]int    // of loops, by label
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
 	return &scriptRunner{
-		t: t, now: startTime, onTimeout: map[string]string{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
+		t: t, now: startTime, onTimeout: map[string]string{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{}, times: map[string]int{},
 		scope:    workflow.Scope{Counts: map[string]int{}},
 		outcomes: lifecycle.Outcomes{TooLarge: true}, // nothing is known of single entities
 		def:      spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
@@ -136,6 +137,13 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 	case "workflow": // workflow LABEL [continue] [in=LABEL] [repeat=N]
 		sr.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}}, words, o)
+	case "loop": // loop LABEL [times=N] [while] [max=N] [onMax=stop] [continue] [in=LABEL]: of N items or, with a condition, N times
+		l := &spec.Loop{Max: intOption(o, "max"), OnMax: spec.OnMax(o["onMax"]), Over: "list"}
+		if slices.Contains(words, "while") {
+			l.Over, l.While = "", "more"
+		}
+		sr.times[words[0]] = intOption(o, "times")
+		sr.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}, Loop: l}, words, o)
 	case "reference": // reference LABEL mode=MODE
 		sr.addNode(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
 	case "waitStep": // waitStep LABEL [for=D] [until] [when=CEL] [deadline=D] [next=LABEL] [continue] [in=LABEL]
@@ -232,7 +240,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			Registered: words[0] != "gone", Deadlock: words[0] == "deadlock", NeedsPerson: words[0] == "person", Narrowed: int64(intOption(o, "narrowed")),
 		}
 		sr.decide()
-	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [problem=CODE]
+	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE]
 		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "notExecuted")}
 		if counts.Failed > 0 {
 			counts.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refused", Entity: o["entity"]}
@@ -240,7 +248,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if counts.Unknown > 0 {
 			counts.UnknownEntity = o["entity"]
 		}
-		rep := &lifecycle.Report{StepRunSeq: sr.stepRunSeq(o["step"]), Complete: slices.Contains(words, "complete"), Counts: counts, Unclaimed: slices.Contains(words, "unclaimed"), HasUpdates: slices.Contains(words, "updates")}
+		rep := &lifecycle.Report{StepRunSeq: sr.stepRunSeq(o["step"]), Complete: slices.Contains(words, "complete"), Counts: counts, Unclaimed: slices.Contains(words, "unclaimed"), Breaks: slices.Contains(words, "breaks"), HasUpdates: slices.Contains(words, "updates")}
 		if why := o["problem"]; why != "" {
 			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: why, Message: "the entity is not held", Entity: o["entity"]}
 		}
@@ -393,6 +401,13 @@ func (sr *scriptRunner) decide() {
 			if d.Need.Kind == lifecycle.NeedPlan && sr.answerPlan(*d.Need, d.Uncommitted) {
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedAgain {
+				if sr.facts.Agains == nil {
+					sr.facts.Agains = map[lifecycle.Need]*lifecycle.Again{}
+				}
+				sr.facts.Agains[*d.Need] = &lifecycle.Again{More: d.Need.Index < sr.times[sr.nodes[d.Need.StepIndex].Label]}
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedEntities {
 				sr.facts.Entities = &lifecycle.ScopeEntities{}
 				for n := range sr.scope.Counts["device"] {
@@ -457,7 +472,7 @@ func (sr *scriptRunner) answerPlan(n lifecycle.Need, uncommitted *workflow.Execu
 		}
 	case p != nil:
 	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
-		p = &lifecycle.Plan{Jobs: 1}
+		p = &lifecycle.Plan{Jobs: 1, Items: sr.times[s.Label]}
 	default:
 		p = &lifecycle.Plan{Jobs: sr.scope.Counts[s.RunOn], Entities: sr.scope.Counts[s.RunOn]}
 	}

@@ -107,6 +107,10 @@ type Execution struct {
 	// none. From then on the order of its step runs is not that of the program.
 	WentBack int `json:"wentBack,omitempty"`
 
+	// ResumeSeq is the number of the step run of an earlier try, in a loop, at which this try
+	// begins; 0 if it begins outside loops.
+	ResumeSeq int `json:"resumeSeq,omitempty"`
+
 	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
 	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq
 
@@ -369,14 +373,34 @@ func (x *Execution) ScopeOf(r *StepRun) Scope {
 	return x.Scope
 }
 
+// TimeOf is the innermost loop around a step run, by the number that step runs in it have in
+// In, and which time of it the step run is in, from 0; 0 and 0 for none.
+func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
+	for r != nil && r.In > 0 {
+		around := x.StepRunBySeq(r.In)
+		if around != nil && around.Times > 0 {
+			return r.In, r.Index
+		}
+		r = around
+	}
+	return 0, 0
+}
+
+// SameTime reports whether two step runs of a step are in the same time of the same loop, or
+// both in none.
+func (x *Execution) SameTime(a, b *StepRun) bool {
+	loopA, indexA := x.TimeOf(a)
+	loopB, indexB := x.TimeOf(b)
+	return loopA == loopB && indexA == indexB
+}
+
 // StepRunBySeq is the step run with the number, nil if there is none.
 func (x *Execution) StepRunBySeq(seq int) *StepRun {
-	for i := range x.StepRuns {
-		if x.StepRuns[i].Seq == seq {
-			return &x.StepRuns[i]
-		}
+	i, found := slices.BinarySearchFunc(x.StepRuns, seq, func(r StepRun, seq int) int { return r.Seq - seq })
+	if !found {
+		return nil
 	}
-	return nil
+	return &x.StepRuns[i]
 }
 
 // LastStepRun is the last step run, nil before the first.

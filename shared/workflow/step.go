@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -28,6 +29,15 @@ type StepRun struct {
 	// times or side by side, 0 for none. Index says for which time or branch, from 0.
 	In    int `json:"in,omitempty"`
 	Index int `json:"index,omitempty"`
+
+	// Times says how often a loop has begun its steps, and Items how many items its list has,
+	// which is its Value. Capped says that the definition has ended it before it was over.
+	// Continues is the Seq of the first step run of a loop that a retry continues: the step runs
+	// in it have that number in In, and the list is there.
+	Times     int  `json:"times,omitempty"`
+	Items     int  `json:"items,omitempty"`
+	Capped    bool `json:"capped,omitempty"`
+	Continues int  `json:"continues,omitempty"`
 
 	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
 	// pipeline. The step runs of a pipeline are open together and share their lanes: a
@@ -112,11 +122,14 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0 || r.Next != "" || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In+r.Times > 0 || r.Next != "" || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time.
 func (r *StepRun) Waiting() bool { return r.Open() && r.Wait != nil && !r.Wait.Decided }
+
+// LoopSeq is the number that the step runs in a loop have in In.
+func (r *StepRun) LoopSeq() int { return cmp.Or(r.Continues, r.Seq) }
 
 // HasJobs reports whether the step run has jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }

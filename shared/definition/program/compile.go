@@ -45,8 +45,10 @@ type compiler struct {
 	language   *expr.Language // of the expressions in steps
 	inventory  *expr.Language // the same with the inventory; nil until needed
 	variables  int            // that steps set
+	items      []string       // names of items, besides item
 
 	afterStep      bool // the results of branches are compiled: the steps in the step are over
+	inLoop         int  // the step whose loop is compiled, which sees the number of the next time; -1 for none
 	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
@@ -56,7 +58,7 @@ var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // Compile compiles every expression of a definition. If it reports anything, the result
 // must not be used.
 func Compile(d *spec.Definition, report Reporter) *Compiled {
-	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, Compiled: &Compiled{}}
+	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, inLoop: -1, Compiled: &Compiled{}}
 	c.steps = make([]step, len(c.flat)+1) // the last one holds the output
 	c.acquires = make([]acquire, len(d.Acquisitions()))
 	if count, text := countExpressions(d); count > maxExpressions || text > maxExpressionText {
@@ -75,8 +77,9 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 			labels = append(labels, s.Label)
 		}
 	}
+	c.items = c.itemNames()
 	var err error
-	if c.language, err = expr.NewLanguage(labels); err != nil {
+	if c.language, err = expr.NewLanguage(labels, c.items...); err != nil {
 		c.ReportAt("steps", "expression", "%v", err)
 		return c.Compiled
 	}
@@ -122,6 +125,10 @@ func countExpressions(d *spec.Definition) (count, text int) {
 				expr.EachToken(s.Parallel.Branches[i].Result, add)
 			}
 		}
+		if s.Loop != nil {
+			add(s.Loop.Over)
+			add(s.Loop.While)
+		}
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -155,6 +162,7 @@ func (c *compiler) compileStep(i int) {
 	if s.Retry != nil {
 		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)
 	}
+	c.compileLoop(i)
 	c.compileFlow(i)
 	c.compileWait(i)
 }

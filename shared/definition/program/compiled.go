@@ -38,6 +38,8 @@ type step struct {
 	handlers      []branch         // of onFailure
 	results       []*expr.Template // of branches that are executed side by side
 	wait          wait
+	over          *expr.Program
+	loopWhile     *expr.Program
 }
 
 type acquire struct {

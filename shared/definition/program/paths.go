@@ -92,6 +92,10 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			if s.Reference != nil {
 				expr.EachToken(s.Reference.ExecuteOnParameters, func(source string) { emit(paths[i]+".workflowReference.executeOnParameters", source) })
 			}
+			if s.Loop != nil {
+				emit(paths[i]+".loop.over", s.Loop.Over)
+				emit(paths[i]+".loop.while", s.Loop.While)
+			}
 			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)

@@ -22,6 +22,7 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 	if refs.Entity && (isGlobal(s) || c.handlesFailure) {
 		c.ReportAt(path, "reference", "%s has no entity", c.describeReader(s))
 	}
+	c.checkItems(i, path, refs)
 	for _, label := range refs.Labels {
 		at, ok := c.index[label]
 		if !ok || !c.checkEarlier(i, at, path, label, "result", afterStep) {

@@ -160,6 +160,18 @@ func (x *Expressions) Set(node int) (json.RawMessage, error) {
 	return c.Set(step, x.scope(nil))
 }
 
+// Over evaluates what a loop goes through.
+func (x *Expressions) Over(node int) (any, error) {
+	c, step := x.compiledStep(node)
+	return c.Over(step, x.scope(nil))
+}
+
+// LoopWhile evaluates whether a loop with a condition goes on.
+func (x *Expressions) LoopWhile(node int) (bool, error) {
+	c, step := x.compiledStep(node)
+	return c.LoopWhile(step, x.scope(nil))
+}
+
 // Route returns the number of the first case of a switch, or of onFailure, that is true, from
 // 1; 0 if there is none. untold says which conditions could not be evaluated, and why.
 func (x *Expressions) Route(node int, onFailure bool) (number int, untold []string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Report reports how far a step run has come. It reads as little as it can: the done
@@ -179,8 +180,8 @@ func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r
 		rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
 	}
 	rep.HasUpdates = asksUpdates(packs)
-	if r.Step.Jobs == 1 {
-		for _, record := range plan.LatestRecords(packs) {
+	for _, record := range plan.LatestRecords(packs) {
+		if rep.Breaks = rep.Breaks || record.Outcome == statemachines.OutcomeBreak; r.Step.Jobs == 1 {
 			rep.Next = record.Next
 		}
 	}

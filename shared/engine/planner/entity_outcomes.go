@@ -25,6 +25,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	rules := lifecycle.JudgeRules{
 		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
 		Handled: func(stepIndex int) bool { return p.Program.FailureHandler(stepIndex) >= 0 },
+		TimeOf:  x.TimeOf,
 	}
 	found := &lifecycle.Outcomes{ExecutionFails: executionFails}
 	places := map[workflow.EntityOutcome][]int{}

@@ -89,7 +89,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
 		previousRepeat := o == previous
-		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try
+		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && x.SameTime(o, r)
 		redone := r.OnlyFailed && (o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)
 		// A step run of the same try has no job for entities that are excluded, unless it was
 		// planned by a retry of those: it changes nothing about them unless one fails in it.
@@ -166,7 +166,7 @@ func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow
 // sameRepetition reports whether two step runs of a step are the same repetition of it, or o is
 // the one so many before, within the same repetition of each step around it.
 func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, before int) bool {
-	if o.Iteration != r.Iteration-before || o.Index != r.Index {
+	if o.Iteration != r.Iteration-before || !x.SameTime(o, r) {
 		return false
 	}
 	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent {
@@ -192,7 +192,7 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at) || !p.Program.SeesBranchOf(at, o.StepIndex)) {
 		return false
 	}
-	if around := x.StepRunBySeq(r.In); around != nil && around.StepIndex == r.StepIndex && p.Program.Encloses(r.StepIndex, o.StepIndex) && p.Program.Nodes[r.StepIndex].BranchOf(o.StepIndex) != r.Index {
+	if around := x.StepRunBySeq(r.In); around != nil && around.StepIndex == r.StepIndex && p.Program.Nodes[r.StepIndex].Parallel != nil && p.Program.Encloses(r.StepIndex, o.StepIndex) && p.Program.Nodes[r.StepIndex].BranchOf(o.StepIndex) != r.Index {
 		return false // r stands for the end of a branch
 	}
 	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)

@@ -141,7 +141,7 @@ func (p *Planner) resultOf(ctx context.Context, x *workflow.Execution, o *workfl
 		value, err := workflow.EncodeJSON(byID)
 		return value, err == nil, err
 	}
-	if !o.HasJobs() && o.Child == nil && (o.Value == nil || len(n.Set) > 0) {
+	if !o.HasJobs() && o.Child == nil && (o.Value == nil || len(n.Set) > 0 || n.Loop != nil) {
 		return nil, false, nil
 	}
 	value, err := p.written(ctx, x, o, o, "")

@@ -48,13 +48,14 @@ type Planner struct {
 	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
 	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
 	values   map[string]json.RawMessage    // of step runs, by digest
+	lists    map[int][]json.RawMessage     // of loops, by StepRunSeq
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes = nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lists = nil, nil, nil, nil
 	}
 }
 
@@ -146,7 +147,7 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err := ctx.Err(); err != nil {
 		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), err)
 	}
-	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true})
+	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true})
 	return planned, nil
 }
 

@@ -19,7 +19,7 @@ import (
 // those that the reader sees: so a step planned again sees what it saw first.
 
 // FlowParts are the parts of a step whose expressions can be told.
-type FlowParts struct{ Set, Switch, Wait bool }
+type FlowParts struct{ Set, Switch, Wait, Loop bool }
 
 // PlanFlow completes the plan of a step that sets variables, chooses a case or waits, as far
 // as that can be told.
@@ -42,6 +42,12 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 			fail(workflow.FailureLimitDepth, workflow.CauseLimit, fmt.Sprintf("step %q sets a value that is nested more than %d deep", n.Label, spec.MaxPathDepth-1))
 		default:
 			planned.Value = &workflow.Value{Inline: value}
+		}
+	case n.Loop != nil && n.Loop.Over != "" && told.Loop:
+		if value, items, why := loopItems(n, at, expressions); why != nil {
+			fail(why.Code, why.cause, why.Message)
+		} else {
+			planned.Value, planned.Items = value, items
 		}
 	case len(n.Switch) > 0 && told.Switch:
 		number, untold := expressions.Route(at, false)
@@ -106,6 +112,7 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 		return nil, err
 	}
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: n.StepIndex}
+	reader.In, reader.Index = p.timeAround(x, failed, n.StepIndex)
 	s, err := p.buildExprScope(ctx, x, reader)
 	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) {
 		return &lifecycle.Route{}, nil // nobody can tell: the failure is not handled
@@ -172,6 +179,9 @@ func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *work
 		if s.bindings.Errors[o.StepIndex] == nil {
 			s.bindings.Errors[o.StepIndex] = why
 		}
+	}
+	if err := p.readItems(ctx, x, r, refs.Names, values); err != nil {
+		return err
 	}
 	if !refs.ReadsVars() {
 		return nil

@@ -195,6 +195,7 @@ type Step struct {
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
 
 	Wait *Wait `json:"wait,omitempty"`
+	Loop *Loop `json:"loop,omitempty"` // of a step with an embedded workflow, which is executed several times
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

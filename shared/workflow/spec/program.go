@@ -208,6 +208,16 @@ func (p *Program) FailureHandler(node int) int {
 	return -1
 }
 
+// ContinuesOnError reports whether the definition goes on after any failure of the node.
+func (p *Program) ContinuesOnError(node int) bool {
+	for ; node >= 0; node = p.Nodes[node].Parent {
+		if p.Nodes[node].ContinueOnError {
+			return true
+		}
+	}
+	return false
+}
+
 // Encloses reports whether a node is open while another is executed.
 func (p *Program) Encloses(outer, inner int) bool {
 	for at := p.Nodes[inner].Parent; at >= 0; at = p.Nodes[at].Parent {

@@ -9,7 +9,7 @@ type Reach int
 const (
 	ReachNever   Reach = iota
 	ReachFailure       // only after a failure that onFailure or continueOnError handles
-	ReachChoice        // if a switch, or the end of a wait, decides so
+	ReachChoice        // if a switch, a loop, or the end of a wait, decides so
 	ReachAlways
 )
 
@@ -141,6 +141,8 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 		}
 	case len(n.Branches) > 0:
 		all = append(all, edge{to: n.Branches[0], decides: -1}) // then each of the others, see leave
+	case n.Loop != nil: // which comes back after each time
+		all = append(all, edge{n.First, at, false}, after(at))
 	default:
 		all = append(all, edge{to: n.First, decides: -1})
 	}
@@ -185,6 +187,9 @@ func (p *Program) enter(at int, way Way) int {
 func (p *Program) leave(from int, to Target) int {
 	for to.In >= 0 && to.Node >= p.Nodes[to.In].End {
 		around := &p.Nodes[to.In]
+		if around.Loop != nil {
+			return to.In
+		}
 		if branch := around.BranchOf(from); branch >= 0 && branch+1 < len(around.Branches) {
 			return around.Branches[branch+1]
 		}

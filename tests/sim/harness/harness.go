@@ -82,6 +82,7 @@ type Outcome struct {
 	SetAttributes map[string]any  // attributes of the entity that a success sets
 	Next          string          // step with which a success goes on
 	Acquired      []string        // devices that an acquire returns
+	Break         bool            // a success answers BREAK
 	Crash         bool            // the worker crashes during the call
 	During        func()          // called during the call, unless nil
 }

@@ -118,6 +118,9 @@ func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, 
 	if o.Next != "" {
 		j.Next(o.Next)
 	}
+	if o.Break {
+		j.Break()
+	}
 	for name, value := range o.SetAttributes {
 		if err := j.SetAttribute(name, value); err != nil {
 			return nil, err

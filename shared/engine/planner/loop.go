@@ -1,0 +1,147 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// planFailure is why a step cannot be planned, with the cause that an execution then has.
+type planFailure struct {
+	workflow.Failure
+	cause workflow.Cause
+}
+
+// loopItems evaluates the list that a loop goes through.
+func loopItems(n *spec.Node, at int, expressions *definitions.Expressions) (value *workflow.Value, items int, why *planFailure) {
+	list, err := expressions.Over(at)
+	if err != nil {
+		return nil, 0, loopFailure(n, err)
+	}
+	return listValue(n, list)
+}
+
+func loopFailure(n *spec.Node, err error) *planFailure {
+	return &planFailure{workflow.Failure{Code: workflow.FailureLoop, Step: n.Label, Message: err.Error()}, workflow.CauseStepFailed}
+}
+
+// listValue is the list of a loop as a value. One with more items than the loop may execute
+// fails before anything is executed.
+func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
+	items, ok := list.([]any)
+	if !ok {
+		return nil, 0, loopFailure(n, fmt.Errorf("loop.over: want a list, not %T", list))
+	}
+	limit := func(code, format string, args ...any) (*workflow.Value, int, *planFailure) {
+		return nil, 0, &planFailure{workflow.Failure{Code: code, Step: n.Label, Message: fmt.Sprintf(format, args...)}, workflow.CauseLimit}
+	}
+	if l := n.Loop; l.Max > 0 && len(items) > l.Max && l.OnMax != spec.OnMaxStop {
+		return limit(workflow.FailureLimit, "step %q has %d items, and is executed at most %d times", n.Label, len(items), l.Max)
+	}
+	raw, err := workflow.EncodeJSON(items)
+	switch {
+	case err != nil:
+		return nil, 0, loopFailure(n, err)
+	case len(raw) > workflow.MaxValueBytes:
+		return limit(workflow.FailureLimitValue, "the items of step %q take %d bytes, the limit is %d", n.Label, len(raw), workflow.MaxValueBytes)
+	case jsonDepth(raw) > spec.MaxPathDepth:
+		return limit(workflow.FailureLimitDepth, "the items of step %q are nested more than %d deep", n.Label, spec.MaxPathDepth-1)
+	}
+	return &workflow.Value{Inline: raw}, len(items), nil
+}
+
+// readItems binds the items of the loops around a step run, as far as it reads them, and the
+// number of the innermost one. A loop of another definition is none of its business.
+func (p *Planner) readItems(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, names []string, values map[string]json.RawMessage) error {
+	innermost, origin := true, p.originOf(r)
+	for r.In > 0 && len(names) > 0 {
+		c := x.StepRunBySeq(r.In)
+		if c == nil {
+			return workflow.Errorf(workflow.CodeInternal, "the step run %d around step run %d does not exist", r.In, r.Seq)
+		}
+		n := &p.Program.Nodes[c.StepIndex]
+		if n.Loop == nil || n.Origin != origin {
+			r = c
+			continue
+		}
+		if innermost {
+			values[spec.IndexName] = strconv.AppendInt(nil, int64(r.Index), 10)
+		}
+		for _, name := range n.ItemNames() {
+			if slices.Contains(names, name) && values[name] == nil && r.StepIndex != c.StepIndex && (innermost || name != spec.ItemName) {
+				item, err := p.loadItem(ctx, c, r.Index)
+				if err != nil {
+					return err
+				}
+				values[name] = item
+			}
+		}
+		innermost, r = false, c
+	}
+	return nil
+}
+
+// loadItem returns one item of the list of a loop.
+func (p *Planner) loadItem(ctx context.Context, c *workflow.StepRun, index int) (json.RawMessage, error) {
+	raw, err := p.loadValue(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	items, known := p.lists[c.Seq]
+	if !known {
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, workflow.Errorf(workflow.CodeInternal, "the items of step %q cannot be decoded: %w", c.Label, err)
+		}
+		if p.lists == nil {
+			p.lists = map[int][]json.RawMessage{}
+		}
+		p.lists[c.Seq] = items
+	}
+	if index >= len(items) {
+		return nil, workflow.Errorf(workflow.CodeInternal, "step %q has no item %d", c.Label, index)
+	}
+	return items[index], nil
+}
+
+// timeAround is In and Index of a step run of a node around a step run.
+func (p *Planner) timeAround(x *workflow.Execution, r *workflow.StepRun, node int) (in, index int) {
+	for r != nil && r.In > 0 {
+		c := x.StepRunBySeq(r.In)
+		if c == nil || p.Program.Encloses(c.StepIndex, node) {
+			return r.In, r.Index
+		}
+		r = c
+	}
+	return 0, 0
+}
+
+// Again evaluates whether a loop with a condition goes on.
+func (p *Planner) Again(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Again, error) {
+	node := &p.Program.Nodes[n.StepIndex]
+	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: n.Try, StepIndex: n.StepIndex, In: n.In, Index: n.Index}
+	s, err := p.buildExprScope(ctx, x, reader)
+	var tooLarge *resultsTooLargeError
+	if errors.As(err, &tooLarge) {
+		return &lifecycle.Again{Problem: tooLarge.failure}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	expressions := s.expressions.ForPlan(ctx, p.MaxPlanCost)
+	more, err := expressions.LoopWhile(n.StepIndex)
+	if stopped := ctx.Err(); stopped != nil {
+		return nil, fmt.Errorf("evaluating loop.while of step %q was cut off: %w", node.Label, stopped)
+	}
+	if err != nil {
+		return &lifecycle.Again{Problem: &loopFailure(node, err).Failure}, nil //nolint:nilerr // the mistake is the definition's: it fails the step
+	}
+	return &lifecycle.Again{More: more}, nil
+}

@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A loop is one step run that stays open while its steps are executed several times, and
+// counts how often. Each step run in it says for which time it is. What a time sees of those
+// before it follows from the order of time, not of the program.
+
+// Again says whether a loop with a condition goes on.
+type Again struct {
+	More    bool
+	Problem *workflow.Failure // the condition cannot be evaluated
+}
+
+// enterLoop begins the step run of a loop.
+func (d *decider) enterLoop(at int, plan *Plan, r workflow.StepRun) {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	r.Value, r.Items = plan.Value, plan.Items
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
+	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
+	d.endTime(d.execution.LastStepRun())
+}
+
+// continueLoop begins the step run of a loop in which a retry begins: with the time at which
+// that was, which goes on where PC says. The list of the loop stays.
+func (d *decider) continueLoop(at int, r workflow.StepRun) {
+	r.Continues, r.Times = d.resumedTime(at)
+	if before := d.execution.StepRunBySeq(r.Continues); before != nil {
+		r.Items = before.Items
+	}
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
+	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, d.facts.Resolution.Program.Nodes[at].Label)
+	d.cursor().Iteration = 0
+}
+
+// resumedTime finds the loop at a node around the step run at which this try begins: the
+// number of its first step run, and which time it was in, from 1.
+func (d *decider) resumedTime(at int) (loop, times int) {
+	for r := d.execution.StepRunBySeq(d.execution.ResumeSeq); r != nil && r.In > 0; {
+		c := d.execution.StepRunBySeq(r.In)
+		if c != nil && c.StepIndex == at {
+			return c.Seq, r.Index + 1
+		}
+		r = c
+	}
+	return 0, 1
+}
+
+// beginTime executes the steps of a loop once more.
+func (d *decider) beginTime(c *workflow.StepRun) {
+	if c.Times++; c.Times > 1 && d.execution.WentBack == 0 {
+		d.execution.WentBack = d.execution.Try
+	}
+	d.goToStep(d.node(c).First)
+}
+
+// endTime goes on before the first time of a loop, and after each: with the next time, or after
+// the loop.
+func (d *decider) endTime(c *workflow.StepRun) {
+	n := d.node(c)
+	more := c.Times < c.Items
+	if n.Loop.While != "" {
+		a := d.again(c)
+		if a == nil {
+			return
+		}
+		if a.Problem != nil {
+			d.failLoop(c, workflow.CauseStepFailed, a.Problem)
+			return
+		}
+		more = a.More
+	}
+	switch {
+	case !more:
+		d.endLoop(c)
+	case n.Loop.Max == 0 || c.Times < n.Loop.Max:
+		d.beginTime(c)
+	case n.Loop.OnMax == spec.OnMaxStop:
+		c.Capped = true
+		d.endLoop(c)
+	default:
+		d.failLoop(c, workflow.CauseLimit, &workflow.Failure{
+			Code: workflow.FailureLimit, Step: n.Label, Message: fmt.Sprintf("step %q is not over after %d times", n.Label, c.Times),
+		})
+	}
+}
+
+// again returns whether a loop with a condition goes on, or nil after asking for it.
+func (d *decider) again(c *workflow.StepRun) *Again {
+	need := Need{Kind: NeedAgain, StepRunSeq: c.Seq, StepIndex: c.StepIndex, Try: d.execution.Try, In: c.LoopSeq(), Index: c.Times}
+	if f := d.facts.Agains[need]; f != nil {
+		return f
+	}
+	d.need(need)
+	return nil
+}
+
+// endLoop ends the step run of a loop well.
+func (d *decider) endLoop(c *workflow.StepRun) {
+	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
+	d.exitStepRun(c, sm.StepCompleted)
+	d.continueAfter(c)
+}
+
+// failLoop ends the step run of a loop as failed.
+func (d *decider) failLoop(c *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
+	d.recordWorkflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed, c.Label)
+	d.failStepRun(c, cause, why)
+}
+
+// breakLoop ends the innermost loop around a step run whose block has answered BREAK, and
+// reports whether there is one. The rest of its steps is passed.
+func (d *decider) breakLoop(r *workflow.StepRun) bool {
+	if r.In == 0 || d.node(r).OnEntities() {
+		return false
+	}
+	loop := d.openLoop(r.In)
+	if loop == nil || d.node(loop).Loop == nil {
+		return false
+	}
+	d.recordPassed(r.StepIndex, &spec.Target{Node: d.node(loop).End, In: loop.StepIndex})
+	for c := d.openContainer(); c != nil; c = d.openContainer() {
+		if c.Seq == loop.Seq {
+			d.endLoop(c)
+			return true
+		}
+		d.closeContainer(c)
+	}
+	return true
+}
+
+// openLoop is the open step run of a loop whose step runs have the number in In.
+func (d *decider) openLoop(in int) *workflow.StepRun {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Open() && r.LoopSeq() == in && d.node(r).Loop != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// enclosing is In and Index of a step run that is entered now.
+func (d *decider) enclosing() (in, index int) {
+	c := d.openContainer()
+	switch {
+	case c == nil && d.thread != nil:
+		return d.thread.In, d.thread.Index
+	case c == nil:
+		return 0, 0
+	case d.node(c).Loop != nil:
+		return c.LoopSeq(), c.Times - 1
+	}
+	return c.In, c.Index
+}

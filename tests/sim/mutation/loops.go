@@ -1,0 +1,20 @@
+package mutation
+
+// The files of loops.
+const (
+	lifecycleLoop = "shared/lifecycle/loop.go"
+	plannerLoop   = "shared/engine/planner/loop.go"
+)
+
+// loops are mistakes about steps that are executed several times.
+var loops = []Mutation{
+	{Name: "a loop executes one item less", Test: "shared/engine:TestLoop_ExecutesItsStepsForEachItem", Edits: []Edit{{lifecycleLoop, "more := c.Times < c.Items", "more := c.Times+1 < c.Items"}}},
+	{Name: "the steps of an inner loop read the item of the outer one", Test: "shared/engine:TestLoop_ExecutesItsStepsForEachItem", Edits: []Edit{{plannerLoop, "values[name] == nil && r.StepIndex", "r.StepIndex"}, {plannerLoop, "(innermost || name != spec.ItemName)", "true"}}},
+	{Name: "a loop never reaches its maximum", Test: "shared/engine:TestLoop_Limits", Edits: []Edit{{lifecycleLoop, "n.Loop.Max == 0 || c.Times < n.Loop.Max", "true"}}},
+	{Name: "BREAK ends nothing", Test: "shared/engine:TestLoop_BreakEndsIt", Edits: []Edit{{lifecycleLoop, "if r.In == 0 || d.node(r).OnEntities() {", "if r.In >= 0 {"}}},
+	{Name: "BREAK ends the step around a step only", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLoop, "\t\tif c.Seq == loop.Seq {\n", "\t\tif c.Seq >= loop.Seq {\n"}}},
+	{Name: "a retry begins a loop anew", Test: "shared/engine:TestLoop_RetryTwice", Edits: []Edit{{lifecycleRetry, "if !named && first != nil && p.Encloses(", "if false && first != nil && p.Encloses("}}},
+	{Name: "who was done in one time of a loop is done in all", Test: "shared/engine:TestLoop_RetryKeepsWhoWasDone", Edits: []Edit{{exprScope, "if o.Iteration != r.Iteration-before || !x.SameTime(o, r) {", "if o.Iteration != r.Iteration-before {"}, {exprScope, "o.Try < r.Try && x.SameTime(o, r)\n", "o.Try < r.Try\n"}}},
+	{Name: "a loop that is continued evaluates its list again", Test: "shared/engine:TestLoop_RetryGoesOnWithTheTimeThatFailed", Edits: []Edit{{lifecycleLoop, "r.Continues, r.Times = d.resumedTime(at)", "_, r.Times = d.resumedTime(at)"}}},
+	{Name: "items may be read outside their loop", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/program/loop.go", "case slices.Contains(c.items, name) && !known:", "case false:"}}},
+}
