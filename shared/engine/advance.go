@@ -171,7 +171,7 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 			w.recorder.Warn(ctx, "effects of the commit failed; the timer will retry", err)
 			return nil
 		}
-		if d.Idle {
+		if d.Idle && w.facts.Reports == nil { // else a lane cannot be planned
 			return nil
 		}
 		if commits++; commits >= maxCommits || w.exceedsInlineLimit() {

@@ -35,7 +35,7 @@ func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) e
 		if ended {
 			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "pipeline")})
 		}
-		return err
+		return w.reportPlanError(r, err)
 	}
 	stepRun := p.StepRun(w.execution, r)
 	if _, err := stepRun.Jobs(ctx); err != nil { // before Take, so that the messages carry its cost
@@ -65,7 +65,12 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
 	if err != nil {
 		return err
 	}
-	err = p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost)
+	return w.reportPlanError(r, p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost))
+}
+
+// reportPlanError makes an error that says that a lane cannot be planned a fact of the next
+// decision, which fails the execution. Any other error it returns.
+func (w *workspace) reportPlanError(r *workflow.StepRun, err error) error {
 	var problem *dispatch.PlanError
 	if errors.As(err, &problem) {
 		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{

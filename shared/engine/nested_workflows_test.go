@@ -173,6 +173,22 @@ steps:
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// A pipeline whose first step has nothing to do for an entity, and whose next one fails before it
+// has a job, fails at once: no worker will report the lane.
+func TestPipeline_FailsAtOnceWhereItCannotBePlanned(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device, condition: 'entity.id > "z"'}
+  - {label: two, functionBlock: p/pure:1, runOn: device, assert: '1 > 2'}
+`)
+	id := s.Start("w", harness.DeviceIDs(1)...)
+	s.Drain()
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseAssertion {
+		t.Errorf("the cause is %s: %s", x.Cause, x.Reason)
+	}
+}
+
 // Another wake-up may find that a lane has ended before the worker reports it. The
 // lane's next pack is sent all the same: with a single lane, whose end completes the
 // step run, and with a timer that has fired, which adds the lane to the done set.
