@@ -34,8 +34,8 @@ func (o *Oracle) EntityWritten(before, after workflow.Entity) {
 // updatesOf are the attributes of an entity that a completed execution has to write.
 func (x *execution) updatesOf(id string) map[string]any {
 	all := map[string]any{}
-	if x.x.Probe || x.entityFailed(id) {
-		return all
+	if x.x.Probe || x.x.LockMode == workflow.LockShared || x.entityFailed(id) {
+		return all // under shared locks nothing is written: a job that asks for it fails its step
 	}
 	for i := range x.x.StepRuns {
 		r := &x.x.StepRuns[i]
