@@ -125,3 +125,44 @@ func listScripts(t *testing.T) (names []string) {
 	}
 	return names
 }
+
+var flowRowRE = regexp.MustCompile(`^\| R\d+ \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
+
+// Each row about where an execution goes on names tests that exist, anywhere in the module.
+func TestScenarios_FlowNamesExistingTests(t *testing.T) {
+	declared := map[string]bool{}
+	for _, file := range goFiles(t, ".") {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range testFuncRE.FindAllStringSubmatch(string(readFile(t, file)), -1) {
+			declared[m[1]] = true
+		}
+	}
+	rows := 0
+	for line := range strings.Lines(string(readFile(t, "docs/scenarios.md"))) {
+		if !strings.HasPrefix(line, "| R") {
+			continue
+		}
+		row := flowRowRE.FindStringSubmatch(strings.TrimSpace(line))
+		if row == nil {
+			t.Errorf("row not understood: %s", line)
+			continue
+		}
+		rows++
+		proofs := quotedRE.FindAllStringSubmatch(row[2], -1)
+		if len(proofs) == 0 {
+			t.Errorf("no test proves: %s", line)
+		}
+		for _, p := range proofs {
+			if !declared[p[1]] {
+				t.Errorf("there is no test %s", p[1])
+			}
+		}
+	}
+	if rows < 9 {
+		t.Errorf("found only %d rows", rows)
+	}
+}
+
+var testFuncRE = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)

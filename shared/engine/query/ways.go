@@ -65,6 +65,9 @@ func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec
 		if isRepeated(x, r) || leftFromWithin(x, r, p) {
 			return nil
 		}
+		if r.Next != "" {
+			return targetNamed(p, n, r.Next)
+		}
 		if r.Route > 0 && r.Route <= len(n.Cases) && n.Cases[r.Route-1].Goto != nil {
 			return n.Cases[r.Route-1].Goto
 		}
@@ -77,6 +80,22 @@ func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec
 			return nil
 		}
 		return cmp.Or(n.Handlers[r.Handled-1].Goto, n.Goto, n.AfterGoto)
+	}
+	return nil
+}
+
+// targetNamed is the target that the block of a node has named, nil if there is none.
+func targetNamed(p *spec.Program, n *spec.Node, label string) *spec.Target {
+	if around := p.Origins[n.Origin].NodeIndex; label == spec.NextEnd {
+		if around < 0 {
+			return &spec.Target{Node: len(p.Nodes), In: -1}
+		}
+		return &spec.Target{Node: p.Nodes[around].End, In: around}
+	}
+	for i := range p.Nodes {
+		if o := &p.Nodes[i]; o.Origin == n.Origin && o.Step.Label == label {
+			return &spec.Target{Node: i, In: o.Parent}
+		}
 	}
 	return nil
 }

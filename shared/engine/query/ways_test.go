@@ -313,3 +313,29 @@ func TestPlan_TellsOfBranches(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A step whose block has chosen the next one shows it.
+func TestSteps_ShowWhatABlockChose(t *testing.T) {
+	for _, next := range []string{"last", "end", "around"} {
+		s := newHarness(t, 1, `steps:
+  - label: around
+    workflow: {steps: [{label: triage, functionBlock: p/pure:1, runOn: global}, {label: inner, functionBlock: p/pure:1, runOn: global}]}
+  - {label: between, functionBlock: p/pure:1, runOn: global}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`)
+		calls := 0
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if calls++; calls == 1 {
+				return &harness.Outcome{Next: next}
+			}
+			return nil
+		}
+		id := s.Start("w")
+		s.RunUntilIdle(time.Hour)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		list := must[workflow.List[views.StepView]](s)(s.Query.Steps(context.Background(), harness.Caller, id, workflow.Page{}))
+		if around, triage := list.Items[0], list.Items[1]; around.Next != nil || triage.Next == nil || *triage.Next != next {
+			t.Errorf("%s: around %v, triage %v", next, around.Next, triage.Next)
+		}
+	}
+}

@@ -7,6 +7,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,10 +170,10 @@ func (s *Harness) WithoutFaults(do func()) {
 	do()
 }
 
-// RegisterBlock registers a block of package p.
+// RegisterBlock registers a block, of package p if it names none.
 func (s *Harness) RegisterBlock(b workflow.Block) {
 	s.Helper()
-	b.Package, b.Version = "p", "1.0.0"
+	b.Package, b.Version = cmp.Or(b.Package, "p"), "1.0.0"
 	s.WithoutFaults(func() {
 		if _, err := s.Catalog.RegisterBlock(context.Background(), Caller, b); err != nil {
 			s.Fatal(err)

@@ -1,0 +1,135 @@
+package definitions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/worker"
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/views"
+	sdk "github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// statedRE is the outcome of an execution, as an example states it at its top: parameters,
+// status, outcome, and the steps that were entered.
+var statedRE = regexp.MustCompile(`(?m)^# (\{.*\}) => (\w+) (\w+): (.*)$`)
+
+// givesRE is what the first of these gives.
+var givesRE = regexp.MustCompile(`(?m)^# gives (.*)$`)
+
+// devices are what the blocks of the example fleet see, with versions in memory instead of
+// devices: the blocks do what examples/fleet/worker does.
+type devices map[string]string
+
+func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
+	var p struct{ Target, Former string }
+	if err := json.Unmarshal(c.Parameters, &p); err != nil {
+		t.Fatal(err)
+	}
+	shown := func() json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"version":%q,"bootCount":1}`, d[c.Entity]))
+	}
+	switch {
+	case c.Kind == workflow.JobRollback:
+		d[c.Entity] = p.Former
+	case c.Entity == "": // fleet/report
+		return &harness.Outcome{Result: c.Parameters}
+	case p.Former != "": // fleet/upgrade
+		d[c.Entity] = p.Target
+	case p.Target != "" && d[c.Entity] != p.Target: // fleet/verify
+		return &harness.Outcome{FailCode: "WRONG_VERSION", FailMessage: "another version"}
+	}
+	return &harness.Outcome{Result: shown()}
+}
+
+// publishExamples makes a world with the blocks of the example fleet, in which all examples
+// are published that need no other blocks.
+func publishExamples(t *testing.T) (s *harness.Harness, published map[string]bool) {
+	s = harness.New(t, 1, harness.Options())
+	w := sdk.New(sdk.Options{Name: "w", Pool: "fleet", Sequential: true, Now: s.World.Now, NewNonce: s.Nonce})
+	worker.Add(w, "http://localhost")
+	blocks := map[string]bool{}
+	for _, b := range w.Blocks() {
+		b.Pool = "" // that of the harness
+		s.RegisterBlock(b)
+		blocks[b.Package+"/"+b.Name+":1"] = true
+	}
+	s.ImportDevices(harness.DeviceIDs(3)...)
+	published = map[string]bool{}
+	for file, text := range readExamples(t) {
+		d, err := definition.Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool { return step.FunctionBlock != "" && !blocks[step.FunctionBlock] }) {
+			continue
+		}
+		if _, _, err := s.Catalog.Publish(t.Context(), harness.Caller, []byte(text), false); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		published[file] = true
+	}
+	return s, published
+}
+
+// Every example that states its outcome has it.
+func TestExamples_EndAsTheyState(t *testing.T) {
+	stated := 0
+	for file, text := range readExamples(t) {
+		for n, m := range statedRE.FindAllStringSubmatch(text, -1) {
+			stated++
+			s, published := publishExamples(t)
+			if !published[file] {
+				t.Fatalf("%s needs blocks that the example worker does not serve", file)
+			}
+			fleet := devices{}
+			for _, id := range harness.DeviceIDs(3) {
+				fleet[id] = "1.0.0"
+			}
+			s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
+			req := views.StartRequest{Workflow: "fleet/" + strings.TrimSuffix(file, ".yaml"), Parameters: json.RawMessage(m[1])}
+			if strings.Contains(text, "seedEntity: device") {
+				req.ExecuteOnParameters = &workflow.Selector{Type: "device", IDs: harness.DeviceIDs(3)}
+			}
+			id := s.StartWith(req)
+			s.RunUntilIdle(24 * time.Hour)
+			x, err := s.Query.Execution(t.Context(), harness.Caller, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := s.Query.Steps(t.Context(), harness.Caller, id, workflow.Page{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var steps []string
+			for _, r := range list.Items {
+				if label := r.Step; (r.Kind == nil || *r.Kind == workflow.JobExecute) && !strings.Contains(label, ".") {
+					steps = append(steps, label)
+				}
+			}
+			outcome := ""
+			if x.Outcome != nil {
+				outcome = string(*x.Outcome)
+			}
+			if got, want := fmt.Sprint(x.Status, " ", outcome, ": ", strings.Join(steps, " ")), m[2]+" "+m[3]+": "+m[4]; got != want {
+				t.Errorf("%s, %s:\n%s, stated\n%s\n%+v", file, m[1], got, want, x.Error)
+			}
+			if gives := givesRE.FindStringSubmatch(text); gives != nil && n == 0 {
+				if r, err := s.Query.Result(t.Context(), harness.Caller, id); err != nil || string(r.Output) != gives[1] {
+					t.Errorf("%s gives %s, stated %s, %v", file, r.Output, gives[1], err)
+				}
+			}
+		}
+	}
+	if stated < 15 {
+		t.Errorf("only %d outcomes are stated", stated)
+	}
+}
