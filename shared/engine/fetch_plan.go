@@ -22,7 +22,7 @@ func (w *workspace) fetchPlan(ctx context.Context, n lifecycle.Need, draft *work
 	if w.facts.Plans == nil {
 		w.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
 	}
-	if planned.Plan.Value, err = w.offloadValue(ctx, n.StepRunSeq, planned.Plan.Value); err != nil {
+	if planned.Plan.Value, err = w.offloadValue(ctx, planned.Plan.Value); err != nil {
 		return err
 	}
 	w.facts.Plans[n] = &planned.Plan
@@ -39,7 +39,7 @@ func (w *workspace) fetchRoute(ctx context.Context, n lifecycle.Need, draft *wor
 	if err != nil {
 		return err
 	}
-	if route.Error, err = w.offloadValue(ctx, n.StepRunSeq, route.Error); err != nil {
+	if route.Error, err = w.offloadValue(ctx, route.Error); err != nil {
 		return err
 	}
 	if w.facts.Routes == nil {
@@ -59,7 +59,7 @@ func (w *workspace) fetchOutput(ctx context.Context, draft *workflow.Execution) 
 	if err != nil {
 		return err
 	}
-	if output.Value, err = w.offloadValue(ctx, 0, output.Value); err != nil {
+	if output.Value, err = w.offloadValue(ctx, output.Value); err != nil {
 		return err
 	}
 	w.facts.Output = output
@@ -76,7 +76,7 @@ func (w *workspace) fetchJoin(ctx context.Context, n lifecycle.Need, draft *work
 	if err != nil {
 		return err
 	}
-	if join.Value, err = w.offloadValue(ctx, n.StepRunSeq, join.Value); err != nil {
+	if join.Value, err = w.offloadValue(ctx, join.Value); err != nil {
 		return err
 	}
 	if w.facts.Joins == nil {

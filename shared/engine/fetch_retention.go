@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -28,18 +29,13 @@ func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 // up, and the lock items, whose tokens must keep growing.
 func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
-	if o := w.execution.Output; o != nil && o.Stored != nil {
-		if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id, 0).StepRunKey(), 0, w.now); err != nil {
+	if x := w.execution; x.Output != nil || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Value != nil }) {
+		if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id).StepRunKey(), 0, w.now); err != nil {
 			return err
 		}
 	}
 	for i := range w.execution.StepRuns {
 		s := &w.execution.StepRuns[i]
-		if s.Value != nil && s.Value.Stored != nil {
-			if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id, s.Seq).StepRunKey(), 0, w.now); err != nil {
-				return err
-			}
-		}
 		if !s.HasJobs() {
 			continue
 		}

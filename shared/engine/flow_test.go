@@ -485,3 +485,63 @@ output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(
 		}
 	}
 }
+
+// A step around the one that failed handles a failure whose text is stored apart.
+func TestFlow_OuterStepHandlesLongFailure(t *testing.T) {
+	long := strings.Repeat("no money ", 40)
+	s, id, calls := flow(t, `steps:
+  - label: box
+    onFailure: [{steps: [{label: hand, functionBlock: p/pure:1, runOn: global, parameters: {why: "${error.message}", same: "${steps.box.error.message}"}}]}]
+    workflow: {steps: [{label: charge, functionBlock: p/pure:1, runOn: global}]}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "charge" {
+			return &harness.Outcome{FailCode: "NO", FailMessage: long}
+		}
+		return nil
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := calls[len(calls)-1]; last != `hand {"same":"`+strings.TrimSpace(long)+` ","why":"`+strings.TrimSpace(long)+` "}` {
+		t.Errorf("%s", last)
+	}
+}
+
+// A failure that the tolerance allows is not handled by onFailure: the entity is out of the
+// execution, as without it.
+func TestFlow_ToleratedFailureIsNotHandled(t *testing.T) {
+	for _, handler := range []string{"", ", onFailure: [{when: 'error.code == \"OTHER\"', next: end}]", ", onFailure: [{next: end}]"} {
+		s, id, _ := flow(t, strings.ReplaceAll(`config: {failureTolerance: 1}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device`+handler+`}
+  - {label: two, functionBlock: p/again:1, runOn: device}
+`, `\"`, `"`), "", func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "one" && c.Entity == "d001" && c.Kind == workflow.JobExecute {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		})
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if x.Outcome() != workflow.OutcomePartial || s.HasCalled(id, "two EXECUTE d001") || !s.HasCalled(id, "one ROLLBACK d001") {
+			t.Errorf("%q: outcome %s, %v", handler, x.Outcome(), s.CallsOf(id))
+		}
+	}
+}
+
+// An assertion that is false in a pipeline is handled like any other failure.
+func TestFlow_AssertionInPipelineIsHandled(t *testing.T) {
+	for _, config := range []string{"", "config: {executionStrategy: {parallel: true}}\n"} {
+		s, id, calls := flow(t, config+`steps:
+  - label: box
+    onFailure: [{next: last}]
+    workflow:
+      steps:
+        - {label: one, functionBlock: p/pure:1, runOn: device}
+        - {label: two, functionBlock: p/pure:1, runOn: device, assert: "entity.id != 'd001'"}
+  - {label: never, functionBlock: p/pure:1, runOn: global}
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {code: "${error.code}"}}
+`, "", nil)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if last := calls[len(calls)-1]; last != `last {"code":"ASSERTION"}` {
+			t.Errorf("%q: %v", config, calls)
+		}
+	}
+}

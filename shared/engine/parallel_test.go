@@ -218,3 +218,97 @@ func TestParallel_Nested(t *testing.T) {
 		}
 	}
 }
+
+// What a branch gives, when it ends in branches of its own, is what these give together.
+func TestParallel_InnerBranchesGiveOneResult(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - label: outer
+    parallel:
+      branches:
+        - label: left
+          steps:
+            - label: inner
+              parallel: {branches: [{label: a, functionBlock: p/pure:1, runOn: global}, {label: b, functionBlock: p/pure:1, runOn: global}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {r: "${outer.result}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{Result: []byte(`{"` + c.Step + `":1}`)}
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := calls[len(calls)-1]; last != `last {"r":{"a":1,"b":1}}` {
+		t.Errorf("%v", calls)
+	}
+}
+
+// A branch that is closed makes the outcome PARTIAL. Entities on which nothing was executed in
+// it take part in later steps, whatever these read.
+func TestParallel_ClosedBranchIsTold(t *testing.T) {
+	for _, reads := range []string{"", `, parameters: {n: "${size(touch.results)}"}`} {
+		s := newHarness(t, 3)
+		s.PoolQueue("nobody")
+		s.RegisterBlock(workflow.Block{Name: "stuck", Pure: true, Pool: "nobody"})
+		s.Publish("w", `steps:
+  - label: gather
+    stepTimeout: 10m
+    parallel:
+      allowPartial: true
+      branches:
+        - {label: quick, functionBlock: p/pure:1, runOn: global}
+        - {label: touch, functionBlock: p/stuck:1, runOn: device}
+  - {label: later, functionBlock: p/pure:1, runOn: device`+reads+`}
+`)
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if outcome := x.Outcome(); outcome != workflow.OutcomePartial || len(s.CallsOf(id)) != 4 {
+			t.Errorf("%q: outcome %s, %v", reads, outcome, s.CallsOf(id))
+		}
+	}
+}
+
+// A retry begins with all branches. Where that would repeat what can neither be repeated nor
+// undone, the operator has to say so. Branches that a completed step went on without are not
+// begun again.
+func TestParallel_RetryRepeatsNothingUnasked(t *testing.T) {
+	fail := map[string]bool{"bad": true, "last": true}
+	s, id, _ := flow(t, `steps:
+  - label: gather
+    parallel: {branches: [{label: good, functionBlock: p/forever:1, runOn: global}, {label: bad, functionBlock: p/pure:1, runOn: global}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if fail[c.Step] {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	fail["bad"] = false
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err == nil || !strings.Contains(err.Error(), `"good"`) {
+		t.Errorf("a retry repeats what was done: %v", err)
+	}
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "checked", From: "gather"}); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+
+	fail = map[string]bool{"bad": true, "last": true}
+	s, id, _ = flow(t, `steps:
+  - label: gather
+    parallel: {allowPartial: true, branches: [{label: good, functionBlock: p/forever:1, runOn: global}, {label: bad, functionBlock: p/pure:1, runOn: global}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if fail[c.Step] {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	fail["last"] = false
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if calls := strings.Join(s.CallsOf(id), "|"); strings.Count(calls, "good EXECUTE") != 1 {
+		t.Errorf("%s", calls)
+	}
+}

@@ -143,11 +143,11 @@ func withPlaces(entities []workflow.ScopeEntity) []workflow.ScopeEntity {
 
 // offloadValue returns a value as its step run holds it. It stores a large one under a digest
 // of the value, so that two handlers that decide differently never mix theirs.
-func (w *workspace) offloadValue(ctx context.Context, seq int, v *workflow.Value) (*workflow.Value, error) {
+func (w *workspace) offloadValue(ctx context.Context, v *workflow.Value) (*workflow.Value, error) {
 	if v == nil || len(v.Inline) <= workflow.MaxInlineValueBytes {
 		return v, nil
 	}
-	ref, err := w.ports.Packs.SavePayload(ctx, workflow.ValueKey(w.tenant, w.id, seq), v.Inline)
+	ref, err := w.ports.Packs.SavePayload(ctx, workflow.ValueKey(w.tenant, w.id), v.Inline)
 	return &workflow.Value{Stored: &ref}, err
 }
 

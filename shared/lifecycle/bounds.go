@@ -52,6 +52,8 @@ func (d *decider) failAtLimit(n *spec.Node) {
 			len(d.execution.StepRuns), d.execution.Sequence, (d.execution.ItemBytes+1023)>>10),
 	})
 	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
+	d.thread = nil
+	d.stopAll()
 }
 
 // noRoomToRollBack is why a wave of a rollback cannot begin, nil if it can. Room is kept

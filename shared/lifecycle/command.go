@@ -144,7 +144,7 @@ func (d *decider) breakExecution(c Command) {
 		return
 	}
 	d.setFailure(workflow.CauseInternal, why)
-	d.execution.Wait = nil
+	d.execution.Wait, d.thread = nil, nil
 	data := map[string]any{"reason": c.Reason}
 	switch d.execution.State {
 	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:

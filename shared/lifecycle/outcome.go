@@ -78,9 +78,9 @@ func (j *EntityJob) canBeUndone() bool {
 
 // JudgeRules are the rules by which the entities of one execution are judged.
 type JudgeRules struct {
-	ExecutionFails bool                     // no entity succeeds, because the execution does not
-	Leave          bool                     // the definition says to leave entities that failed as they are
-	Handled        func(stepIndex int) bool // the definition continues after a failure of the step
+	ExecutionFails bool                           // no entity succeeds, because the execution does not
+	Leave          bool                           // the definition says to leave entities that failed as they are
+	Handled        func(r *workflow.StepRun) bool // the definition has continued after a failure of the step run
 
 	// TimeOf is the innermost loop around a step run, and which time of it; nil where there are
 	// no loops.
@@ -120,7 +120,7 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	var failure, doubt, obstacle, change *EntityJob
 	for i := range jobs {
 		j := &jobs[i]
-		if j.failed() && j.StepRun.SupersededBy == 0 && last[workOf(j.StepRun)] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun.StepIndex)) && failure == nil {
+		if j.failed() && j.StepRun.SupersededBy == 0 && last[workOf(j.StepRun)] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun)) && failure == nil {
 			failure = j
 		}
 		if !j.changed() {

@@ -72,7 +72,7 @@ func TestJudgeEntity(t *testing.T) {
 				}
 				jobs = append(jobs, lifecycle.EntityJob{StepRun: &r, Code: j.code, Failure: j.failure, Executed: !j.unsent, Undo: j.undo})
 			}
-			got := lifecycle.JudgeEntity(jobs, lifecycle.JudgeRules{ExecutionFails: c.fails, Leave: c.leave, Handled: func(int) bool { return c.handled }})
+			got := lifecycle.JudgeEntity(jobs, lifecycle.JudgeRules{ExecutionFails: c.fails, Leave: c.leave, Handled: func(*workflow.StepRun) bool { return c.handled }})
 			if got.Outcome != c.want || got.Undoable != c.undoable {
 				t.Errorf("%s, undoable %v; want %s, %v", got.Outcome, got.Undoable, c.want, c.undoable)
 			}

@@ -58,7 +58,11 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
 		d.recordResult(r, f)
-		d.failStepRun(r, workflow.CauseTimeout, r.Failure)
+		cause := workflow.CauseTimeout
+		if r.Failure.Code != workflow.FailureTimeout {
+			cause = causeOf(r.Failure.Code)
+		}
+		d.failStepRun(r, cause, r.Failure)
 	case f.Complete && r.Closing && d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing:
 		d.recordResult(r, f) // its branch is closed
 		status := sm.StepCancelled
@@ -79,6 +83,9 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && f.Problem != nil:
 		d.recordResult(r, f)
 		d.failStepRun(r, f.Cause, f.Problem)
+	case f.Problem != nil && handled && !r.Closing && !isEntityNotHeld(f.Problem):
+		r.Failure = f.Problem // once its jobs are final, it fails
+		d.stopStepRun(r)
 	case f.Problem != nil:
 		d.failExecution(r, f.Cause, f.Problem, 0)
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
@@ -142,7 +149,7 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 		return failed == 0 // the tolerance is one of entities
 	case n.FailureTolerance != nil:
 		return n.FailureTolerance.Allows(failed, entities)
-	case d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0:
+	case d.facts.Resolution.Program.ContinuesOnError(r.StepIndex):
 		return tolerance.Allows(failed, entities)
 	}
 	for i := range d.execution.StepRuns {
@@ -157,7 +164,7 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 // the execution: no later try works on them again.
 func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
 	n := d.node(r)
-	if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || !n.OnEntities() || n.FailureTolerance != nil || d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 {
+	if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || !n.OnEntities() || n.FailureTolerance != nil || r.Handled > 0 || d.facts.Resolution.Program.ContinuesOnError(r.StepIndex) {
 		return false
 	}
 	return r.Try == d.execution.Try || r.Status == sm.StepCompleted && !slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {

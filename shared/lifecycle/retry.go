@@ -57,13 +57,20 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	}
 	from = program.OutsideBranches(from)
 	from, resume := d.resumePoint(program, from, c.FromStep != "")
+	if p := d.repeatedInBranches(from); p != nil && c.FromStep == "" {
+		return workflow.Errorf(workflow.CodeIllegalTransition,
+			"a retry begins with all branches of step %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, p.Label, program.Nodes[from].Label)
+	}
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.execution.RolledBack || d.executedAgain(from, resume) {
+		if d.execution.RolledBack || d.executedAgain(from, resume) || d.choosesAgain(from) {
 			c.Entities = "all"
 		}
 	case "failed":
+		if d.choosesAgain(from) {
+			return invalidRequest("entities", fmt.Sprintf("the execution chooses its way again from %q on, and may pass a step in which entities have failed: want all", program.Nodes[from].Label))
+		}
 		if d.executedAgain(from, resume) {
 			return invalidRequest("entities", fmt.Sprintf("the execution has gone back, and has executed a step from %q on more than once: want all", program.Nodes[from].Label))
 		}
@@ -131,11 +138,35 @@ func (d *decider) firstUnfinishedStep(p *spec.Program) int {
 	}
 	first := len(p.Nodes)
 	for at, r := range last {
-		if (r.Status == sm.StepFailed || r.Status == sm.StepCancelled) && p.FailureHandler(at) < 0 {
+		if (r.Status == sm.StepFailed || r.Status == sm.StepCancelled) && r.Handled == 0 && !p.ContinuesOnError(at) && !d.branchesCompleted(at) {
 			first = min(first, at)
 		}
 	}
 	return first
+}
+
+// repeatedInBranches is a step run in the branches of a node that a new try would execute once
+// more although it completed and its block can neither be repeated nor undone; nil for none.
+func (d *decider) repeatedInBranches(at int) *workflow.StepRun {
+	p := d.facts.Resolution.Program
+	if p.Nodes[at].Parallel == nil {
+		return nil
+	}
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if r.Kind == workflow.JobExecute && r.SupersededBy == 0 && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && !r.Repeatable() && !r.Reversible && !d.node(r).OnEntities() {
+			return r
+		}
+	}
+	return nil
+}
+
+// choosesAgain reports whether a try that begins at the node may take another way than the one
+// before: a case, or what follows a failure, is chosen at or behind it.
+func (d *decider) choosesAgain(from int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Forward() && r.SupersededBy == 0 && r.StepIndex >= from && (r.Route > 0 && !d.facts.Resolution.Program.Encloses(r.StepIndex, from) || r.Handled > 0 || r.Next != "")
+	})
 }
 
 // wasExecuted reports whether a step run of the step exists that still counts.
@@ -244,6 +275,21 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		}
 		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).OnEntities() && !r.OnlyFailed {
 			return true
+		}
+	}
+	return false
+}
+
+// branchesCompleted reports whether the step that has a node in one of its branches has
+// completed: without the branches that failed.
+func (d *decider) branchesCompleted(at int) bool {
+	around := d.facts.Resolution.Program.OutsideBranches(at)
+	if around == at {
+		return false
+	}
+	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
+		if r := &d.execution.StepRuns[i]; r.Forward() && r.StepIndex == around && r.SupersededBy == 0 {
+			return r.Status == sm.StepCompleted
 		}
 	}
 	return false

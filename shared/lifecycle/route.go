@@ -26,9 +26,8 @@ func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
 // leaveSwitch ends the step run of a switch, and goes on where its case says.
 func (d *decider) leaveSwitch(r *workflow.StepRun) {
 	d.exitStepRun(r, sm.StepCompleted)
-	way := d.facts.Resolution.Program.Nodes[r.StepIndex].Cases[r.Route-1]
-	if way.Goto != nil {
-		d.jump(r.StepIndex, way.Goto)
+	if n := d.node(r); r.Route > 0 && n.Cases[r.Route-1].Goto != nil {
+		d.jump(r.StepIndex, n.Cases[r.Route-1].Goto)
 		return
 	}
 	d.continueAfter(r)
@@ -158,6 +157,9 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 		return
 	}
 	d.leaveFailedContainers(handler, why, route)
+	if route != nil && n.Parallel != nil {
+		d.markHandled(r, route.Case)
+	}
 	if route == nil {
 		d.goOnAfter(handler)
 		return
@@ -170,6 +172,15 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 		d.jump(handler, way.Goto)
 	default:
 		d.goOnAfter(handler)
+	}
+}
+
+// markHandled notes that the failures in the branches of a step are handled with its own.
+func (d *decider) markHandled(f *workflow.StepRun, number int) {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; d.isIn(r, f) {
+			r.Handled = number
+		}
 	}
 }
 

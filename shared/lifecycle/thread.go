@@ -255,7 +255,7 @@ func (d *decider) join(f *workflow.StepRun) {
 		d.failStepRun(f, workflow.CauseStepFailed, j.Problem)
 		return
 	}
-	f.Value, f.Failure = j.Value, nil
+	f.Value, f.Failure, f.FailedBranches = j.Value, nil, len(failed)
 	d.exitStepRun(f, sm.StepCompleted)
 	d.continueAfter(f)
 }

@@ -137,6 +137,9 @@ func (x *Execution) leavesFailure(r StepRun) bool {
 	if r.Child != nil && r.Child.Partial && r.SupersededBy == 0 {
 		return true
 	}
+	if r.FailedBranches > 0 && r.SupersededBy == 0 {
+		return true
+	}
 	if !r.Forward() || r.SupersededBy != 0 || r.Handled > 0 || r.Status != statemachines.StepFailed && r.Counts.Failed+r.Counts.Unknown+r.Unmet == 0 {
 		return false
 	}

@@ -23,13 +23,12 @@ type PayloadRef struct {
 // Value is a JSON value of a step run: in the state item, or in items of its own.
 type Value struct {
 	Inline json.RawMessage `json:"inline,omitempty"`
-	Stored *PayloadRef     `json:"stored,omitempty"` // under ValueKey of the step run
+	Stored *PayloadRef     `json:"stored,omitempty"` // under ValueKey of the execution
 }
 
-// ValueKey is the key under which values of a step run are stored. It is that of no pack.
-func ValueKey(tenant, execution string, seq int) PackKey {
-	return PackKey{Tenant: tenant, Execution: execution, StepRunSeq: seq}
-}
+// ValueKey is the key under which all values of an execution are stored, each by its digest:
+// the step run that holds a value need not be the one that made it. It is the key of no pack.
+func ValueKey(tenant, execution string) PackKey { return PackKey{Tenant: tenant, Execution: execution} }
 
 // PayloadChunkBytes is how many bytes of the data one item holds.
 const PayloadChunkBytes = 300 << 10

@@ -63,6 +63,9 @@ type StepRun struct {
 	Next    string `json:"next,omitempty"` // label of the step that its block has named, or "end"
 	Handled int    `json:"handled,omitempty"`
 
+	// FailedBranches is how many branches of a step that has completed did not end well.
+	FailedBranches int `json:"failedBranches,omitempty"`
+
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
 	EndedAt   time.Time               `json:"endedAt,omitzero"`
@@ -122,7 +125,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In+r.Times > 0 || r.Next != "" || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time.

@@ -87,6 +87,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 		c.compileStep(i)
 	}
 	c.findReachable()
+	c.checkBranchVariables()
 	c.compileOutput()
 	c.compileAcquires()
 	c.compileStart()

@@ -216,6 +216,44 @@ func (c *compiler) containerOf(at int) int {
 	return -1
 }
 
+// checkBranchVariables refuses variables that two branches of a step both set: which of them
+// lasts would depend on which branch is quicker.
+func (c *compiler) checkBranchVariables() {
+	type write struct{ path, at string }
+	for i, s := range c.flat {
+		if s.Parallel == nil {
+			continue
+		}
+		earlier := map[int][]write{} // by the list of the branch
+		for at := i + 1; at <= c.positions[i].lastNested; at++ {
+			p := &c.positions[at]
+			n := slices.Index(p.ancestors, i)
+			if slices.Contains(p.handles, i) || n < 0 {
+				continue
+			}
+			branch := p.group
+			if n+1 < len(p.ancestors) {
+				branch = c.positions[p.ancestors[n+1]].group
+			}
+			var own []write
+			for _, a := range c.steps[at].set {
+				own = append(own, write{a.path, p.path + ".set"})
+			}
+			if key := c.flat[at].OutputKey; key != "" {
+				own = append(own, write{key, p.path + ".outputKey"})
+			}
+			for _, w := range own {
+				for other, writes := range earlier {
+					if other != branch && slices.ContainsFunc(writes, func(o write) bool { return overlaps(o.path, w.path) }) {
+						c.ReportAt(w.at, "conflict", "another branch sets %s too, or a part of it: which value lasts would depend on which branch is quicker", w.path)
+					}
+				}
+			}
+			earlier[branch] = append(earlier[branch], own...)
+		}
+	}
+}
+
 // findReachable notes where the block of each global step may send the execution.
 func (c *compiler) findReachable() {
 	c.reachable = make([]map[string]*Target, len(c.flat))

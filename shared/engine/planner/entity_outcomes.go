@@ -24,7 +24,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	}
 	rules := lifecycle.JudgeRules{
 		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
-		Handled: func(stepIndex int) bool { return p.Program.FailureHandler(stepIndex) >= 0 },
+		Handled: func(r *workflow.StepRun) bool { return r.Handled > 0 || p.Program.ContinuesOnError(r.StepIndex) },
 		TimeOf:  x.TimeOf,
 	}
 	found := &lifecycle.Outcomes{ExecutionFails: executionFails}

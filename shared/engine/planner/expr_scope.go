@@ -94,7 +94,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		// A step run of the same try has no job for entities that are excluded, unless it was
 		// planned by a retry of those: it changes nothing about them unless one fails in it.
 		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
-		lost := o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || readmits || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
+		lost := o.Handled == 0 && o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || readmits || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
 		if !o.HasJobs() {
 			if previousRepeat {
 				s.request.Previous = map[workflow.EntityKey]bool{{}: true}
@@ -187,13 +187,30 @@ func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (ite
 	return iteration
 }
 
+// inOtherBranch reports whether two step runs were entered in different branches of one step
+// run: neither sees the other, before and after the branches are joined.
+func (p *Planner) inOtherBranch(x *workflow.Execution, r, o *workflow.StepRun) bool {
+	for around := r; around != nil && around.In > 0; around = x.StepRunBySeq(around.In) {
+		f := x.StepRunBySeq(around.In)
+		if f == nil || p.Program.Nodes[f.StepIndex].Parallel == nil {
+			continue
+		}
+		for other := o; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
+			if other.In == around.In {
+				return other.Index != around.Index
+			}
+		}
+	}
+	return false
+}
+
 // seesStepRun reports whether a step run sees another one that is not of its pipeline.
 func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at) || !p.Program.SeesBranchOf(at, o.StepIndex)) {
+	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at)) {
 		return false
 	}
-	if around := x.StepRunBySeq(r.In); around != nil && around.StepIndex == r.StepIndex && p.Program.Nodes[r.StepIndex].Parallel != nil && p.Program.Encloses(r.StepIndex, o.StepIndex) && p.Program.Nodes[r.StepIndex].BranchOf(o.StepIndex) != r.Index {
-		return false // r stands for the end of a branch
+	if p.inOtherBranch(x, r, o) {
+		return false
 	}
 	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
@@ -447,11 +464,14 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	for key := range got.pending {
 		excluded[key] = true
 	}
-	if program.FailureHandler(o.StepIndex) >= 0 {
+	if o.Handled > 0 || program.ContinuesOnError(o.StepIndex) {
 		return
 	}
+	closed := o.Status == sm.StepCancelled && program.InBranch(o.StepIndex) // by its branch: what was not executed has not failed
 	for key := range got.failed {
-		excluded[key] = true
+		if !closed || !got.notExecuted[key] {
+			excluded[key] = true
+		}
 	}
 }
 

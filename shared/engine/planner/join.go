@@ -107,7 +107,7 @@ func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *wo
 	}
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		o := &x.StepRuns[i]
-		if !o.Forward() || o.Seq <= f.Seq || o.Try != f.Try || !p.Program.Encloses(f.StepIndex, o.StepIndex) || node.BranchOf(o.StepIndex) != branch {
+		if !o.Forward() || o.Seq <= f.Seq || o.Try != f.Try || !p.Program.Encloses(f.StepIndex, o.StepIndex) || node.BranchOf(o.StepIndex) != branch || p.inInnerBranch(x, o, f) {
 			continue
 		}
 		if value, ok, err := p.resultOf(ctx, x, o); ok || err != nil {
@@ -115,6 +115,17 @@ func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *wo
 		}
 	}
 	return json.RawMessage("null"), nil
+}
+
+// inInnerBranch reports whether a step run was entered in a branch of a step that is itself in
+// a branch of f. That step has the result of its branches.
+func (p *Planner) inInnerBranch(x *workflow.Execution, o, f *workflow.StepRun) bool {
+	for o != nil && o.In > 0 && o.In != f.Seq {
+		if o = x.StepRunBySeq(o.In); o != nil && p.Program.Nodes[o.StepIndex].Parallel != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // resultOf is the result of a step run: of a step on entities, by id. ok is false if it has

@@ -165,7 +165,7 @@ func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *work
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		o := &x.StepRuns[i]
 		newest := slices.Contains(refs.Names, "error") && values["error"] == nil
-		read := refs.AllSteps || slices.Contains(refs.Steps, p.labelOf(o))
+		read := s.bindings.Errors[o.StepIndex] == nil && (refs.AllSteps || slices.Contains(refs.Steps, p.labelOf(o)))
 		if o.Status != sm.StepCaseHandled || o.Value == nil || !newest && !read || !p.seesStepRun(x, r, o) {
 			continue
 		}
@@ -332,7 +332,7 @@ func (p *Planner) loadValue(ctx context.Context, r *workflow.StepRun) (json.RawM
 	if v, ok := p.values[r.Value.Stored.Digest]; ok {
 		return v, nil
 	}
-	v, err := p.Dispatcher.Packs.LoadPayload(ctx, workflow.ValueKey(p.Tenant, p.Execution, r.Seq), *r.Value.Stored)
+	v, err := p.Dispatcher.Packs.LoadPayload(ctx, workflow.ValueKey(p.Tenant, p.Execution), *r.Value.Stored)
 	if err == nil {
 		if p.values == nil {
 			p.values = map[string]json.RawMessage{}

@@ -84,7 +84,7 @@ func loadValue(ctx context.Context, i *engine.Inspection, seq int, value *workfl
 		return value.Inline, nil
 	}
 	x := i.Execution()
-	raw, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID, seq), *value.Stored)
+	raw, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *value.Stored)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		return nil, nil
 	}

@@ -80,7 +80,7 @@ func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 		return r.Value.Inline, nil
 	}
 	x := i.Execution()
-	value, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID, r.Seq), *r.Value.Stored)
+	value, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *r.Value.Stored)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		return nil, nil
 	}

@@ -218,6 +218,9 @@ func (p *Program) ContinuesOnError(node int) bool {
 	return false
 }
 
+// InBranch reports whether the node is executed in a branch, beside others.
+func (p *Program) InBranch(node int) bool { return p.OutsideBranches(node) != node }
+
 // Encloses reports whether a node is open while another is executed.
 func (p *Program) Encloses(outer, inner int) bool {
 	for at := p.Nodes[inner].Parent; at >= 0; at = p.Nodes[at].Parent {
