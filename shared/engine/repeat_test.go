@@ -217,3 +217,24 @@ func TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted(t *testing.T) {
 		t.Errorf("the cause is %s: %s", x.Cause, x.Reason)
 	}
 }
+
+// Nothing is written to the inventory under shared locks: a job that asks for it fails its step,
+// and a retry that keeps the job does not write it either.
+func TestRetry_WritesNothingUnderSharedLocks(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "config: {lockMode: shared}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: device, continueOnError: true}]")
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{SetAttributes: map[string]any{"by": "one"}}
+	}
+	id := s.Start("w", harness.DeviceIDs(1)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "again"})
+	})
+	settle(s)
+	e, err := s.Catalog.Entity(context.Background(), harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
+	if err != nil || strings.Contains(string(e.Attributes), "by") {
+		t.Errorf("the device has %s, %v", e.Attributes, err)
+	}
+}

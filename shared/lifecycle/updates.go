@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -49,6 +50,9 @@ func (d *decider) updatesApplied() bool {
 func (d *decider) hasUpdates() bool {
 	if d.execution.Probe {
 		return false
+	}
+	if d.execution.LockMode == workflow.LockShared {
+		return false // its step has failed for asking; a retry keeps its jobs, and others may read what they lock
 	}
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.HasUpdates && r.Forward() && r.SupersededBy == 0 {

@@ -234,8 +234,8 @@ func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execu
 // checkUpdatesApplied requires that a completed execution has applied the updates that its
 // jobs return.
 func (w *Checker) checkUpdatesApplied(x *workflow.Execution) {
-	if w.PredatesRestore(x.ID) || x.Probe {
-		return // its packs may have been restored to a later time; a probe applies none
+	if w.PredatesRestore(x.ID) || x.Probe || x.LockMode == workflow.LockShared {
+		return // its packs may have been restored to a later time; a probe applies none, nor does who shares its locks
 	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
