@@ -347,7 +347,7 @@ func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workfl
 }
 
 func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (views.ResultView, error) {
-	v := views.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning}
+	v := views.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning, Output: json.RawMessage(`{"n":2}`)}
 	if !f.minimal {
 		v.Steps = map[string]views.StepResult{
 			"report":  {Status: statemachines.StepCompleted, Ordinal: 1, RunOn: "global", Result: json.RawMessage(`{"n":1}`)},
