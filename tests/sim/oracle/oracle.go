@@ -167,6 +167,9 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 {
 		x.locksTaken()
 	}
+	if x.unjudged {
+		return
+	}
 	x.followStepRuns(before, after)
 	if after.State != before.State {
 		x.checkEnd()

@@ -257,7 +257,9 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 			keptBefore = keptBefore && keptBeforeSince >= o.Try
 		}
 		if ok && len(f.set) > 0 {
-			p.attributes = maps.Clone(p.attributes)
+			if p.attributes = maps.Clone(p.attributes); p.attributes == nil {
+				p.attributes = map[string]any{}
+			}
 			maps.Copy(p.attributes, f.set)
 		}
 	}
