@@ -142,6 +142,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	if f.role == topology.FunctionAPI && e.props.JWTAuth != nil && e.props.JWTAuth.TenantClaim != "" {
 		f.setEnv(topology.EnvTenantClaim, e.props.JWTAuth.TenantClaim)
 	}
+	if f.role == topology.FunctionAPI && e.props.JWTAuth != nil && e.props.JWTAuth.RolesClaim != "" {
+		f.setEnv(topology.EnvRolesClaim, e.props.JWTAuth.RolesClaim)
+	}
 	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
 		f.setEnv(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
 	}

@@ -142,6 +142,10 @@ type JWTAuth struct {
 	// TenantClaim is the claim with the caller's tenant. Default: every caller belongs to
 	// the tenant default.
 	TenantClaim string
+
+	// RolesClaim is the claim with the caller's roles, which decide who may answer steps that
+	// wait for people. Default: callers have no roles.
+	RolesClaim string
 }
 
 // Thresholds are the thresholds of the alarms that depend on the load. The other alarms
@@ -339,13 +343,13 @@ func (p *EngineProps) Validate() error {
 // half of the environment to the names of tables and queues, including those of
 // further pools.
 func (p EngineProps) validateTextSizes() error {
-	claim := ""
+	claim, roles := "", ""
 	if p.JWTAuth != nil {
-		claim = p.JWTAuth.TenantClaim
+		claim, roles = p.JWTAuth.TenantClaim, p.JWTAuth.RolesClaim
 	}
 	return validateTexts([]sizedText{
 		{field: "config", value: p.Config, maxBytes: 2048}, {field: "allow hosts", value: strings.Join(p.AllowHosts, ","), maxBytes: 1024},
-		{field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128},
+		{field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128}, {field: "roles claim", value: roles, maxBytes: 128},
 	})
 }
 

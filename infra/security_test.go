@@ -268,6 +268,9 @@ func TestHTTPAPI_JWTAuthorizer(t *testing.T) {
 	if x.referenced(t, route.property("AuthorizerId")) != authorizer || render(route.property("AuthorizationScopes")) != "runs" {
 		t.Errorf("the route has authorizer %s and scopes %s", render(route.property("AuthorizerId")), render(route.property("AuthorizationScopes")))
 	}
+	if got := x.byID(t, "ApiFunction").environment()[topology.EnvRolesClaim]; got != "groups" {
+		t.Errorf("the roles claim is %q", got)
+	}
 	if got := x.byID(t, "ApiFunction").environment()[topology.EnvTenantClaim]; got != "team" {
 		t.Errorf("the tenant claim is %q", got)
 	}

@@ -106,7 +106,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Stage: "acceptance", KeepData: jsii.Bool(true), NamePrefix: "acme", FunctionsDir: functions,
 		Capacity:    Capacity{Read: 5000, Write: 4000},
 		CustomerKey: awskms.Key_FromKeyArn(options, jsii.String("Key"), jsii.String(customerKey)),
-		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team"},
+		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team", RolesClaim: "groups"},
 		Page:        true,
 	})
 	engine.AddWorkerPool("Reports", &WorkerPoolProps{

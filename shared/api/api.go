@@ -71,6 +71,7 @@ type Engine interface {
 	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
 	Rerun(ctx context.Context, c workflow.Caller, id string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error)
 	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error)
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }
 
@@ -86,6 +87,8 @@ type Queries interface {
 	Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error)
 	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
+	Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error)
+	Inbox(ctx context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error)
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 	Failures(ctx context.Context, c workflow.Caller, f views.FailureFilter, page workflow.Page) (workflow.List[views.FailedEntityView], error)
@@ -124,8 +127,8 @@ type Services struct {
 
 // Options configure [New].
 type Options struct {
-	// TrustHeaders takes the tenant and the actor from X-Tenant and X-Actor
-	// ("default" and "local" without them). Only a local stack may set it.
+	// TrustHeaders takes the tenant, the actor and the roles from X-Tenant, X-Actor and
+	// X-Roles ("default", "local" and none without them). Only a local stack may set it.
 	TrustHeaders bool
 
 	// Identify names the caller that an authorizer has verified, if headers are not

@@ -89,6 +89,26 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 			t.Errorf("%s: reason %q", verb, f.reason)
 		}
 	}
+	// With input, resume is an answer; without, it is none, whatever else is said.
+	f.calls, f.answer = nil, views.AnswerRequest{}
+	w := sendRequest(h, "POST /workflow-execution/"+executionID+"/resume", `{"input":{"a":[1]},"step":"x.y","visit":2,"reason":"r"}`, "X-Actor: eve", "X-Roles: cab,duty", "Idempotency-Key: k")
+	if want := (views.AnswerRequest{Input: rawJSON(`{"a":[1]}`), Step: "x.y", Visit: 2, Reason: "r", IdempotencyKey: "k"}); w.Code != 202 || cmp.Diff(want, f.answer) != "" || f.caller.Actor != "eve" || !slices.Equal(f.caller.RoleNames(), []string{"cab", "duty"}) {
+		t.Errorf("%d: %+v by %+v", w.Code, f.answer, f.caller)
+	}
+	for body, want := range map[string]string{`{"input":null}`: "Resume", `{"input":false}`: "Answer", `{"input":0}`: "Answer", `{"input":""}`: "Answer", `{"step":"a"}`: "Answer"} {
+		f.calls = nil
+		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/resume", body); w.Code != 202 || f.calls[0] != want {
+			t.Errorf("%s: %d, reached %v", body, w.Code, f.calls)
+		}
+	}
+	for _, body := range []string{`{"inputs":1}`, `{"input":1,"visit":0}`, `{"input":1,"step":5}`} {
+		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/resume", body); w.Code != 400 {
+			t.Errorf("%s: %d", body, w.Code)
+		}
+	}
+	if w := sendRequest(h, "GET /inputs", "", "X-Roles: "+strings.Repeat("x", workflow.MaxRolesBytes+1)); w.Code != 400 {
+		t.Errorf("too many roles: %d", w.Code)
+	}
 	for line, archived := range map[string]bool{"DELETE /workflow-definition/fleet/upgrade/1.0.0": true, "POST /workflow-definition/fleet/upgrade/1.0.0/restore": false} {
 		f.archived = !archived
 		w := sendRequest(h, line, "")

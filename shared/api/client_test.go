@@ -134,6 +134,19 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("rerun again", []any{existed, f.rerun}, []any{true, rerunRequest}, err)
 	_, err = c.Resume(ctx, executionID, "resumed")
 	check("resume", f.reason, "resumed", err)
+	answerRequest := views.AnswerRequest{Input: rawJSON(`{"approved":true}`), Step: "approve", Visit: 1, Reason: "r", IdempotencyKey: "k"}
+	_, err = c.Answer(ctx, executionID, answerRequest)
+	check("answer", f.answer, answerRequest, err)
+	for _, id := range []string{executionID, ""} {
+		var inputs []views.InputView
+		for input, err := range c.Inputs(ctx, id, false) {
+			check("input", nil, nil, err)
+			if inputs = append(inputs, input); len(inputs) == 2 {
+				break
+			}
+		}
+		check("inputs", inputs[0], inputView, nil)
+	}
 	_, err = c.Unlock(ctx, executionID, "unlocked")
 	check("unlock", f.reason, "unlocked", err)
 	_, err = c.Unlock(ctx, executionID, "", "device/sw-1", "device/sw-2")

@@ -214,11 +214,28 @@ func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id
 }
 
 // ResumeExecution serves POST /workflow-execution/{id}/resume.
-func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	var req gen.ReasonRequest
+func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ResumeExecutionParams) {
+	var req views.AnswerRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
-		return a.Engine.Resume(ctx, c, id, deref(req.Reason))
+		if req.Input = nullToNil(req.Input); req.Input == nil && req.Step == "" {
+			return a.Engine.Resume(ctx, c, id, req.Reason)
+		}
+		req.IdempotencyKey = deref(params.IdempotencyKey)
+		return a.Engine.Answer(ctx, c, id, req)
 	})
+}
+
+// ListInputs serves GET /inputs.
+func (a *routes) ListInputs(w http.ResponseWriter, r *http.Request, params gen.ListInputsParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.InputView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.InputView], error) {
+		return a.Queries.Inbox(ctx, c, deref(params.Mine), page)
+	})
+}
+
+// GetInputs serves GET /workflow-execution/id/{id}/inputs.
+func (a *routes) GetInputs(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	items, err := a.Queries.Inputs(r.Context(), a.caller(r), id)
+	respondList(a, w, r, workflow.List[views.InputView]{Items: items}, unchanged[views.InputView], err)
 }
 
 // UnlockExecution serves POST /workflow-execution/{id}/unlock.

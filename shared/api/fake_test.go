@@ -32,6 +32,7 @@ type fake struct {
 	rerun      views.RerunRequest
 	failures   views.FailureFilter
 	released   []workflow.EntityKey
+	answer     views.AnswerRequest
 	reason     string
 	archived   bool
 	filter     views.ExecutionFilter
@@ -260,6 +261,35 @@ func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (
 	}
 	f.reason = reason
 	return f.execution(c, id)
+}
+
+func (f *fake) Answer(_ context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error) {
+	if err := f.record("Answer", c); err != nil {
+		return nil, err
+	}
+	f.answer = req
+	return f.execution(c, id)
+}
+
+func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string) ([]views.InputView, error) {
+	if id != executionID {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "no execution %q", id)
+	}
+	return []views.InputView{inputView}, f.record("Inputs", c)
+}
+
+func (f *fake) Inbox(_ context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error) {
+	list := workflow.List[views.InputView]{Items: []views.InputView{inputView}, NextToken: "next"}
+	if mine {
+		list.Items = nil
+	}
+	return list, f.record("Inbox", c)
+}
+
+var inputView = views.InputView{
+	Execution: executionID, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Step: "approve", Visit: 1, Title: ptr("ok?"),
+	Schema: []byte(`{"type":"object"}`), Show: []byte(`{"n":1}`), Who: views.WhoView{Actors: []string{"ann"}, Roles: []string{}}, Need: 2,
+	Answers: []views.AnswerView{{By: "ann", At: at}}, Since: at, Until: at,
 }
 
 func (f *fake) Unlock(_ context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {

@@ -241,6 +241,9 @@ func callerFromHeaders(h http.Header) (workflow.Caller, error) {
 	if s := h.Get("X-Actor"); s != "" {
 		c.Actor = s
 	}
+	if c.Roles = h.Get("X-Roles"); len(c.Roles) > workflow.MaxRolesBytes {
+		issues = append(issues, workflow.Issue{Path: "X-Roles", Code: "limit", Message: "want names with commas between them, at most 4096 bytes"})
+	}
 	if !isVisibleASCII(c.Actor, 256) {
 		issues = append(issues, workflow.Issue{Path: "X-Actor", Code: "pattern", Message: "want up to 256 visible characters"})
 	}

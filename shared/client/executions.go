@@ -169,6 +169,29 @@ func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionVie
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
+// Answer answers a step that waits for people, and returns the execution as it is then.
+func (c *Client) Answer(ctx context.Context, id string, req views.AnswerRequest) (views.ExecutionView, error) {
+	q := request{method: http.MethodPost, path: route("workflow-execution", id, "resume"), body: req}
+	if req.IdempotencyKey != "" {
+		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
+	}
+	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, q))
+	return x, err
+}
+
+// Inputs lists what an execution asks people or, without an id, what all executions do: with
+// mine, only what the caller may answer and has not answered.
+func (c *Client) Inputs(ctx context.Context, id string, mine bool) iter.Seq2[views.InputView, error] {
+	if id != "" {
+		return paginate[views.InputView](ctx, c, nil, "workflow-execution", "id", id, "inputs")
+	}
+	query := url.Values{}
+	if mine {
+		query.Set("mine", "true")
+	}
+	return paginate[views.InputView](ctx, c, query, "inputs")
+}
+
 // Unlock releases the locks of an execution that ended and still holds them, or those of
 // some entities, each as "type/id", and changes nothing else.
 func (c *Client) Unlock(ctx context.Context, id, why string, entities ...string) (views.ExecutionView, error) {

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // waitKinds are the fields of a wait of which it has exactly one.
-var waitKinds = []string{"for", "until", "when"}
+var waitKinds = []string{"for", "until", "when", "input", "approval"}
 
 // wait reads what a step waits for.
 func (r *reader) wait(w *spec.Wait) yamldoc.Field {
@@ -25,7 +26,9 @@ func (r *reader) wait(w *spec.Wait) yamldoc.Field {
 		"until":     r.notBefore(&w.Until),
 		"when":      r.expr(&w.When),
 		"deadline":  r.duration(&w.Deadline, time.Millisecond, workflow.MaxStepWait),
-		"onTimeout": r.onTimeout(&w.OnTimeout),
+		"onTimeout": r.onTimeout(&w.OnTimeout, false),
+		"input":     yamldoc.Optional(&w.Input, r.waitInput),
+		"approval":  yamldoc.Optional(&w.Approval, r.waitApproval),
 	}).Finally(func(n ast.Node, path string) {
 		kind := ""
 		for _, k := range waitKinds {
@@ -42,6 +45,8 @@ func (r *reader) wait(w *spec.Wait) yamldoc.Field {
 			r.Report(n, path, "required", "say what to wait for: %s", strings.Join(waitKinds, ", "))
 		case "for", "until":
 			r.refuse(path, "a wait for a time ends well when the time has come", "deadline", "onTimeout")
+		case "input", "approval":
+			r.refuse(path, "it belongs into "+kind, "deadline", "onTimeout")
 		}
 	}).WithSchema(yamldoc.Schema{"oneOf": oneKind}))
 }
@@ -55,10 +60,113 @@ func (r *reader) refuse(path, why string, fields ...string) {
 	}
 }
 
-// onTimeout reads fail, or how to go on instead.
-func (r *reader) onTimeout(into **spec.OnTimeout) yamldoc.Field {
+// onTimeout reads fail, or how to go on instead: with a step or, where answers is set, with what
+// is taken for the answer.
+func (r *reader) onTimeout(into **spec.OnTimeout, answers bool) yamldoc.Field {
 	var fail string
 	return yamldoc.ScalarOr(yamldoc.Enum(r.Reader, &fail, "fail"), yamldoc.Optional(into, func(o *spec.OnTimeout) yamldoc.Field {
-		return r.Object(yamldoc.Fields{"next": r.target(&o.Next).Required("want fail or {next: LABEL}")})
+		if !answers {
+			return r.Object(yamldoc.Fields{"next": r.target(&o.Next).Required("want fail or {next: LABEL}")})
+		}
+		return r.Object(yamldoc.Fields{
+			"next":   r.target(&o.Next),
+			"answer": r.Raw(&o.Answer, false),
+		}).Finally(func(n ast.Node, path string) {
+			switch next, answer := r.Has(path+".next"), r.Has(path+".answer"); {
+			case next && answer:
+				r.ReportAt(path+".answer", "conflict", "after a time-out the execution goes on with next or with an answer, not both")
+			case !next && !answer:
+				r.Report(n, path, "required", "want fail, {next: LABEL} or {answer: VALUE}")
+			}
+		}).WithSchema(yamldoc.Schema{"oneOf": []yamldoc.Schema{{"required": []string{"next"}}, {"required": []string{"answer"}}}})
 	}))
+}
+
+// Limits of what people are asked.
+const (
+	maxReminders = 10
+	maxWho       = 100
+)
+
+// askFields are the fields that all questions to people have.
+func (r *reader) askFields(a *spec.Ask) yamldoc.Fields {
+	return yamldoc.Fields{
+		"title":    r.shortText(&a.Title),
+		"show":     r.Raw(&a.Show, false),
+		"who":      yamldoc.Optional(&a.Who, r.who),
+		"deadline": r.duration(&a.Deadline, time.Millisecond, workflow.MaxStepWait),
+		"remind":   yamldoc.List(r.Reader, &a.Remind, maxReminders, r.waitDuration),
+		"escalate": yamldoc.List(r.Reader, &a.Escalate, maxReminders, r.escalation),
+	}
+}
+
+func (r *reader) waitDuration(into *workflow.Duration) yamldoc.Field {
+	return r.duration(into, time.Millisecond, workflow.MaxStepWait)
+}
+
+// checkAsk checks that reminders and escalations come one after the other, before the deadline.
+func (r *reader) checkAsk(a *spec.Ask, path string) {
+	limit := a.Deadline
+	if limit == 0 {
+		limit = workflow.Duration(workflow.MaxStepWait)
+	}
+	var last workflow.Duration
+	check := func(at string, d workflow.Duration) {
+		if d > 0 && (d <= last || d >= limit) {
+			r.ReportAt(at, "order", "want times one after the other, before the deadline, %s", limit.Std())
+		}
+		last = d
+	}
+	for i, d := range a.Remind {
+		check(fmt.Sprintf("%s.remind[%d]", path, i), d)
+	}
+	last = 0
+	for i := range a.Escalate {
+		check(fmt.Sprintf("%s.escalate[%d].after", path, i), a.Escalate[i].After)
+	}
+}
+
+func (r *reader) waitInput(w *spec.WaitInput) yamldoc.Field {
+	fields := r.askFields(&w.Ask)
+	fields["schema"], fields["onTimeout"] = r.schema(&w.Schema), r.onTimeout(&w.OnTimeout, true)
+	return r.Object(fields).Finally(func(_ ast.Node, path string) { r.checkAsk(&w.Ask, path) })
+}
+
+func (r *reader) waitApproval(w *spec.WaitApproval) yamldoc.Field {
+	w.Need = 1
+	fields := r.askFields(&w.Ask)
+	fields["by"] = yamldoc.List(r.Reader, &w.By, maxWho, r.id)
+	fields["need"] = r.Integer(&w.Need, 1, workflow.MaxAnswers)
+	fields["onTimeout"], fields["onReject"] = r.onTimeout(&w.OnTimeout, false), r.onTimeout(&w.OnReject, false)
+	return r.Object(fields).Finally(func(_ ast.Node, path string) {
+		r.checkAsk(&w.Ask, path)
+	})
+}
+
+func (r *reader) who(w *workflow.Who) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"actors":     yamldoc.List(r.Reader, &w.Actors, maxWho, r.actor),
+		"roles":      yamldoc.List(r.Reader, &w.Roles, maxWho, r.id),
+		"notStarter": r.Bool(&w.NotStarter),
+	})
+}
+
+// actor reads the name of somebody, or a string with tokens that gives one.
+func (r *reader) actor(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"minLength": 1, "maxLength": 256}, "format", "want 1 to 256 characters",
+		func(s string) bool { return s != "" && len(s) <= 256 })
+}
+
+func (r *reader) escalation(e *spec.Escalation) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"after":  r.waitDuration(&e.After).Required("say when: after"),
+		"actors": yamldoc.List(r.Reader, &e.Actors, maxWho, r.actor),
+		"roles":  yamldoc.List(r.Reader, &e.Roles, maxWho, r.id),
+		"start": yamldoc.Optional(&e.Start, func(s *spec.EscalationStart) yamldoc.Field {
+			return r.Object(yamldoc.Fields{
+				"workflow":   r.reference(&s.Workflow).Required("name the workflow"),
+				"parameters": r.Raw(&s.Parameters, true),
+			})
+		}),
+	})
 }

@@ -34,6 +34,8 @@ type workspace struct {
 	stale            bool               // another handler has changed the execution: reload
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
+	lapsed           bool      // something that was due before the command has been committed
+	answer           *answer   // of CommandAnswer
 	limitReached     bool      // the next commit stops an execution at a limit
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	now              time.Time // of the decision that is being made, and of all its facts
@@ -153,6 +155,9 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 			}
 			continue
 		}
+		if d.Next == nil && d.CommandPending {
+			return workflow.Errorf(workflow.CodeInternal, "what is due before the command of execution %s changes nothing", w.id)
+		}
 		if d.Next == nil {
 			return nil
 		}
@@ -166,13 +171,16 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 			}
 			continue
 		}
-		if err := w.dispatchStepRun(ctx, d); err != nil {
+		err = w.dispatchStepRun(ctx, d)
+		if err != nil {
 			// The commit stands; its timer repeats the effects that failed.
 			w.recorder.Warn(ctx, "effects of the commit failed; the timer will retry", err)
-			return nil
 		}
-		if d.Idle && w.facts.Reports == nil { // else a lane cannot be planned
-			return nil
+		if d.CommandPending {
+			continue
+		}
+		if err != nil || d.Idle && w.facts.Reports == nil { // else a lane cannot be planned
+			return nil //nolint:nilerr // see above
 		}
 		if commits++; commits >= maxCommits || w.exceedsInlineLimit() {
 			return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "continue"))
@@ -190,6 +198,10 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchReadiness(ctx)
 	case lifecycle.NeedCondition:
 		return w.fetchCondition(ctx, n, draft)
+	case lifecycle.NeedAnswer:
+		return w.fetchAnswer(ctx, n)
+	case lifecycle.NeedEscalated:
+		return w.fetchEscalated(ctx, n)
 	case lifecycle.NeedDiscovery:
 		return w.fetchDiscovery(ctx, draft)
 	case lifecycle.NeedBlocker:
@@ -290,6 +302,7 @@ func (w *workspace) clearStaleFacts() {
 	f := &w.facts
 	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Agains = nil
+	f.Escalated, f.Answer = nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -321,8 +334,10 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	w.recorder.RecordTransition(ctx, from, next, d.LimitReached || w.limitReached)
 	w.execution, w.limitReached, w.attemptRecorded = next, false, false
 	w.clearStaleFacts()
-	w.commandCommitted = w.commandCommitted || w.command != nil
-	w.command, w.facts.Command = nil, nil
+	if w.lapsed = w.lapsed || d.CommandPending; !d.CommandPending {
+		w.commandCommitted = w.commandCommitted || w.command != nil
+		w.command, w.facts.Command = nil, nil
+	}
 	wakeups := w.parentWakeups(from, next)
 	for _, id := range waiters {
 		wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "released by " + w.id})

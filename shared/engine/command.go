@@ -62,8 +62,16 @@ func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string,
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
+	return w.applyLoaded(ctx, cmd)
+}
+
+// applyLoaded decides the command on the state that has been loaded.
+func (w *workspace) applyLoaded(ctx context.Context, cmd lifecycle.Command) (*workflow.Execution, error) {
 	err := w.advance(ctx, &cmd)
 	if err != nil && !w.commandCommitted {
+		if w.lapsed { // what follows from that is left to a wake-up
+			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "deadline")})
+		}
 		return nil, err
 	}
 	if err != nil {

@@ -22,8 +22,10 @@ func (w *workspace) fetchPlan(ctx context.Context, n lifecycle.Need, draft *work
 	if w.facts.Plans == nil {
 		w.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
 	}
-	if planned.Plan.Value, err = w.offloadValue(ctx, planned.Plan.Value); err != nil {
-		return err
+	for _, v := range []**workflow.Value{&planned.Plan.Value, &planned.Plan.Question, &planned.Plan.Default} {
+		if *v, err = w.offloadValue(ctx, *v); err != nil {
+			return err
+		}
 	}
 	w.facts.Plans[n] = &planned.Plan
 	return nil

@@ -66,6 +66,11 @@ func (i *Inspection) PlannedJobs(ctx context.Context, r *workflow.StepRun) ([]wo
 	return planned.Jobs, err
 }
 
+// Question returns what a step run asks people.
+func (i *Inspection) Question(ctx context.Context, r *workflow.StepRun) (*workflow.Question, error) {
+	return i.w.question(ctx, r)
+}
+
 // NextStep plans the step in front of which a probe has completed. step is nil if it has
 // executed all of them.
 func (i *Inspection) NextStep(ctx context.Context) (step *spec.Node, block *workflow.Block, planned plan.JobPlan, err error) {

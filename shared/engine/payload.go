@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -149,6 +150,14 @@ func (w *workspace) offloadValue(ctx context.Context, v *workflow.Value) (*workf
 	}
 	ref, err := w.ports.Packs.SavePayload(ctx, workflow.ValueKey(w.tenant, w.id), v.Inline)
 	return &workflow.Value{Stored: &ref}, err
+}
+
+// loadValue returns a value of a step run, wherever it is stored.
+func (w *workspace) loadValue(ctx context.Context, v *workflow.Value) (json.RawMessage, error) {
+	if v.Stored == nil {
+		return v.Inline, nil
+	}
+	return w.ports.Packs.LoadPayload(ctx, workflow.ValueKey(w.tenant, w.id), *v.Stored)
 }
 
 // eventsPerPage is the size of a page of the history. It is fixed, and a page is keyed by

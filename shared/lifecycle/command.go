@@ -40,6 +40,8 @@ func (d *decider) applyCommand(c Command) error {
 		err = d.releaseLocks(c, data)
 	case CommandRerun:
 		err = d.recordRerun(c)
+	case CommandAnswer:
+		err = d.answer(c)
 	default:
 		err = workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}

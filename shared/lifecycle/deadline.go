@@ -35,6 +35,7 @@ func NextDeadline(x *workflow.Execution) (at time.Time) {
 			}
 			if r := &x.StepRuns[i]; r.Waiting() {
 				add(r.Wait.Until)
+				add(r.Wait.Next)
 			}
 		}
 	}

@@ -18,7 +18,7 @@
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
 //   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
 //     entered. report.go: how an open step run ends. child.go: steps that start an
-//     execution. wait.go: steps that wait.
+//     execution. wait.go: steps that wait. answer.go: what people are asked.
 //   - close.go: how everything that is open is closed. classify.go: what a failed
 //     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
 //     how an ended execution settles. retention.go: how long it is kept.
@@ -79,6 +79,9 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 		}
 		if d.decision.Need != nil {
 			return Decision{Need: d.decision.Need, Uncommitted: d.execution}, nil
+		}
+		if d.repeated {
+			return Decision{Idle: true}, nil
 		}
 	}
 	for n := 0; n < maxTransitions && !d.stopped; n++ {

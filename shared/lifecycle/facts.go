@@ -14,6 +14,8 @@ type Facts struct {
 	Resolution     *Resolution
 	Readiness      *Readiness
 	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
+	Escalated      map[int]int        // by StepRunSeq: up to which level executions have been started
+	Answer         *AnswerCheck       // of CommandAnswer
 	Discovery      *Discovery
 	Blocker        *Blocker
 	Locks          *LockResult
@@ -108,6 +110,11 @@ type Plan struct {
 	Route int             // of a switch: the number of its case, from 1
 	Until time.Time       // of a wait for a time that the step names
 	Items int             // of a loop over a list: how many items it has
+
+	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
+	// at the deadline, nil for nothing.
+	Question, Default *workflow.Value
+	Title             string
 }
 
 // Route says which case of a node's onFailure handles the failure of a step run.
@@ -181,6 +188,27 @@ type Command struct {
 	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
 
 	RerunBy string // of a rerun: id of the execution that repeats this one
+
+	Answer *Answer // of CommandAnswer
+}
+
+// Answer is what somebody answers to a step run that waits. Which step run that is was settled
+// when the request first looked at the execution, and stays so.
+type Answer struct {
+	StepRunSeq int
+	Named      bool   // the request names the step run: the same key was given to another one by another request
+	Via        string // see workflow.Answer
+	Key        string // see workflow.AnswerKey
+	Digest     string // see workflow.AnswerDigest
+}
+
+// AnswerCheck says whether an answer is one: its sender may answer, and its value matches the
+// schema. If not, Problem is the refusal.
+type AnswerCheck struct {
+	StepRunSeq int
+	Problem    error
+	Rejects    bool
+	Value      *workflow.Value
 }
 
 // CommandKind is the kind of a command.
@@ -196,6 +224,7 @@ const (
 	CommandResume      CommandKind = "resume"
 	CommandUnlock      CommandKind = "unlock"
 	CommandRerun       CommandKind = "rerun"
+	CommandAnswer      CommandKind = "answer"
 )
 
 // Need names a fact without which Decide cannot continue.
@@ -207,6 +236,7 @@ type Need struct {
 
 	ExecutionFails bool // of NeedOutcomes: no entity succeeds, because the execution does not
 
+	Level      int  // of NeedEscalated
 	Acquire    bool // of NeedPlan: a call of a block's acquire
 	Iteration  int  // of NeedPlan: which repetition
 	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
@@ -248,6 +278,8 @@ const (
 	NeedResolution     NeedKind = "resolution"
 	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
 	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits
+	NeedAnswer         NeedKind = "answer"    // an AnswerCheck of the command for StepRunSeq
+	NeedEscalated      NeedKind = "escalated" // that the executions up to Level have been started
 	NeedDiscovery      NeedKind = "discovery"
 	NeedBlocker        NeedKind = "blocker"
 	NeedLocks          NeedKind = "locks"
@@ -299,6 +331,10 @@ type Decision struct {
 	// to a state that accepts none, or decides that one has not come in time.
 	Consumed      []string
 	ClosesMailbox bool
+
+	// CommandPending says that the command has not been decided: something that was due comes
+	// first, and is committed alone. Decide has to be called again with the command.
+	CommandPending bool
 
 	// LimitReached says that a limit ends an execution that would not end by itself.
 	LimitReached bool

@@ -77,6 +77,7 @@ type scriptRunner struct {
 	onTimeout map[string]string // by label of a step that waits: where it goes on
 	condition string            // whether the condition of a step that waits is true
 	times     map[string]int    // of loops, by label
+	check     *lifecycle.AnswerCheck
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
@@ -152,6 +153,44 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if to := o["next"]; to != "" {
 			sr.onTimeout[words[0]] = to
 		}
+	case "ask": // ask LABEL deadline=D [need=N] [remind=D,D] [escalate=D,D] [next=LABEL]: an approval, if it needs more than one
+		asked := spec.Ask{Deadline: sr.duration(o["deadline"])}
+		for _, d := range strings.FieldsFunc(o["remind"], func(r rune) bool { return r == ',' }) {
+			asked.Remind = append(asked.Remind, sr.duration(d))
+		}
+		for _, d := range strings.FieldsFunc(o["escalate"], func(r rune) bool { return r == ',' }) {
+			asked.Escalate = append(asked.Escalate, spec.Escalation{After: sr.duration(d)})
+		}
+		st := &spec.Step{Label: words[0], Wait: &spec.Wait{Input: &spec.WaitInput{Ask: asked}}}
+		if n := intOption(o, "need"); n > 0 {
+			st.Wait = &spec.Wait{Approval: &spec.WaitApproval{Ask: asked, Need: n}}
+		}
+		sr.addNode(st, words, o)
+		sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Title: words[0] + "?", Question: &workflow.Value{Inline: []byte(`{}`)}}
+		if to := o["next"]; to != "" {
+			sr.onTimeout[words[0]] = to
+		}
+	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT]: to the last step run, unless seq names one
+		a := &lifecycle.Answer{StepRunSeq: sr.execution.StepRunSeq, Key: workflow.AnswerKey(o["key"], words[0]), Digest: o["digest"]}
+		if n := intOption(o, "seq"); n > 0 {
+			a.StepRunSeq, a.Named = n, true
+		}
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: words[0], Answer: a}
+		sr.check = &lifecycle.AnswerCheck{StepRunSeq: a.StepRunSeq, Rejects: slices.Contains(words, "rejects"), Value: &workflow.Value{Inline: []byte(`{}`)}}
+		if o["problem"] != "" {
+			sr.check.Problem = workflow.Errorf(workflow.CodeInvalid, "%s", o["problem"])
+		}
+		sr.decide()
+	case "escalated": // what the committed levels start has been started
+		sr.facts.Escalated = map[int]int{}
+		for _, r := range sr.execution.StepRuns {
+			if r.Wait != nil {
+				sr.facts.Escalated[r.Seq] = r.Wait.Level
+			}
+		}
+		sr.decide()
+	case "nobody": // nobody looks for DURATION
+		sr.now = sr.now.Add(sr.duration(words[2]).Std())
 	case "config":
 		sr.def.Config.MaxInFlight = intOption(o, "maxInFlight")
 		sr.def.Config.FailureTolerance.Count = intOption(o, "tolerance")
@@ -420,6 +459,10 @@ func (sr *scriptRunner) decide() {
 				sr.facts.Conditions = map[int]*lifecycle.Readiness{d.Need.StepRunSeq: {Ready: sr.condition == "true"}}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedAnswer {
+				sr.facts.Answer = sr.check
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedOutcomes {
 				o := sr.outcomes
 				o.ExecutionFails = d.Need.ExecutionFails
@@ -438,9 +481,13 @@ func (sr *scriptRunner) decide() {
 		}
 		sr.printEvents(d.Next.Events[before:])
 		sr.execution = d.Next
+		command := sr.facts.Command
 		sr.resetFacts()
+		if d.CommandPending {
+			sr.facts.Command = command
+		}
 		sr.printCommit(d)
-		if d.Idle {
+		if d.Idle && !d.CommandPending {
 			return
 		}
 	}
@@ -449,6 +496,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
+	sr.facts.Escalated, sr.facts.Answer = nil, nil
 	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -547,6 +595,9 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 		if r.Window > 0 {
 			fmt.Fprintf(&sr.out, ", %d at a time", r.Window)
 		}
+	}
+	if d.CommandPending {
+		fmt.Fprint(&sr.out, ", the command comes next")
 	}
 	if d.Idle {
 		fmt.Fprint(&sr.out, ", idle")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -28,14 +29,23 @@ func (d *decider) waitingStepRuns() []*workflow.StepRun {
 func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 	w := d.facts.Resolution.Program.Nodes[at].Wait
 	r = d.newStepRun(at, "", &Plan{}, r)
+	limit, _ := w.Limit()
 	r.Wait = &workflow.StepWait{Kind: w.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait)}
 	switch {
 	case w.For > 0:
 		r.Wait.Until = d.now.Add(w.For.Std())
 	case w.Until != "":
 		r.Wait.Until = earlier(plan.Until, r.Wait.Until)
-	case w.Deadline > 0:
-		r.Wait.Until = d.now.Add(w.Deadline.Std())
+	case limit > 0:
+		r.Wait.Until = d.now.Add(limit.Std())
+	}
+	if w.Asks() != nil {
+		r.Wait.Question, r.Wait.Default, r.Wait.Title = plan.Question, plan.Default, plan.Title
+		r.Wait.Need = 1
+		if w.Approval != nil {
+			r.Wait.Need, r.Wait.Approval = max(1, w.Approval.Need), true
+		}
+		r.Wait.Next = nextDue(w.Asks(), r.Wait)
 	}
 	d.appendStepRun(r)
 	if entered := d.execution.LastStepRun(); entered.Wait.Kind == workflow.WaitTimer && !d.now.Before(entered.Wait.Until) {
@@ -44,7 +54,7 @@ func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 }
 
 // waitOrder is the order in which waits are shown: what needs a person first.
-var waitOrder = []workflow.WaitKind{workflow.WaitCondition, workflow.WaitTimer}
+var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitCondition, workflow.WaitTimer}
 
 // pause moves to WAITING: nothing of the execution is at work, and step runs wait. The wait of
 // the execution is that of the first of them.
@@ -52,7 +62,7 @@ func (d *decider) pause(open []*workflow.StepRun) {
 	first := slices.MinFunc(open, func(a, b *workflow.StepRun) int {
 		return slices.Index(waitOrder, a.Wait.Kind) - slices.Index(waitOrder, b.Wait.Kind)
 	})
-	w := &workflow.Wait{Kind: first.Wait.Kind, Since: first.Wait.Since, Until: first.Wait.Until, Step: first.Label}
+	w := &workflow.Wait{Kind: first.Wait.Kind, Since: first.Wait.Since, Until: first.Wait.Until, Step: first.Label, Reason: first.Wait.Title}
 	if w.Kind == workflow.WaitCondition {
 		w.Condition = d.node(first).Wait.When
 	}
@@ -101,11 +111,22 @@ func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time
 		}
 		return false, checkAt
 	}
+	if r.Wait.Level > r.Wait.Paged && !d.page(r) {
+		return false, checkAt
+	}
 	if !d.now.Before(r.Wait.Until) {
 		d.lapse(r, "")
 		return true, checkAt
 	}
-	return false, checkAt
+	if at := r.Wait.Next; !at.IsZero() {
+		if !d.now.Before(at) {
+			d.escalate(r)
+		}
+		if at = r.Wait.Next; !at.IsZero() {
+			checkAt = earlier(checkAt, at)
+		}
+	}
+	return d.stopped, checkAt
 }
 
 // lapse ends the wait of a step run whose time has come. That is what a wait for a time waits
@@ -119,15 +140,19 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 		return
 	}
 	n := d.node(r)
+	if r.Wait.Default != nil {
+		d.leaveWaiting(sm.EventExecutionExpired, "", data)
+		r.Value = r.Wait.Default
+		d.endWait(r, sm.StepCompleted)
+		return
+	}
 	why := &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: timeoutMessage(r)}
 	if detail != "" {
 		why.Message += " (" + workflow.Truncate(detail, workflow.MaxShortMessage) + ")"
 	}
 	if n.OnTimeout != nil {
 		d.leaveWaiting(sm.EventExecutionExpired, "", data)
-		r.Failure, r.Value = why, d.errorValue(why)
-		d.exitStepRun(r, sm.StepCaseHandled)
-		d.jump(r.StepIndex, n.OnTimeout)
+		d.endWaitAt(r, why, n.OnTimeout)
 		return
 	}
 	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.execution.State == sm.ExecutionWaiting {
@@ -169,6 +194,13 @@ func (d *decider) endWait(r *workflow.StepRun, status sm.StepState) {
 	d.continueAfter(r)
 }
 
+// endWaitAt ends a step run whose wait has not ended well, and goes on with another step.
+func (d *decider) endWaitAt(r *workflow.StepRun, why *workflow.Failure, to *spec.Target) {
+	r.Failure, r.Value = why, d.errorValue(why)
+	d.exitStepRun(r, sm.StepCaseHandled)
+	d.jump(r.StepIndex, to)
+}
+
 // resumeWait ends the wait of a step for a time.
 func (d *decider) resumeWait(c Command, data map[string]any) error {
 	if d.facts.Resolution == nil {
@@ -184,6 +216,11 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 		}
 	}
 	w := d.execution.Wait
+	if w.Kind == workflow.WaitInput {
+		return workflow.Invalid(fmt.Sprintf("execution %s waits for input at step %q", d.execution.ID, w.Step), []workflow.Issue{{
+			Path: "input", Code: "required", Message: "answer it: send input",
+		}})
+	}
 	return &workflow.Error{
 		Code:    workflow.CodeIllegalTransition,
 		Message: fmt.Sprintf("execution %s in state %s waits at step %q for a condition: it goes on when that is true", d.execution.ID, d.execution.State, w.Step),

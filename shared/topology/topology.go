@@ -115,6 +115,7 @@ const (
 	EnvConfigInline     = "LOCKSTEP_CONFIG_INLINE"      // the same document, inline, optional
 	EnvTrustHeaders     = "LOCKSTEP_TRUST_HEADERS"      // "true" takes tenant and actor from X-Tenant and X-Actor
 	EnvTenantClaim      = "LOCKSTEP_TENANT_CLAIM"       // JWT claim that names the tenant, optional
+	EnvRolesClaim       = "LOCKSTEP_ROLES_CLAIM"        // JWT claim that names the roles of the caller, optional
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may use
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack
@@ -127,7 +128,7 @@ const (
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
-	EnvTrustHeaders, EnvTenantClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvDeployment,
+	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvDeployment,
 }
 
 // TenantDefault is the tenant of callers that name none.

@@ -58,6 +58,18 @@ type RetryRequest struct {
 	Entities RetryEntities `json:"entities,omitempty"` // of that step
 }
 
+// AnswerRequest answers a step that waits for people: the one that waits, or the run Visit of
+// Step.
+type AnswerRequest struct {
+	Input  json.RawMessage `json:"input"`
+	Step   string          `json:"step,omitempty"` // label
+	Visit  int             `json:"visit,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+
+	// IdempotencyKey is as in [StartRequest].
+	IdempotencyKey string `json:"-"`
+}
+
 // RerunChoice says which entities of an execution a rerun repeats.
 type RerunChoice string
 

@@ -44,6 +44,7 @@ const (
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than MaxValueBytes
 	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are larger than MaxVariablesBytes
 	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deep
+	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 

@@ -1,11 +1,22 @@
 package workflow
 
+import "strings"
+
 // Caller is who makes a request: the tenant whose data it may read, and the actor whose
 // name the history records.
 type Caller struct {
 	Tenant        string
 	Actor         string
+	Roles         string // comma-separated; they decide who may answer
 	CorrelationID string // by which the caller recognises the effects of the request; optional
+}
+
+// MaxRolesBytes bounds the roles of a caller.
+const MaxRolesBytes = 4 << 10
+
+// RoleNames are the roles of the caller.
+func (c Caller) RoleNames() []string {
+	return strings.FieldsFunc(c.Roles, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // Page asks for a part of a list. Token is opaque; empty asks for the first page.

@@ -54,8 +54,11 @@ type StepRun struct {
 	Child *Child    `json:"child,omitempty"` // the execution that this step run started
 	Wait  *StepWait `json:"wait,omitempty"`  // what this step run waits for, or has waited for
 
+	Answers []Answer `json:"answers,omitempty"` // to what it waits for
+
 	// Value is what a step run without jobs gives: an object with result and perhaps other
-	// fields, or with the values that it sets, by path. Of one in CASE_HANDLED it is the failure
+	// fields, or with the values that it sets, by path. Of one that has waited for people it is
+	// the answer that was taken; of one in CASE_HANDLED it is the failure
 	// as expressions see it. Route is the case of a switch that was taken, Handled the case of
 	// onFailure that handles the failure of the step run, both from 1.
 	Value   *Value `json:"value,omitempty"`
@@ -99,15 +102,6 @@ type Child struct {
 	Mode     ReferenceMode                `json:"mode"`
 	State    statemachines.ExecutionState `json:"state,omitempty"`   // as last read
 	Partial  bool                         `json:"partial,omitempty"` // it completed, and something in it failed
-}
-
-// StepWait is what a step run waits for. It is over when the step run has ended, or when it is
-// decided: a step run that also has a job waits for that then.
-type StepWait struct {
-	Kind    WaitKind  `json:"kind"`
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until"` // when it ends by itself, or its deadline
-	Decided bool      `json:"decided,omitempty"`
 }
 
 // ReferenceMode says how a referenced definition runs.

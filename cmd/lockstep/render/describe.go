@@ -104,7 +104,7 @@ func describeWaiting(w *views.Waiting) string {
 			s += " until " + formatTime(*w.Until)
 		}
 		if w.Step != nil {
-			s += fmt.Sprintf(", before step %q", *w.Step)
+			s += fmt.Sprintf(", at step %q", *w.Step)
 		}
 		return s
 	}
@@ -147,6 +147,12 @@ func waitTarget(w *views.Waiting) string {
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
 	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
+	case workflow.WaitInput:
+		s := "somebody to answer step " + OrDash(w.Step)
+		if w.Reason != nil {
+			s += fmt.Sprintf(" (%q)", *w.Reason)
+		}
+		return s + " with \"lockstep answer\""
 	case workflow.WaitRetry:
 		return "the next attempt of failed jobs" + of
 	}

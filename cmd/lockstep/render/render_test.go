@@ -109,7 +109,7 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 		},
 		"waiting for a timer": {
 			waiting(views.Waiting{Kind: workflow.WaitTimer, Until: &ended, Step: text("reboot")}),
-			`It has waited since STARTED until ENDED, before step "reboot".`,
+			`It has waited since STARTED until ENDED, at step "reboot".`,
 		},
 		"waiting for a child": {
 			waiting(views.Waiting{Kind: workflow.WaitChild, Child: text("B"), Step: text("site.visit")}),

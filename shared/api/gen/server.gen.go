@@ -500,6 +500,61 @@ type Imported struct {
 	Imported int `json:"imported"`
 }
 
+// Input defines model for Input.
+type Input struct {
+	Answers []struct {
+		At  Time          `json:"at"`
+		By  string        `json:"by"`
+		Via *NullableText `json:"via"`
+	} `json:"answers"`
+
+	// Approval The first rejection decides
+	Approval  bool   `json:"approval"`
+	Execution string `json:"execution"`
+
+	// Level How often it was escalated
+	Level int `json:"level"`
+
+	// Need How many have to answer
+	Need int `json:"need"`
+
+	// Schema Any JSON value
+	Schema Any `json:"schema"`
+
+	// Show Any JSON value
+	Show  Any  `json:"show"`
+	Since Time `json:"since"`
+
+	// Step Label
+	Step  string        `json:"step"`
+	Title *NullableText `json:"title"`
+	Until Time          `json:"until"`
+
+	// Visit Which run of the step
+	Visit int `json:"visit"`
+
+	// Who Who may answer; with neither actors nor roles everybody may
+	Who struct {
+		Actors []string `json:"actors"`
+
+		// NotStarter Not who started the execution
+		NotStarter bool     `json:"notStarter"`
+		Roles      []string `json:"roles"`
+	} `json:"who"`
+	Workflow ExactReference `json:"workflow"`
+}
+
+// InputList defines model for InputList.
+type InputList struct {
+	Items []Input `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	Skipped *SkippedExecutions `json:"skipped,omitempty"`
+}
+
 // Issue defines model for Issue.
 type Issue = workflow.Issue
 
@@ -734,11 +789,6 @@ type Progress struct {
 // QueueName lifecycle, or jobs- and the name of a pool
 type QueueName = string
 
-// ReasonRequest defines model for ReasonRequest.
-type ReasonRequest struct {
-	Reason *string `json:"reason,omitempty"`
-}
-
 // Redrive defines model for Redrive.
 type Redrive = views.RedriveView
 
@@ -760,6 +810,19 @@ type RerunRequest = views.RerunRequest
 
 // Result defines model for Result.
 type Result = views.ResultView
+
+// ResumeRequest defines model for ResumeRequest.
+type ResumeRequest struct {
+	// Input Any JSON value
+	Input  *Any    `json:"input,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+
+	// Step Label of the step; needed where several wait
+	Step *string `json:"step,omitempty"`
+
+	// Visit Which run of the step, as in `inputs`: an answer to an earlier run is refused
+	Visit *int `json:"visit,omitempty"`
+}
 
 // RetryRequest defines model for RetryRequest.
 type RetryRequest = views.RetryRequest
@@ -1009,6 +1072,18 @@ type ListBlockWorkersParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListInputsParams defines parameters for ListInputs.
+type ListInputsParams struct {
+	// Mine Only what the caller may answer and has not answered
+	Mine *bool `form:"mine,omitempty" json:"mine,omitempty"`
+
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListLocksParams defines parameters for ListLocks.
 type ListLocksParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1162,6 +1237,12 @@ type RerunExecutionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ResumeExecutionParams defines parameters for ResumeExecution.
+type ResumeExecutionParams struct {
+	// IdempotencyKey 1 to 255 visible characters, for an answer. The same key with the same input answers 202 and changes nothing, whatever has become of the step since; with another input 422 `idempotency_mismatch`.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
 type PollJobJSONRequestBody = JobPoll
 
@@ -1202,7 +1283,7 @@ type CancelExecutionJSONRequestBody = CancelRequest
 type RerunExecutionJSONRequestBody = RerunRequest
 
 // ResumeExecutionJSONRequestBody defines body for ResumeExecution for application/json ContentType.
-type ResumeExecutionJSONRequestBody = ReasonRequest
+type ResumeExecutionJSONRequestBody = ResumeRequest
 
 // RetryExecutionJSONRequestBody defines body for RetryExecution for application/json ContentType.
 type RetryExecutionJSONRequestBody = RetryRequest
@@ -1263,6 +1344,9 @@ type ServerInterface interface {
 	// ListBlockWorkers List the workers that serve a block
 	// (GET /function-blocks/{package}/{name}/{version}/workers)
 	ListBlockWorkers(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version, params ListBlockWorkersParams)
+	// ListInputs List what executions ask people, those of the newest execution first
+	// (GET /inputs)
+	ListInputs(w http.ResponseWriter, r *http.Request, params ListInputsParams)
 	// ListLocks List live locks, a shared lock once for each execution that holds it
 	// (GET /locks)
 	ListLocks(w http.ResponseWriter, r *http.Request, params ListLocksParams)
@@ -1329,6 +1413,9 @@ type ServerInterface interface {
 	// ListEvents List an execution's events of the layers execution, workflow and step, oldest first
 	// (GET /workflow-execution/id/{id}/history)
 	ListEvents(w http.ResponseWriter, r *http.Request, id Id, params ListEventsParams)
+	// GetInputs List what an execution asks people
+	// (GET /workflow-execution/id/{id}/inputs)
+	GetInputs(w http.ResponseWriter, r *http.Request, id Id)
 	// ListJobs List an execution's jobs, with every attempt
 	// (GET /workflow-execution/id/{id}/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, id Id, params ListJobsParams)
@@ -1361,7 +1448,7 @@ type ServerInterface interface {
 	RerunExecution(w http.ResponseWriter, r *http.Request, id Id, params RerunExecutionParams)
 	// ResumeExecution Continue an execution that waits
 	// (POST /workflow-execution/{id}/resume)
-	ResumeExecution(w http.ResponseWriter, r *http.Request, id Id)
+	ResumeExecution(w http.ResponseWriter, r *http.Request, id Id, params ResumeExecutionParams)
 	// RetryExecution Retry a failed execution, from the failed step or a named one
 	// (POST /workflow-execution/{id}/retry)
 	RetryExecution(w http.ResponseWriter, r *http.Request, id Id)
@@ -1980,6 +2067,65 @@ func (siw *ServerInterfaceWrapper) ListBlockWorkers(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListBlockWorkers(w, r, pPackage, name, version, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListInputs operation middleware
+func (siw *ServerInterfaceWrapper) ListInputs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInputsParams
+
+	// ------------- Optional query parameter "mine" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "mine", r.URL.Query(), &params.Mine, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "mine"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "mine", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListInputs(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2901,6 +3047,32 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// GetInputs operation middleware
+func (siw *ServerInterfaceWrapper) GetInputs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetInputs(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListJobs operation middleware
 func (siw *ServerInterfaceWrapper) ListJobs(w http.ResponseWriter, r *http.Request) {
 
@@ -3356,8 +3528,32 @@ func (siw *ServerInterfaceWrapper) ResumeExecution(w http.ResponseWriter, r *htt
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeExecutionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeExecution(w, r, id)
+		siw.Handler.ResumeExecution(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3556,6 +3752,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/function-blocks/register", wrapper.RegisterBlock)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/inputs", wrapper.ListInputs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules", wrapper.ListSchedules)
@@ -3585,6 +3782,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/history", wrapper.ListEvents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/inputs", wrapper.GetInputs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/jobs", wrapper.ListJobs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/next", wrapper.GetNext)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/result", wrapper.GetResult)

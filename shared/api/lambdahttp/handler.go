@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -88,19 +89,20 @@ const (
 	headerRequestID = "X-Request-Id"
 	headerActor     = "X-Actor"
 	headerTenant    = "X-Tenant"
+	headerRoles     = "X-Roles"
 )
 
 // Authorizer is the result of the gateway's authorizer; nil if the route has none.
 type Authorizer = events.APIGatewayV2HTTPRequestContextAuthorizerDescription
 
-// Identity returns the caller of a request. Its results replace the headers X-Actor and
-// X-Tenant, whatever the client sent in them, so that these headers can be trusted behind
+// Identity returns the caller of a request. Its results replace the headers X-Actor, X-Tenant
+// and X-Roles, whatever the client sent in them, so that these headers can be trusted behind
 // an adapter with an Identity. "" removes the header.
-type Identity func(a *Authorizer) (actor, tenant string)
+type Identity func(a *Authorizer) (actor, tenant, roles string)
 
 func (id Identity) apply(r *http.Request, a *Authorizer) {
-	actor, tenant := id(a)
-	for name, value := range map[string]string{headerActor: actor, headerTenant: tenant} {
+	actor, tenant, roles := id(a)
+	for name, value := range map[string]string{headerActor: actor, headerTenant: tenant, headerRoles: roles} {
 		r.Header.Del(name)
 		if value != "" {
 			r.Header.Set(name, value)
@@ -110,28 +112,42 @@ func (id Identity) apply(r *http.Request, a *Authorizer) {
 
 // FromAuthorizer is the Identity on AWS: the actor is the JWT's subject or the IAM
 // caller's ARN; the tenant is the JWT's claim tenantClaim, or "default" if that is "". A
-// caller without the claim has no tenant.
-func FromAuthorizer(tenantClaim string) Identity {
-	return func(a *Authorizer) (actor, tenant string) {
+// caller without the claim has no tenant. The roles are those of the claim rolesClaim, which
+// the gateway writes as "[a b]" if it is a list; none if rolesClaim is "".
+func FromAuthorizer(tenantClaim, rolesClaim string) Identity {
+	return func(a *Authorizer) (actor, tenant, roles string) {
 		switch {
 		case a == nil:
-			return "", ""
+			return "", "", ""
 		case a.JWT != nil:
 			actor, tenant = a.JWT.Claims["sub"], a.JWT.Claims[tenantClaim]
+			if rolesClaim != "" {
+				roles = roleNames(a.JWT.Claims[rolesClaim])
+			}
 		case a.IAM != nil:
 			actor = a.IAM.UserARN
 		}
 		if tenantClaim == "" {
 			tenant = topology.TenantDefault
 		}
-		return actor, tenant
+		return actor, tenant, roles
 	}
+}
+
+// roleNames are the names in a claim, with commas between them.
+func roleNames(claim string) string {
+	claim = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(claim), "["), "]")
+	names := strings.Join(strings.FieldsFunc(claim, func(r rune) bool { return r == ' ' || r == ',' }), ",")
+	if len(names) > workflow.MaxRolesBytes {
+		return ""
+	}
+	return names
 }
 
 // Caller reads the headers that an [Identity] has written. Use it only for an API behind
 // an adapter with an Identity: otherwise clients can name themselves as they like.
 func Caller(r *http.Request) (workflow.Caller, error) {
-	c := workflow.Caller{Actor: r.Header.Get(headerActor), Tenant: r.Header.Get(headerTenant)}
+	c := workflow.Caller{Actor: r.Header.Get(headerActor), Tenant: r.Header.Get(headerTenant), Roles: r.Header.Get(headerRoles)}
 	if c.Actor == "" || c.Tenant == "" {
 		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "the caller is not authenticated")
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -216,6 +217,19 @@ func TestNew_PanicBecomesProblem(t *testing.T) {
 	}
 }
 
+// withClaim is an event whose caller has one more claim, and who has named roles in a header.
+func withClaim(event events.APIGatewayV2HTTPRequest, name, value string) events.APIGatewayV2HTTPRequest {
+	authorizer := *event.RequestContext.Authorizer
+	jwt := *authorizer.JWT
+	jwt.Claims = maps.Clone(jwt.Claims)
+	jwt.Claims[name] = value
+	authorizer.JWT = &jwt
+	event.RequestContext.Authorizer = &authorizer
+	event.Headers = maps.Clone(event.Headers)
+	event.Headers["x-roles"] = "forged"
+	return event
+}
+
 func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 	full, iam, anonymous := loadEvent(t, "full.json"), loadEvent(t, "base64.json"), loadEvent(t, "full.json")
 	anonymous.RequestContext.Authorizer = nil
@@ -224,12 +238,15 @@ func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 		id    lambdahttp.Identity
 		want  workflow.Caller
 	}{
-		"claims":              {full, lambdahttp.FromAuthorizer("team"), workflow.Caller{Actor: "ada", Tenant: "north"}},
-		"no claim configured": {full, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "ada", Tenant: "default"}},
-		"claim is missing":    {full, lambdahttp.FromAuthorizer("company"), workflow.Caller{}},
-		"IAM":                 {iam, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
-		"IAM with a claim":    {iam, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
-		"no authorizer":       {anonymous, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
+		"claims":              {full, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"roles":               {withClaim(full, "groups", "[cab duty]"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab,duty"}},
+		"one role":            {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab"}},
+		"roles not asked for": {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"no claim configured": {full, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "ada", Tenant: "default"}},
+		"claim is missing":    {full, lambdahttp.FromAuthorizer("company", ""), workflow.Caller{}},
+		"IAM":                 {iam, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
+		"IAM with a claim":    {iam, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
+		"no authorizer":       {anonymous, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
 		"no identity":         {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
 	} {
 		t.Run(name, func(t *testing.T) {

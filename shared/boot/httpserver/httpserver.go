@@ -60,7 +60,7 @@ func Identity() lambdahttp.Identity {
 	if trustHeaders() {
 		return nil
 	}
-	return lambdahttp.FromAuthorizer(os.Getenv(topology.EnvTenantClaim))
+	return lambdahttp.FromAuthorizer(os.Getenv(topology.EnvTenantClaim), os.Getenv(topology.EnvRolesClaim))
 }
 
 func trustHeaders() bool { return os.Getenv(topology.EnvTrustHeaders) == "true" }

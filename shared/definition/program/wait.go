@@ -2,6 +2,8 @@ package program
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +16,13 @@ import (
 type wait struct {
 	until     *expr.Template
 	when      *expr.Program
+	answer    *expr.Template // of onTimeout
 	onTimeout *Target
+	onReject  *Target
+
+	title, show *expr.Template
+	who         []*expr.Template // the actors of who, then those of each escalation
+	parameters  []*expr.Template // of the executions that escalations start, nil for none
 }
 
 // eachWaitExpression yields the expressions of a wait, each with the path of its value in
@@ -30,6 +38,40 @@ func eachWaitExpression(w *spec.Wait, yield func(path, source string)) {
 		yield(".wait.when", w.When)
 	}
 	tokens(".wait.until", textTemplate(w.Until))
+	ask := w.Asks()
+	if ask == nil {
+		return
+	}
+	path := askPath(w)
+	tokens(path+".title", textTemplate(ask.Title))
+	tokens(path+".show", ask.Show)
+	if ask.Who != nil {
+		tokens(path+".who.actors", actorsTemplate(ask.Who.Actors))
+	}
+	for i, e := range ask.Escalate {
+		at := path + ".escalate[" + strconv.Itoa(i) + "]"
+		tokens(at+".actors", actorsTemplate(e.Actors))
+		if e.Start != nil {
+			tokens(at+".start.parameters", e.Start.Parameters)
+		}
+	}
+	if ask.OnTimeout != nil {
+		tokens(path+".onTimeout.answer", ask.OnTimeout.Answer)
+	}
+}
+
+// askPath is the path of what people are asked, in their step.
+func askPath(w *spec.Wait) string {
+	if w.Approval != nil {
+		return ".wait.approval"
+	}
+	return ".wait.input"
+}
+
+// actorsTemplate is a list of names as the JSON of a template.
+func actorsTemplate(actors []string) json.RawMessage {
+	raw, _ := workflow.EncodeJSON(append([]string{}, actors...)) //nolint:errchkjson // strings
+	return raw
 }
 
 // textTemplate is a text that may hold tokens, as the JSON of a template; nil for an empty
@@ -54,6 +96,43 @@ func (c *compiler) compileWait(i int) {
 	into.when = c.compileInventoryCondition(i, w.When, path+".when")
 	if o := w.OnTimeout; o != nil {
 		into.onTimeout = c.compileTarget(i, o.Next, path+".onTimeout.next")
+	}
+	if ask := w.Asks(); ask != nil {
+		c.compileAsk(i, ask, c.positions[i].path+askPath(w))
+	}
+	if w.Approval != nil && w.Approval.OnReject != nil {
+		into.onReject = c.compileTarget(i, w.Approval.OnReject.Next, path+".approval.onReject.next")
+	}
+}
+
+// compileAsk compiles what step i asks people.
+func (c *compiler) compileAsk(i int, ask *spec.Ask, path string) {
+	into := &c.steps[i].wait
+	if ask.Title != "" {
+		into.title = c.compileTemplate(i, textTemplate(ask.Title), path+".title")
+	}
+	if len(ask.Show) > 0 {
+		into.show = c.compileTemplate(i, ask.Show, path+".show")
+	}
+	var actors []string
+	if ask.Who != nil {
+		actors = ask.Who.Actors
+	}
+	into.who = append(into.who, c.compileTemplate(i, actorsTemplate(actors), path+".who.actors"))
+	for n, e := range ask.Escalate {
+		at := path + ".escalate[" + strconv.Itoa(n) + "]"
+		into.who = append(into.who, c.compileTemplate(i, actorsTemplate(e.Actors), at+".actors"))
+		var parameters *expr.Template
+		if e.Start != nil {
+			parameters = c.compileTemplate(i, e.Start.Parameters, at+".start.parameters")
+		}
+		into.parameters = append(into.parameters, parameters)
+	}
+	if o := ask.OnTimeout; o != nil {
+		into.onTimeout = c.compileTarget(i, o.Next, path+".onTimeout.next")
+		if len(o.Answer) > 0 {
+			into.answer = c.compileTemplate(i, o.Answer, path+".onTimeout.answer")
+		}
 	}
 }
 
@@ -96,6 +175,83 @@ func (c *Compiled) WaitCondition(step int, s expr.Scope, now time.Time, lookupEn
 	return evalCondition(c.steps[step].wait.when, s)
 }
 
+// Question evaluates what a step asks people; nil if it asks nobody.
+func (c *Compiled) Question(step int, w *spec.Wait, s expr.Scope) (*workflow.Question, error) {
+	ask, compiled := w.Asks(), &c.steps[step].wait
+	if ask == nil {
+		return nil, nil
+	}
+	q := &workflow.Question{Schema: w.Schema(), Who: w.Who()}
+	if compiled.title != nil {
+		title, err := evalText(compiled.title, s)
+		if err != nil {
+			return nil, fmt.Errorf("title: %w", err)
+		}
+		q.Title = title
+	}
+	var err error
+	if compiled.show != nil {
+		if q.Show, err = compiled.show.Eval(s); err != nil {
+			return nil, fmt.Errorf("show: %w", err)
+		}
+	}
+	if q.Who.Actors, err = evalActors(compiled.who[0], s); err != nil {
+		return nil, fmt.Errorf("who.actors: %w", err)
+	}
+	for i, e := range ask.Escalate {
+		level := workflow.Escalation{Roles: e.Roles}
+		if level.Actors, err = evalActors(compiled.who[i+1], s); err != nil {
+			return nil, fmt.Errorf("escalate[%d].actors: %w", i, err)
+		}
+		if e.Start != nil {
+			level.Workflow = e.Start.Workflow
+			if level.Parameters, err = compiled.parameters[i].Eval(s); err != nil {
+				return nil, fmt.Errorf("escalate[%d].start.parameters: %w", i, err)
+			}
+		}
+		q.Escalate = append(q.Escalate, level)
+	}
+	return q, nil
+}
+
+// evalText evaluates a template that gives a text. Another value is shown as its JSON.
+func evalText(t *expr.Template, s expr.Scope) (string, error) {
+	raw, err := t.Eval(s)
+	if err != nil {
+		return "", err
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	return text, nil
+}
+
+func evalActors(t *expr.Template, s expr.Scope) ([]string, error) {
+	raw, err := t.Eval(s)
+	if err != nil {
+		return nil, err
+	}
+	var actors []string
+	if err := json.Unmarshal(raw, &actors); err != nil {
+		return nil, fmt.Errorf("want names, not %s", workflow.Truncate(string(raw), 64))
+	}
+	return actors, nil
+}
+
+// TimeoutAnswer is what is taken for the answer when the deadline of a step has passed; nil if
+// the definition does not say.
+func (c *Compiled) TimeoutAnswer(step int, s expr.Scope) (json.RawMessage, error) {
+	if c.steps[step].wait.answer == nil {
+		return nil, nil
+	}
+	return c.steps[step].wait.answer.Eval(s)
+}
+
 // OnTimeout is where an execution goes on when the deadline of a step has passed; nil if the
 // definition does not say.
 func (c *Compiled) OnTimeout(step int) *Target { return c.steps[step].wait.onTimeout }
+
+// OnReject is where an execution goes on when somebody has rejected what a step asks for; nil if
+// the definition does not say.
+func (c *Compiled) OnReject(step int) *Target { return c.steps[step].wait.onReject }

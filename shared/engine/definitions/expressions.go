@@ -198,6 +198,19 @@ func (x *Expressions) BranchResult(node, branch int) (json.RawMessage, bool, err
 	return c.BranchResult(step, branch, x.scope(nil))
 }
 
+// Question evaluates what the step asks people; nil if it asks nobody.
+func (x *Expressions) Question(node int) (*workflow.Question, error) {
+	c, step := x.compiledStep(node)
+	return c.Question(step, x.program.Nodes[node].Wait, x.scope(nil))
+}
+
+// TimeoutAnswer evaluates what is taken for the answer when the deadline has passed, nil if
+// the step does not say.
+func (x *Expressions) TimeoutAnswer(node int) (json.RawMessage, error) {
+	c, step := x.compiledStep(node)
+	return c.TimeoutAnswer(step, x.scope(nil))
+}
+
 // Output evaluates the output of the definition of the execution.
 func (x *Expressions) Output() (json.RawMessage, error) {
 	return x.program.Definitions[0].compiled.Output(x.scope(nil))

@@ -275,6 +275,7 @@ func (p *Program) markTargets() {
 		c := p.Definitions[n.Origin].compiled
 		n.Goto = p.target(nodes[n.Origin], n.Origin, c.Next(n.LocalIndex))
 		n.OnTimeout = p.target(nodes[n.Origin], n.Origin, c.OnTimeout(n.LocalIndex))
+		n.OnReject = p.target(nodes[n.Origin], n.Origin, c.OnReject(n.LocalIndex))
 		cases, handlers := c.CaseTargets(n.LocalIndex)
 		for k, t := range cases {
 			n.Cases[k].Goto = p.target(nodes[n.Origin], n.Origin, t)

@@ -228,7 +228,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		}
 		newer := s.bindings.Results[o.StepIndex]
 		if !o.HasJobs() {
-			if o.Value != nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
+			if o.Value != nil && o.Wait == nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
 				fields, err := p.loadValue(ctx, o)
 				if err != nil {
 					return err
@@ -241,6 +241,18 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 					return err
 				}
 				s.bindings.Results[o.StepIndex] = result
+			}
+			if o.Wait != nil && newer == nil {
+				result, err := p.waitResult(ctx, o)
+				if err != nil {
+					return err
+				}
+				if s.resultBytes += len(result); s.resultBytes > p.MaxResultBytes {
+					return p.resultsTooLarge(s, o)
+				}
+				if result != nil {
+					s.bindings.Results[o.StepIndex] = map[string]json.RawMessage{"": result}
+				}
 			}
 			continue
 		}
@@ -307,10 +319,7 @@ func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workf
 // has replaced.
 func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.StepRun, got *outcome) error {
 	if s.resultBytes += got.size(); s.resultBytes > p.MaxResultBytes {
-		return &resultsTooLargeError{&workflow.Failure{
-			Code: workflow.FailureLimit, Step: s.request.Node.Label,
-			Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResultBytes),
-		}}
+		return p.resultsTooLarge(s, o)
 	}
 	if err := p.loadResults(ctx, got); err != nil {
 		return err
@@ -326,6 +335,13 @@ func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.Step
 		}
 	}
 	return nil
+}
+
+func (p *Planner) resultsTooLarge(s *exprScope, o *workflow.StepRun) error {
+	return &resultsTooLargeError{&workflow.Failure{
+		Code: workflow.FailureLimit, Step: s.request.Node.Label,
+		Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResultBytes),
+	}}
 }
 
 // laneScope is the scope of one lane of a step run of a pipeline, or of all lanes if lane

@@ -59,25 +59,8 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
 		}
 	case n.Wait != nil && told.Wait:
-		until, err := expressions.WaitUntil(at)
-		if planned.Until = until; err != nil {
-			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
-		}
+		planWait(planned, n, at, expressions, fail)
 	}
-}
-
-// WaitExpressions are the expressions of a step, bound to what a step run of it that waits
-// sees.
-func (p *Planner) WaitExpressions(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*definitions.Expressions, error) {
-	r := x.StepRunBySeq(n.StepRunSeq)
-	if r == nil {
-		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d that waits does not exist", n.StepRunSeq)
-	}
-	s, err := p.scopeOf(ctx, x, r)
-	if err != nil {
-		return nil, err
-	}
-	return s.expressions.ForPlan(ctx, p.MaxPlanCost), nil
 }
 
 // jsonDepth is how deep the objects and lists of a JSON value are nested.
@@ -295,6 +278,12 @@ func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *work
 	case o.Child != nil:
 		result, err := childResult(o.Child)
 		return result[""], err
+	case o.Wait != nil:
+		result, err := p.waitResult(ctx, o)
+		if result == nil {
+			result = json.RawMessage("null")
+		}
+		return result, err
 	case o.HasJobs():
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err != nil {
@@ -326,18 +315,23 @@ func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *work
 
 // loadValue returns the value of a step run, wherever it is stored.
 func (p *Planner) loadValue(ctx context.Context, r *workflow.StepRun) (json.RawMessage, error) {
-	if r.Value.Stored == nil {
-		return r.Value.Inline, nil
+	return p.loadStored(ctx, r.Value)
+}
+
+// loadStored returns one of the values of a step run.
+func (p *Planner) loadStored(ctx context.Context, value *workflow.Value) (json.RawMessage, error) {
+	if value.Stored == nil {
+		return value.Inline, nil
 	}
-	if v, ok := p.values[r.Value.Stored.Digest]; ok {
+	if v, ok := p.values[value.Stored.Digest]; ok {
 		return v, nil
 	}
-	v, err := p.Dispatcher.Packs.LoadPayload(ctx, workflow.ValueKey(p.Tenant, p.Execution), *r.Value.Stored)
+	v, err := p.Dispatcher.Packs.LoadPayload(ctx, workflow.ValueKey(p.Tenant, p.Execution), *value.Stored)
 	if err == nil {
 		if p.values == nil {
 			p.values = map[string]json.RawMessage{}
 		}
-		p.values[r.Value.Stored.Digest] = v
+		p.values[value.Stored.Digest] = v
 	}
 	return v, err
 }

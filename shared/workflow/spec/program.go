@@ -44,6 +44,7 @@ type Node struct {
 	Handlers  []Way   // of onFailure
 
 	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
+	OnReject  *Target // of an approval: where it goes on after a rejection, nil if it fails
 }
 
 // Target is where an execution goes on: with a node, or where the node In has ended.

@@ -1,33 +1,125 @@
 package spec
 
 import (
+	"encoding/json"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Wait is what a step waits for: a time, or a condition over entities.
+// Wait is what a step waits for: a time, a condition over entities, or people.
 type Wait struct {
 	For   workflow.Duration `json:"for,omitempty"`
 	Until string            `json:"until,omitempty"` // RFC 3339; may hold ${CEL}
 	When  string            `json:"when,omitempty"`  // CEL, bool; reads the inventory with entity(type, id)
 
-	Deadline  workflow.Duration `json:"deadline,omitempty"` // how long it waits; 0 for as long as a step may wait
+	Deadline  workflow.Duration `json:"deadline,omitempty"` // of When: how long it waits; 0 for as long as a step may wait
 	OnTimeout *OnTimeout        `json:"onTimeout,omitempty"`
+
+	Input    *WaitInput    `json:"input,omitempty"`
+	Approval *WaitApproval `json:"approval,omitempty"`
+}
+
+// Ask is what all questions to people have.
+type Ask struct {
+	Title string          `json:"title,omitempty"` // may hold ${CEL}
+	Show  json.RawMessage `json:"show,omitempty"`  // strings may hold ${CEL}
+	Who   *workflow.Who   `json:"who,omitempty"`   // actors may hold ${CEL}
+
+	Deadline  workflow.Duration   `json:"deadline,omitempty"` // how long it waits; 0 for as long as a step may wait
+	Remind    []workflow.Duration `json:"remind,omitempty"`   // since the beginning
+	Escalate  []Escalation        `json:"escalate,omitempty"`
+	OnTimeout *OnTimeout          `json:"onTimeout,omitempty"`
+}
+
+// WaitInput waits for the input of one person.
+type WaitInput struct {
+	Ask
+	Schema json.RawMessage `json:"schema,omitempty"` // JSON Schema; absent accepts any value
+}
+
+// WaitApproval waits for the approval of some people. The first rejection decides.
+type WaitApproval struct {
+	Ask
+	By       []string   `json:"by,omitempty"` // roles, besides Who
+	Need     int        `json:"need,omitempty"`
+	OnReject *OnTimeout `json:"onReject,omitempty"` // without an answer; nil fails the step
+}
+
+// Escalation widens who may answer after some time, and may start an execution.
+type Escalation struct {
+	After  workflow.Duration `json:"after"`
+	Actors []string          `json:"actors,omitempty"` // may hold ${CEL}
+	Roles  []string          `json:"roles,omitempty"`
+	Start  *EscalationStart  `json:"start,omitempty"`
+}
+
+// EscalationStart is an execution that nobody waits for.
+type EscalationStart struct {
+	Workflow   string          `json:"workflow"`             // reference
+	Parameters json.RawMessage `json:"parameters,omitempty"` // object; strings may hold ${CEL}
 }
 
 // OnTimeout says how an execution goes on when the deadline of a wait has passed. nil fails
 // the step.
 type OnTimeout struct {
-	Next string `json:"next,omitempty"` // label, or NextEnd
+	Next   string          `json:"next,omitempty"`   // label, or NextEnd
+	Answer json.RawMessage `json:"answer,omitempty"` // what is taken for the answer; strings may hold ${CEL}
 }
+
+// ApprovalSchema is the JSON Schema of an answer to an approval.
+var ApprovalSchema = json.RawMessage(`{"type":"object","required":["approved"],"additionalProperties":false,"properties":{"approved":{"type":"boolean"},"note":{"type":"string","maxLength":1000}}}`)
 
 // Kind is what kind of thing the step waits for.
 func (w *Wait) Kind() workflow.WaitKind {
-	if w.When != "" {
+	switch {
+	case w.Asks() != nil:
+		return workflow.WaitInput
+	case w.When != "":
 		return workflow.WaitCondition
 	}
 	return workflow.WaitTimer
 }
 
+// Asks is what people are asked, nil if nobody is.
+func (w *Wait) Asks() *Ask {
+	switch {
+	case w.Input != nil:
+		return &w.Input.Ask
+	case w.Approval != nil:
+		return &w.Approval.Ask
+	}
+	return nil
+}
+
+// Who says who may answer at first.
+func (w *Wait) Who() workflow.Who {
+	who := workflow.Who{}
+	if ask := w.Asks(); ask != nil && ask.Who != nil {
+		who = *ask.Who
+	}
+	if w.Approval != nil {
+		who.Roles = append(append([]string(nil), who.Roles...), w.Approval.By...)
+	}
+	return who
+}
+
+// Schema is the JSON Schema of an answer.
+func (w *Wait) Schema() json.RawMessage {
+	if w.Approval != nil {
+		return ApprovalSchema
+	}
+	return w.Input.Schema
+}
+
+// Limit is how long the step waits at most, 0 for as long as a step may wait, and what happens
+// then.
+func (w *Wait) Limit() (workflow.Duration, *OnTimeout) {
+	if ask := w.Asks(); ask != nil {
+		return ask.Deadline, ask.OnTimeout
+	}
+	return w.Deadline, w.OnTimeout
+}
+
 // HasResult reports whether something is the result of the wait: what somebody answered, or
 // sent.
-func (w *Wait) HasResult() bool { return false }
+func (w *Wait) HasResult() bool { return w.Asks() != nil }

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newInputs(c *connection) *cobra.Command {
+	var mine bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "inputs [ID]",
+		Short:   "List what executions ask people, or what one of them does",
+		Example: "  lockstep inputs --mine\n  lockstep inputs ID --output json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient(noteSkipped(cmd))
+			if err != nil {
+				return err
+			}
+			id := ""
+			if len(args) > 0 {
+				if id = args[0]; mine {
+					return errors.New("--mine is for the inputs of all executions: leave out ID")
+				}
+			}
+			return printListOrNote(cmd, c, api.Inputs(cmd.Context(), id, mine), limit,
+				[]string{"EXECUTION", "WORKFLOW", "STEP", "VISIT", "TITLE", "ANSWERS", "SINCE", "UNTIL"},
+				func(i views.InputView) []string {
+					return []string{
+						i.Execution, i.Workflow.String(), i.Step, fmt.Sprint(i.Visit), render.OrDash(i.Title), fmt.Sprintf("%d/%d", len(i.Answers), i.Need),
+						render.Ago(i.Since), render.Time(&i.Until),
+					}
+				}, "nobody is asked for input")
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&mine, "mine", false, "only what you may answer and have not answered")
+	f.IntVar(&limit, "limit", 100, "maximum number; 0 for all")
+	return cmd
+}
+
+func newAnswer(c *connection) *cobra.Command {
+	var req views.AnswerRequest
+	var data, file string
+	var sets []string
+	var ask bool
+	cmd := &cobra.Command{
+		Use:   "answer ID",
+		Short: "Answer a step that waits for people",
+		Long: `Answer a step that waits for people, with JSON, or with an object made of its fields. --ask shows the question
+and asks for each field of its schema.`,
+		Example: "  lockstep answer ID --set approved=true --set note=fine\n  lockstep answer ID --step approve --data '{\"approved\":true}'\n  lockstep answer ID --ask",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if req.IdempotencyKey == "" {
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+			}
+			if req.Input, err = readAnswer(cmd, data, file, sets, ask); err != nil {
+				return err
+			}
+			if ask {
+				if err := askForInput(cmd, api, args[0], &req); err != nil {
+					return err
+				}
+			}
+			x, err := api.Answer(cmd.Context(), args[0], req)
+			return printExecution(cmd, c, x, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Step, "step", "", "label of the step; needed where several wait")
+	f.IntVar(&req.Visit, "visit", 0, "which run of the step, as \"lockstep inputs\" shows it; an answer to an earlier one is refused")
+	f.StringVar(&data, "data", "", "the answer, as JSON")
+	f.StringVarP(&file, "file", "f", "", "a file with the answer as JSON, - for standard input")
+	f.StringArrayVar(&sets, "set", nil, "one field of the answer as NAME=VALUE, as for run (repeatable)")
+	f.BoolVar(&ask, "ask", false, "ask for each field")
+	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	f.StringVar(&req.IdempotencyKey, "idempotency-key", "", "answer at most once with this key")
+	return cmd
+}
+
+// readAnswer reads the answer from exactly one of the flags; nil if it is asked for.
+func readAnswer(cmd *cobra.Command, data, file string, sets []string, ask bool) (json.RawMessage, error) {
+	given := 0
+	for _, is := range []bool{data != "", file != "", len(sets) > 0, ask} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, errors.New("say the answer with one of --data, --file, --set and --ask")
+	}
+	switch {
+	case data != "":
+		if !json.Valid([]byte(data)) {
+			return nil, fmt.Errorf("--data wants JSON such as '{\"approved\":true}', and %q is not JSON", data)
+		}
+		return json.RawMessage(data), nil
+	case file != "":
+		raw, err := readSource(cmd, file)
+		if err == nil && !json.Valid(raw) {
+			err = &render.FileError{Path: file, Err: errors.New("it is not JSON")}
+		}
+		return raw, err
+	case len(sets) > 0:
+		return parseParameters("", sets)
+	}
+	return nil, nil
+}
+
+// askForInput shows the question of the step and asks for each field of its schema. The answer is
+// to that run of the step.
+func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.AnswerRequest) error {
+	var found []views.InputView
+	for input, err := range api.Inputs(cmd.Context(), id, false) {
+		if err != nil {
+			return render.AsServiceError(err)
+		}
+		if req.Step == "" || input.Step == req.Step {
+			found = append(found, input)
+		}
+	}
+	if len(found) != 1 {
+		return fmt.Errorf("%d steps of execution %s wait for input: name one with --step", len(found), id)
+	}
+	input := found[0]
+	req.Step, req.Visit = input.Step, input.Visit
+	form := &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
+	fmt.Fprintf(form.out, "%s\n", render.OneLine(render.OrDash(input.Title)))
+	if len(input.Show) > 0 && string(input.Show) != "null" {
+		fmt.Fprintf(form.out, "%s\n", render.OneLine(string(input.Show)))
+	}
+	var err error
+	req.Input, err = form.fill(input.Schema)
+	return err
+}
+
+// form asks for a value field by field.
+type form struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// fieldSchema is what a form knows of a JSON Schema.
+type fieldSchema struct {
+	Type        any                        `json:"type"`
+	Title       string                     `json:"title"`
+	Description string                     `json:"description"`
+	Enum        []json.RawMessage          `json:"enum"`
+	Default     json.RawMessage            `json:"default"`
+	Required    []string                   `json:"required"`
+	Properties  map[string]json.RawMessage `json:"properties"`
+}
+
+// fill asks for the fields of an object, or for the value as JSON where the schema says nothing
+// about fields.
+func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
+	var s fieldSchema
+	_ = json.Unmarshal(raw, &s) // a schema that is no object says nothing
+	if len(s.Properties) == 0 {
+		return f.ask("answer", raw, true)
+	}
+	values := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		value, err := f.ask(name, s.Properties[name], slices.Contains(s.Required, name))
+		if err != nil {
+			return nil, err
+		}
+		if value != nil {
+			values[name] = value
+		}
+	}
+	return workflow.EncodeJSON(values)
+}
+
+// ask asks for one value until it matches its schema. Nothing is the default, or no value where
+// none is required.
+func (f *form) ask(name string, raw json.RawMessage, required bool) (json.RawMessage, error) {
+	var s fieldSchema
+	_ = json.Unmarshal(raw, &s)
+	hint := ""
+	for _, text := range []string{s.Title, s.Description} {
+		if text != "" {
+			hint += " - " + text
+		}
+	}
+	switch {
+	case len(s.Enum) > 0:
+		var choices []string
+		for _, v := range s.Enum {
+			choices = append(choices, strings.Trim(string(v), `"`))
+		}
+		hint += " (" + strings.Join(choices, ", ") + ")"
+	case s.Type == "boolean":
+		hint += " (yes or no)"
+	case s.Type == "string" || s.Type == nil:
+	default:
+		hint += fmt.Sprintf(" (%v)", s.Type)
+	}
+	if len(s.Default) > 0 {
+		hint += fmt.Sprintf(" [%s]", s.Default)
+	}
+	for {
+		fmt.Fprintf(f.out, "%s: ", render.OneLine(name+hint))
+		line, err := f.in.ReadString('\n')
+		text := strings.TrimRight(line, "\r\n")
+		if err != nil && text == "" {
+			return nil, errors.New("the answer ends before its last field")
+		}
+		var value json.RawMessage
+		switch {
+		case text != "":
+			if value, err = fieldValue(s, text); err != nil {
+				return nil, err
+			}
+		case len(s.Default) > 0:
+			value = s.Default
+		case !required:
+			return nil, nil
+		}
+		problem := "it is required"
+		if value != nil {
+			if problem = ""; !schema.Absent(raw) {
+				if issues := schema.Validate(raw, value, name); len(issues) > 0 {
+					problem = issues[0].Message
+				}
+			}
+		}
+		if problem == "" {
+			return value, nil
+		}
+		fmt.Fprintf(f.out, "  %s\n", render.OneLine(problem))
+	}
+}
+
+// fieldValue is what somebody means who has typed a text: JSON, unless the field is a text.
+func fieldValue(s fieldSchema, text string) (json.RawMessage, error) {
+	if s.Type == "boolean" {
+		switch strings.ToLower(text) {
+		case "y", "yes":
+			return json.RawMessage("true"), nil
+		case "n", "no":
+			return json.RawMessage("false"), nil
+		}
+	}
+	enum := slices.ContainsFunc(s.Enum, func(v json.RawMessage) bool { return string(v) == text })
+	if s.Type != "string" && json.Valid([]byte(text)) && (len(s.Enum) == 0 || enum) {
+		return json.RawMessage(text), nil
+	}
+	return workflow.EncodeJSON(text)
+}

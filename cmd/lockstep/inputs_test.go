@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+const askedInput = `{"execution":"x1","workflow":{"package":"fleet","name":"upgrade","version":"1.0.0"},"step":"approve","visit":2,"title":"Upgrade 3 devices?","schema":{"type":"object","required":["approved"],"properties":{"approved":{"type":"boolean"},"count":{"type":"integer","minimum":1},"note":{"type":"string","description":"for the log"},"when":{"enum":["now","later"],"default":"now"}}},"show":{"behind":["sw-1"]},"who":{"actors":[],"roles":["cab"],"notStarter":false},"approval":false,"need":1,"level":0,"answers":[],"since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`
+
+// inputService answers with one question, and keeps what is answered.
+func inputService(t *testing.T, more string) (url string, answered *string) {
+	t.Helper()
+	answered = new(string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			body, _ := io.ReadAll(r.Body)
+			*answered = string(body)
+			if r.Header.Get("Idempotency-Key") == "" {
+				t.Error("an answer has no Idempotency-Key: it could count twice")
+			}
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, `{"id":"x1","state":"RUNNING","status":"RUNNING"}`)
+			return
+		}
+		fmt.Fprint(w, `{"items":[`+askedInput+more+`],"nextPageToken":null}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, answered
+}
+
+// runWithInput executes the command with standard input.
+func runWithInput(t *testing.T, input string, args ...string) commandResult {
+	t.Helper()
+	file, err := os.Open(writeFile(t, "input", input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stdin := os.Stdin
+	os.Stdin = file
+	defer func() { os.Stdin = stdin }()
+	return runCommand(t, args...)
+}
+
+func TestInputs_ListsWhatIsAsked(t *testing.T) {
+	url, _ := inputService(t, "")
+	for _, args := range [][]string{{"inputs", "--mine"}, {"inputs", "x1"}} {
+		if got := runCommand(t, append(args, "--url="+url)...); got.code != 0 || !strings.Contains(got.stdout, "Upgrade 3 devices?") || !strings.Contains(got.stdout, "0/1") {
+			t.Errorf("%v: exit %d\n%s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+	if got := runCommand(t, "inputs", "x1", "--mine", "--url="+url); got.code != exitUsage {
+		t.Errorf("exit %d", got.code)
+	}
+}
+
+func TestAnswer_ReadsTheAnswer(t *testing.T) {
+	url, answered := inputService(t, "")
+	file := writeFile(t, "answer.json", `{"approved": true}`)
+	for want, args := range map[string][]string{
+		`{"input":{"approved":true}}`:                                 {"--data", `{"approved":true}`},
+		`{"input":{"approved":true},"step":"approve","visit":1}`:      {"--file", file, "--step", "approve", "--visit", "1"},
+		`{"input":{"approved":true,"note":"fine"},"reason":"looked"}`: {"--set", "approved=true", "--set", "note=fine", "--reason", "looked"},
+	} {
+		*answered = ""
+		if got := runCommand(t, append(append([]string{"answer", "x1"}, args...), "--url="+url)...); got.code != 0 || strings.ReplaceAll(*answered, " ", "") != want {
+			t.Errorf("%v: exit %d, sent %s\n%s", args, got.code, *answered, got.stderr)
+		}
+	}
+	for _, args := range [][]string{nil, {"--data", "1", "--set", "a=1"}, {"--data", "nonsense"}, {"--ask", "--data", "1"}} {
+		*answered = ""
+		if got := runCommand(t, append(append([]string{"answer", "x1"}, args...), "--url="+url)...); got.code != exitUsage || *answered != "" {
+			t.Errorf("%v: exit %d, sent %s", args, got.code, *answered)
+		}
+	}
+}
+
+// --ask asks for each field of the schema until it fits, and answers the run of the step that it
+// has shown.
+func TestAnswer_AsksForFields(t *testing.T) {
+	url, answered := inputService(t, "")
+	got := runWithInput(t, "what\n\nyes\n0\n3\n\n\n", "answer", "x1", "--ask", "--url="+url)
+	if want := `{"input":{"approved":true,"count":3,"when":"now"},"step":"approve","visit":2}`; got.code != 0 || *answered != want {
+		t.Errorf("exit %d, sent %s\n%s", got.code, *answered, got.stderr)
+	}
+	for _, want := range []string{"Upgrade 3 devices?", `{"behind":["sw-1"]}`, "approved (yes or no): ", "it is required", "note - for the log: ", `when (now, later) ["now"]: `} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("missing %q in\n%s", want, got.stderr)
+		}
+	}
+	*answered = ""
+	if got := runWithInput(t, "yes\n", "answer", "x1", "--ask", "--url="+url); got.code == 0 || *answered != "" {
+		t.Errorf("an answer that ends early: exit %d, sent %s", got.code, *answered)
+	}
+	url, answered = inputService(t, ","+strings.Replace(askedInput, `"approve"`, `"other"`, 1))
+	if got := runWithInput(t, "yes\n", "answer", "x1", "--ask", "--url="+url); got.code == 0 || *answered != "" || !strings.Contains(got.stderr, "--step") {
+		t.Errorf("exit %d, sent %s\n%s", got.code, *answered, got.stderr)
+	}
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// answer is what a request answers, as it is checked in every round.
+type answer struct {
+	caller workflow.Caller
+	input  json.RawMessage // compact JSON
+}
+
+// Answer answers a step that waits for people. The same key again is the same answer, whatever
+// has become of the step since.
+//
+// A step that does not wait for input, whose deadline has passed, or that the caller has
+// answered already returns CodeIllegalTransition; a caller who may not answer CodeForbidden; a
+// value that does not match the schema CodeInvalid: then the step goes on waiting.
+func (e *Engine) Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error) {
+	key := req.IdempotencyKey
+	if key == "" {
+		key = e.NewID() // once: a commit whose reply was lost is recognised by it
+	}
+	input, err := compactInput(req.Input)
+	if err != nil {
+		return nil, err
+	}
+	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
+	w.inline = true
+	if err := w.load(ctx); err != nil {
+		return nil, err
+	}
+	r, err := waitingFor(w.execution, req.Step, req.Visit)
+	if err != nil {
+		return nil, err
+	}
+	w.answer = &answer{caller: c, input: input}
+	a := &lifecycle.Answer{Named: req.Visit > 0, Key: workflow.AnswerKey(key, c.Actor), Digest: workflow.AnswerDigest(input)}
+	if r != nil {
+		a.StepRunSeq = r.Seq
+	}
+	return w.applyLoaded(ctx, lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: c.Actor, Reason: req.Reason, Answer: a})
+}
+
+// compactInput checks an answer and leaves out its white space.
+func compactInput(input json.RawMessage) (json.RawMessage, error) {
+	if len(input) > workflow.MaxAnswerBytes {
+		return nil, workflow.Errorf(workflow.CodeTooLarge, "the input takes %d bytes, the limit is %d", len(input), workflow.MaxAnswerBytes)
+	}
+	if issue := schema.CheckJSON(input, "input", yamldoc.JoinPath); issue != nil {
+		return nil, workflow.Invalid("the input is not valid", []workflow.Issue{*issue})
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, input); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "the input is no JSON: %s", err)
+	}
+	return b.Bytes(), nil
+}
+
+// waitingFor is the step run that a request to answer is about: that of the step which waits, or
+// has waited last. It is nil if none ever has. The request names the step where several wait, and
+// may name which run of the step.
+func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRun, error) {
+	var last *workflow.StepRun
+	var open []string
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if r.Wait == nil || r.Wait.Need == 0 || step != "" && r.Label != step || visit > 0 && r.Ordinal != visit {
+			continue
+		}
+		if r.Waiting() {
+			open = append(open, r.Label)
+		}
+		if last == nil || r.Waiting() || !last.Waiting() {
+			last = r
+		}
+	}
+	switch {
+	case visit > 0 && step == "":
+		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "step", Code: "required", Message: "visit counts the runs of a step: name it"}})
+	case len(open) > 1 && step == "":
+		return nil, workflow.Invalid("several steps wait for input", []workflow.Issue{{Path: "step", Code: "required", Message: "name one of these: " + strings.Join(open, ", ")}})
+	case last == nil && step != "":
+		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: step %q has not asked for input", x.ID, x.State, step)}
+	}
+	return last, nil
+}
+
+// fetchAnswer answers NeedAnswer: whether the sender of the answer may give it, and whether it
+// matches the schema. It stores a large value.
+func (w *workspace) fetchAnswer(ctx context.Context, n lifecycle.Need) error {
+	r := w.execution.StepRunBySeq(n.StepRunSeq)
+	if r == nil || r.Wait == nil || r.Wait.Question == nil || w.answer == nil {
+		return workflow.Errorf(workflow.CodeInternal, "step run %d asks nobody", n.StepRunSeq)
+	}
+	q, err := w.question(ctx, r)
+	if err != nil {
+		return err
+	}
+	f := &lifecycle.AnswerCheck{StepRunSeq: r.Seq}
+	w.facts.Answer = f
+	c := w.answer.caller
+	if !q.At(r.Wait.Level).Allows(c.Actor, c.RoleNames(), w.execution.CreatedBy) {
+		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s may not answer step %q of execution %s", c.Actor, r.Label, w.id)
+		return nil
+	}
+	if f.Problem = checkAnswer(q, w.answer.input); f.Problem != nil {
+		return nil
+	}
+	f.Rejects = r.Wait.Approval && !approves(w.answer.input)
+	f.Value, err = w.offloadValue(ctx, &workflow.Value{Inline: w.answer.input})
+	return err
+}
+
+// checkAnswer checks a value against the schema of a question.
+func checkAnswer(q *workflow.Question, input json.RawMessage) error {
+	if schema.Absent(q.Schema) {
+		return nil
+	}
+	return workflow.Invalid("the input does not match the schema of the question", schema.Validate(q.Schema, input, "input"))
+}
+
+func approves(input json.RawMessage) bool {
+	var v struct {
+		Approved bool `json:"approved"`
+	}
+	_ = json.Unmarshal(input, &v) // it matches the schema
+	return v.Approved
+}
+
+// question is what a step run asks.
+func (w *workspace) question(ctx context.Context, r *workflow.StepRun) (*workflow.Question, error) {
+	raw, err := w.loadValue(ctx, r.Wait.Question)
+	if err != nil {
+		return nil, err
+	}
+	var q workflow.Question
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the question of step %q cannot be decoded: %w", r.Label, err)
+	}
+	return &q, nil
+}

@@ -1,0 +1,107 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// planWait completes the plan of a step that waits: until when, or what people are asked.
+func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *definitions.Expressions, fail func(code string, cause workflow.Cause, message string)) {
+	until, err := expressions.WaitUntil(at)
+	var q *workflow.Question
+	if err == nil {
+		q, err = expressions.Question(at)
+	}
+	if err != nil {
+		fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+		return
+	}
+	if planned.Until = until; q == nil {
+		return
+	}
+	raw, err := workflow.EncodeJSON(q)
+	var answer json.RawMessage
+	if err == nil {
+		answer, err = expressions.TimeoutAnswer(at)
+	}
+	if err == nil && answer != nil && !schema.Absent(q.Schema) {
+		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(q.Schema, answer, "onTimeout.answer"))
+	}
+	switch {
+	case err != nil:
+		fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+	case len(raw)+len(answer) > workflow.MaxValueBytes:
+		fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("what step %q asks takes %d bytes, the limit is %d", n.Label, len(raw)+len(answer), workflow.MaxValueBytes))
+	default:
+		planned.Question, planned.Title = &workflow.Value{Inline: raw}, workflow.Truncate(q.Title, workflow.MaxWaitTitle)
+		if answer != nil {
+			planned.Default = &workflow.Value{Inline: answer}
+		}
+	}
+}
+
+// approvalResult is the result of an approval.
+type approvalResult struct {
+	Approved bool             `json:"approved"`
+	Answers  []approvalAnswer `json:"answers"`
+}
+
+type approvalAnswer struct {
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	Approved bool      `json:"approved"`
+	Note     string    `json:"note,omitempty"`
+}
+
+// waitResult is the result of a step run that has waited, nil if it has none: what was answered,
+// or what was taken for the answer.
+func (p *Planner) waitResult(ctx context.Context, o *workflow.StepRun) (json.RawMessage, error) {
+	if !o.Wait.Approval {
+		if o.Status != sm.StepCompleted || o.Value == nil {
+			return nil, nil
+		}
+		return p.loadValue(ctx, o)
+	}
+	if !o.Wait.Decided {
+		return nil, nil
+	}
+	result := approvalResult{Approved: o.Status == sm.StepCompleted, Answers: []approvalAnswer{}}
+	for i := range o.Answers {
+		a := &o.Answers[i]
+		raw, err := p.loadStored(ctx, a.Value)
+		if err != nil {
+			return nil, err
+		}
+		shown := approvalAnswer{By: a.By, At: a.At, Approved: !a.Rejects}
+		if err := json.Unmarshal(raw, &struct {
+			Note *string `json:"note"`
+		}{&shown.Note}); err != nil {
+			return nil, workflow.Errorf(workflow.CodeInternal, "an answer to step %q cannot be decoded: %w", o.Label, err)
+		}
+		result.Answers = append(result.Answers, shown)
+	}
+	return workflow.EncodeJSON(result)
+}
+
+// WaitExpressions are the expressions of a step, bound to what a step run of it that waits
+// sees.
+func (p *Planner) WaitExpressions(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*definitions.Expressions, error) {
+	r := x.StepRunBySeq(n.StepRunSeq)
+	if r == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d that waits does not exist", n.StepRunSeq)
+	}
+	s, err := p.scopeOf(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.expressions.ForPlan(ctx, p.MaxPlanCost), nil
+}

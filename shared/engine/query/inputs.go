@@ -1,0 +1,96 @@
+package query
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Inputs lists what an execution asks people now.
+func (v *Service) Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return v.inputs(ctx, i, nil)
+}
+
+// Inbox lists what the executions of the tenant ask people, those of the newest first. With
+// mine, only what the caller may answer and has not answered.
+func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p workflow.Page) (workflow.List[views.InputView], error) {
+	var list workflow.List[views.InputView]
+	below := ""
+	if p.Token != "" {
+		var err error
+		if below, err = decodePageToken(p); err != nil {
+			return list, err
+		}
+	}
+	var asks *workflow.Caller
+	if mine {
+		asks = &c
+	}
+	limit, bytes := pageLimit(p), 0
+	for range maxListReads {
+		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting}, below, limit)
+		if err != nil {
+			return list, err
+		}
+		list.Skipped = append(list.Skipped, batch.skipped...)
+		for _, x := range batch.executions {
+			items, err := v.inputs(ctx, v.engine.InspectLoaded(x), asks)
+			if err != nil {
+				return list, err
+			}
+			list.Items = append(list.Items, items...)
+			for i := range items {
+				bytes += len(items[i].Show) + len(items[i].Schema)
+			}
+			if below = x.ID; len(list.Items) >= limit || bytes > maxPageBytes/2 {
+				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below)
+				return list, nil
+			}
+		}
+		if end {
+			return list, nil
+		}
+		below = batch.last
+	}
+	list.NextToken = encodePageToken(below)
+	return list, nil
+}
+
+// inputs are the questions of an execution that are open, or those that a caller may answer.
+func (v *Service) inputs(ctx context.Context, i *engine.Inspection, mine *workflow.Caller) ([]views.InputView, error) {
+	x := i.Execution()
+	items := []views.InputView{}
+	for n := range x.StepRuns {
+		r := &x.StepRuns[n]
+		if !x.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0 || mine != nil && r.HasAnswered(mine.Actor) {
+			continue
+		}
+		q, err := i.Question(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if who := q.At(r.Wait.Level); mine == nil || who.Allows(mine.Actor, mine.RoleNames(), x.CreatedBy) {
+			items = append(items, inputView(x, r, q, who))
+		}
+	}
+	return items, nil
+}
+
+func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question, who workflow.Who) views.InputView {
+	view := views.InputView{
+		Execution: x.ID, Workflow: x.Workflow, Step: r.Label, Visit: r.Ordinal, Title: nonZeroPtr(q.Title), Schema: q.Schema, Show: q.Show,
+		Who:      views.WhoView{Actors: append([]string{}, who.Actors...), Roles: append([]string{}, who.Roles...), NotStarter: who.NotStarter},
+		Approval: r.Wait.Approval, Need: r.Wait.Need, Level: r.Wait.Level, Answers: []views.AnswerView{}, Since: r.Wait.Since, Until: r.Wait.Until,
+	}
+	for _, a := range r.Answers {
+		view.Answers = append(view.Answers, views.AnswerView{By: a.By, At: a.At, Via: nonZeroPtr(a.Via)})
+	}
+	return view
+}

@@ -1,0 +1,210 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The events about what people are asked. Like [EventSignalReceived] they move nothing.
+const (
+	EventInputAnswered  = "input.answered"  // somebody has answered
+	EventInputReminded  = "input.reminded"  // nobody has answered yet
+	EventInputEscalated = "input.escalated" // others may answer, too
+)
+
+// answer takes an answer to a step run that waits, or refuses it. A request that was made
+// before is recognised by its key first of all: it has been taken, whatever has become of the
+// step run since. Then whatever is due comes, alone, so that nobody is told of a deadline that
+// is not stored.
+func (d *decider) answer(c Command) error {
+	a := c.Answer
+	if known := d.knownAnswer(a); known != nil {
+		if known.Digest != a.Digest {
+			return workflow.Errorf(workflow.CodeIdempotencyMismatch, "the Idempotency-Key belongs to another answer")
+		}
+		d.repeated = true
+		return nil
+	}
+	if d.somethingIsDue() {
+		d.decision.CommandPending = true
+		return nil
+	}
+	r := d.execution.StepRunBySeq(a.StepRunSeq)
+	switch {
+	case r == nil || !d.execution.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0:
+		return d.answerRefusal(r)
+	case r.HasAnswered(c.Actor):
+		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already", c.Actor, r.Label, d.execution.ID))
+	case d.facts.Resolution == nil:
+		d.need(Need{Kind: NeedResolution})
+		return nil
+	}
+	f := d.facts.Answer
+	switch {
+	case f == nil || f.StepRunSeq != r.Seq:
+		d.need(Need{Kind: NeedAnswer, StepRunSeq: r.Seq})
+		return nil
+	case f.Problem != nil:
+		return f.Problem
+	}
+	d.takeAnswer(r, c, f)
+	return nil
+}
+
+// knownAnswer is the answer that the same request has given before, nil if there is none.
+func (d *decider) knownAnswer(a *Answer) *workflow.Answer {
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if a.Named && r.Seq != a.StepRunSeq {
+			continue
+		}
+		for k := range r.Answers {
+			if r.Answers[k].Key == a.Key {
+				return &r.Answers[k]
+			}
+		}
+	}
+	return nil
+}
+
+// somethingIsDue reports whether the deadline of the execution or of one of its waits has
+// passed, so that the next decision is about that.
+func (d *decider) somethingIsDue() bool {
+	if hasDeadline(d.execution) && !d.now.Before(d.execution.Deadline) {
+		return true
+	}
+	if !d.execution.TakesAnswers() {
+		return false
+	}
+	for _, r := range d.waitingStepRuns() {
+		if !d.now.Before(r.Wait.Until) {
+			return true
+		}
+	}
+	return false
+}
+
+// answerRefusal is why a step run takes no answer.
+func (d *decider) answerRefusal(r *workflow.StepRun) error {
+	x := d.execution
+	text := fmt.Sprintf("cannot answer execution %s in state %s: ", x.ID, x.State)
+	switch {
+	case r == nil:
+		text += "it has not asked for input"
+	case r.Wait != nil && !r.Wait.Decided && !r.Open() && !r.EndedAt.Before(r.Wait.Until):
+		text += fmt.Sprintf("the deadline of step %q was %s", r.Label, r.Wait.Until.Format(time.RFC3339))
+	case r.Wait != nil && r.Wait.Decided:
+		text += fmt.Sprintf("step %q has been answered", r.Label)
+	default:
+		text += fmt.Sprintf("step %q does not wait for input", r.Label)
+	}
+	return refusedAnswer("closed", text)
+}
+
+// answerIssues are the issues of answers that are refused, by code.
+var answerIssues = map[string]string{
+	"closed": "the step takes no answer, or none any more",
+	"used":   "you have answered already",
+}
+
+func refusedAnswer(code, text string) error {
+	return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: text, Issues: []workflow.Issue{{Path: "input", Code: code, Message: answerIssues[code]}}}
+}
+
+// takeAnswer records an answer. The one that decides ends the step run in the same commit,
+// unless a job of it is still at work.
+func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
+	answer := workflow.Answer{By: c.Actor, At: d.now, Via: c.Answer.Via, Key: c.Answer.Key, Digest: c.Answer.Digest, Rejects: f.Rejects, Value: f.Value}
+	r.Answers = append(r.Answers[:len(r.Answers):len(r.Answers)], answer)
+	approvals := 0
+	for i := range r.Answers {
+		if !r.Answers[i].Rejects {
+			approvals++
+		}
+	}
+	data := map[string]any{"answers": len(r.Answers), "need": r.Wait.Need}
+	if answer.Via != "" {
+		data["via"] = answer.Via
+	}
+	if r.Wait.Approval {
+		data["approved"] = !f.Rejects
+	}
+	if c.Reason != "" {
+		data["reason"] = c.Reason
+	}
+	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventInputAnswered, Step: r.Label, Actor: c.Actor}, data)
+	if !f.Rejects && approvals < r.Wait.Need {
+		return
+	}
+	decided := *r.Wait
+	decided.Decided = true
+	r.Wait = &decided
+	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, map[string]any{"step": r.Label})
+	if !f.Rejects {
+		if !r.Wait.Approval {
+			r.Value = f.Value
+		}
+		d.endWait(r, sm.StepCompleted)
+		return
+	}
+	why := &workflow.Failure{Code: workflow.FailureRejected, Step: r.Label, Message: fmt.Sprintf("step %q was rejected by %s", r.Label, c.Actor)}
+	if to := d.node(r).OnReject; to != nil {
+		d.endWaitAt(r, why, to)
+		return
+	}
+	d.failStepRun(r, workflow.CauseStepFailed, why)
+}
+
+// nextDue is when the next reminder or escalation of a wait is due, zero for never.
+func nextDue(ask *spec.Ask, w *workflow.StepWait) (at time.Time) {
+	if w.Reminded < len(ask.Remind) {
+		at = w.Since.Add(ask.Remind[w.Reminded].Std())
+	}
+	if w.Level < len(ask.Escalate) {
+		if next := w.Since.Add(ask.Escalate[w.Level].After.Std()); at.IsZero() || next.Before(at) {
+			at = next
+		}
+	}
+	return at
+}
+
+// escalate records the reminders and the level of escalation that are due. The level is
+// committed before executions of it are started, with a timer that is near, whatever is due
+// next.
+func (d *decider) escalate(r *workflow.StepRun) {
+	ask, w := d.node(r).Wait.Asks(), *r.Wait
+	for w.Reminded < len(ask.Remind) && !d.now.Before(w.Since.Add(ask.Remind[w.Reminded].Std())) {
+		w.Reminded++
+	}
+	for w.Level < len(ask.Escalate) && !d.now.Before(w.Since.Add(ask.Escalate[w.Level].After.Std())) {
+		w.Level++
+	}
+	if w.Reminded > r.Wait.Reminded {
+		d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventInputReminded, Step: r.Label}, map[string]any{"reminder": w.Reminded})
+	}
+	escalated := w.Level > r.Wait.Level
+	if escalated {
+		d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventInputEscalated, Step: r.Label}, map[string]any{"level": w.Level})
+	}
+	w.Next = nextDue(ask, &w)
+	r.Wait, d.changed = &w, true
+	if escalated {
+		d.commitFirst()
+	}
+}
+
+// page reports whether the executions of the levels that are committed have been started.
+func (d *decider) page(r *workflow.StepRun) bool {
+	if d.facts.Escalated[r.Seq] < r.Wait.Level {
+		d.need(Need{Kind: NeedEscalated, StepRunSeq: r.Seq, Level: r.Wait.Level})
+		return false
+	}
+	w := *r.Wait
+	w.Paged = w.Level
+	r.Wait, d.changed, d.paused = &w, true, d.execution.State == sm.ExecutionWaiting
+	return true
+}

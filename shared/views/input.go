@@ -1,0 +1,40 @@
+package views
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// InputView is what an execution asks people.
+type InputView struct {
+	Execution string          `json:"execution"`
+	Workflow  workflow.Ref    `json:"workflow"` // exact
+	Step      string          `json:"step"`     // label
+	Visit     int             `json:"visit"`    // which run of the step
+	Title     *string         `json:"title"`
+	Schema    json.RawMessage `json:"schema"` // of an answer; null accepts any value
+	Show      json.RawMessage `json:"show"`
+	Who       WhoView         `json:"who"`
+	Approval  bool            `json:"approval"` // the first rejection decides
+	Need      int             `json:"need"`     // how many have to answer
+	Level     int             `json:"level"`    // how often it was escalated
+	Answers   []AnswerView    `json:"answers"`  // so far
+	Since     time.Time       `json:"since"`
+	Until     time.Time       `json:"until"` // its deadline
+}
+
+// WhoView is who may answer. With neither actors nor roles everybody may.
+type WhoView struct {
+	Actors     []string `json:"actors"`
+	Roles      []string `json:"roles"`
+	NotStarter bool     `json:"notStarter"`
+}
+
+// AnswerView is an answer, without its value.
+type AnswerView struct {
+	By  string    `json:"by"`
+	At  time.Time `json:"at"`
+	Via *string   `json:"via"`
+}

@@ -1,0 +1,122 @@
+package workflow
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// StepWait is what a step run waits for. It is over when the step run has ended, or when it is
+// decided: a step run that also has a job waits for that then.
+type StepWait struct {
+	Kind    WaitKind  `json:"kind"`
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until"`           // when it ends by itself, or its deadline
+	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
+	Title   string    `json:"title,omitempty"` // the beginning of what people are asked
+	Decided bool      `json:"decided,omitempty"`
+
+	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the
+	// first rejection decides.
+	Need     int  `json:"need,omitempty"`
+	Approval bool `json:"approval,omitempty"`
+
+	// Level is how often it has been escalated. The executions of the levels up to Paged have
+	// been started. Reminded is how many reminders have been recorded.
+	Level    int `json:"level,omitempty"`
+	Paged    int `json:"paged,omitempty"`
+	Reminded int `json:"reminded,omitempty"`
+
+	Question *Value `json:"question,omitempty"` // JSON of a Question
+	Default  *Value `json:"default,omitempty"`  // what is taken for the answer at the deadline
+}
+
+// Answer is what somebody has answered to a step run that waits.
+type Answer struct {
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Via     string    `json:"via,omitempty"` // how it came, if not by a command: AnswerByToken
+	Key     string    `json:"key"`           // see AnswerKey
+	Digest  string    `json:"digest"`        // of the value as it was sent, so that the same key cannot bring another one
+	Rejects bool      `json:"rejects,omitempty"`
+	Value   *Value    `json:"value,omitempty"`
+}
+
+// MaxAnswers is how many people an approval may need.
+const MaxAnswers = 20
+
+// AnswerKey identifies a request to answer: by its Idempotency-Key, and by who makes it.
+func AnswerKey(idempotencyKey, by string) string { return shortDigest(idempotencyKey, by) }
+
+// AnswerDigest identifies the content of an answer.
+func AnswerDigest(value json.RawMessage) string { return shortDigest(string(value)) }
+
+func shortDigest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:15])
+}
+
+// Question is what people are asked, as it was when the step was entered.
+type Question struct {
+	Title    string          `json:"title,omitempty"`
+	Schema   json.RawMessage `json:"schema,omitempty"` // JSON Schema of an answer; absent accepts any value
+	Show     json.RawMessage `json:"show,omitempty"`   // what the one who answers is shown
+	Who      Who             `json:"who,omitzero"`
+	Escalate []Escalation    `json:"escalate,omitempty"`
+}
+
+// Who says who may answer: these actors, and whoever has one of these roles. Without any,
+// everybody may.
+type Who struct {
+	Actors     []string `json:"actors,omitempty"`
+	Roles      []string `json:"roles,omitempty"`
+	NotStarter bool     `json:"notStarter,omitempty"` // not who started the execution
+}
+
+// Escalation is who else may answer from a level on, and which execution is started then.
+type Escalation struct {
+	Actors     []string        `json:"actors,omitempty"`
+	Roles      []string        `json:"roles,omitempty"`
+	Workflow   string          `json:"workflow,omitempty"` // reference
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+}
+
+// At is who may answer at a level of escalation.
+func (q *Question) At(level int) Who {
+	who := Who{Actors: slices.Clone(q.Who.Actors), Roles: slices.Clone(q.Who.Roles), NotStarter: q.Who.NotStarter}
+	if len(who.Actors)+len(who.Roles) == 0 {
+		return who // everybody may already
+	}
+	for _, e := range q.Escalate[:min(level, len(q.Escalate))] {
+		who.Actors, who.Roles = append(who.Actors, e.Actors...), append(who.Roles, e.Roles...)
+	}
+	return who
+}
+
+// Allows reports whether somebody with these roles may answer for an execution that starter has
+// started.
+func (w Who) Allows(actor string, roles []string, starter string) bool {
+	if w.NotStarter && actor == starter {
+		return false
+	}
+	return len(w.Actors)+len(w.Roles) == 0 || slices.Contains(w.Actors, actor) ||
+		slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(w.Roles, role) })
+}
+
+// TakesAnswers reports whether an execution takes answers to its step runs that wait.
+func (x *Execution) TakesAnswers() bool {
+	return x.State == statemachines.ExecutionWaiting || x.State == statemachines.ExecutionRunning
+}
+
+// HasAnswered reports whether somebody has answered.
+func (r *StepRun) HasAnswered(by string) bool {
+	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.By == by })
+}
