@@ -24,6 +24,9 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"events of an execution":                                      limitEvents,
 	"result of a job":                                             limitResult,
 	"cost of an expression":                                       limitExpressionCost,
+	"what a step sets":                                            limitValue,
+	"variables that a step reads":                                 limitVariables,
+	"nesting of what a step sets":                                 limitValueDepth,
 }
 
 // An execution ends as documented at each limit of docs/limits.md, and with one more.
@@ -255,4 +258,60 @@ func limitExpressionCost(t *testing.T, l limit) {
 		few++
 	}
 	checkLimit(t, l, execute(few), execute(many))
+}
+
+// textsOf are values of variables whose names begin with a text: so many that they are n bytes
+// long as one object. They are made of the parameters t, of 64 KiB, and u, which is the rest.
+func textsOf(name string, n int) (values, u string) {
+	const piece = 64 << 10
+	n -= len(`{}`) - len(`,`)
+	for i := 0; ; i++ {
+		size := len(name+fmt.Sprint(i)) + len(`"":"",`)
+		if n < piece+2*size {
+			return values + fmt.Sprintf("%s%d: '${parameters.u}'", name, i), repeatX(n - size)
+		}
+		values += fmt.Sprintf("%s%d: '${parameters.t}', ", name, i)
+		n -= piece + size
+	}
+}
+
+func limitValue(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	execute := func(n int) executionResult {
+		values, u := textsOf("v", n)
+		f.Publish(fmt.Sprint("n", n), "steps: [{label: one, set: {"+values+"}}]")
+		return f.execute(fmt.Sprintf(`{"workflow":"p/n%d","parameters":{"t":%q,"u":%q}}`, n, repeatX(64<<10), u))
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
+}
+
+func limitVariables(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	const text = 64 << 10
+	execute := func(n int) executionResult {
+		steps, reads, left := "", []string{}, n
+		for i := 0; left > 0; i++ {
+			if i%8 == 0 { // variables in each step
+				steps += fmt.Sprintf("}}, {label: s%d, set: {", i)
+			}
+			steps += fmt.Sprintf("v%d: '${parameters.%s}', ", i, map[bool]string{true: "t", false: "u"}[left > text+2])
+			reads = append(reads, fmt.Sprintf("n%d: '${size(vars.v%d)}'", i, i))
+			if left <= text+2 {
+				break
+			}
+			left -= text + 2
+		}
+		f.Publish(fmt.Sprint("n", n), "steps: ["+strings.TrimPrefix(steps, "}}, ")+"}}, {label: read, set: {"+strings.Join(reads, ", ")+"}}]")
+		return f.execute(fmt.Sprintf(`{"workflow":"p/n%d","parameters":{"t":%q,"u":%q}}`, n, repeatX(text), repeatX(left-2)))
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
+}
+
+func limitValueDepth(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	f.Publish("one", "steps: [{label: one, set: {v: '${parameters.v}'}}]")
+	execute := func(n int) executionResult { // the object of the variables is one of them
+		return f.execute(`{"workflow":"p/one","parameters":{"v":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}}`)
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
 }

@@ -192,12 +192,22 @@ var definitionLimits = map[string]probe{
 	"entries of acquire":          definitionWith(replaceIn(`"acquire":[*]`, func(n int) string { return joinItems(n, constant(`{"type":"device","ids":["a"]}`)) }), nil),
 	"ids of an acquire":           definitionWith(replaceIn(`"acquire":[{"type":"device","ids":[*]}]`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"e%d"`, i) }) }), nil),
 	"asserts of a step":           definitionWith(nil, replaceIn(`"assert":[*]`, func(n int) string { return joinItems(n, constant(`"true"`)) })),
-	"bytes of an expression":      definitionWith(nil, replaceIn(`"condition":"*"`, func(n int) string { return "true" + strings.Repeat(" ", n-4) })),
-	"nesting of an expression":    definitionWith(nil, replaceIn(`"condition":"*"`, func(n int) string { return strings.Repeat("(", n-1) + "true" + strings.Repeat(")", n-1) })),
-	"retries":                     definitionWith(nil, replaceIn(`"retry":{"maxRetries":*}`, strconv.Itoa)),
-	"repetitions":                 definitionWith(nil, replaceIn(`"repeat":{"count":*}`, strconv.Itoa)),
-	"minutes of a job's timeout":  definitionWith(nil, replaceIn(`"timeout":"*m"`, strconv.Itoa)),
-	"hours of a wait":             definitionWith(nil, replaceIn(`"delay":"*h"`, strconv.Itoa)),
+	"cases of a switch": definitionOfSteps(func(n int) string {
+		return `{"label":"one","switch":[` + joinItems(n, constant(`{"when":"true","next":"end"}`)) + `]}`
+	}),
+	"steps that a step requires": definitionOfSteps(func(n int) string {
+		return stepJSON(1, "") + "," + stepJSON(2, `,"requires":[`+joinItems(n, constant(`"s1"`))+`]`)
+	}),
+	"variables that a definition sets": definitionOfSteps(func(n int) string {
+		return `{"label":"one","set":{` + joinItems(n, func(i int) string { return fmt.Sprintf(`"v%d":1`, i) }) + `}}`
+	}),
+	"names in the path of a variable": definitionOfSteps(func(n int) string { return `{"label":"one","set":{"a` + strings.Repeat(".a", n-1) + `":1}}` }),
+	"bytes of an expression":          definitionWith(nil, replaceIn(`"condition":"*"`, func(n int) string { return "true" + strings.Repeat(" ", n-4) })),
+	"nesting of an expression":        definitionWith(nil, replaceIn(`"condition":"*"`, func(n int) string { return strings.Repeat("(", n-1) + "true" + strings.Repeat(")", n-1) })),
+	"retries":                         definitionWith(nil, replaceIn(`"retry":{"maxRetries":*}`, strconv.Itoa)),
+	"repetitions":                     definitionWith(nil, replaceIn(`"repeat":{"count":*}`, strconv.Itoa)),
+	"minutes of a job's timeout":      definitionWith(nil, replaceIn(`"timeout":"*m"`, strconv.Itoa)),
+	"hours of a wait":                 definitionWith(nil, replaceIn(`"delay":"*h"`, strconv.Itoa)),
 	"expressions": definitionOfSteps(func(n int) string {
 		return joinItems((n+9)/10, func(i int) string {
 			return stepJSON(i, `,"assert":[`+joinItems(min(10, n-10*i), constant(`"true"`))+`]`)
