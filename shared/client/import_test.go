@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,13 +40,16 @@ type importRun struct {
 func runImport(t *testing.T, lines []byte, firstLine int, answer func(request int, body []byte) (int, string)) *importRun {
 	t.Helper()
 	run := &importRun{}
+	var mu sync.Mutex // the connection of one request may still be open when the next comes
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, failure := io.ReadAll(r.Body)
 		if failure != nil {
 			t.Error(failure)
 		}
+		mu.Lock()
 		status, text := answer(len(run.parts), body)
 		run.parts = append(run.parts, body)
+		mu.Unlock()
 		if status == 0 {
 			panic(http.ErrAbortHandler) // the connection is lost
 		}
