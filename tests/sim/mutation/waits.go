@@ -9,13 +9,12 @@ const (
 
 // waits are mistakes in steps that wait. A test detects each.
 var waits = []Mutation{
-	{Name: "a step that waits counts as a step with nested steps", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{"shared/lifecycle/decider.go", "r.Child == nil && r.Wait == nil && d.inThread(r) {", "r.Child == nil {"}}},
 	{Name: "a deadline counts before the condition", Test: waitTest + "ConditionIsSeenLate", Edits: []Edit{{lifecycleWait, "\t\tif f.Ready {\n", "\t\tif f.Ready && d.now.Before(r.Wait.Until) {\n"}}},
 	{Name: "a wait ends before its time", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleWait, "\tif !d.now.Before(r.Wait.Until) {\n", "\tif !d.now.Add(time.Minute).Before(r.Wait.Until) {\n"}}},
 	{Name: "a wait has no timer", Test: waitTest + "TimeComes", Edits: []Edit{{"shared/lifecycle/deadline.go", "\t\tif x.Wait != nil {\n\t\t\tadd(x.Wait.Until)\n\t\t}\n", ""}, {"shared/lifecycle/deadline.go", "\t\t\t\tadd(r.Wait.Until)\n", ""}, {lifecycleWait, "\tcheckAt = r.Wait.Until\n", "\tcheckAt = time.Time{}\n"}}},
 	{Name: "the timer of the step before fires in vain during a wait", Test: "shared/engine:TestCost_OfAWait", Edits: []Edit{{"shared/lifecycle/decider.go", ", d.paused && d.execution.State == sm.ExecutionWaiting:", ":"}}},
 	{Name: "an execution that waits can be driven by a release without waits", Test: waitTest + "ResumeEndsAWaitForATime", Edits: []Edit{{"shared/workflow/step.go", " || r.Wait != nil\n", "\n"}}},
-	{Name: "an execution that ends leaves its waits open", Test: waitTest + "Cancel", Edits: []Edit{{"shared/lifecycle/close.go", "\tfor _, r := range d.waitingStepRuns() {\n\t\td.exitStepRun(r, status)\n\t}\n", ""}}},
+	{Name: "an execution that ends leaves its waits open", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{"shared/lifecycle/close.go", "\tfor _, r := range d.waitingStepRuns() {\n\t\td.exitStepRun(r, status)\n\t}\n", ""}}},
 	{Name: "the condition of a wait watches no entity", Test: waitTest + "ConditionBecomesTrue", Edits: []Edit{{"shared/engine/fetch_readiness.go", "if ready || watched[key] {", "if ready || watched[key] || w.execution.State == \"WAITING\" || w.execution.State == \"RUNNING\" {"}}},
 
 	{Name: "a deadline is told before it is stored", Test: answerTest + "AfterTheDeadlineIsRefused", Edits: []Edit{{answerFile, "\t\td.decision.CommandPending = true\n\t\treturn nil\n", "\t\treturn refusedAnswer(\"closed\", \"the deadline of step \\\"approve\\\" was just now\")\n"}}},
@@ -23,12 +22,12 @@ var waits = []Mutation{
 	{Name: "an answer is given to the question that waits now", Test: answerTest + "StaysWithItsQuestion", Edits: []Edit{{answerFile, "\tr := d.execution.StepRunBySeq(a.StepRunSeq)\n", "\tr := d.execution.LastStepRun()\n"}}},
 	{Name: "the key of an answer is looked for in the question that waits", Test: answerTest + "StaysWithItsQuestion", Edits: []Edit{{answerFile, "if a.Named && r.Seq != a.StepRunSeq {", "if r.Seq != a.StepRunSeq {"}}},
 	{Name: "an answer that has counted is refused when it comes again", Test: answerTest + "CountsOnce", Edits: []Edit{{answerFile, "if known := d.knownAnswer(a); known != nil {", "if known := d.knownAnswer(a); known != nil && d.execution.TakesAnswers() {"}}},
-	{Name: "the same key brings another answer", Test: answerTest + "CountsOnce", Edits: []Edit{{answerFile, "if known.Digest != a.Digest {", "if known.Digest > a.Digest+\"~\" {"}}},
+	{Name: "the same key brings another answer", Test: answerTest + "CountsOnce", Edits: []Edit{{answerFile, "if known.Digest != a.Digest {", "if false && known.Digest != a.Digest {"}}},
 	{Name: "one person counts twice", Test: "shared/engine:TestApproval_FirstRejectionDecides", Edits: []Edit{{answerFile, "case r.HasAnswered(c.Actor):", "case r.HasAnswered(c.Actor + \"?\"):"}}},
 	{Name: "a rejection is a vote like any other", Test: "shared/engine:TestApproval_FirstRejectionDecides", Edits: []Edit{{answerFile, "if !f.Rejects && approvals < r.Wait.Need {", "if len(r.Answers) < r.Wait.Need {"}}},
 	{Name: "an escalation is started before its level is stored", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{answerFile, "\tif escalated {\n\t\td.commitFirst()\n\t}\n", "\t_ = escalated\n"}}},
 	{Name: "what an escalation starts is lost with a process", Test: "shared/engine:TestEscalation_StartsOnce", Edits: []Edit{{lifecycleWait, "if r.Wait.Level > r.Wait.Paged && !d.page(r) {", "if r.Wait.Level > r.Wait.Paged+9 && !d.page(r) {"}}},
 	{Name: "a deadline passes before an escalation is started", Test: "shared/engine:TestEscalation_StartsBeforeTheDeadline", Edits: []Edit{{lifecycleWait, "if r.Wait.Level > r.Wait.Paged && !d.page(r) {", "if r.Wait.Level > r.Wait.Paged && d.now.Before(r.Wait.Until) && !d.page(r) {"}}},
-	{Name: "roles that the client names are believed", Test: "shared/api/lambdahttp:TestIdentity_ReplacesClientHeaders", Edits: []Edit{{"shared/api/lambdahttp/handler.go", ", headerRoles: roles}", "}"}}},
+	{Name: "roles that the client names are believed", Test: "shared/api/lambdahttp:TestIdentity_ReplacesClientHeaders", Edits: []Edit{{"shared/api/lambdahttp/handler.go", ", headerRoles: roles}", ", headerRoles + \"-Too\": roles}"}}},
 	{Name: "whoever has started an execution may approve it", Test: answerTest + "OnlyWhoMay", Edits: []Edit{{"shared/workflow/wait.go", "if w.NotStarter && actor == starter {", "if w.NotStarter && actor == starter+\"?\" {"}}},
 }
