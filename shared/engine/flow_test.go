@@ -545,3 +545,41 @@ func TestFlow_AssertionInPipelineIsHandled(t *testing.T) {
 		}
 	}
 }
+
+// error is the failure that was handled last: that of a step around others comes after
+// those in it, and branches count in the order of the definition.
+func TestFlow_NewestIsWhatEndedLast(t *testing.T) {
+	const pure = "functionBlock: p/pure:1, runOn: global"
+	s, id, calls := flow(t, `steps:
+  - label: outer
+    onFailure: last
+    workflow: {steps: [{label: one, `+pure+`, onFailure: two}, {label: two, `+pure+`}]}
+  - {label: last, `+pure+`, parameters: {why: "${error.code}", step: "${error.step}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "last" {
+			return nil
+		}
+		return &harness.Outcome{FailCode: "NO_" + c.Step}
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, "one {}", "two {}", `last {"step":"two","why":"NO_two"}`)
+
+	s, id, calls = flow(t, `steps:
+  - label: both
+    outputKey: all
+    parallel:
+      branches:
+        - {label: left, steps: [{label: a, `+pure+`}, {label: b, `+pure+`}, {label: c, `+pure+`, onFailure: [{steps: [{label: save, set: {all: 1}}]}]}]}
+        - {label: right, steps: [{label: d, `+pure+`, onFailure: [{steps: [{label: keep, set: {x: 1}}]}]}], result: {given: right}}
+  - {label: last, `+pure+`, parameters: {all: "${vars.all.given}", step: "${error.step}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "c" || c.Step == "d" {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return &harness.Outcome{Result: []byte(`{"n":1}`)}
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := calls[len(calls)-1]; last != `last {"all":"right","step":"d"}` {
+		t.Errorf("%s", last)
+	}
+}

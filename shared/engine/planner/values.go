@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,11 +146,14 @@ func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *work
 	refs := p.Program.References(r.StepIndex)
 	values := map[string]json.RawMessage{}
 	s.bindings.Values, s.bindings.Errors = values, map[int]json.RawMessage{}
-	for i := len(x.StepRuns) - 1; i >= 0; i-- {
-		o := &x.StepRuns[i]
-		newest := slices.Contains(refs.Names, "error") && values["error"] == nil
+	readsError := slices.Contains(refs.Names, "error")
+	for _, o := range p.newestFirst(x, func(o *workflow.StepRun) bool {
+		read := readsError || refs.AllSteps || slices.Contains(refs.Steps, p.labelOf(o))
+		return o.Status == sm.StepCaseHandled && o.Value != nil && read && p.seesStepRun(x, r, o)
+	}) {
+		newest := readsError && values["error"] == nil
 		read := s.bindings.Errors[o.StepIndex] == nil && (refs.AllSteps || slices.Contains(refs.Steps, p.labelOf(o)))
-		if o.Status != sm.StepCaseHandled || o.Value == nil || !newest && !read || !p.seesStepRun(x, r, o) {
+		if !newest && !read {
 			continue
 		}
 		why, err := p.loadValue(ctx, o)
@@ -177,6 +181,58 @@ func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *work
 	return err
 }
 
+// newestFirst lists the step runs that are wanted, those that ended last first. A step run
+// ends after those that were entered in it, and branches count in the order of the
+// definition, whichever was quicker.
+func (p *Planner) newestFirst(x *workflow.Execution, wanted func(*workflow.StepRun) bool) []*workflow.StepRun {
+	var all []*workflow.StepRun
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		if wanted(&x.StepRuns[i]) {
+			all = append(all, &x.StepRuns[i])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *workflow.StepRun) int {
+		switch {
+		case p.wasEnteredIn(x, b, a):
+			return -1
+		case p.wasEnteredIn(x, a, b):
+			return 1
+		}
+		return cmp.Or(p.compareBranches(x, b, a), b.Seq-a.Seq)
+	})
+	return all
+}
+
+// wasEnteredIn reports whether a step run was entered while another one was open around it.
+func (p *Planner) wasEnteredIn(x *workflow.Execution, r, around *workflow.StepRun) bool {
+	if around.Seq > r.Seq || !around.Forward() || !r.Forward() || !p.Program.Encloses(around.StepIndex, r.StepIndex) {
+		return false
+	}
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		if o := &x.StepRuns[i]; o.Seq < r.Seq && o.StepIndex == around.StepIndex && o.Forward() {
+			return o.Seq == around.Seq
+		}
+	}
+	return false
+}
+
+// compareBranches compares the branches in which two step runs are of one step run around
+// both, 0 if they are in the same or in none.
+func (p *Planner) compareBranches(x *workflow.Execution, a, b *workflow.StepRun) int {
+	for at := a; at != nil && at.In > 0; at = x.StepRunBySeq(at.In) {
+		f := x.StepRunBySeq(at.In)
+		if f == nil || p.Program.Nodes[f.StepIndex].Parallel == nil {
+			continue
+		}
+		for other := b; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
+			if other.In == at.In && other.Index != at.Index {
+				return at.Index - other.Index
+			}
+		}
+	}
+	return 0
+}
+
 // labelOf is the label of the step of a step run, as its own definition knows it.
 func (p *Planner) labelOf(r *workflow.StepRun) string {
 	if !r.Forward() {
@@ -196,15 +252,11 @@ func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workf
 	var writes []write // newest first
 	replaced := map[string]bool{}
 	origin := p.originOf(r)
-	for i := len(x.StepRuns) - 1; i >= 0; i-- {
-		o := &x.StepRuns[i]
-		if o.Status != sm.StepCompleted || !o.Forward() || p.Program.Nodes[o.StepIndex].Origin != origin {
-			continue
-		}
+	for _, o := range p.newestFirst(x, func(o *workflow.StepRun) bool {
+		return o.Status == sm.StepCompleted && o.Forward() && p.Program.Nodes[o.StepIndex].Origin == origin &&
+			len(p.Program.Writes(o.StepIndex)) > 0 && p.seesStepRun(x, r, o)
+	}) {
 		paths := p.Program.Writes(o.StepIndex)
-		if len(paths) == 0 || !p.seesStepRun(x, r, o) {
-			continue
-		}
 		for _, path := range paths {
 			if wanted(path) && !replacedBy(replaced, path) {
 				writes = append(writes, write{path, o})
