@@ -312,3 +312,14 @@ func TestParallel_RetryRepeatsNothingUnasked(t *testing.T) {
 		t.Errorf("%s", calls)
 	}
 }
+
+// A branch that may fail may not leave a doubt: a worker that stopped in an irreversible call.
+func TestParallel_DoubtIsNotTolerated(t *testing.T) {
+	s, id, _ := flow(t, `steps:
+  - label: gather
+    parallel: {allowPartial: true, branches: [{label: quick, functionBlock: p/pure:1, runOn: global}, {label: pay, functionBlock: p/forever:1, runOn: global}]}
+`, "", func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{Crash: c.Step == "pay"} })
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Cause != workflow.CauseWorkerCrash {
+		t.Errorf("cause %s, %+v", x.Cause, x.Error)
+	}
+}

@@ -170,7 +170,7 @@ func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
 	d.closeBranches(f)
 }
 
-// mayGoOn reports whether enough branches can still end well.
+// mayGoOn reports whether enough branches can still end well, and none that failed is in doubt.
 func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 	p := d.node(f).Parallel
 	failed := 0
@@ -179,7 +179,15 @@ func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 			failed++
 		}
 	}
-	return failed == 0 || p.AllowPartial && len(p.Branches)-failed >= max(1, p.Minimum)
+	return failed == 0 || p.AllowPartial && len(p.Branches)-failed >= max(1, p.Minimum) && !d.branchInDoubt(f)
+}
+
+// branchInDoubt reports whether nobody knows what a job in a branch has done, and nothing can
+// settle it: a failure can be tolerated, a doubt cannot.
+func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobExecute && r.Counts.Unknown > 0 && !r.Pure && !(r.Idempotent && r.Reversible) && !d.node(&r).OnEntities() && d.isIn(&r, f)
+	})
 }
 
 // closeBranches forbids the branches of a step run to start more jobs. Each ends when its

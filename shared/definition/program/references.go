@@ -95,7 +95,7 @@ func (c *compiler) sameBranches(i, at int) bool {
 		return p.group
 	}
 	for _, around := range c.positions[i].ancestors {
-		if c.flat[around].Parallel != nil && slices.Contains(c.positions[at].ancestors, around) && branch(i, around) != branch(at, around) {
+		if c.flat[around].Parallel != nil && !slices.Contains(c.positions[i].handles, around) && slices.Contains(c.positions[at].ancestors, around) && branch(i, around) != branch(at, around) {
 			return false
 		}
 	}

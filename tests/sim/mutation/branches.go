@@ -8,4 +8,5 @@ var branches = []Mutation{
 	{Name: "branches that hang are not closed", Test: "shared/engine:TestParallel_HungBranchIsClosed", Edits: []Edit{{lifecycleThread, "|| !d.stepTimedOut(f) {", "|| true {"}}},
 	{Name: "a step goes on while a branch that was closed still works", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "return !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })", "return f.Closing || !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })"}}},
 	{Name: "a branch that fails does not close the others", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "\tif why == nil || f.Closing || d.mayGoOn(f) {\n\t\treturn\n\t}\n", "\treturn\n"}}},
+	{Name: "a branch in doubt is tolerated", Test: "shared/engine:TestParallel_DoubtIsNotTolerated", Edits: []Edit{{lifecycleThread, " && !d.branchInDoubt(f)", ""}}},
 }
