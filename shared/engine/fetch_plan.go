@@ -41,8 +41,10 @@ func (w *workspace) fetchRoute(ctx context.Context, n lifecycle.Need, draft *wor
 	if err != nil {
 		return err
 	}
-	if route.Error, err = w.offloadValue(ctx, route.Error); err != nil {
-		return err
+	if route.Case > 0 { // otherwise nobody keeps the value
+		if route.Error, err = w.offloadValue(ctx, route.Error); err != nil {
+			return err
+		}
 	}
 	if w.facts.Routes == nil {
 		w.facts.Routes = map[lifecycle.Need]*lifecycle.Route{}

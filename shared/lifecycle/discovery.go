@@ -76,7 +76,7 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 				Message: fmt.Sprintf("no worker of pool %q has claimed the acquire job of block %s", r.Pool, r.Block)}}
 		}
 		d.exitStepRun(r, sm.StepFailed)
-		_, why := failureOf(r, r.Counts)
+		_, why := FailureOf(r, r.Counts)
 		d.failDiscovery(why)
 	default:
 		d.waitUntil(d.nextCheckAt(r, f))

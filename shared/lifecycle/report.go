@@ -76,7 +76,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		if first := d.failedInPipeline(r.Pipeline); first != nil && len(d.openStepRuns()) == 0 {
 			why := cmp.Or(first.Failure, first.Counts.Failure)
 			if why == nil {
-				_, why = failureOf(first, first.Counts)
+				_, why = FailureOf(first, first.Counts)
 			}
 			d.handleOrFail(first, causeOf(why.Code), why)
 		}
@@ -105,7 +105,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 			d.failStepRun(r, workflow.CauseAssertion, f.UnmetFailure)
 			break
 		}
-		cause, why := failureOf(r, f.Counts)
+		cause, why := FailureOf(r, f.Counts)
 		d.failStepRun(r, cause, why)
 	case intolerable && !handled:
 		if f.Brief {
@@ -113,7 +113,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 				return false, checkAt
 			}
 		}
-		cause, why := failureOf(r, f.Counts)
+		cause, why := FailureOf(r, f.Counts)
 		d.failExecution(r, cause, why, failed)
 	case f.Unclaimed:
 		d.failExecution(r, workflow.CauseUnclaimed, &workflow.Failure{
@@ -274,8 +274,8 @@ func stepTimeoutFailure(r *workflow.StepRun, timeout workflow.Duration) *workflo
 	return &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: fmt.Sprintf("step %q has not ended within %s", r.Label, timeout.Std())}
 }
 
-// failureOf summarises counts in one failure that names the step and an entity.
-func failureOf(r *workflow.StepRun, t workflow.Counts) (workflow.Cause, *workflow.Failure) {
+// FailureOf summarises counts in one failure that names the step and an entity.
+func FailureOf(r *workflow.StepRun, t workflow.Counts) (workflow.Cause, *workflow.Failure) {
 	if t.Failure == nil {
 		return workflow.CauseWorkerCrash, &workflow.Failure{
 			Code: workflow.FailureWorkerCrash, Step: r.Label, Entity: t.UnknownEntity,

@@ -34,7 +34,7 @@ func (d *decider) driveRollback() {
 	case d.execution.Undo != nil:
 		d.endUndo()
 	case failed != nil:
-		_, why := failureOf(failed, failed.Counts)
+		_, why := FailureOf(failed, failed.Counts)
 		d.failRollback(failed, why)
 	case d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout":
 		d.execution.RolledBack = d.execution.Scope.Only == nil // else others keep what an earlier try did
@@ -159,7 +159,7 @@ func (d *decider) followWave(r *workflow.StepRun) {
 	case f.Complete:
 		d.recordResult(r, f)
 		d.exitStepRun(r, sm.StepFailed)
-		_, why := failureOf(r, f.Counts)
+		_, why := FailureOf(r, f.Counts)
 		d.failWave(r, why)
 	case f.Unclaimed && !r.Closing:
 		d.stopStepRun(r)

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -182,6 +183,19 @@ func (d *decider) markHandled(f *workflow.StepRun, number int) {
 			r.Handled = number
 		}
 	}
+}
+
+// ErrorValue is the failure of a step as expressions see it: code, message, step and, if it
+// has them, entity and details.
+func ErrorValue(step string, why *workflow.Failure) (json.RawMessage, error) {
+	value := map[string]any{"code": why.Code, "message": why.Message, "step": step}
+	if why.Entity != "" {
+		value["entity"] = why.Entity
+	}
+	if len(why.Details) > 0 {
+		value["details"] = why.Details
+	}
+	return workflow.EncodeJSON(value)
 }
 
 // visitedInTry reports whether this try has executed a node already, because it has gone

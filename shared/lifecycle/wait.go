@@ -173,7 +173,7 @@ func timeoutMessage(r *workflow.StepRun) string {
 
 // errorValue is a failure as expressions see it, short enough for the state item.
 func (d *decider) errorValue(why *workflow.Failure) *workflow.Value {
-	raw, err := workflow.EncodeJSON(map[string]any{"code": why.Code, "message": why.Message, "step": why.Step})
+	raw, err := ErrorValue(why.Step, why)
 	if err != nil {
 		d.err = workflow.Errorf(workflow.CodeInternal, "encode a failure: %w", err)
 	}

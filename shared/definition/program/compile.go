@@ -171,10 +171,16 @@ func (c *compiler) compileStep(i int) {
 // compileCondition compiles a condition of step i. With afterStep it is evaluated after the
 // step run.
 func (c *compiler) compileCondition(i int, source, path string, afterStep bool) *expr.Program {
+	return c.compileExpr(i, source, path, c.language.CompileCondition, afterStep)
+}
+
+// compileExpr compiles an expression of step i, checks what it reads, and notes that for the
+// step.
+func (c *compiler) compileExpr(i int, source, path string, compile func(string) (*expr.Program, error), afterStep bool) *expr.Program {
 	if blank(source) {
 		return nil
 	}
-	p, err := c.language.CompileCondition(source)
+	p, err := compile(source)
 	if err != nil {
 		c.reportError(path, err)
 		return nil

@@ -42,25 +42,10 @@ func (c *compiler) compileLoop(i int) {
 		return
 	}
 	path := c.positions[i].path + ".loop"
-	c.steps[i].over = c.compileList(i, l.Over, path+".over")
+	c.steps[i].over = c.compileExpr(i, l.Over, path+".over", c.language.Compile, false)
 	c.inLoop = i
 	c.steps[i].loopWhile = c.compileCondition(i, l.While, path+".while", true)
 	c.inLoop = -1
-}
-
-// compileList compiles an expression of step i that returns a list.
-func (c *compiler) compileList(i int, source, path string) *expr.Program {
-	if blank(source) {
-		return nil
-	}
-	p, err := c.language.Compile(source)
-	if err != nil {
-		c.reportError(path, err)
-		return nil
-	}
-	c.checkReferences(i, path, p.References(), false)
-	c.steps[i].refs.Merge(p.References())
-	return p
 }
 
 // open are the steps that are open while a step is executed, outermost first.

@@ -149,14 +149,7 @@ func (c *compiler) compileInventoryCondition(i int, source, path string) *expr.P
 			return nil
 		}
 	}
-	p, err := c.inventory.CompileCondition(source)
-	if err != nil {
-		c.reportError(path, err)
-		return nil
-	}
-	c.checkReferences(i, path, p.References(), false)
-	c.steps[i].refs.Merge(p.References())
-	return p
+	return c.compileExpr(i, source, path, c.inventory.CompileCondition, false)
 }
 
 // WaitUntil is the time until which a step waits; zero if it does not wait for a time that it

@@ -187,30 +187,13 @@ func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (ite
 	return iteration
 }
 
-// inOtherBranch reports whether two step runs were entered in different branches of one step
-// run: neither sees the other, before and after the branches are joined.
-func (p *Planner) inOtherBranch(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	for around := r; around != nil && around.In > 0; around = x.StepRunBySeq(around.In) {
-		f := x.StepRunBySeq(around.In)
-		if f == nil || p.Program.Nodes[f.StepIndex].Parallel == nil {
-			continue
-		}
-		for other := o; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
-			if other.In == around.In {
-				return other.Index != around.Index
-			}
-		}
-	}
-	return false
-}
-
 // seesStepRun reports whether a step run sees another one that is not of its pipeline.
 func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at)) {
 		return false
 	}
-	if p.inOtherBranch(x, r, o) {
-		return false
+	if p.compareBranches(x, r, o) != 0 {
+		return false // before and after the branches are joined
 	}
 	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }

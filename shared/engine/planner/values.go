@@ -109,9 +109,6 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 			s.bindings.Statuses[o.StepIndex] = string(sm.StepFailed)
 		}
 	}
-	if s.bindings.Values == nil {
-		s.bindings.Values = map[string]json.RawMessage{}
-	}
 	s.bindings.Values["error"] = why
 	s.bindings.Errors = map[int]json.RawMessage{n.StepIndex: why}
 	expressions := p.Program.Bind(n.StepIndex, p.Blocks, s.bindings, x).ForPlan(ctx, p.MaxPlanCost)
@@ -126,19 +123,9 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 func errorValue(r *workflow.StepRun) (json.RawMessage, error) {
 	why := r.Failure
 	if why == nil {
-		why = r.Counts.Failure
+		_, why = lifecycle.FailureOf(r, r.Counts)
 	}
-	if why == nil {
-		why = &workflow.Failure{Code: workflow.FailureWorkerCrash, Entity: r.Counts.UnknownEntity, Message: fmt.Sprintf("a worker of step %q crashed; whether the block was executed is unknown", r.Label)}
-	}
-	value := map[string]any{"code": why.Code, "message": why.Message, "step": r.Label}
-	if why.Entity != "" {
-		value["entity"] = why.Entity
-	}
-	if len(why.Details) > 0 {
-		value["details"] = why.Details
-	}
-	return workflow.EncodeJSON(value)
+	return lifecycle.ErrorValue(r.Label, why)
 }
 
 // readValues binds the variables and the failures that the expressions of a step read.
