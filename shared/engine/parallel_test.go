@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,31 @@ func TestParallel_RefusesBranchesOverOneType(t *testing.T) {
 `, "", nil)
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureParallelEntity || len(calls) > 0 {
 		t.Errorf("%+v, %v", x.Error, calls)
+	}
+}
+
+// More branches than can be open side by side are refused before anything is executed, whichever
+// of them would be quicker.
+func TestParallel_RefusesTooManyBranches(t *testing.T) {
+	nested := func(outer, inner int) string {
+		var b strings.Builder
+		b.WriteString("steps:\n  - label: around\n    workflow:\n      steps:\n        - label: outer\n          parallel:\n            branches:\n")
+		for i := range outer {
+			fmt.Fprintf(&b, "              - {label: b%d, steps: [{label: s%d, functionBlock: p/pure:1, runOn: global}, {label: in%d, parallel: {branches: [", i, i, i)
+			for k := range inner {
+				fmt.Fprintf(&b, "{label: x%d_%d, functionBlock: p/pure:1, runOn: global},", i, k)
+			}
+			b.WriteString("]}}]}\n")
+		}
+		return b.String()
+	}
+	s, id, calls := flow(t, nested(3, 10), "", nil)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimit || x.Error.Step != "outer" || len(calls) > 0 {
+		t.Errorf("%+v, %v", x.Error, calls)
+	}
+	s, id, calls = flow(t, nested(4, 7), "", nil)
+	if s.ExpectState(id, sm.ExecutionCompletedAck); len(calls) != 4+28 {
+		t.Errorf("%d calls, want 32", len(calls))
 	}
 }
 

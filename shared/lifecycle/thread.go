@@ -60,10 +60,6 @@ func (d *decider) inThread(r *workflow.StepRun) bool {
 // enterBranches opens the step run of a step with branches, and a thread for each.
 func (d *decider) enterBranches(at int, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	if len(d.execution.Threads)+len(n.Branches) > workflow.MaxThreads {
-		d.failAtLimit(n)
-		return
-	}
 	r = d.newStepRun(at, "", &Plan{}, r)
 	d.appendStepRun(r)
 	for i, first := range n.Branches {
@@ -283,12 +279,17 @@ func branchDeadline(x *workflow.Execution, r *workflow.StepRun) time.Time {
 	return r.Deadline
 }
 
-// branchProblem says why the branches of a step cannot be executed side by side: one of them
-// waits, or two change entities of one type, and the tokens that their devices see would not
+// branchProblem says why the branches of a step cannot be executed side by side: there are too
+// many, one of them waits, or two change entities of one type, and the tokens that their devices see would not
 // grow. It is nil if they can.
 func branchProblem(r *Resolution) *workflow.Failure {
 	if r.Program == nil {
 		return nil
+	}
+	if most, at := r.Program.MostBranches(); most > workflow.MaxThreads {
+		return &workflow.Failure{Code: workflow.FailureLimit, Step: r.Program.Nodes[at].Label,
+			Message: fmt.Sprintf("in step %q, %d branches can be open side by side, those inside other branches included, and at most %d may be: execute some of them one after the other",
+				r.Program.Nodes[at].Label, most, workflow.MaxThreads)}
 	}
 	for at := range r.Program.Nodes {
 		n := &r.Program.Nodes[at]

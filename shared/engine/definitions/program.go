@@ -148,9 +148,14 @@ func (b *builder) addSteps(steps []spec.Step, at place, prefix string, local *in
 	return nil, nil
 }
 
-// addNested adds the steps in a step: those of its groups, or of the definition that it
-// embeds.
+// addNested adds the steps in a step: those of the definition that it embeds, and those of its
+// groups. Steps that handle a failure stand behind all others.
 func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, local *int) (*workflow.Failure, error) {
+	if s.Reference != nil {
+		if problem, err := b.addReference(s, node); problem != nil || err != nil {
+			return problem, err
+		}
+	}
 	first := map[string]int{}
 	for _, g := range s.Groups() {
 		first[g.Path] = len(b.program.Nodes)
@@ -172,10 +177,10 @@ func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, loc
 			n.Branches = append(n.Branches, first[fmt.Sprintf("parallel.branches[%d].steps", i)])
 		}
 	}
-	n.First, n.Cases, n.Handlers = first["workflow.steps"], ways(s.Switch, "switch", first), ways(s.OnFailure, "onFailure", first)
-	if s.Reference != nil {
-		return b.addReference(s, node)
+	if s.Workflow != nil {
+		n.First = first["workflow.steps"]
 	}
+	n.Cases, n.Handlers = ways(s.Switch, "switch", first), ways(s.OnFailure, "onFailure", first)
 	return nil, nil
 }
 

@@ -81,6 +81,9 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 			planned, err = p.planLanes(ctx, x, committed)
 		}
 	}
+	if err == nil {
+		err = checkSame(x.StepRunBySeq(r.Seq), &planned)
+	}
 	if err != nil {
 		return planned, err
 	}
@@ -91,6 +94,17 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 		p.plans[need] = planned
 	}
 	return planned, nil
+}
+
+// checkSame compares a plan that was made again with the committed step run, which is nil if
+// this is the first plan. If they differed, the packs would be those of other entities: it is
+// better to stop.
+func checkSame(committed *workflow.StepRun, planned *plan.JobPlan) error {
+	if committed == nil || committed.Jobs == 0 || committed.Pipeline > 0 || planned.Plan.Problem != nil || len(planned.Jobs) == committed.Jobs {
+		return nil
+	}
+	return workflow.Errorf(workflow.CodeInternal, "step run %d of step %q has %d jobs, and %d when its plan is made again: what it did is not known",
+		committed.Seq, committed.Label, committed.Jobs, len(planned.Jobs))
 }
 
 // planLanes plans a step run of a pipeline lane by lane, as it was sent: a lane that could

@@ -145,6 +145,36 @@ func (p *Program) OutsideBranches(node int) int {
 	return outermost
 }
 
+// MostBranches is how many branches can be open at the same time, those that have branches
+// inside them included, and the outermost node with branches in which they are.
+func (p *Program) MostBranches() (most, node int) {
+	inside := make([]int, len(p.Nodes))           // by node: while it is open
+	branches := make([]map[int]int, len(p.Nodes)) // by node with branches: inside each
+	for i := len(p.Nodes) - 1; i >= 0; i-- {
+		n := &p.Nodes[i]
+		for _, b := range branches[i] {
+			inside[i] += b
+		}
+		if inside[i] += len(n.Branches); len(n.Branches) > 0 && inside[i] >= most {
+			most, node = inside[i], i
+		}
+		if n.Parent < 0 {
+			continue
+		}
+		around := &p.Nodes[n.Parent]
+		if around.Parallel == nil {
+			inside[n.Parent] = max(inside[n.Parent], inside[i])
+			continue
+		}
+		if branches[n.Parent] == nil {
+			branches[n.Parent] = map[int]int{}
+		}
+		b := around.BranchOf(i)
+		branches[n.Parent][b] = max(branches[n.Parent][b], inside[i])
+	}
+	return most, node
+}
+
 // RunsWorkflow reports whether the steps in the step are a workflow of their own.
 func (n *Node) RunsWorkflow() bool { return n.Workflow != nil || n.Embeds() }
 

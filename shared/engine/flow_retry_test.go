@@ -1,0 +1,86 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// A retry that begins with a step that handles the failure of an embedded definition keeps what
+// the steps of that definition have done.
+func TestFlow_RetryKeepsWhatAnEmbeddedDefinitionDid(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("inner", `steps:
+  - {label: up, functionBlock: p/forever:1, runOn: device}
+  - {label: bad, functionBlock: p/pure:1, runOn: global}
+`)
+	s.Publish("w", `steps:
+  - {label: e, workflowReference: {workflow: "p/inner:1"}, onFailure: [{steps: [{label: h, functionBlock: p/pure:1, runOn: global}]}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`)
+	broken := true
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch {
+		case c.Step == "e.up":
+			return &harness.Outcome{SetAttributes: map[string]any{"version": 2}}
+		case c.Step == "e.bad", c.Step == "h" && broken:
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	if x := s.Load(id); x.Error == nil || x.Error.Step != "h" {
+		t.Fatalf("%s, %+v", x.State, x.Error)
+	}
+	broken, s.BlockCalls = false, nil
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended", Entities: "all"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, callsWithParameters(s, id), "h {}", "last {}")
+	d000 := workflow.EntityKey{Type: "device", ID: "d000"}
+	entities, err := s.Open().Registry.Entities(t.Context(), harness.Caller.Tenant, []workflow.EntityKey{d000}, true)
+	if err != nil || !strings.Contains(string(entities[d000].Attributes), `"version":2`) {
+		t.Errorf("d000 is %+v (%v), want version 2", entities[d000], err)
+	}
+}
+
+// A plan that comes out differently when it is made again stops the execution: it does not act
+// on the packs as if they were those of other entities.
+func TestPlan_MadeAgainIsChecked(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", `steps:
+  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: two, functionBlock: p/pure:1, runOn: global}
+`)
+	id, executed := s.Start("w", harness.DeviceIDs(3)...), false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step != "two" {
+			return nil
+		}
+		if !executed {
+			x := s.Load(id)
+			next := x.Clone()
+			next.Version, next.StepRuns[0].Jobs = x.Version+1, 2
+			if _, ok, err := s.Open().Store.Commit(t.Context(), x.Version, next, workflow.CommitOptions{}); !ok || err != nil {
+				t.Errorf("change the item: %v, %v", ok, err)
+			}
+		}
+		executed = true
+		return &harness.Outcome{FailCode: "NO"}
+	}
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if !executed || x.Cause != workflow.CauseInternal {
+		t.Errorf("cause %s, %+v", x.Cause, x.Error)
+	}
+	if s.HasCalled(id, "one ROLLBACK d000") {
+		t.Errorf("undone: %v", s.CallsOf(id))
+	}
+}
