@@ -92,6 +92,31 @@ func definitionWithReferences(name, version string, references ...string) []byte
 	return []byte(b.String())
 }
 
+// A definition is stored with the schema that a program needs to read it.
+func TestCatalog_PublishNotesTheSchema(t *testing.T) {
+	w := sim.New(1)
+	for i, c := range []struct {
+		rest string
+		want int
+	}{
+		{"steps: [{label: a, functionBlock: p/b:1, runOn: global}]", 1},
+		{"steps: [{label: a, functionBlock: p/b:1, runOn: global, outputKey: x}]", 2},
+		{"output: {a: 1}\nsteps: [{label: a, functionBlock: p/b:1, runOn: global}]", 2},
+		{"steps: [{label: a, workflow: {steps: [{label: b, wait: {for: 1s}}]}}]", 2},
+		{"steps: [{label: a, switch: [{when: \"true\", steps: [{label: b, functionBlock: p/b:1, runOn: global}]}]}]", 2},
+	} {
+		ref := workflow.Ref{Package: "p", Name: "w", Version: fmt.Sprintf("1.%d.0", i)}
+		source := fmt.Sprintf("package: p\nname: w\nversion: %s\n%s\n", ref.Version, c.rest)
+		if _, _, err := openCatalog(w).Publish(t.Context(), ann, []byte(source), false); err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		d, err := w.Open().Registry.Definition(t.Context(), ann.Tenant, ref)
+		if err != nil || d.Schema != c.want {
+			t.Errorf("%s: schema %d, %v", c.rest, d.Schema, err)
+		}
+	}
+}
+
 // TestCatalog_PublishRefusesCycles: a workflow cannot embed itself, directly or through others. It may
 // refer to a workflow that is not published yet. Child executions may start each other.
 func TestCatalog_PublishRefusesCycles(t *testing.T) {

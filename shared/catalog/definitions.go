@@ -27,7 +27,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	}
 	defer func() { p.Warnings = warnings }() // they describe this moment and are not stored
 	p = workflow.PublishedDefinition{
-		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d),
+		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d), Schema: d.Schema(),
 		PublishedAt: c.now().UTC(), PublishedBy: caller.Actor,
 	}
 	var existing *workflow.PublishedDefinition

@@ -79,3 +79,17 @@ func TestOlderRelease_ReadsBlockedExecution(t *testing.T) {
 		t.Error("encoding has changed the execution")
 	}
 }
+
+// A definition that an older release cannot read is refused there as what a newer one has
+// written, so that its executions are left to that one. Others are as they were.
+func TestOlderRelease_LeavesNewDefinitions(t *testing.T) {
+	for schema, want := range map[int]bool{0: true, 1: true, workflow.SchemaVersion: true, workflow.SchemaVersion + 1: false} {
+		it := definitionItem("t", "p/w#1", &workflow.PublishedDefinition{Digest: "d", Source: []byte("{}"), Schema: schema})
+		if err := it.CheckSchema(); (err == nil) != want || err != nil && !workflow.Is(err, workflow.CodeUnavailable) {
+			t.Errorf("schema %d: %v", schema, err)
+		}
+		if it.Has(table.AttrSchema) != (schema > 1) {
+			t.Errorf("schema %d: %v", schema, it)
+		}
+	}
+}

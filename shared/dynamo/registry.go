@@ -30,15 +30,7 @@ func (r *Registry) PutDefinition(ctx context.Context, tenant string, d workflow.
 	if err != nil {
 		return nil, err
 	}
-	it := table.Item{
-		topology.AttrPK: table.S(definitionsKey(tenant)), topology.AttrSK: table.S(sk),
-		attrDigest: table.S(d.Digest), attrPublishedAt: table.N(d.PublishedAt.UnixMilli()), attrPublishedBy: table.S(d.PublishedBy),
-		attrSource: table.B(table.Deflate.Compress(d.Source)),
-	}
-	if d.Archived {
-		it[attrArchived] = table.True()
-	}
-	ok, old, err := r.t.Put(ctx, it, table.IfAbsent, nil)
+	ok, old, err := r.t.Put(ctx, definitionItem(tenant, sk, &d), table.IfAbsent, nil)
 	if ok || err != nil {
 		return nil, err
 	}
@@ -105,6 +97,21 @@ func (r *Registry) SetArchived(ctx context.Context, tenant string, ref workflow.
 	return err
 }
 
+func definitionItem(tenant, sk string, d *workflow.PublishedDefinition) table.Item {
+	it := table.Item{
+		topology.AttrPK: table.S(definitionsKey(tenant)), topology.AttrSK: table.S(sk),
+		attrDigest: table.S(d.Digest), attrPublishedAt: table.N(d.PublishedAt.UnixMilli()), attrPublishedBy: table.S(d.PublishedBy),
+		attrSource: table.B(table.Deflate.Compress(d.Source)),
+	}
+	if d.Archived {
+		it[attrArchived] = table.True()
+	}
+	if d.Schema > 1 { // an older release leaves executions of the definition to a newer one
+		it[table.AttrSchema] = table.N(int64(d.Schema))
+	}
+	return it
+}
+
 func definitionOf(it table.Item) (workflow.PublishedDefinition, error) {
 	ref, err := parseVersionKey(it.Key().SK)
 	if err != nil {
@@ -112,7 +119,7 @@ func definitionOf(it table.Item) (workflow.PublishedDefinition, error) {
 	}
 	source, err := table.Deflate.Decompress(it.Bytes(attrSource))
 	return workflow.PublishedDefinition{
-		Ref: ref, Digest: it.Text(attrDigest), Source: source,
+		Ref: ref, Digest: it.Text(attrDigest), Source: source, Schema: int(it.Int(table.AttrSchema)),
 		PublishedAt: table.FromMillis(it.Int(attrPublishedAt)), PublishedBy: it.Text(attrPublishedBy), Archived: it.Has(attrArchived),
 	}, err
 }

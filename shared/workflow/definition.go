@@ -102,6 +102,7 @@ type PublishedDefinition struct {
 	Ref         Ref
 	Digest      string // of the canonical source
 	Source      []byte // canonical JSON; empty in lists
+	Schema      int    // the SchemaVersion that a program needs to read the source, up to 1 for any; 0 in lists
 	PublishedAt time.Time
 	PublishedBy string
 	Archived    bool // no new executions

@@ -5,6 +5,7 @@ package spec
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -50,6 +51,21 @@ func (d *Definition) FlatSteps() []*Step {
 // Ref is the definition's exact reference.
 func (d *Definition) Ref() workflow.Ref {
 	return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version}
+}
+
+// Schema is the workflow.SchemaVersion that a program needs to read the definition.
+func (d *Definition) Schema() int {
+	if d.Output != nil || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+		return 2
+	}
+	return 1
+}
+
+// needsFlow reports whether the step has a field that came with schema 2.
+func (s *Step) needsFlow() bool {
+	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
+	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
+	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
