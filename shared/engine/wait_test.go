@@ -282,3 +282,19 @@ func TestCost_OfAWait(t *testing.T) {
 		}
 	}
 }
+
+// A condition over an entity that does not exist is evaluated again and again, and less often
+// the longer it is not true. It is seen within ten minutes after the entity is created.
+func TestWait_LongWaitForAConditionCostsLittle(t *testing.T) {
+	s, id := waiting(t, "steps:\n  - {label: gate, wait: {when: 'entity(\"site\", \"b\").open == true'}}\n", "", nil)
+	writes := func() float64 { return s.Consumed().WriteUnits["executions"] }
+	before := writes()
+	s.RunFor(10 * time.Hour)
+	if n := writes() - before; n < 50 || n > 100 {
+		t.Errorf("ten hours of waiting took %v writes", n)
+	}
+	expectWait(t, s, id, workflow.WaitCondition, "gate", workflow.MaxStepWait)
+	putSite(t, s, "true")
+	s.RunFor(11 * time.Minute)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

@@ -80,12 +80,23 @@ func (d *decider) driveBlocked() {
 	case w.Kind == workflow.WaitTimer:
 		next := d.conditionWait(f)
 		d.execution.Wait, d.changed = &next, true
-		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), next.Until))
+		d.waitUntil(earlier(d.nextConditionCheck(next.Since), next.Until))
 	case d.now.Before(w.Until):
-		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), w.Until))
+		d.waitUntil(earlier(d.nextConditionCheck(w.Since), w.Until))
 	default:
 		d.failStartTimeout(w, f)
 	}
+}
+
+// maxConditionInterval is the longest time between two evaluations of a condition.
+const maxConditionInterval = 10 * time.Minute
+
+// nextConditionCheck is when a condition that has not been true since then is evaluated again
+// although none of the entities that it read was written: it may read the time, or an entity
+// that does not exist. The longer the execution has waited, the longer the pause, up to a
+// tenth of that time.
+func (d *decider) nextConditionCheck(since time.Time) time.Time {
+	return d.now.Add(min(max(d.policy.PollInterval, d.now.Sub(since)/10), maxConditionInterval))
 }
 
 // failStartTimeout ends an execution whose condition has not become true in time.

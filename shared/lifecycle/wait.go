@@ -105,7 +105,7 @@ func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time
 			d.endWait(r, sm.StepCompleted)
 			return true, checkAt
 		}
-		if checkAt = earlier(checkAt, d.now.Add(d.policy.PollInterval)); !d.now.Before(r.Wait.Until) {
+		if checkAt = earlier(checkAt, d.nextConditionCheck(r.Wait.Since)); !d.now.Before(r.Wait.Until) {
 			d.lapse(r, f.Reason)
 			return true, checkAt
 		}

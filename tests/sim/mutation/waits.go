@@ -9,6 +9,7 @@ const (
 
 // waits are mistakes in steps that wait. A test detects each.
 var waits = []Mutation{
+	{Name: "a condition is evaluated every minute for ever", Test: "shared/engine:TestWait_LongWaitForAConditionCostsLittle", Edits: []Edit{{"shared/lifecycle/readiness.go", "d.now.Sub(since)/10)", "d.now.Sub(since)/1000)"}}},
 	{Name: "a deadline counts before the condition", Test: waitTest + "ConditionIsSeenLate", Edits: []Edit{{lifecycleWait, "\t\tif f.Ready {\n", "\t\tif f.Ready && d.now.Before(r.Wait.Until) {\n"}}},
 	{Name: "a wait ends before its time", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleWait, "\tif !d.now.Before(r.Wait.Until) {\n", "\tif !d.now.Add(time.Minute).Before(r.Wait.Until) {\n"}}},
 	{Name: "a wait has no timer", Test: waitTest + "TimeComes", Edits: []Edit{{"shared/lifecycle/deadline.go", "\t\tif x.Wait != nil {\n\t\t\tadd(x.Wait.Until)\n\t\t}\n", ""}, {"shared/lifecycle/deadline.go", "\t\t\t\tadd(r.Wait.Until)\n", ""}, {lifecycleWait, "\tcheckAt = r.Wait.Until\n", "\tcheckAt = time.Time{}\n"}}},
