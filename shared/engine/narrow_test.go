@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,43 @@ func TestRetry_WorksOnKeptEntitiesOnly(t *testing.T) {
 		t.Error(diff)
 	}
 	s.CheckInvariants()
+}
+
+// A rollback keeps the entity that it could not undo. A retry then completes without the others:
+// they stay undone, also the one whose job had no known end, and are told as failed.
+func TestRetry_CompletesWithoutWhatWasReleased(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", "steps:\n  - {label: first, functionBlock: p/harmless:1, runOn: device}\n  - {label: set, functionBlock: p/again:1, runOn: device}\n")
+	mended, crashed := false, 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch call := fmt.Sprint(c.Step, " ", c.Kind, " ", c.Entity); {
+		case call == "first EXECUTE d001" && crashed < 20:
+			crashed++
+			return &harness.Outcome{Crash: true}
+		case call == "first ROLLBACK d002" && !mended:
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	s.RunFor(2 * time.Hour)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if x.Kept == nil || x.Kept.String() != "3" || x.Result.Count[workflow.EntityFailedSafe] != 2 {
+		t.Fatalf("keeps %v, %v", x.Kept, x.Result)
+	}
+	mended = true
+	before := len(s.CallsOf(id))
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
+	})
+	settle(s)
+	x = s.ExpectState(id, sm.ExecutionCompletedAck)
+	if want := (map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 2}); x.Outcome() != workflow.OutcomePartial || cmp.Diff(want, x.Result.Count) != "" {
+		t.Errorf("%s, %+v", x.Outcome(), x.Result)
+	}
+	if diff := cmp.Diff([]string{"first EXECUTE d002", "set EXECUTE d002"}, s.CallsOf(id)[before:]); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // A retry of some entities does not write what the jobs of an earlier try want written to the

@@ -43,6 +43,28 @@ func validObservations() observations {
 	}
 }
 
+// retriedForOthers makes the execution that was rolled back one that an operator has retried, and
+// that has completed without the device: another one was unsafe.
+func retriedForOthers(e *observations) {
+	x := &e.executions[1]
+	x.State, x.Try = sm.ExecutionCompletedAck, 2
+	x.FailedEntities = []workflow.EntityFailure{{Entity: "device/d", Outcome: workflow.EntityFailedSafe}}
+	x.events = []workflow.Event{
+		{Sequence: 1, Type: "execution.created"}, {Sequence: 2, Type: "execution.failed_unsafe"},
+		{Sequence: 3, Type: "execution.retried"}, {Sequence: 4, Type: "execution.completed"},
+	}
+}
+
+// A retry of the entities that an unsafe end has kept leaves the others as they are: what was
+// undone stays undone.
+func TestFindViolations_AllowsRetryOfSome(t *testing.T) {
+	e := validObservations()
+	retriedForOthers(&e)
+	if found := findViolations(e); len(found) > 0 {
+		t.Errorf("violations %q", found)
+	}
+}
+
 // Valid observations have no violation, and each single fault is found.
 func TestFindViolations_FindsEveryFault(t *testing.T) {
 	if found := findViolations(validObservations()); len(found) > 0 {
@@ -71,10 +93,26 @@ func TestFindViolations_FindsEveryFault(t *testing.T) {
 		"a job is not final":                   {func(e *observations) { e.executions[0].jobs[0].State = sm.JobClaimed }, "is CLAIMED"},
 		"completed without a step":             {func(e *observations) { e.executions[2].jobs[0].State = sm.JobFailed }, "completed without"},
 		"completed and rolled back":            {func(e *observations) { e.executions[1].State = sm.ExecutionCompletedAck }, "was rolled back on d"},
-		"a gap in the history":                 {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 is at position 2"},
-		"two ends":                             {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
-		"no terminal event":                    {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
-		"retried before the end":               {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "retried after 0"},
+		"completed without an entity, and nobody retried": {func(e *observations) {
+			retriedForOthers(e)
+			e.executions[1].Try = 1
+		}, "completed in try 1, and tells that device/d is FAILED_SAFE"},
+		"completed with an unsafe entity": {func(e *observations) {
+			retriedForOthers(e)
+			e.executions[1].FailedEntities[0].Outcome = workflow.EntityFailedUnsafe
+		}, "tells that device/d is FAILED_UNSAFE"},
+		"told as undone, and not rolled back": {func(e *observations) {
+			retriedForOthers(e)
+			e.logs["d"] = e.logs["d"][:3]
+		}, "set was not rolled back"},
+		"told as undone, and left with the new version": {func(e *observations) {
+			retriedForOthers(e)
+			e.logs["d"][3].To = "3.0.0"
+		}, "left 3.0.0"},
+		"a gap in the history":   {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 is at position 2"},
+		"two ends":               {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
+		"no terminal event":      {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
+		"retried before the end": {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "retried after 0"},
 		"an execution waits with a reason": {func(e *observations) {
 			e.executions[0].State, e.executions[0].Waiting = sm.ExecutionScheduled, &views.Waiting{Kind: workflow.WaitLock}
 		}, "still waits for LOCK"},

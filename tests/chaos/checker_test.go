@@ -177,12 +177,19 @@ func (v *checker) checkEnd(x *observedExecution) {
 	if x.State != sm.ExecutionCompletedAck {
 		return
 	}
+	// No definition tolerates a failure. Only a try of the entities that an unsafe end has kept
+	// completes without others: those that were undone, and released by that end.
+	for _, f := range x.FailedEntities {
+		if x.Try == 1 || f.Outcome != workflow.EntityFailedSafe {
+			v.violate("execution %s completed in try %d, and tells that %s is %s", x.ID, x.Try, f.Entity, f.Outcome)
+		}
+	}
 	for _, j := range x.jobs {
-		if changesDevice(j) && !done[j.Step+" "+j.Entity.ID] {
+		if changesDevice(j) && !done[j.Step+" "+j.Entity.ID] && !released(x, j.Entity.ID) {
 			v.violate("execution %s completed without %s on %s", x.ID, j.Step, j.Entity)
 		}
 	}
-	// A later try must have repeated what an earlier one rolled back.
+	// A later try must have repeated what an earlier one rolled back, except on what it released.
 	type change struct{ step, device string }
 	rolledBack := map[change]bool{}
 	for device, log := range v.logs {
@@ -193,10 +200,20 @@ func (v *checker) checkEnd(x *observedExecution) {
 		}
 	}
 	for c, last := range rolledBack {
-		if last {
+		switch left := released(x, c.device); {
+		case last && !left:
 			v.violate("execution %s completed in try %d, and %s was rolled back on %s", x.ID, x.Try, c.step, c.device)
+		case left && !last:
+			v.violate("execution %s tells that nothing remains on %s, and %s was not rolled back", x.ID, c.device, c.step)
 		}
 	}
+}
+
+// released reports whether a completed execution tells that it left a device as it had been.
+func released(x *observedExecution, device string) bool {
+	return slices.ContainsFunc(x.FailedEntities, func(f workflow.EntityFailure) bool {
+		return f.Entity == "device/"+device && f.Outcome == workflow.EntityFailedSafe
+	})
 }
 
 // checkDeviceLog checks that every change that a device accepted belongs to a job that
@@ -285,6 +302,9 @@ func allowedVersions(x *observedExecution, device string, allowed []string) []st
 	either := append(slices.Clone(allowed), x.target)
 	switch x.State {
 	case sm.ExecutionCompletedAck:
+		if released(x, device) {
+			return allowed
+		}
 		return []string{x.target}
 	case sm.ExecutionFailedSafeAck:
 		return allowed
