@@ -54,6 +54,7 @@ type Oracle struct {
 
 	executions map[string]*execution
 	versions   map[string][]map[string]any // of the attributes of each entity, oldest first
+	writtenAt  map[string][]time.Time      // when each version was written
 	locks      map[workflow.EntityKey]workflow.Lock
 	calls      map[string]*call // by job ID
 }
@@ -89,11 +90,17 @@ type Call struct {
 // New makes an oracle for a world that has no executions yet. entities are the attributes of
 // all entities of the inventory.
 func New(entities map[string]map[string]any) *Oracle {
-	o := &Oracle{executions: map[string]*execution{}, versions: map[string][]map[string]any{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}}
-	for id, attributes := range entities {
-		o.versions[id] = []map[string]any{attributes}
-	}
+	o := &Oracle{executions: map[string]*execution{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}}
+	o.readInventory(entities)
 	return o
+}
+
+// readInventory sets the first version of each entity.
+func (o *Oracle) readInventory(entities map[string]map[string]any) {
+	o.versions, o.writtenAt = map[string][]map[string]any{}, map[string][]time.Time{}
+	for id, attributes := range entities {
+		o.versions[id], o.writtenAt[id] = []map[string]any{attributes}, []time.Time{{}}
+	}
 }
 
 // execution is what the oracle knows of one execution.
@@ -141,9 +148,7 @@ func (o *Oracle) Forget(entities map[string]map[string]any) {
 	for _, x := range o.executions {
 		x.unjudged = true
 	}
-	for id, attributes := range entities {
-		o.versions[id] = []map[string]any{attributes}
-	}
+	o.readInventory(entities)
 	o.locks = map[workflow.EntityKey]workflow.Lock{}
 }
 
@@ -191,7 +196,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 			o.Failf(lawScope, "%s was started, and nobody asked for it", first.ID)
 		}
 	}
-	x.tries[max(1, first.Try)] = &try{since: o.present()}
+	x.tries[max(1, first.Try)] = &try{since: o.presentAt(o.KnownSince)}
 	if !x.unjudged && first.Probe != x.request.Probe {
 		o.Failf(lawTakesPart, "%s is a probe: %v, but %v was asked for", first.ID, first.Probe, x.request.Probe)
 	}
@@ -215,6 +220,19 @@ func (o *Oracle) present() map[string]int {
 		at[id] = len(all) - 1
 	}
 	return at
+}
+
+// presentAt is the number of the version of each entity that was present at a time.
+func (o *Oracle) presentAt(at time.Time) map[string]int {
+	then := map[string]int{}
+	for id, all := range o.writtenAt {
+		for n := range all {
+			if !all[n].After(at) {
+				then[id] = n
+			}
+		}
+	}
+	return then
 }
 
 // LockWritten is called on every write of a lock item.

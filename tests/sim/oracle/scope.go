@@ -197,7 +197,7 @@ func (x *execution) followTries(before, after *workflow.Execution) {
 
 // beginTry begins a try as its event says. In place, it is about the entities that are kept.
 func (x *execution) beginTry(before, after *workflow.Execution) {
-	t := &try{since: x.present()}
+	t := &try{since: x.presentAt(x.KnownSince)}
 	x.tries[after.Try] = t
 	for _, e := range after.Events {
 		data, _ := decode(e.Data).(map[string]any)

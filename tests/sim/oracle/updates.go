@@ -11,7 +11,7 @@ import (
 // EntityWritten is called on every write of an entity.
 func (o *Oracle) EntityWritten(before, after workflow.Entity) {
 	attributes, _ := decode(after.Attributes).(map[string]any)
-	o.versions[after.ID] = append(o.versions[after.ID], attributes)
+	o.versions[after.ID], o.writtenAt[after.ID] = append(o.versions[after.ID], attributes), append(o.writtenAt[after.ID], o.Now)
 	if after.Token == before.Token {
 		return // an import
 	}
