@@ -151,6 +151,37 @@ func TestRepeat_RetryInsideRepeatsNoMoreOften(t *testing.T) {
 	}
 }
 
+// An assertion that is false for all entities that a repetition is about fails them like any
+// other: the repetition is not passed over as one that nobody takes part in.
+func TestRepeat_AssertionFailsWhoeverIsLeft(t *testing.T) {
+	for tolerance, want := range map[string]struct {
+		state   sm.ExecutionState
+		outcome workflow.Outcome
+		calls   []string
+	}{
+		"0": {sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe, []string{"one EXECUTE d000"}},
+		"1": {sm.ExecutionCompletedAck, workflow.OutcomePartial, []string{"one EXECUTE d000"}},
+	} {
+		s := newHarness(t, 1)
+		s.Publish("w", "config: {failureTolerance: "+tolerance+`}
+steps:
+  - {label: one, functionBlock: p/pure:1, runOn: device, assert: '!has(entity.worn)', repeat: {count: 3}}
+  - {label: two, functionBlock: p/pure:1, runOn: device}
+`)
+		s.Script = func(harness.BlockCall) *harness.Outcome {
+			return &harness.Outcome{SetAttributes: map[string]any{"worn": true}}
+		}
+		id := s.Start("w", harness.DeviceIDs(1)...)
+		settle(s)
+		if x := s.ExpectState(id, want.state); x.Outcome() != want.outcome {
+			t.Errorf("with the tolerance %s: %s", tolerance, x.Outcome())
+		}
+		if diff := cmp.Diff(want.calls, s.CallsOf(id)); diff != "" {
+			t.Errorf("with the tolerance %s: %s", tolerance, diff)
+		}
+	}
+}
+
 // The results of a step are those of all entities that the execution has locked, however few of
 // them a retry works on.
 func TestRetry_SeesResultsOfReleasedEntities(t *testing.T) {

@@ -37,7 +37,7 @@ func (d *decider) acquireLocks() {
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
 			Code: workflow.CodeEntityLocked.OfFailure(), Entity: c.Entity.String(),
-			Message: fmt.Sprintf("%s is locked by %s", c.Entity, c.Execution),
+			Message: lockedMessage(d.execution, c),
 		})
 		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 	case a.Conflict != nil:
@@ -58,6 +58,15 @@ func (d *decider) acquireLocks() {
 	default:
 		d.grant(a)
 	}
+}
+
+// lockedMessage says why an execution does not get a lock. One that is blocked by itself has
+// seen others take and release it each time that it asked.
+func lockedMessage(x *workflow.Execution, by *workflow.BlockedBy) string {
+	if by.Execution == x.ID {
+		return fmt.Sprintf("other executions took %s, one after the other, each time before this one", by.Entity)
+	}
+	return fmt.Sprintf("%s is locked by %s", by.Entity, by.Execution)
 }
 
 // failUnfinishedLocking ends an execution that has run out of time while taking locks.

@@ -51,7 +51,7 @@ func (d *decider) enterStep(at int) {
 	switch {
 	case plan == nil:
 		return
-	case r.Iteration > 1 && plan.Jobs == 0 && plan.Problem == nil:
+	case r.Iteration > 1 && plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:
 		d.goOnAfter(at) // no entity repeats the step once more
 		return
 	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):

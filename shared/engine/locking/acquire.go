@@ -72,11 +72,10 @@ type Result struct {
 type acquisition struct {
 	*Locker
 	Request
-	conflicts    int
-	places       map[workflow.EntityKey]int
-	tokens       map[workflow.EntityKey]int64
-	skipped      map[workflow.EntityKey]workflow.BlockedBy
-	lastConflict workflow.BlockedBy // the result if the rounds run out
+	conflicts int
+	places    map[workflow.EntityKey]int
+	tokens    map[workflow.EntityKey]int64
+	skipped   map[workflow.EntityKey]workflow.BlockedBy
 }
 
 // Acquire takes every lock, or returns the first conflict. It takes nothing while it
@@ -94,6 +93,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		a.places[key] = i + 1
 	}
 	remaining := req.Keys
+	var contested workflow.EntityKey // the entity that the last round was about
 	for range maxRounds {
 		if len(remaining) == 0 {
 			return a.granted(), nil
@@ -125,6 +125,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 			}
 		}
 		if blocked != nil {
+			contested = blocked.blockedBy.Entity
 			done, result, err := a.handleConflict(ctx, *blocked)
 			if done || err != nil {
 				return result, err
@@ -135,7 +136,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		remaining = slices.Concat(retry, lost)
+		if remaining = slices.Concat(retry, lost); len(remaining) > 0 {
+			contested = remaining[0]
+		}
 		if len(lost) > 0 {
 			a.conflicts++
 			if still, err := a.stillLocking(ctx); err != nil || !still {
@@ -149,11 +152,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	if len(remaining) == 0 {
 		return a.granted(), nil
 	}
-	// Do not stay in LOCKING: release, and let the timer or a wake-up try again.
-	if a.lastConflict.Execution == "" {
-		a.lastConflict = workflow.BlockedBy{Entity: remaining[0], Execution: a.Execution, Epoch: -1}
-	}
-	return Result{Conflict: &a.lastConflict}, nil
+	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. It is
+	// registered with none of those it met: they have released what they held.
+	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}}, nil
 }
 
 func (a *acquisition) granted() Result {
@@ -223,7 +224,6 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 // returns the result; otherwise the items have to be read again.
 func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bool, _ Result, err error) {
 	a.conflicts++
-	a.lastConflict = e.blockedBy
 	if a.conflicts >= a.ReserveAfter && !e.blockedBy.Reservation {
 		if still, err := a.reserve(ctx, e.blockedBy.Entity, e.voidReserver); err != nil || !still {
 			return true, Result{Stale: true}, err

@@ -364,6 +364,31 @@ func TestLocker_RoundsRunOut(t *testing.T) {
 	}
 }
 
+// The same where each holder ends between being read and the registration. It is registered with
+// none of them, and does not say that it waits for the last one, which holds nothing any more.
+func TestLocker_RoundsRunOutWithEndedHolders(t *testing.T) {
+	f := newFixture(t)
+	holder, x := f.newHolder("a"), f.newExecution()
+	loser, result := f.handler("loser", f.request(x, 0, "a"))
+	for n := 0; !loser.Done(); n++ {
+		if n > 100 {
+			t.Fatal("still not done after 100 calls")
+		}
+		if loser.NextCall() == "store.add_holder_waiter" {
+			f.commitState(holder, sm.ExecutionCompletedAck)
+			holder = f.newExecution() // it found the lock free before x had reserved it
+			item := f.lockItem("a")
+			if ok, err := f.ports.Locks.Take(f.ctx, "t", item.Entity, workflow.LockRequest{Execution: holder.ID, Epoch: 1, Now: f.Now()}, item.Revision); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		loser.Step()
+	}
+	if c := result.Conflict; c == nil || c.Execution != x.ID || c.Entity != keys("a")[0] {
+		t.Errorf("blocked by %+v", c)
+	}
+}
+
 // A holder that ends unsafely between being read and the registration has woken its waiters
 // already. What the registration finds tells the waiter that an operator is needed.
 func TestLocker_RegistrationTellsThatHolderNeedsPerson(t *testing.T) {

@@ -69,8 +69,9 @@ func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 
 // pruneThreshold is the number of holders of a shared lock from which on a joining
 // execution checks which of them are dead. It is also the most that it removes at a
-// time.
-const pruneThreshold = 8
+// time. It is at most workflow.MaxHolders: nobody could join a lock that is full of dead
+// holders whose states are not read.
+const pruneThreshold = min(8, workflow.MaxHolders)
 
 // firstDead picks the dead holders to remove, the oldest first.
 func firstDead(dead map[string]int64) map[string]int64 {

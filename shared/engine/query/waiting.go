@@ -77,6 +77,11 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		Kind: workflow.WaitLock, Since: x.LockSince,
 		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(b)},
 	}
+	if b.Execution == x.ID {
+		w.Blockers[0].HeldBy = nil
+		w.Reason = ptr("other executions took it, one after the other, each time before this one: it asks again by its timer")
+		return w
+	}
 	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, b.Place) {
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
 	}

@@ -51,3 +51,22 @@ func TestService_WaitingNamesHolderToAcknowledge(t *testing.T) {
 		t.Errorf("after the holder's end: %q", got)
 	}
 }
+
+// An execution that found the lock taken by somebody else each time that it asked waits for
+// nobody, and says so.
+func TestService_WaitingNamesNobodyWhereRoundsRanOut(t *testing.T) {
+	s := newHarness(t, 1, "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
+	ctx := context.Background()
+	s.Start("w", "d000")
+	waiter := s.Start("w", "d000")
+	x := s.ExpectState(waiter, sm.ExecutionScheduled)
+	next := x.Clone()
+	next.BlockedBy.Execution, next.BlockedBy.Epoch, next.Version, next.Commit = waiter, -1, x.Version+1, "by hand"
+	if _, ok, err := s.Open().Store.Commit(ctx, x.Version, next, workflow.CommitOptions{}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, waiter)).Waiting
+	if w == nil || w.Kind != workflow.WaitLock || w.Reason == nil || len(w.Blockers) != 1 || w.Blockers[0].HeldBy != nil || *w.Blockers[0].Entity != "device/d000" {
+		t.Errorf("it waits for %+v", w)
+	}
+}

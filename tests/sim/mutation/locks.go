@@ -38,6 +38,12 @@ var locks = []Mutation{
 `, `	if ok || !ok {
 		return true, Result{Conflict: &e.blockedBy}, nil
 `}}},
+	{Name: "who met only holders that have released waits for the last of them", Test: "shared/engine/locking:TestLocker_RoundsRunOutWithEndedHolders", Edits: []Edit{
+		{acquire, "	var contested workflow.EntityKey ", "	var last workflow.BlockedBy\n	var contested workflow.EntityKey "},
+		{acquire, "			contested = blocked.blockedBy.Entity\n", "			contested, last = blocked.blockedBy.Entity, blocked.blockedBy\n"},
+		{acquire, "	return Result{Conflict: &workflow.BlockedBy{Entity: contested,", "	if last.Execution != \"\" {\n		return Result{Conflict: &last}, nil\n	}\n	return Result{Conflict: &workflow.BlockedBy{Entity: contested,"},
+	}},
+	{Name: "the holders of a full lock are not read", Test: "shared/engine/locking:TestLocker_PrunesOnlyDeadHolders", Edits: []Edit{{"shared/engine/locking/take.go", "= min(8, workflow.MaxHolders)", "= workflow.MaxHolders + 1"}}},
 	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleBlocker, `		if d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson) {
 `, "\t\tif false {\n"}}},
 	{Name: "waiter registrations raise the execution's version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},

@@ -23,6 +23,7 @@ var partaking = []Mutation{
 	{Name: "a job is tried again without its delay", Edits: []Edit{{followUp, "	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))\n", "	at := p.FinishedAt\n"}}},
 	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goOnAfter(handler)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
 	{Name: "a retry keeps what it did itself in the repetition before", Edits: []Edit{{plannerExprScope, "o.StepIndex == r.StepIndex && o.Try < r.Try && x.SameTime(o, r)\n", "o.StepIndex == r.StepIndex && x.SameTime(o, r)\n"}, {plannerExprScope, "		case p.sameRepetition(x, r, o, 0):\n", "		case p.sameRepetition(x, r, o, 0), previousRepeat:\n"}}},
+	{Name: "an assertion that fails all who are left in a repetition is passed over", Edits: []Edit{{lifecyclePlan, "plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:", "plan.Jobs == 0 && plan.Problem == nil:"}}},
 	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "			s.request.Previous[key] = true\n", "			_ = key\n"}}},
 	{Name: "a retry keeps what came before a step that an earlier retry executed", Test: "shared/engine:TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted", Edits: []Edit{{plannerExprScope, "(o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)", "o.Try == r.Try"}}},
 	{Name: "a retry within a step that repeats repeats it once more", Edits: []Edit{{lifecycleRunning, "			iteration = 1\n", "			iteration = 0\n"}}},

@@ -132,7 +132,7 @@ func (x *execution) passOver(r *workflow.StepRun) {
 	for f.next != stopped && f.next < len(x.program.nodes) && f.iteration[f.next] > 1 {
 		n := f.next
 		again := workflow.StepRun{Seq: r.Seq, Try: r.Try, Label: x.program.nodes[n].label, Iteration: f.iteration[n]}
-		if p := x.newPlan(&again); len(p.jobs) > 0 || p.problem != "" {
+		if p := x.newPlan(&again); len(p.jobs)+len(p.unmet) > 0 || p.problem != "" {
 			return
 		}
 		f.after(x, n)
