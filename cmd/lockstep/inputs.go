@@ -99,6 +99,43 @@ and asks for each field of its schema.`,
 	return cmd
 }
 
+func newSignal(c *connection) *cobra.Command {
+	var req views.SignalRequest
+	var data, file string
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "signal ID NAME",
+		Short: "Send a signal to an execution",
+		Long: `Send a signal to an execution. A step that waits for a signal of this name takes it; one that comes before the step
+is kept. With --id it may be sent again: it is the same signal, whatever has become of it.`,
+		Example: "  lockstep signal ID paid --set amount=12\n  lockstep signal ID paid --data '{\"amount\":12}' --id invoice-7",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if req.IdempotencyKey == "" {
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+			}
+			if data != "" || file != "" || len(sets) > 0 {
+				if req.Data, err = readAnswer(cmd, data, file, sets, false); err != nil {
+					return err
+				}
+			}
+			x, err := api.Signal(cmd.Context(), args[0], args[1], req)
+			return printExecution(cmd, c, x, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&data, "data", "", "its data, as JSON")
+	f.StringVarP(&file, "file", "f", "", "a file with its data as JSON, - for standard input")
+	f.StringArrayVar(&sets, "set", nil, "one field of its data as NAME=VALUE, as for run (repeatable)")
+	f.StringVar(&req.IdempotencyKey, "id", "", "id of the signal: the same id again is the same signal")
+	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	return cmd
+}
+
 // readAnswer reads the answer from exactly one of the flags; nil if it is asked for.
 func readAnswer(cmd *cobra.Command, data, file string, sets []string, ask bool) (json.RawMessage, error) {
 	given := 0
@@ -108,7 +145,7 @@ func readAnswer(cmd *cobra.Command, data, file string, sets []string, ask bool) 
 		}
 	}
 	if given != 1 {
-		return nil, errors.New("say the answer with one of --data, --file, --set and --ask")
+		return nil, errors.New("say it with one of --data, --file and --set, or answer with --ask")
 	}
 	switch {
 	case data != "":

@@ -80,6 +80,24 @@ func TestAnswer_ReadsTheAnswer(t *testing.T) {
 	}
 }
 
+func TestSignal_SendsItsData(t *testing.T) {
+	url, sent := inputService(t, "")
+	for want, args := range map[string][]string{
+		`{}`:                        nil,
+		`{"data":{"amount":12}}`:    {"--set", "amount=12", "--id", "i7"},
+		`{"data":[1],"reason":"r"}`: {"--data", "[1]", "--reason", "r"},
+	} {
+		*sent = ""
+		if got := runCommand(t, append(append([]string{"signal", "x1", "paid"}, args...), "--url="+url)...); got.code != 0 || *sent != want {
+			t.Errorf("%v: exit %d, sent %s\n%s", args, got.code, *sent, got.stderr)
+		}
+	}
+	*sent = ""
+	if got := runCommand(t, "signal", "x1", "paid", "--data", "{", "--url="+url); got.code != exitUsage || *sent != "" {
+		t.Errorf("exit %d, sent %s", got.code, *sent)
+	}
+}
+
 // --ask asks for each field of the schema until it fits, and answers the run of the step that it
 // has shown.
 func TestAnswer_AsksForFields(t *testing.T) {

@@ -4,8 +4,7 @@
 // The OpenAPI document comes first: openapi.yaml describes what every route takes and
 // answers. From it are generated openapi/openapi.json, which is served and enforced, and
 // package gen: the routes with their typed parameters, and the types that shared/views and
-// shared/workflow do not have. A route that the document marks as planned answers 501 and
-// needs no code.
+// shared/workflow do not have.
 //
 // A tour, in the order in which a request passes:
 //
@@ -28,6 +27,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -71,6 +71,7 @@ type Engine interface {
 	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
 	Rerun(ctx context.Context, c workflow.Caller, id string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error)
 	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error)
 	Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error)
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }
@@ -183,11 +184,6 @@ func New(s Services, opt Options) http.Handler {
 	mux.HandleFunc("GET /health", a.health)
 	mux.HandleFunc("GET /version", a.version)
 	mux.HandleFunc("GET /openapi.json", a.openapi)
-	for pattern, op := range a.doc.Operations {
-		if op.Planned {
-			mux.HandleFunc(pattern, a.notImplemented)
-		}
-	}
 	if opt.Monitor != nil {
 		mux.mux.Handle("GET /{$}", opt.Monitor)
 		mux.mux.Handle("GET /monitor/", opt.Monitor)
@@ -211,8 +207,4 @@ func (a *routes) version(w http.ResponseWriter, r *http.Request) {
 
 func (a *routes) openapi(w http.ResponseWriter, _ *http.Request) {
 	a.writeJSON(w, http.StatusOK, openapi.JSON)
-}
-
-func (a *routes) notImplemented(w http.ResponseWriter, r *http.Request) {
-	a.writeError(w, r, workflow.Errorf(workflow.CodeNotImplemented, "%s %s is not implemented yet", r.Method, r.URL.Path))
 }

@@ -101,6 +101,15 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 			t.Errorf("%s: %d, reached %v", body, w.Code, f.calls)
 		}
 	}
+	for body, want := range map[string]string{"": "", `{"data":null}`: "", `{"data":0}`: "0", `{"data":{"a":null}}`: `{"a":null}`} {
+		f.signal.Data = rawJSON("?")
+		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/signal/a.b", body, "Idempotency-Key: k"); w.Code != 202 || string(f.signal.Data) != want || f.signal.IdempotencyKey != "k" || f.signalName != "a.b" {
+			t.Errorf("%s: %d, %+v %s", body, w.Code, f.signal, f.signalName)
+		}
+	}
+	if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/signal/9", ""); w.Code != 400 {
+		t.Errorf("a name that is none: %d", w.Code)
+	}
 	for _, body := range []string{`{"inputs":1}`, `{"input":1,"visit":0}`, `{"input":1,"step":5}`} {
 		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/resume", body); w.Code != 400 {
 			t.Errorf("%s: %d", body, w.Code)
@@ -235,12 +244,12 @@ func TestHandler_IdentifiesCaller(t *testing.T) {
 			if w.Code != c.status || f.caller != c.caller || strings.Contains(w.Body.String(), "secret") {
 				t.Errorf("%d by %+v: %s", w.Code, f.caller, w.Body)
 			}
-			// Public routes need no identity; planned ones do.
+			// Public routes need no identity; others do.
 			if w := sendRequest(h, "GET /health", ""); w.Code != 200 {
 				t.Errorf("health: %d", w.Code)
 			}
 			if w := sendRequest(h, "GET /workers", ""); c.status >= 400 && w.Code != c.status {
-				t.Errorf("planned route: %d", w.Code)
+				t.Errorf("another route: %d", w.Code)
 			}
 		})
 	}

@@ -137,6 +137,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	answerRequest := views.AnswerRequest{Input: rawJSON(`{"approved":true}`), Step: "approve", Visit: 1, Reason: "r", IdempotencyKey: "k"}
 	_, err = c.Answer(ctx, executionID, answerRequest)
 	check("answer", f.answer, answerRequest, err)
+	signalRequest := views.SignalRequest{Data: rawJSON(`{"amount":12}`), Reason: "r", IdempotencyKey: "k"}
+	_, err = c.Signal(ctx, executionID, "paid", signalRequest)
+	check("signal", []any{f.signal, f.signalName}, []any{signalRequest, "paid"}, err)
 	for _, id := range []string{executionID, ""} {
 		var inputs []views.InputView
 		for input, err := range c.Inputs(ctx, id, false) {

@@ -225,6 +225,15 @@ func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.
 	})
 }
 
+// SignalExecution serves POST /workflow-execution/{id}/signal/{name}.
+func (a *routes) SignalExecution(w http.ResponseWriter, r *http.Request, id gen.Id, name gen.SignalName, params gen.SignalExecutionParams) {
+	var req views.SignalRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		_, err := a.Engine.Signal(ctx, c, id, name, nullToNil(req.Data), deref(params.IdempotencyKey), req.Reason)
+		return nil, err
+	})
+}
+
 // ListInputs serves GET /inputs.
 func (a *routes) ListInputs(w http.ResponseWriter, r *http.Request, params gen.ListInputsParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.InputView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.InputView], error) {

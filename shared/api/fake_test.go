@@ -33,6 +33,8 @@ type fake struct {
 	failures   views.FailureFilter
 	released   []workflow.EntityKey
 	answer     views.AnswerRequest
+	signal     views.SignalRequest
+	signalName string
 	reason     string
 	archived   bool
 	filter     views.ExecutionFilter
@@ -269,6 +271,15 @@ func (f *fake) Answer(_ context.Context, c workflow.Caller, id string, req views
 	}
 	f.answer = req
 	return f.execution(c, id)
+}
+
+func (f *fake) Signal(_ context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error) {
+	if err := f.record("Signal", c); err != nil {
+		return views.SignalReceipt{}, err
+	}
+	f.signal, f.signalName = views.SignalRequest{Data: data, Reason: reason, IdempotencyKey: idempotencyKey}, name
+	_, err := f.execution(c, id)
+	return views.SignalReceipt{ID: idempotencyKey}, err
 }
 
 func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string) ([]views.InputView, error) {

@@ -178,7 +178,7 @@ var badInputs = []struct {
 	{"double slash", "GET //locks", "", nil, 404, nil},
 	{"dots in the path", "GET /entities/../locks", "", nil, 404, nil},
 	{"wrong method", "POST /locks", "", nil, 405, nil},
-	{"wrong method of a planned route", "PATCH /workers", "", nil, 405, nil},
+	{"wrong method of another route", "PATCH /workers", "", nil, 405, nil},
 	{"options", "OPTIONS /locks", "", nil, 405, nil},
 	{"unknown method", "BREW /locks", "", nil, 405, nil},
 	{"cross-site request", "POST /workflow-execution", startBody, []string{"Sec-Fetch-Site: cross-site"}, 403, nil},

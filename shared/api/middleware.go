@@ -189,11 +189,9 @@ func (m *validatingMux) HandleFunc(pattern string, handle func(http.ResponseWrit
 				return
 			}
 		}
-		if !op.Planned {
-			if err := op.Validate(w, r); err != nil {
-				m.writeError(w, r, err)
-				return
-			}
+		if err := op.Validate(w, r); err != nil {
+			m.writeError(w, r, err)
+			return
 		}
 		handle(w, r)
 	})

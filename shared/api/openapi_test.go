@@ -127,8 +127,8 @@ func TestAPIDocs_NameCodesAndCommands(t *testing.T) {
 			names[w.(string)] = schema
 		}
 	}
-	for pattern, op := range openapi.Load().Operations {
-		if verb, ok := strings.CutPrefix(pattern, "POST /workflow-execution/{id}/"); ok && !op.Planned {
+	for pattern := range openapi.Load().Operations {
+		if verb, ok := strings.CutPrefix(pattern, "POST /workflow-execution/{id}/"); ok {
 			names["/"+verb+"`"] = "commands"
 		}
 	}

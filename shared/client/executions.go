@@ -179,6 +179,16 @@ func (c *Client) Answer(ctx context.Context, id string, req views.AnswerRequest)
 	return x, err
 }
 
+// Signal sends a signal to an execution, and returns the execution as it is then.
+func (c *Client) Signal(ctx context.Context, id, name string, req views.SignalRequest) (views.ExecutionView, error) {
+	q := request{method: http.MethodPost, path: route("workflow-execution", id, "signal", name), body: req}
+	if req.IdempotencyKey != "" {
+		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
+	}
+	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, q))
+	return x, err
+}
+
 // Inputs lists what an execution asks people or, without an id, what all executions do: with
 // mine, only what the caller may answer and has not answered.
 func (c *Client) Inputs(ctx context.Context, id string, mine bool) iter.Seq2[views.InputView, error] {

@@ -13,7 +13,7 @@ import (
 )
 
 // waitKinds are the fields of a wait of which it has exactly one.
-var waitKinds = []string{"for", "until", "when", "input", "approval"}
+var waitKinds = []string{"for", "until", "when", "input", "approval", "signal"}
 
 // wait reads what a step waits for.
 func (r *reader) wait(w *spec.Wait) yamldoc.Field {
@@ -29,6 +29,7 @@ func (r *reader) wait(w *spec.Wait) yamldoc.Field {
 		"onTimeout": r.onTimeout(&w.OnTimeout, false),
 		"input":     yamldoc.Optional(&w.Input, r.waitInput),
 		"approval":  yamldoc.Optional(&w.Approval, r.waitApproval),
+		"signal":    yamldoc.Optional(&w.Signal, r.waitSignal),
 	}).Finally(func(n ast.Node, path string) {
 		kind := ""
 		for _, k := range waitKinds {
@@ -45,7 +46,7 @@ func (r *reader) wait(w *spec.Wait) yamldoc.Field {
 			r.Report(n, path, "required", "say what to wait for: %s", strings.Join(waitKinds, ", "))
 		case "for", "until":
 			r.refuse(path, "a wait for a time ends well when the time has come", "deadline", "onTimeout")
-		case "input", "approval":
+		case "input", "approval", "signal":
 			r.refuse(path, "it belongs into "+kind, "deadline", "onTimeout")
 		}
 	}).WithSchema(yamldoc.Schema{"oneOf": oneKind}))
@@ -140,6 +141,17 @@ func (r *reader) waitApproval(w *spec.WaitApproval) yamldoc.Field {
 	fields["onTimeout"], fields["onReject"] = r.onTimeout(&w.OnTimeout, false), r.onTimeout(&w.OnReject, false)
 	return r.Object(fields).Finally(func(_ ast.Node, path string) {
 		r.checkAsk(&w.Ask, path)
+	})
+}
+
+func (r *reader) waitSignal(w *spec.WaitSignal) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"name": r.checkedText(&w.Name, yamldoc.Schema{"pattern": workflow.SignalNamePattern}, "format",
+			"want a letter or _, then letters, digits, _ . and -, at most 64", workflow.ValidSignalName).Required("name the signal"),
+		"schema":    r.schema(&w.Schema),
+		"when":      r.expr(&w.When),
+		"deadline":  r.waitDuration(&w.Deadline),
+		"onTimeout": r.onTimeout(&w.OnTimeout, true),
 	})
 }
 

@@ -200,6 +200,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchCondition(ctx, n, draft)
 	case lifecycle.NeedAnswer:
 		return w.fetchAnswer(ctx, n)
+	case lifecycle.NeedSignal:
+		return w.fetchSignal(ctx, n, draft)
 	case lifecycle.NeedEscalated:
 		return w.fetchEscalated(ctx, n)
 	case lifecycle.NeedDiscovery:
@@ -254,7 +256,7 @@ func (w *workspace) load(ctx context.Context) (err error) {
 // signals alone is no conflict: as many may come in a row as the mailbox has places, which
 // is more than a wake-up has tries.
 func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decision, conflicts *int) error {
-	if d.ClosesMailbox {
+	if d.DependsOnSignals {
 		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
 		if err != nil {
 			return err
@@ -302,7 +304,7 @@ func (w *workspace) clearStaleFacts() {
 	f := &w.facts
 	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Agains = nil
-	f.Escalated, f.Answer = nil, nil
+	f.Escalated, f.Answer, f.Signals = nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -322,7 +324,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 		ok, err = w.ports.Store.Create(ctx, next)
 	} else {
 		waiters, ok, err = w.ports.Store.Commit(ctx, w.execution.Version, next, workflow.CommitOptions{
-			Release: d.WakeWaiters, Consumed: d.Consumed, SignalsSeen: d.ClosesMailbox,
+			Release: d.WakeWaiters, Consumed: d.Consumed, SignalsSeen: d.DependsOnSignals,
 		})
 	}
 	if err != nil || !ok {

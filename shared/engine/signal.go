@@ -7,15 +7,13 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // SignalReceipt is the answer to an accepted signal.
-type SignalReceipt struct {
-	ID        string // of the signal; to send it again under this key changes nothing
-	Duplicate bool   // it was accepted before
-}
+type SignalReceipt = views.SignalReceipt
 
 // Signal sends a signal to an execution, and wakes it. A signal that comes before the step
 // that waits for it is kept. The same key again is a duplicate for as long as the execution

@@ -235,6 +235,18 @@ var (
 	}
 )
 
+// WithData is the language with the variable data, one of [Scope.Variables]. A label hides it.
+func (l *Language) WithData() (*Language, error) {
+	if slices.Contains(l.labels, "data") {
+		return l, nil
+	}
+	env, err := l.env.Extend(cel.Variable("data", cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	return &Language{env: env, labels: l.labels, values: l.values, costLimit: l.costLimit}, nil
+}
+
 // WithInventory is the language with now and the function entity(type, id), as in
 // [StartLanguage]. A label hides now.
 func (l *Language) WithInventory() (*Language, error) {

@@ -125,6 +125,9 @@ func (c *StepContext) WithResults(changed Results) *StepContext {
 	return &next
 }
 
+// ValueOf is a JSON value as one of [Scope.Variables].
+func ValueOf(raw json.RawMessage) any { return adaptValue(decodeJSON(raw, nil)) }
+
 // Entity is an entity as expressions see it: its attributes, its type and its id. Type and
 // id hide attributes of these names. Queries also see its groups, unless an attribute has
 // that name.

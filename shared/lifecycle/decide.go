@@ -95,6 +95,7 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 	d.setDueAt()
 	if d.changed {
 		boundFailures(d.execution.StepRuns)
+		d.awaitSignals()
 		d.execution.Version++
 		d.decision.Next = d.execution
 	}

@@ -16,6 +16,7 @@ type Facts struct {
 	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
 	Escalated      map[int]int        // by StepRunSeq: up to which level executions have been started
 	Answer         *AnswerCheck       // of CommandAnswer
+	Signals        map[Need]*SignalCheck
 	Discovery      *Discovery
 	Blocker        *Blocker
 	Locks          *LockResult
@@ -202,6 +203,12 @@ type Answer struct {
 	Digest     string // see workflow.AnswerDigest
 }
 
+// SignalCheck says whether a signal is what a step run waits for, and what it brings.
+type SignalCheck struct {
+	Fits  bool
+	Value *workflow.Value
+}
+
 // AnswerCheck says whether an answer is one: its sender may answer, and its value matches the
 // schema. If not, Problem is the refusal.
 type AnswerCheck struct {
@@ -236,13 +243,14 @@ type Need struct {
 
 	ExecutionFails bool // of NeedOutcomes: no entity succeeds, because the execution does not
 
-	Level      int  // of NeedEscalated
-	Acquire    bool // of NeedPlan: a call of a block's acquire
-	Iteration  int  // of NeedPlan: which repetition
-	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
-	OnlyFailed bool // of NeedPlan: without the entities whose job ended with OK in an earlier try
-	Try        int  // of NeedPlan
-	In, Index  int  // of NeedPlan, and of NeedAgain: as of a step run in the loop
+	Signal     string // of NeedSignal: its id
+	Level      int    // of NeedEscalated
+	Acquire    bool   // of NeedPlan: a call of a block's acquire
+	Iteration  int    // of NeedPlan: which repetition
+	Pipeline   int    // of NeedPlan: StepRunSeq of the first step run of its pipeline
+	OnlyFailed bool   // of NeedPlan: without the entities whose job ended with OK in an earlier try
+	Try        int    // of NeedPlan
+	In, Index  int    // of NeedPlan, and of NeedAgain: as of a step run in the loop
 }
 
 // StepRun is the step run of a need, with the fields that the need knows.
@@ -280,6 +288,7 @@ const (
 	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits
 	NeedAnswer         NeedKind = "answer"    // an AnswerCheck of the command for StepRunSeq
 	NeedEscalated      NeedKind = "escalated" // that the executions up to Level have been started
+	NeedSignal         NeedKind = "signal"    // a SignalCheck of Signal for StepRunSeq
 	NeedDiscovery      NeedKind = "discovery"
 	NeedBlocker        NeedKind = "blocker"
 	NeedLocks          NeedKind = "locks"
@@ -326,11 +335,12 @@ type Decision struct {
 	Next        *workflow.Execution
 	WakeWaiters bool
 
-	// Consumed are the ids of signals that the commit takes out of the mailbox. ClosesMailbox
+	// Consumed are the ids of signals that the commit takes out of the mailbox. DependsOnSignals
 	// makes the commit depend on that no signal has come since the execution was read: it moves
-	// to a state that accepts none, or decides that one has not come in time.
-	Consumed      []string
-	ClosesMailbox bool
+	// to a state that accepts none, decides that one has not come in time, or begins to wait for
+	// one, whose wake-up may have come before.
+	Consumed         []string
+	DependsOnSignals bool
 
 	// CommandPending says that the command has not been decided: something that was due comes
 	// first, and is committed alone. Decide has to be called again with the command.

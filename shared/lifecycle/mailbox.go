@@ -29,11 +29,52 @@ func (d *decider) consumeSignal(s workflow.Signal, step string, fits bool) {
 	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventSignalReceived, Step: step, Actor: s.By}, data)
 }
 
+// takeSignals takes the signals of the name for which a step run waits, in the order in which
+// they came, up to the first that fits: of those that were sent before its deadline. It reports
+// whether there is one. So whether the step run has waited too long depends on when the signals
+// were sent, and not on when somebody looks.
+func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
+	for _, s := range slices.Clone(d.execution.Signals) {
+		if s.Name != r.Wait.Title || !s.At.Before(r.Wait.Until) {
+			continue
+		}
+		need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
+		f := d.facts.Signals[need]
+		if f == nil {
+			d.need(need)
+			return false
+		}
+		d.consumeSignal(s, r.Label, f.Fits)
+		if !f.Fits {
+			continue
+		}
+		decided := *r.Wait
+		decided.Decided = true
+		r.Wait, r.Value = &decided, f.Value
+		d.leaveWaiting(sm.EventExecutionResumed, "", map[string]any{"step": r.Label, "signal": s.Name})
+		d.endWait(r, sm.StepCompleted)
+		return true
+	}
+	return false
+}
+
+// awaitSignals keeps which names the open waits want: places of the mailbox are kept for them.
+func (d *decider) awaitSignals() {
+	var names []string
+	for _, r := range d.waitingStepRuns() {
+		if r.Wait.Kind == workflow.WaitSignal && len(names) < workflow.MaxAwaitedSignals {
+			names = append(names, r.Wait.Title)
+		}
+	}
+	slices.Sort(names)
+	d.execution.AwaitedSignals = slices.Compact(names)
+}
+
 // closeMailbox makes the commit depend on that it has seen every signal that the execution
 // has accepted, and records those that nobody took. They stay where they are: a retry may
 // still take them, and a duplicate is still known.
 func (d *decider) closeMailbox() {
-	d.decision.ClosesMailbox = true
+	d.decision.DependsOnSignals = true
 	left := d.execution.Signals
 	if len(left) == 0 {
 		return

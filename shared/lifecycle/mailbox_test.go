@@ -42,8 +42,8 @@ func TestDecide_EndDependsOnSignals(t *testing.T) {
 				if closes {
 					ended[c.Kind]++
 				}
-				if d.ClosesMailbox != closes {
-					t.Errorf("%s: %s to %s: depends on signals %t", c.Kind, state, to.State, d.ClosesMailbox)
+				if d.DependsOnSignals != closes {
+					t.Errorf("%s: %s to %s: depends on signals %t", c.Kind, state, to.State, d.DependsOnSignals)
 				}
 				noticed := slices.ContainsFunc(to.Events, func(e workflow.Event) bool { return e.Type == EventSignalUnconsumed })
 				if noticed != (closes && n > 0) || len(to.Signals) != n || len(d.Consumed) > 0 {

@@ -78,11 +78,12 @@ type scriptRunner struct {
 	condition string            // whether the condition of a step that waits is true
 	times     map[string]int    // of loops, by label
 	check     *lifecycle.AnswerCheck
+	unfit     map[string]bool // by id of a signal
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
 	return &scriptRunner{
-		t: t, now: startTime, onTimeout: map[string]string{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{}, times: map[string]int{},
+		t: t, now: startTime, onTimeout: map[string]string{}, unfit: map[string]bool{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{}, times: map[string]int{},
 		scope:    workflow.Scope{Counts: map[string]int{}},
 		outcomes: lifecycle.Outcomes{TooLarge: true}, // nothing is known of single entities
 		def:      spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
@@ -169,6 +170,21 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Title: words[0] + "?", Question: &workflow.Value{Inline: []byte(`{}`)}}
 		if to := o["next"]; to != "" {
 			sr.onTimeout[words[0]] = to
+		}
+	case "awaits": // awaits NAME [deadline=D] [next=LABEL]: a step of that label that waits for the signal
+		sr.addNode(&spec.Step{Label: words[0], Wait: &spec.Wait{Signal: &spec.WaitSignal{Name: words[0], Deadline: sr.duration(o["deadline"])}}}, words, o)
+		if to := o["next"]; to != "" {
+			sr.onTimeout[words[0]] = to
+		}
+	case "signal": // signal NAME by=WHO [unfit] [quietly]
+		x := sr.execution.Clone()
+		x.SignalOrder++
+		s := workflow.Signal{ID: fmt.Sprintf("s%d", x.SignalOrder), Name: words[0], By: o["by"], At: sr.now, Order: x.SignalOrder}
+		x.Signals = append(x.Signals, s)
+		sr.execution = x
+		sr.unfit[s.ID] = slices.Contains(words, "unfit")
+		if !slices.Contains(words, "quietly") {
+			sr.decide()
 		}
 	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT]: to the last step run, unless seq names one
 		a := &lifecycle.Answer{StepRunSeq: sr.execution.StepRunSeq, Key: workflow.AnswerKey(o["key"], words[0]), Digest: o["digest"]}
@@ -459,6 +475,13 @@ func (sr *scriptRunner) decide() {
 				sr.facts.Conditions = map[int]*lifecycle.Readiness{d.Need.StepRunSeq: {Ready: sr.condition == "true"}}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedSignal {
+				if sr.facts.Signals == nil {
+					sr.facts.Signals = map[lifecycle.Need]*lifecycle.SignalCheck{}
+				}
+				sr.facts.Signals[*d.Need] = &lifecycle.SignalCheck{Fits: !sr.unfit[d.Need.Signal], Value: &workflow.Value{Inline: []byte(`{}`)}}
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedAnswer {
 				sr.facts.Answer = sr.check
 				continue
@@ -496,7 +519,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Escalated, sr.facts.Answer = nil, nil
+	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals = nil, nil, nil
 	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -595,6 +618,12 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 		if r.Window > 0 {
 			fmt.Fprintf(&sr.out, ", %d at a time", r.Window)
 		}
+	}
+	if len(d.Consumed) > 0 {
+		fmt.Fprintf(&sr.out, ", takes %s", strings.Join(d.Consumed, ", "))
+	}
+	if d.DependsOnSignals && len(x.Signals)+len(d.Consumed)+int(x.SignalOrder) > 0 {
+		fmt.Fprint(&sr.out, ", depends on signals")
 	}
 	if d.CommandPending {
 		fmt.Fprint(&sr.out, ", the command comes next")

@@ -39,8 +39,12 @@ func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 	case limit > 0:
 		r.Wait.Until = d.now.Add(limit.Std())
 	}
+	r.Wait.Default = plan.Default
+	if w.Signal != nil {
+		r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true // one that came since has woken nobody
+	}
 	if w.Asks() != nil {
-		r.Wait.Question, r.Wait.Default, r.Wait.Title = plan.Question, plan.Default, plan.Title
+		r.Wait.Question, r.Wait.Title = plan.Question, plan.Title
 		r.Wait.Need = 1
 		if w.Approval != nil {
 			r.Wait.Need, r.Wait.Approval = max(1, w.Approval.Need), true
@@ -54,7 +58,7 @@ func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 }
 
 // waitOrder is the order in which waits are shown: what needs a person first.
-var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitCondition, workflow.WaitTimer}
+var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitSignal, workflow.WaitCondition, workflow.WaitTimer}
 
 // pause moves to WAITING: nothing of the execution is at work, and step runs wait. The wait of
 // the execution is that of the first of them.
@@ -111,6 +115,11 @@ func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time
 		}
 		return false, checkAt
 	}
+	if r.Wait.Kind == workflow.WaitSignal {
+		if ended := d.takeSignals(r); ended || d.decision.Need != nil {
+			return ended, checkAt
+		}
+	}
 	if r.Wait.Level > r.Wait.Paged && !d.page(r) {
 		return false, checkAt
 	}
@@ -134,6 +143,9 @@ func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time
 // failure.
 func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	data := map[string]any{"step": r.Label}
+	if r.Wait.Kind == workflow.WaitSignal {
+		d.decision.DependsOnSignals = true // a signal that has come in time since is seen first
+	}
 	if r.Wait.Kind == workflow.WaitTimer {
 		d.leaveWaiting(sm.EventExecutionResumed, "", data)
 		d.endWait(r, sm.StepCompleted)
@@ -221,8 +233,12 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 			Path: "input", Code: "required", Message: "answer it: send input",
 		}})
 	}
+	text := "for a condition: it goes on when that is true"
+	if w.Kind == workflow.WaitSignal {
+		text = fmt.Sprintf("for the signal %q: send it", w.Reason)
+	}
 	return &workflow.Error{
 		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("execution %s in state %s waits at step %q for a condition: it goes on when that is true", d.execution.ID, d.execution.State, w.Step),
+		Message: fmt.Sprintf("execution %s in state %s waits at step %q %s", d.execution.ID, d.execution.State, w.Step, text),
 	}
 }

@@ -70,6 +70,21 @@ type AnswerRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
+// SignalRequest sends a signal to an execution. Data is any JSON, or nil for none.
+type SignalRequest struct {
+	Data   json.RawMessage `json:"data,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+
+	// IdempotencyKey is as in [StartRequest].
+	IdempotencyKey string `json:"-"`
+}
+
+// SignalReceipt is the answer to an accepted signal.
+type SignalReceipt struct {
+	ID        string // of the signal; to send it again under this key changes nothing
+	Duplicate bool   // it was accepted before
+}
+
 // RerunChoice says which entities of an execution a rerun repeats.
 type RerunChoice string
 

@@ -50,7 +50,10 @@ const (
 // ValueOfSignals is the owner of stored data of signals, see Store.SaveValue.
 const ValueOfSignals = "sig"
 
-var signalNameRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+// SignalNamePattern is what names of signals match.
+const SignalNamePattern = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
+
+var signalNameRE = regexp.MustCompile(SignalNamePattern)
 
 // ValidSignalName reports whether s can be the name of a signal.
 func ValidSignalName(s string) bool { return signalNameRE.MatchString(s) }

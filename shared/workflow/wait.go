@@ -17,7 +17,7 @@ type StepWait struct {
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`           // when it ends by itself, or its deadline
 	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
-	Title   string    `json:"title,omitempty"` // the beginning of what people are asked
+	Title   string    `json:"title,omitempty"` // the beginning of what people are asked; the name of a signal
 	Decided bool      `json:"decided,omitempty"`
 
 	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the

@@ -247,7 +247,7 @@ func TestAPI_BadInputNamesPlace(t *testing.T) {
 		{"GET", "/nowhere", "", "", 404, "not_found", ""},
 		{"PATCH", "/workflow-execution", "", "", 405, "method_not_allowed", ""},
 		{"POST", "/workflow-execution/" + missingID + "/retry", "application/json", `{}`, 404, "not_found", ""},
-		{"POST", "/workflow-execution/" + missingID + "/signal/go", "application/json", `{}`, 501, "not_implemented", ""},
+		{"POST", "/workflow-execution/" + missingID + "/signal/go", "application/json", `{}`, 404, "not_found", ""},
 	} {
 		status, body := s.sendRaw(c.method, c.path, c.kind, c.body)
 		var p struct {

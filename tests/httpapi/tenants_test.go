@@ -130,7 +130,6 @@ type otherTenantRequest struct{ target, body, header string }
 // otherTenantRequests are requests to every route that name what the owner has, by name,
 // id, page token and pack.
 func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
-	execution := "/workflow-execution/" + p.Execution
 	lists := func(path string, more ...string) (all []otherTenantRequest) {
 		all = []otherTenantRequest{{target: path}, {target: withQuery(path, "limit=1")}}
 		for _, q := range more {
@@ -198,7 +197,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/rerun":                          each("/workflow-execution/%s/rerun", `{"entities":"all"}`),
 		"POST /workflow-execution/{id}/resume":                         each("/workflow-execution/%s/resume", reasonBody),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),
-		"POST /workflow-execution/{id}/signal/{name}":                  one(execution+"/signal/go", "{}"),
+		"POST /workflow-execution/{id}/signal/{name}":                  each("/workflow-execution/%s/signal/go", "{}"),
 		"GET /locks":                     lists("/locks"),
 		"GET /locks/{type}/{id}":         {{target: "/locks/device/d001"}, {target: "/locks/device/d005"}},
 		"GET /workers":                   lists("/workers"),

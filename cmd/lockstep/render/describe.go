@@ -147,6 +147,8 @@ func waitTarget(w *views.Waiting) string {
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
 	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
+	case workflow.WaitSignal:
+		return "the signal " + OrDash(w.Reason) + of
 	case workflow.WaitInput:
 		s := "somebody to answer step " + OrDash(w.Step)
 		if w.Reason != nil {

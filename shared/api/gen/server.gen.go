@@ -851,6 +851,13 @@ type Selector struct {
 // Semver defines model for Semver.
 type Semver = string
 
+// SignalRequest defines model for SignalRequest.
+type SignalRequest struct {
+	// Data Any JSON value
+	Data   *Any    `json:"data,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+}
+
 // SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 type SkippedExecutions = []string
 
@@ -970,6 +977,9 @@ type PageToken = string
 
 // Queue lifecycle, or jobs- and the name of a pool
 type Queue = QueueName
+
+// SignalName defines model for signalName.
+type SignalName = string
 
 // Version defines model for version.
 type Version = VersionRange
@@ -1243,6 +1253,12 @@ type ResumeExecutionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// SignalExecutionParams defines parameters for SignalExecution.
+type SignalExecutionParams struct {
+	// IdempotencyKey 1 to 255 visible characters. The same key with the same data answers 202 and is the same signal, for as long as the execution exists; with other data 422 `idempotency_mismatch`. Without a key every request is another signal.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
 type PollJobJSONRequestBody = JobPoll
 
@@ -1287,6 +1303,9 @@ type ResumeExecutionJSONRequestBody = ResumeRequest
 
 // RetryExecutionJSONRequestBody defines body for RetryExecution for application/json ContentType.
 type RetryExecutionJSONRequestBody = RetryRequest
+
+// SignalExecutionJSONRequestBody defines body for SignalExecution for application/json ContentType.
+type SignalExecutionJSONRequestBody = SignalRequest
 
 // UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
 type UnlockExecutionJSONRequestBody = ReleaseRequest
@@ -1452,6 +1471,9 @@ type ServerInterface interface {
 	// RetryExecution Retry a failed execution, from the failed step or a named one
 	// (POST /workflow-execution/{id}/retry)
 	RetryExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// SignalExecution Send a signal to an execution
+	// (POST /workflow-execution/{id}/signal/{name})
+	SignalExecution(w http.ResponseWriter, r *http.Request, id Id, name SignalName, params SignalExecutionParams)
 	// UnlockExecution Release the locks of an execution that ended and still holds them, and change nothing else
 	// (POST /workflow-execution/{id}/unlock)
 	UnlockExecution(w http.ResponseWriter, r *http.Request, id Id)
@@ -3589,6 +3611,65 @@ func (siw *ServerInterfaceWrapper) RetryExecution(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// SignalExecution operation middleware
+func (siw *ServerInterfaceWrapper) SignalExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name SignalName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignalExecutionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SignalExecution(w, r, id, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // UnlockExecution operation middleware
 func (siw *ServerInterfaceWrapper) UnlockExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -3777,6 +3858,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/rerun", wrapper.RerunExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/resume", wrapper.ResumeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/retry", wrapper.RetryExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/signal/{name}", wrapper.SignalExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/active", wrapper.ListActiveExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)

@@ -40,9 +40,8 @@ type Document struct {
 
 // Operation is one route of the document.
 type Operation struct {
-	ID      string
-	Planned bool // documented, but not implemented yet
-	Public  bool // needs no authenticated caller
+	ID     string
+	Public bool // needs no authenticated caller
 
 	doc          *Document
 	parameters   []parameter
@@ -91,10 +90,6 @@ var Load = sync.OnceValue(func() *Document {
 
 func (d *Document) operation(at string, op map[string]any, shared []parameter) *Operation {
 	o := &Operation{doc: d, ID: op["operationId"].(string), maxBody: defaultMaxBody}
-	tags, _ := op["tags"].([]any)
-	for _, t := range tags {
-		o.Planned = o.Planned || t == "planned"
-	}
 	security, declared := op["security"].([]any)
 	o.Public = declared && len(security) == 0
 	o.parameters = append(d.parameters(at+"/parameters", op["parameters"]), shared...)

@@ -87,6 +87,8 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 
 // patternDescriptions are the document's patterns in words.
 var patternDescriptions = map[string]string{
+	`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`: "the name of a signal: a letter or _, then letters, digits, _ . and -, at most 64",
+
 	`^[!-~]+$`: "visible characters without spaces",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",

@@ -43,7 +43,6 @@ type compiler struct {
 	positions  []stepPosition
 	index      map[string]int // of steps, by label
 	language   *expr.Language // of the expressions in steps
-	inventory  *expr.Language // the same with the inventory; nil until needed
 	variables  int            // that steps set
 	items      []string       // names of items, besides item
 

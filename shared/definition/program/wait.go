@@ -19,6 +19,7 @@ type wait struct {
 	answer    *expr.Template // of onTimeout
 	onTimeout *Target
 	onReject  *Target
+	signal    *expr.Program // the condition of a signal
 
 	title, show *expr.Template
 	who         []*expr.Template // the actors of who, then those of each escalation
@@ -38,6 +39,14 @@ func eachWaitExpression(w *spec.Wait, yield func(path, source string)) {
 		yield(".wait.when", w.When)
 	}
 	tokens(".wait.until", textTemplate(w.Until))
+	if w.Signal != nil {
+		if w.Signal.When != "" {
+			yield(".wait.signal.when", w.Signal.When)
+		}
+		if w.Signal.OnTimeout != nil {
+			tokens(".wait.signal.onTimeout.answer", w.Signal.OnTimeout.Answer)
+		}
+	}
 	ask := w.Asks()
 	if ask == nil {
 		return
@@ -97,6 +106,10 @@ func (c *compiler) compileWait(i int) {
 	if o := w.OnTimeout; o != nil {
 		into.onTimeout = c.compileTarget(i, o.Next, path+".onTimeout.next")
 	}
+	if w.Signal != nil {
+		into.signal = c.compileSignalCondition(i, w.Signal.When, path+".signal.when")
+		c.compileOnTimeout(i, w.Signal.OnTimeout, path+".signal.onTimeout")
+	}
 	if ask := w.Asks(); ask != nil {
 		c.compileAsk(i, ask, c.positions[i].path+askPath(w))
 	}
@@ -128,28 +141,41 @@ func (c *compiler) compileAsk(i int, ask *spec.Ask, path string) {
 		}
 		into.parameters = append(into.parameters, parameters)
 	}
-	if o := ask.OnTimeout; o != nil {
-		into.onTimeout = c.compileTarget(i, o.Next, path+".onTimeout.next")
-		if len(o.Answer) > 0 {
-			into.answer = c.compileTemplate(i, o.Answer, path+".onTimeout.answer")
-		}
+	c.compileOnTimeout(i, ask.OnTimeout, path+".onTimeout")
+}
+
+// compileOnTimeout compiles how step i goes on at its deadline. o may be nil.
+func (c *compiler) compileOnTimeout(i int, o *spec.OnTimeout, path string) {
+	if o == nil {
+		return
+	}
+	c.steps[i].wait.onTimeout = c.compileTarget(i, o.Next, path+".next")
+	if len(o.Answer) > 0 {
+		c.steps[i].wait.answer = c.compileTemplate(i, o.Answer, path+".answer")
 	}
 }
 
 // compileInventoryCondition compiles a condition of step i that may also read now and, with
 // entity(type, id), the inventory.
 func (c *compiler) compileInventoryCondition(i int, source, path string) *expr.Program {
+	return c.compileConditionIn(c.language.WithInventory, i, source, path)
+}
+
+// compileSignalCondition compiles a condition of step i that may also read data.
+func (c *compiler) compileSignalCondition(i int, source, path string) *expr.Program {
+	return c.compileConditionIn(c.language.WithData, i, source, path)
+}
+
+func (c *compiler) compileConditionIn(language func() (*expr.Language, error), i int, source, path string) *expr.Program {
 	if blank(source) {
 		return nil
 	}
-	if c.inventory == nil {
-		var err error
-		if c.inventory, err = c.language.WithInventory(); err != nil {
-			c.reportError(path, err)
-			return nil
-		}
+	l, err := language()
+	if err != nil {
+		c.reportError(path, err)
+		return nil
 	}
-	return c.compileExpr(i, source, path, c.inventory.CompileCondition, false)
+	return c.compileExpr(i, source, path, l.CompileCondition, false)
 }
 
 // WaitUntil is the time until which a step waits; zero if it does not wait for a time that it
@@ -166,6 +192,12 @@ func (c *Compiled) WaitUntil(step int, s expr.Scope) (time.Time, error) {
 func (c *Compiled) WaitCondition(step int, s expr.Scope, now time.Time, lookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	s.Variables, s.LookupEntity = map[string]any{"now": now.UTC()}, lookupEntity
 	return evalCondition(c.steps[step].wait.when, s)
+}
+
+// SignalFits reports whether the data of a signal are what a step waits for.
+func (c *Compiled) SignalFits(step int, s expr.Scope, data json.RawMessage) (bool, error) {
+	s.Variables = map[string]any{"data": expr.ValueOf(data)}
+	return evalCondition(c.steps[step].wait.signal, s)
 }
 
 // Question evaluates what a step asks people; nil if it asks nobody.

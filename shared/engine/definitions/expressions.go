@@ -198,6 +198,12 @@ func (x *Expressions) BranchResult(node, branch int) (json.RawMessage, bool, err
 	return c.BranchResult(step, branch, x.scope(nil))
 }
 
+// SignalFits evaluates whether the data of a signal are what the step waits for.
+func (x *Expressions) SignalFits(node int, data json.RawMessage) (bool, error) {
+	c, step := x.compiledStep(node)
+	return c.SignalFits(step, x.scope(nil), data)
+}
+
 // Question evaluates what the step asks people; nil if it asks nobody.
 func (x *Expressions) Question(node int) (*workflow.Question, error) {
 	c, step := x.compiledStep(node)

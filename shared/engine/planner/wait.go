@@ -25,16 +25,17 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
 		return
 	}
-	if planned.Until = until; q == nil {
-		return
+	planned.Until = until
+	var raw json.RawMessage
+	if q != nil {
+		raw, err = workflow.EncodeJSON(q)
 	}
-	raw, err := workflow.EncodeJSON(q)
 	var answer json.RawMessage
 	if err == nil {
 		answer, err = expressions.TimeoutAnswer(at)
 	}
-	if err == nil && answer != nil && !schema.Absent(q.Schema) {
-		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(q.Schema, answer, "onTimeout.answer"))
+	if err == nil && answer != nil && !schema.Absent(n.Wait.Schema()) {
+		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(n.Wait.Schema(), answer, "onTimeout.answer"))
 	}
 	switch {
 	case err != nil:
@@ -42,7 +43,9 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	case len(raw)+len(answer) > workflow.MaxValueBytes:
 		fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("what step %q asks takes %d bytes, the limit is %d", n.Label, len(raw)+len(answer), workflow.MaxValueBytes))
 	default:
-		planned.Question, planned.Title = &workflow.Value{Inline: raw}, workflow.Truncate(q.Title, workflow.MaxWaitTitle)
+		if q != nil {
+			planned.Question, planned.Title = &workflow.Value{Inline: raw}, workflow.Truncate(q.Title, workflow.MaxWaitTitle)
+		}
 		if answer != nil {
 			planned.Default = &workflow.Value{Inline: answer}
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Wait is what a step waits for: a time, a condition over entities, or people.
+// Wait is what a step waits for: a time, a condition over entities, people, or a signal.
 type Wait struct {
 	For   workflow.Duration `json:"for,omitempty"`
 	Until string            `json:"until,omitempty"` // RFC 3339; may hold ${CEL}
@@ -17,6 +17,7 @@ type Wait struct {
 
 	Input    *WaitInput    `json:"input,omitempty"`
 	Approval *WaitApproval `json:"approval,omitempty"`
+	Signal   *WaitSignal   `json:"signal,omitempty"`
 }
 
 // Ask is what all questions to people have.
@@ -43,6 +44,15 @@ type WaitApproval struct {
 	By       []string   `json:"by,omitempty"` // roles, besides Who
 	Need     int        `json:"need,omitempty"`
 	OnReject *OnTimeout `json:"onReject,omitempty"` // without an answer; nil fails the step
+}
+
+// WaitSignal waits for a signal from outside, by its name.
+type WaitSignal struct {
+	Name      string            `json:"name"`
+	Schema    json.RawMessage   `json:"schema,omitempty"`   // JSON Schema of its data; absent accepts any
+	When      string            `json:"when,omitempty"`     // CEL, bool; also reads data
+	Deadline  workflow.Duration `json:"deadline,omitempty"` // how long it waits; 0 for as long as a step may wait
+	OnTimeout *OnTimeout        `json:"onTimeout,omitempty"`
 }
 
 // Escalation widens who may answer after some time, and may start an execution.
@@ -74,6 +84,8 @@ func (w *Wait) Kind() workflow.WaitKind {
 	switch {
 	case w.Asks() != nil:
 		return workflow.WaitInput
+	case w.Signal != nil:
+		return workflow.WaitSignal
 	case w.When != "":
 		return workflow.WaitCondition
 	}
@@ -103,12 +115,17 @@ func (w *Wait) Who() workflow.Who {
 	return who
 }
 
-// Schema is the JSON Schema of an answer.
+// Schema is the JSON Schema of what the step waits for: of an answer, or of the data of a signal.
 func (w *Wait) Schema() json.RawMessage {
-	if w.Approval != nil {
+	switch {
+	case w.Approval != nil:
 		return ApprovalSchema
+	case w.Input != nil:
+		return w.Input.Schema
+	case w.Signal != nil:
+		return w.Signal.Schema
 	}
-	return w.Input.Schema
+	return nil
 }
 
 // Limit is how long the step waits at most, 0 for as long as a step may wait, and what happens
@@ -117,9 +134,12 @@ func (w *Wait) Limit() (workflow.Duration, *OnTimeout) {
 	if ask := w.Asks(); ask != nil {
 		return ask.Deadline, ask.OnTimeout
 	}
+	if w.Signal != nil {
+		return w.Signal.Deadline, w.Signal.OnTimeout
+	}
 	return w.Deadline, w.OnTimeout
 }
 
 // HasResult reports whether something is the result of the wait: what somebody answered, or
 // sent.
-func (w *Wait) HasResult() bool { return w.Asks() != nil }
+func (w *Wait) HasResult() bool { return w.Asks() != nil || w.Signal != nil }

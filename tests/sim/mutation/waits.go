@@ -31,4 +31,11 @@ var waits = []Mutation{
 	{Name: "a deadline passes before an escalation is started", Test: "shared/engine:TestEscalation_StartsBeforeTheDeadline", Edits: []Edit{{lifecycleWait, "if r.Wait.Level > r.Wait.Paged && !d.page(r) {", "if r.Wait.Level > r.Wait.Paged && d.now.Before(r.Wait.Until) && !d.page(r) {"}}},
 	{Name: "roles that the client names are believed", Test: "shared/api/lambdahttp:TestIdentity_ReplacesClientHeaders", Edits: []Edit{{"shared/api/lambdahttp/handler.go", ", headerRoles: roles}", ", headerRoles + \"-Too\": roles}"}}},
 	{Name: "whoever has started an execution may approve it", Test: answerTest + "OnlyWhoMay", Edits: []Edit{{"shared/workflow/wait.go", "if w.NotStarter && actor == starter {", "if w.NotStarter && actor == starter+\"?\" {"}}},
+
+	{Name: "a signal that came in time is passed over at the deadline", Test: "shared/engine:TestWaitSignal_MailboxBeforeDeadline", Edits: []Edit{{lifecycleWait, "\tif r.Wait.Kind == workflow.WaitSignal {\n\t\tif ended", "\tif r.Wait.Kind == workflow.WaitSignal && d.now.Before(r.Wait.Until) {\n\t\tif ended"}}},
+	{Name: "a signal that was sent after the deadline counts", Test: "shared/engine:TestWaitSignal_MailboxBeforeDeadline", Edits: []Edit{{lifecycleMailbox, " || !s.At.Before(r.Wait.Until) {", " {"}}},
+	{Name: "the end of a wait does not depend on signals", Test: "shared/engine:TestWaitSignal_LapseDependsOnSignals", Edits: []Edit{{lifecycleWait, "\t\td.decision.DependsOnSignals = true // a signal that has come in time since is seen first\n", ""}}},
+	{Name: "a signal that does not fit stays", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{lifecycleMailbox, "\t\td.consumeSignal(s, r.Label, f.Fits)\n\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n", "\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n\t\td.consumeSignal(s, r.Label, f.Fits)\n"}}},
+	{Name: "a name that a step waits for is kept no place", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\td.awaitSignals()\n", ""}}},
+	{Name: "beginning to wait for a signal does not depend on signals", Test: "shared/engine:TestWaitSignal_EnteringDependsOnSignals", Edits: []Edit{{lifecycleWait, "r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true", "r.Wait.Title = w.Signal.Name"}}},
 }
