@@ -169,6 +169,31 @@ func TestParallel_RefusesTooManyBranches(t *testing.T) {
 	}
 }
 
+// Updates that branches ask for are written in the order of the definition, whichever branch was
+// quicker.
+func TestParallel_UpdatesInTheOrderOfTheDefinition(t *testing.T) {
+	for _, slow := range []string{"l", "r"} {
+		s, id, _ := flow(t, strings.Replace(`steps:
+  - label: both
+    parallel:
+      branches:
+        - {label: left, steps: [{label: l0, functionBlock: p/pure:1, runOn: global}, {label: l, functionBlock: p/pure:1, runOn: device}]}
+        - {label: right, steps: [{label: r0, functionBlock: p/pure:1, runOn: global}, {label: r, functionBlock: p/pure:1, runOn: device}]}
+`, "{label: "+slow+"0, functionBlock: p/pure:1, runOn: global}, ", "", 1), "", func(c harness.BlockCall) *harness.Outcome {
+			if c.Entity != "" {
+				return &harness.Outcome{SetAttributes: map[string]any{"by": c.Step}}
+			}
+			return nil
+		})
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		d000 := workflow.EntityKey{Type: "device", ID: "d000"}
+		entities, err := s.Open().Registry.Entities(t.Context(), harness.Caller.Tenant, []workflow.EntityKey{d000}, true)
+		if err != nil || !strings.Contains(string(entities[d000].Attributes), `"by":"r"`) {
+			t.Errorf("without %s0: %s, %v", slow, entities[d000].Attributes, err)
+		}
+	}
+}
+
 // A cancel ends all branches, a retry executes them again, and handlers may crash anywhere.
 func TestParallel_CrashesCancelAndRetry(t *testing.T) {
 	for n := range 60 {

@@ -138,7 +138,8 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 // part. A tolerance of the step, and that of a step after whose failure the definition
 // continues, is about the step run alone. Otherwise the entities that have failed in the
 // other steps of the definition count too, and the tolerance is one of all entities of the
-// execution. An entity that has failed takes no part in later steps, so none counts twice.
+// execution. An entity that has failed takes no part in later steps, so only one that fails in
+// several branches counts more than once.
 func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities int) bool {
 	tolerance := d.config().FailureTolerance
 	if n.DefinitionTolerance != nil {

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -10,6 +12,7 @@ import (
 
 // EntityUpdates are the updates that jobs request, by entity: the keys in the order in
 // which they were first named, the updates of each in the order of step runs and jobs.
+// Branches count in the order of the definition, whichever was quicker.
 type EntityUpdates struct {
 	Keys     []workflow.EntityKey
 	ByEntity map[workflow.EntityKey][]workflow.Update
@@ -30,12 +33,16 @@ func (a *EntityUpdates) add(updates []workflow.Update) {
 // collectUpdates collects the updates that the included step runs request, as far as
 // they still stand in the try, without those of the jobs of some entities.
 func (p *Planner) collectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool, without map[workflow.EntityKey]bool) (*EntityUpdates, error) {
-	all := &EntityUpdates{}
+	all, requesting := &EntityUpdates{}, []*workflow.StepRun(nil)
 	for i := range x.StepRuns {
-		r := &x.StepRuns[i]
-		if !r.HasUpdates || !include(r) {
-			continue
+		if r := &x.StepRuns[i]; r.HasUpdates && include(r) {
+			requesting = append(requesting, r)
 		}
+	}
+	slices.SortStableFunc(requesting, func(a, b *workflow.StepRun) int {
+		return cmp.Or(p.compareBranches(x, a, b), a.Seq-b.Seq)
+	})
+	for _, r := range requesting {
 		o, err := p.effectiveOutcome(ctx, x, try, r)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ const lifecycleThread = "shared/lifecycle/thread.go"
 
 // branches are mistakes about branches that are executed side by side.
 var branches = []Mutation{
+	{Name: "updates of branches are written in the order of time", Test: "shared/engine:TestParallel_UpdatesInTheOrderOfTheDefinition", Edits: []Edit{{"shared/engine/planner/updates.go", "cmp.Or(p.compareBranches(x, a, b), a.Seq-b.Seq)", "a.Seq - b.Seq"}, {"shared/engine/planner/updates.go", "	\"cmp\"\n", ""}}},
 	{Name: "a branch sees what another has done", Test: "shared/engine:TestParallel_Nested", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn false // before", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn true // before"}}},
 	{Name: "branches that hang are not closed", Test: "shared/engine:TestParallel_HungBranchIsClosed", Edits: []Edit{{lifecycleThread, "|| !d.stepTimedOut(f) {", "|| true {"}}},
 	{Name: "a step goes on while a branch that was closed still works", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "return !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })", "return f.Closing || !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })"}}},
