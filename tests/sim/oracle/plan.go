@@ -319,7 +319,7 @@ func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, 
 		is, ok := step.Assert.True(v)
 		switch {
 		case is && ok:
-		case ok && step.Assert.OfEntity && onDevice && !(r.Pipeline > 0 && x.program.definition.FailureTolerance == 0):
+		case ok && step.Assert.OfEntity && onDevice && !(r.Pipeline > 0 && step.tolerance == 0):
 			return job, partUnmet, ""
 		default:
 			return job, partFails, "an assertion is not true"

@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/lockstep-run/lockstep/tests/sim/defgen"
+import (
+	"cmp"
+
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
 
 // program has the steps of an execution, depth first, those of embedded definitions included.
 type program struct {
@@ -17,29 +21,36 @@ type node struct {
 	parent     int    // the node that it is nested in, -1 for none
 	end        int    // the node after the last one nested in it
 	embeddedBy int    // the node that embeds its definition, -1 for none
+	tolerance  int    // how many entities may fail: as its definition says, or the one around that
 }
 
 func newProgram(definition func(name string) *defgen.Definition, name string) program {
 	p := program{definition: definition(name)}
-	p.addDefinition(definition, p.definition, "", -1, -1)
+	p.addDefinition(definition, p.definition, node{parent: -1, embeddedBy: -1})
 	return p
 }
 
-func (p *program) addDefinition(definition func(name string) *defgen.Definition, d *defgen.Definition, prefix string, parent, embeddedBy int) {
+// addDefinition adds the steps of a definition. in has what they have in common.
+func (p *program) addDefinition(definition func(name string) *defgen.Definition, d *defgen.Definition, in node) {
 	if d.Acquire != nil {
 		p.acquires = append(p.acquires, d.Acquire)
 	}
-	p.addSteps(definition, d.Steps, prefix, parent, embeddedBy)
+	in.tolerance = cmp.Or(d.FailureTolerance, in.tolerance)
+	p.addSteps(definition, d.Steps, in)
 }
 
-func (p *program) addSteps(definition func(name string) *defgen.Definition, steps []*defgen.Step, prefix string, parent, embeddedBy int) {
+func (p *program) addSteps(definition func(name string) *defgen.Definition, steps []*defgen.Step, in node) {
 	for _, s := range steps {
 		at := len(p.nodes)
-		p.nodes = append(p.nodes, node{Step: s, label: prefix + s.Label, prefix: prefix, parent: parent, embeddedBy: embeddedBy})
+		in.Step, in.label = s, in.prefix+s.Label
+		p.nodes = append(p.nodes, in)
+		nested := in
+		nested.parent = at
+		p.addSteps(definition, s.Body.Nested(), nested)
 		if r, ok := s.Body.(*defgen.Reference); ok && r.Embeds() {
-			p.addDefinition(definition, definition(r.Definition), prefix+s.Label+".", at, at)
+			nested.prefix, nested.embeddedBy = in.label+".", at
+			p.addDefinition(definition, definition(r.Definition), nested)
 		}
-		p.addSteps(definition, s.Body.Nested(), prefix, at, embeddedBy)
 		p.nodes[at].end = len(p.nodes)
 	}
 }
