@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
@@ -70,4 +71,31 @@ func leftRunningAt(t *testing.T, x *workflow.Execution) (at time.Time) {
 		t.Fatal("it has not left RUNNING for ERROR")
 	}
 	return at
+}
+
+// A pack that the timer has to seize, because its worker died too often, is read again at once:
+// the execution does not wait for the next sweep of timers.
+func TestAdvance_ReadsAgainAtOnceWhatTheTimerHasSeized(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one again device"))
+	claims := 0
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		if claims++; claims == harness.Options().Dispatch.MaxTakeovers {
+			s.PoolQueue("default").Purge() // nobody learns that the last worker died
+		}
+		return &harness.Outcome{Crash: true}
+	}
+	var seized time.Time
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "packs.force_cancel" {
+			seized = s.Now()
+		}
+		return faults.None
+	}
+	id := s.Start("w", "d000")
+	s.RunFor(time.Hour)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if took := x.EndedAt.Sub(seized); seized.IsZero() || took > 10*time.Second {
+		t.Errorf("it ends %s after its pack was seized at %s", took, seized)
+	}
 }

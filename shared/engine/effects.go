@@ -35,7 +35,7 @@ func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) e
 		if ended {
 			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "pipeline")})
 		}
-		return w.reportPlanError(r, err)
+		return w.reportPlanError(err)
 	}
 	stepRun := p.StepRun(w.execution, r)
 	if _, err := stepRun.Jobs(ctx); err != nil { // before Take, so that the messages carry its cost
@@ -65,16 +65,16 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
 	if err != nil {
 		return err
 	}
-	return w.reportPlanError(r, p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost))
+	return w.reportPlanError(p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost))
 }
 
 // reportPlanError makes an error that says that a lane cannot be planned a fact of the next
-// decision, which fails the execution. Any other error it returns.
-func (w *workspace) reportPlanError(r *workflow.StepRun, err error) error {
+// decision, about the step run of the pipeline in which it cannot. Any other error it returns.
+func (w *workspace) reportPlanError(err error) error {
 	var problem *dispatch.PlanError
 	if errors.As(err, &problem) {
 		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{
-			{Kind: lifecycle.NeedReport, StepRunSeq: r.Seq}: {StepRunSeq: r.Seq, Cause: problem.Cause, Problem: problem.Failure},
+			{Kind: lifecycle.NeedReport, StepRunSeq: problem.StepRunSeq}: {StepRunSeq: problem.StepRunSeq, Cause: problem.Cause, Problem: problem.Failure},
 		}
 		return nil
 	}
@@ -111,10 +111,15 @@ const maxMessageDelay = 15 * time.Minute
 // sendDeadlineWakeup sends a delayed wake-up for a deadline, so that what ends then ends
 // on time: the sweep of timers is coarser. It sends one for a deadline that is new and
 // not further away than the longest delay of a message, and for any other when it
-// becomes the execution's timer. If the time has come meanwhile, there is no delay.
+// becomes the execution's timer. If the time has come meanwhile, there is no delay. A check
+// that is due at once, because this one has changed what it is about, is sent like a deadline.
 func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workflow.Execution) {
 	at := lifecycle.NextDeadline(after)
-	if at.IsZero() || at.Equal(lifecycle.NextDeadline(before)) && (!at.Equal(after.DueAt) || at.Equal(before.DueAt)) {
+	isNew := !at.IsZero() && (!at.Equal(lifecycle.NextDeadline(before)) || at.Equal(after.DueAt) && !at.Equal(before.DueAt))
+	if due := after.DueAt; !due.IsZero() && !due.Equal(before.DueAt) && due.Sub(w.now) <= lifecycle.NextCheckDelay {
+		at, isNew = due, true
+	}
+	if !isNew {
 		return
 	}
 	if delay := at.Sub(w.now); delay <= maxMessageDelay {

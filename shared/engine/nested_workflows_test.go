@@ -189,6 +189,28 @@ steps:
 	}
 }
 
+// What cannot be planned is the failure of the step that has the mistake, and of none before it
+// in the pipeline: what handles those does not handle it.
+func TestPipeline_FailsInTheStepThatCannotBePlanned(t *testing.T) {
+	for config, skipped := range map[string]string{
+		"{executionStrategy: {parallel: true}}":                 "d000",
+		"{executionStrategy: {parallel: true}, maxInFlight: 1}": "d001",
+	} {
+		s := newHarness(t, 2)
+		s.Publish("w", "config: "+config+`
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device, condition: 'entity.id != "`+skipped+`"', continueOnError: true}
+  - {label: two, functionBlock: p/pure:1, runOn: device, parameters: {before: "${one.result.n}"}}
+`)
+		s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Result: []byte(`{"n":1}`)} }
+		id := s.Start("w", harness.DeviceIDs(2)...)
+		s.Drain()
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Step != "two" || x.Error.Code != workflow.FailureParameters {
+			t.Errorf("without a result of %s: %+v", skipped, x.Error)
+		}
+	}
+}
+
 // Another wake-up may find that a lane has ended before the worker reports it. The
 // lane's next pack is sent all the same: with a single lane, whose end completes the
 // step run, and with a timer that has fired, which adds the lane to the done set.

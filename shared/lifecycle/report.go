@@ -197,6 +197,9 @@ func (d *decider) lastInPipeline(r *workflow.StepRun) int {
 	return last
 }
 
+// NextCheckDelay is the time until the next check of a step run where that is due at once.
+const NextCheckDelay = time.Second / 4
+
 // nextCheckAt is when to check an open step run again. When the timer fires and the
 // messages of the step run are about to expire, it also renews DispatchedAt, so that
 // they can be sent again.
@@ -208,7 +211,7 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 	at := d.now.Add(d.policy.PollInterval)
 	if !f.NextCheckAt.IsZero() {
 		at = earlier(at, f.NextCheckAt)
-		if earliest := d.now.Add(time.Second / 4); at.Before(earliest) {
+		if earliest := d.now.Add(NextCheckDelay); at.Before(earliest) {
 			at = earliest
 		}
 	}

@@ -82,10 +82,11 @@ type StepRun struct {
 	PoolLastSeen func(ctx context.Context) (time.Time, error)
 }
 
-// PlanError is why the jobs of a lane cannot be planned. It fails the execution.
+// PlanError is why the jobs of a lane cannot be planned. It fails the step run that it names.
 type PlanError struct {
-	Cause   workflow.Cause
-	Failure *workflow.Failure
+	StepRunSeq int
+	Cause      workflow.Cause
+	Failure    *workflow.Failure
 }
 
 func (p *PlanError) Error() string { return p.Failure.Message }

@@ -28,6 +28,8 @@ var partaking = []Mutation{
 	{Name: "a retry keeps what came before a step that an earlier retry executed", Test: "shared/engine:TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted", Edits: []Edit{{plannerExprScope, "(o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)", "o.Try == r.Try"}}},
 	{Name: "a retry within a step that repeats repeats it once more", Edits: []Edit{{lifecycleRunning, "			iteration = 1\n", "			iteration = 0\n"}}},
 	{Name: "a pipeline that cannot be planned waits for its timer", Test: "shared/engine:TestPipeline_FailsAtOnceWhereItCannotBePlanned", Edits: []Edit{{"shared/engine/advance.go", "err != nil || d.Idle && w.facts.Reports == nil {", "err != nil || d.Idle {"}}},
+	{Name: "what cannot be planned is a failure of the first step of its pipeline", Test: "shared/engine:TestPipeline_FailsInTheStepThatCannotBePlanned", Edits: []Edit{{enginePlanner, "PlanError{StepRunSeq: step.Seq,", "PlanError{StepRunSeq: step.Pipeline,"}}},
+	{Name: "a check that is due at once waits for the sweep of timers", Test: "shared/engine:TestAdvance_ReadsAgainAtOnceWhatTheTimerHasSeized", Edits: []Edit{{"shared/engine/effects.go", "due.Sub(w.now) <= lifecycle.NextCheckDelay {", "false {"}}},
 	{Name: "a retry writes updates under shared locks", Edits: []Edit{{lifecycleUpdates, "	if d.execution.LockMode == workflow.LockShared {\n", "	if d.execution.LockMode == workflow.LockShared && d.execution.Try == 1 {\n"}}},
 	{Name: "a child gets the parameters of its parent", Edits: []Edit{{"shared/engine/fetch_child.go", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n", "	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}\n	if w.execution.Input.Parameters != nil {\n		in.Parameters = w.execution.Input.Parameters\n	}\n"}}},
 }
