@@ -66,6 +66,7 @@ const (
 	EventExecutionSettled          Event = "execution.settled"
 	EventExecutionAcknowledged     Event = "execution.acknowledged"
 	EventExecutionRetried          Event = "execution.retried"
+	EventExecutionRewound          Event = "execution.rewound"
 )
 
 // These two terminal events are never a trigger. Several triggers lead to their
@@ -114,7 +115,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		EventLockRequested, EventLockGranted, EventLockDeferred, EventLockRefused, EventLockReleased, EventExecutionStarted,
 		EventExecutionPaused, EventExecutionResumed, EventExecutionExpired, EventExecutionCompleted, EventExecutionFailed, EventExecutionBroken,
 		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventFailedEntitiesUndone, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
-		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried,
+		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried, EventExecutionRewound,
 	},
 	TerminalEvents: executionTerminalEvents,
 	Rows: recordTerminalEvents(slices.Concat(
@@ -122,7 +123,8 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionCreated, ExecutionNew, "API, schedule, parent", "a start was requested", ExecutionState("")),
 		moves(EventExecutionValidated, ExecutionValid, byEngine, "definition, blocks and parameters are valid; versions are pinned", ExecutionNew),
 		moves(EventExecutionRejected, ExecutionFailedSafe, byEngine, "a block is unknown, or the parameters are invalid", ExecutionNew),
-		moves(EventExecutionBlocked, ExecutionBlockedWaiting, byEngine, "it has to wait for `notBefore` or `startWhen`", ExecutionValid),
+		moves(EventExecutionBlocked, ExecutionBlockedWaiting, byEngine, "it has to wait for `notBefore` or `startWhen`, or its starter holds it", ExecutionValid),
+		moves(EventExecutionResumed, ExecutionBlockedWaiting, byOperator, "its starter no longer holds it", ExecutionBlockedWaiting),
 		moves(EventExecutionReady, ExecutionReady, byTimer, "it does not have to wait (any more)", ExecutionValid, ExecutionBlockedWaiting),
 
 		// Acquisition.
@@ -139,9 +141,10 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionStarted, ExecutionRunning, byEngine, "always", ExecutionLocked),
 
 		// Running.
-		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "a step waits: INPUT, TIMER, SIGNAL, CHILD, CHILD_INPUT", ExecutionRunning),
+		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "a step waits: INPUT, TIMER, CONDITION, SIGNAL, CHILD, CHILD_INPUT, or STEP for an operator", ExecutionRunning),
 		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "what it waits for has changed: its child now waits for input, or no longer does", ExecutionWaiting),
 		moves(EventExecutionResumed, ExecutionRunning, "operator, child, timer", "what it waited for has happened", ExecutionWaiting),
+		moves(EventExecutionRewound, ExecutionRunning, byOperator, "nothing of it is at work, and it goes back to an earlier step", ExecutionWaiting),
 		moves(EventExecutionExpired, ExecutionRunning, byTimer, "the deadline of the wait has passed, and the step handles that", ExecutionWaiting),
 		moves(EventExecutionExpired, ExecutionError, byTimer, "the deadline of the execution has passed, or that of a wait whose step does not handle it", ExecutionRunning, ExecutionWaiting),
 		moves(EventExecutionCompleted, ExecutionCompleted, byEngine, "the last step has succeeded", ExecutionRunning),
@@ -197,6 +200,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
 		{On: []Event{EventCancelRequested}, Verdict: Refuse, Reason: "it has ended"},
 		{On: []Event{EventExecutionResumed}, Verdict: Refuse, Reason: "it is not waiting"},
+		{On: []Event{EventExecutionRewound}, Verdict: Refuse, Reason: "only one that waits goes back: retry one that failed"},
 		{On: []Event{EventLockReleased}, Verdict: Refuse, Reason: "it releases its locks when it ends: wait for that, or cancel it"},
 		{On: []Event{EventExecutionAcknowledged}, From: stateNames(ExecutionCompleted, ExecutionFailedSafe), Verdict: Refuse, Reason: "it settles by itself: there is nothing to check"},
 		{On: []Event{EventExecutionAcknowledged}, From: stateNames(executionAcknowledged...), Verdict: Refuse, Reason: "it is acknowledged already"},

@@ -73,14 +73,45 @@ func newAcknowledge(c *connection) *cobra.Command {
 }
 
 func newResume(c *connection) *cobra.Command {
+	var all bool
 	resume := func(api *client.Client, ctx context.Context, id, reason string, _ ...string) (views.ExecutionView, error) {
-		return api.Resume(ctx, id, reason)
+		x, err := api.Execution(ctx, id)
+		if err != nil || x.Waiting == nil || x.Waiting.Sequence == nil {
+			if err == nil && all {
+				return x, fmt.Errorf("--all is for an execution that waits in front of each step (\"lockstep run --step\"), and %s does not", id)
+			}
+			return api.Resume(ctx, id, reason)
+		}
+		return api.NextStep(ctx, id, views.NextRequest{Reason: reason, Sequence: *x.Waiting.Sequence, All: all})
 	}
-	return newReasonCommand(c, resume, "why, for the history", new([]string), &cobra.Command{
+	cmd := newReasonCommand(c, resume, "why, for the history", new([]string), &cobra.Command{
 		Use:     "resume ID",
-		Short:   "Continue now an execution that waits for a time",
-		Example: "  lockstep resume ID --reason 'the window is open'",
+		Short:   "Continue now an execution that waits for a time, is held, or waits in front of a step",
+		Long:    "Continue now an execution that waits for a time, that its starter holds (\"lockstep run --hold\"), or\nthat waits in front of each step (\"lockstep run --step\"): it enters one step or, with --all, all.",
+		Example: "  lockstep resume ID --reason 'the window is open'\n  lockstep resume ID --all",
 	})
+	cmd.Flags().BoolVar(&all, "all", false, "do not wait in front of later steps")
+	return cmd
+}
+
+func newRewind(c *connection) *cobra.Command {
+	var req views.RewindRequest
+	rewind := func(api *client.Client, ctx context.Context, id, reason string, _ ...string) (views.ExecutionView, error) {
+		req.Reason = reason
+		return api.Rewind(ctx, id, req)
+	}
+	cmd := newReasonCommand(c, rewind, "why, for the history", new([]string), &cobra.Command{
+		Use:   "rewind ID",
+		Short: "Take an execution that waits back to an earlier step, under its locks",
+		Long: `Take an execution that waits back to an earlier step, under its locks. What it waited for does not
+count any more. If something that is not pure was executed since that step, this is refused:
+with --force it is executed once more.`,
+		Example: "  lockstep rewind ID --to check --reason 'it was looked at too early'",
+	})
+	cmd.Flags().StringVar(&req.To, "to", "", "label of the step to go back to")
+	cmd.Flags().BoolVar(&req.Force, "force", false, "even if something that is not pure was executed since")
+	_ = cmd.MarkFlagRequired("to")
+	return cmd
 }
 
 func newUnlock(c *connection) *cobra.Command {

@@ -22,7 +22,7 @@ import (
 func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
-	var detach, probe bool
+	var detach, probe, stepwise, hold bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
 		Short: "Start an execution and follow it",
@@ -49,8 +49,14 @@ if everything succeeded.`,
 			if req.IdempotencyKey = key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
 			}
-			if probe {
+			req.Hold = hold
+			switch {
+			case probe && stepwise:
+				return errors.New("--probe and --step exclude each other")
+			case probe:
 				req.Mode = views.ModeProbe
+			case stepwise:
+				req.Mode = views.ModeStep
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
@@ -79,6 +85,8 @@ if everything succeeded.`,
 	request.add(f)
 	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
+	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
+	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
 }

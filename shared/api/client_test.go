@@ -134,6 +134,12 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("rerun again", []any{existed, f.rerun}, []any{true, rerunRequest}, err)
 	_, err = c.Resume(ctx, executionID, "resumed")
 	check("resume", f.reason, "resumed", err)
+	nextRequest := views.NextRequest{Reason: "r", Sequence: 3, All: true}
+	_, err = c.NextStep(ctx, executionID, nextRequest)
+	check("next", f.enter, nextRequest, err)
+	rewindRequest := views.RewindRequest{Reason: "r", To: "a.b", Force: true}
+	_, err = c.Rewind(ctx, executionID, rewindRequest)
+	check("rewind", f.rewind, rewindRequest, err)
 	answerRequest := views.AnswerRequest{Input: rawJSON(`{"approved":true}`), Step: "approve", Visit: 1, Reason: "r", IdempotencyKey: "k"}
 	_, err = c.Answer(ctx, executionID, answerRequest)
 	check("answer", f.answer, answerRequest, err)

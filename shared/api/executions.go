@@ -225,6 +225,22 @@ func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.
 	})
 }
 
+// NextStep serves POST /workflow-execution/{id}/next.
+func (a *routes) NextStep(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.NextRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.NextStep(ctx, c, id, req)
+	})
+}
+
+// RewindExecution serves POST /workflow-execution/{id}/rewind.
+func (a *routes) RewindExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.RewindRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Rewind(ctx, c, id, req)
+	})
+}
+
 // SignalExecution serves POST /workflow-execution/{id}/signal/{name}.
 func (a *routes) SignalExecution(w http.ResponseWriter, r *http.Request, id gen.Id, name gen.SignalName, params gen.SignalExecutionParams) {
 	var req views.SignalRequest

@@ -33,6 +33,8 @@ type fake struct {
 	failures   views.FailureFilter
 	released   []workflow.EntityKey
 	answer     views.AnswerRequest
+	enter      views.NextRequest
+	rewind     views.RewindRequest
 	signal     views.SignalRequest
 	signalName string
 	reason     string
@@ -262,6 +264,22 @@ func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (
 		return nil, err
 	}
 	f.reason = reason
+	return f.execution(c, id)
+}
+
+func (f *fake) NextStep(_ context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error) {
+	if err := f.record("NextStep", c); err != nil {
+		return nil, err
+	}
+	f.enter = req
+	return f.execution(c, id)
+}
+
+func (f *fake) Rewind(_ context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error) {
+	if err := f.record("Rewind", c); err != nil {
+		return nil, err
+	}
+	f.rewind = req
 	return f.execution(c, id)
 }
 

@@ -143,6 +143,8 @@ var servedRoutes = []struct {
 	{"POST /workflow-execution/{id}/rerun", "/workflow-execution/" + executionID + "/rerun", `{"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, 202},
 	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + executionID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all"}`, 202},
 	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + executionID + "/resume", `{"reason":"r"}`, 202},
+	{"POST /workflow-execution/{id}/next", "/workflow-execution/" + executionID + "/next", `{"reason":"r","sequence":3,"all":true}`, 202},
+	{"POST /workflow-execution/{id}/rewind", "/workflow-execution/" + executionID + "/rewind", `{"reason":"r","to":"outer.inner","force":true}`, 202},
 	{"POST /workflow-execution/{id}/unlock", "/workflow-execution/" + executionID + "/unlock", `{"reason":"r"}`, 202},
 	{"GET /executions/{id}/status", "/executions/" + executionID + "/status", "", 200},
 	{"GET /locks", "/locks", "", 200},

@@ -169,6 +169,16 @@ func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionVie
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
+// NextStep lets an execution that waits in front of each step enter the next one, or all.
+func (c *Client) NextStep(ctx context.Context, id string, req views.NextRequest) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "next")
+}
+
+// Rewind takes an execution that waits back to an earlier step.
+func (c *Client) Rewind(ctx context.Context, id string, req views.RewindRequest) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "rewind")
+}
+
 // Answer answers a step that waits for people, and returns the execution as it is then.
 func (c *Client) Answer(ctx context.Context, id string, req views.AnswerRequest) (views.ExecutionView, error) {
 	q := request{method: http.MethodPost, path: route("workflow-execution", id, "resume"), body: req}

@@ -45,6 +45,20 @@ func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason strin
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, Reason: reason})
 }
 
+// NextStep lets an execution that waits in front of each step enter the next one, or all. A
+// request that names the number of the step run is taken once; one that does not wait there
+// returns CodeIllegalTransition.
+func (e *Engine) NextStep(ctx context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error) {
+	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandNext, Reason: req.Reason, Sequence: req.Sequence, All: req.All})
+}
+
+// Rewind takes an execution that waits back to an earlier step, under the locks that it holds.
+// If something that is not pure was executed since, that is CodeIllegalTransition unless the
+// request forces it.
+func (e *Engine) Rewind(ctx context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error) {
+	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandRewind, Reason: req.Reason, FromStep: req.To, Force: req.Force})
+}
+
 // Unlock releases the locks of an execution that has ended and would keep them
 // until it is acknowledged: all, or those of the entities named. Its state stays; fencing
 // stops what still works for it.

@@ -46,7 +46,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	err = w.createAndAdvance(ctx, workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(),
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
-		Labels: req.Labels, Probe: req.Mode == views.ModeProbe, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+		Labels: req.Labels, Probe: req.Mode == views.ModeProbe, Stepping: req.Mode == views.ModeStep, Hold: req.Hold, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 	if err != nil {
 		return nil, false, err

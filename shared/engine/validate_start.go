@@ -23,8 +23,8 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if err := definition.ValidateParameters(d, in.Parameters); err != nil {
 		return in, err
 	}
-	if req.Mode != "" && req.Mode != views.ModeProbe {
-		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe, or leave it out"}})
+	if req.Mode != "" && req.Mode != views.ModeProbe && req.Mode != views.ModeStep {
+		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe or step, or leave it out"}})
 	}
 	if req.ExecuteOnParameters.Unspecified() {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}})

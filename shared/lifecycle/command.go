@@ -42,6 +42,10 @@ func (d *decider) applyCommand(c Command) error {
 		err = d.recordRerun(c)
 	case CommandAnswer:
 		err = d.answer(c)
+	case CommandNext:
+		err = d.next(c, data)
+	case CommandRewind:
+		err = d.rewind(c, data)
 	default:
 		err = workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}
@@ -110,11 +114,14 @@ func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	return nil
 }
 
-// resume ends a wait for a condition, for notBefore or for a delay. A wait for a child
+// resume ends a wait for a condition, for notBefore, for a delay or for the starter. A wait for a child
 // ends when the child does.
 func (d *decider) resume(c Command) error {
 	data := map[string]any{"reason": c.Reason}
 	switch w := d.execution.Wait; {
+	case d.execution.State == sm.ExecutionBlockedWaiting && d.execution.Hold:
+		d.release(c, data)
+		return nil
 	case d.execution.State == sm.ExecutionBlockedWaiting:
 		d.execution.Wait = nil
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
@@ -124,6 +131,8 @@ func (d *decider) resume(c Command) error {
 		return d.refusal(c, err)
 	case len(d.waitingStepRuns()) > 0:
 		return d.resumeWait(c, data)
+	case w.Kind == workflow.WaitStep:
+		return d.next(c, data)
 	case w.Kind != workflow.WaitTimer:
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,

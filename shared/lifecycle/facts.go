@@ -183,7 +183,7 @@ type Command struct {
 	Source   string // of a cancellation
 	Rollback workflow.RollbackMode
 	Cascade  bool   // of a cancellation: also cancel the child that the execution waits for
-	FromStep string // of a retry: label of the step to begin with; empty for the step that failed
+	FromStep string // of a retry: label of the step to begin with, empty for the step that failed; of a rewind, the step to go back to
 	Entities string // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
 
 	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
@@ -191,6 +191,10 @@ type Command struct {
 	RerunBy string // of a rerun: id of the execution that repeats this one
 
 	Answer *Answer // of CommandAnswer
+
+	Sequence int  // of CommandNext: the number of the step run to enter, 0 for the next
+	All      bool // of CommandNext: enter this and all later steps
+	Force    bool // of CommandRewind: even if something was changed since
 }
 
 // Answer is what somebody answers to a step run that waits. Which step run that is was settled
@@ -232,6 +236,8 @@ const (
 	CommandUnlock      CommandKind = "unlock"
 	CommandRerun       CommandKind = "rerun"
 	CommandAnswer      CommandKind = "answer"
+	CommandNext        CommandKind = "next"
+	CommandRewind      CommandKind = "rewind"
 )
 
 // Need names a fact without which Decide cannot continue.

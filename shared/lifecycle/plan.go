@@ -57,7 +57,7 @@ func (d *decider) enterStep(at int) {
 	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)
 		return
-	case plan.Jobs > 0 && plan.Problem == nil && !d.delayElapsed(n):
+	case plan.Jobs > 0 && plan.Problem == nil && (!d.mayEnter(n) || !d.delayElapsed(n)):
 		return
 	}
 	if plan.Unmet > 0 {

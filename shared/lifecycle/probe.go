@@ -26,10 +26,14 @@ func (d *decider) endProbe() {
 }
 
 // pipelineEnd is the index after the last step of the pipeline that begins at the step. That
-// of a probe ends before the first step that is not pure.
+// of a probe ends before the first step that is not pure. There is none where an operator goes
+// through the steps.
 func (d *decider) pipelineEnd(at int) int {
 	p := d.facts.Resolution.Program
 	end := p.PipelineEnd(at)
+	if d.execution.Stepping {
+		return at + 1
+	}
 	for i := at; d.execution.Probe && i < end; i++ {
 		if !d.mayProbe(&p.Nodes[i]) {
 			return max(i, at+1)

@@ -12,6 +12,9 @@ import (
 // for notBefore or for a condition. Most executions have neither, and need no fact to
 // find that out.
 func (d *decider) checkReadiness() {
+	if d.hold() {
+		return
+	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
 		return
@@ -25,8 +28,7 @@ func (d *decider) checkReadiness() {
 	case f == nil:
 		d.need(Need{Kind: NeedReadiness})
 	case f.Problem != nil:
-		d.setFailure(workflow.CauseValidation, f.Problem)
-		d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", map[string]any{"reason": f.Problem.Message})
+		d.rejectStart(f.Problem)
 	case d.now.Before(f.NotBefore):
 		d.blockOn(workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: f.NotBefore, Condition: waitNotBefore})
 	case !f.Ready:
@@ -34,6 +36,12 @@ func (d *decider) checkReadiness() {
 	default:
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 	}
+}
+
+// rejectStart ends an execution that cannot say when it may begin.
+func (d *decider) rejectStart(why *workflow.Failure) {
+	d.setFailure(workflow.CauseValidation, why)
+	d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", map[string]any{"reason": why.Message})
 }
 
 // waitNotBefore is the Condition of a wait for notBefore.
@@ -62,6 +70,9 @@ func (d *decider) driveBlocked() {
 	case w == nil:
 		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
 		return
+	case w.Kind == workflow.WaitHold:
+		d.followHold()
+		return
 	case w.Kind == workflow.WaitTimer && d.now.Before(w.Until):
 		d.waitUntil(w.Until)
 		return
@@ -74,6 +85,12 @@ func (d *decider) driveBlocked() {
 	}
 	f := d.facts.Readiness
 	switch {
+	case f.Problem != nil:
+		d.execution.Wait = nil
+		d.rejectStart(f.Problem)
+	case d.now.Before(f.NotBefore): // it was held until now
+		d.execution.Wait, d.changed = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: f.NotBefore, Condition: waitNotBefore}, true
+		d.waitUntil(f.NotBefore)
 	case f.Ready:
 		d.execution.Wait = nil
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)

@@ -22,12 +22,8 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionRetried, to); err != nil {
 		return d.refusal(c, err)
 	}
-	if d.execution.Try >= workflow.MaxTries || d.execution.Sequence >= workflow.MaxEvents {
-		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another execution",
-			d.execution.ID, d.execution.Try, d.execution.Sequence, workflow.MaxTries, workflow.MaxEvents)
-	}
-	if only := d.execution.Kept; d.execution.Needs() > 1 && (only == nil && !d.hasRoomFor(0) || only != nil && !d.hasRoomFor(len(only.String()))) {
-		return workflow.Errorf(workflow.CodeLimit, "the state of execution %s takes %d KiB and has no room for another try: acknowledge it and start another execution", d.execution.ID, (d.execution.ItemBytes+1023)>>10)
+	if err := d.mayTryAgain(); err != nil {
+		return err
 	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -86,6 +82,18 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	d.resetForTry(from, resume, c.Entities == "failed", to)
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
+	return nil
+}
+
+// mayTryAgain refuses a new try for which the state of the execution has no room.
+func (d *decider) mayTryAgain() error {
+	if d.execution.Try >= workflow.MaxTries || d.execution.Sequence >= workflow.MaxEvents {
+		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another execution",
+			d.execution.ID, d.execution.Try, d.execution.Sequence, workflow.MaxTries, workflow.MaxEvents)
+	}
+	if only := d.execution.Kept; d.execution.Needs() > 1 && (only == nil && !d.hasRoomFor(0) || only != nil && !d.hasRoomFor(len(only.String()))) {
+		return workflow.Errorf(workflow.CodeLimit, "the state of execution %s takes %d KiB and has no room for another try: acknowledge it and start another execution", d.execution.ID, (d.execution.ItemBytes+1023)>>10)
+	}
 	return nil
 }
 

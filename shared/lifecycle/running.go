@@ -191,6 +191,8 @@ func (d *decider) driveWaiting() {
 		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
 	case len(open) > 0:
 		d.followWaits(open)
+	case w.Kind == workflow.WaitStep:
+		d.followStepping()
 	case w.Kind == workflow.WaitChild:
 		d.followChild()
 	case d.now.Before(w.Until):

@@ -93,13 +93,14 @@ type StepProgress struct {
 type Waiting struct {
 	Kind      workflow.WaitKind `json:"kind"`
 	Since     time.Time         `json:"since"`
-	Until     *time.Time        `json:"until"`     // when the wait ends by itself or times out; null for never
-	Step      *string           `json:"step"`      // label
-	Condition *string           `json:"condition"` // of CONDITION: what has to become true
-	Child     *string           `json:"child"`     // of CHILD: execution id
-	Pool      *string           `json:"pool"`      // of WORKER: the pool whose workers it waits for
-	Reason    *string           `json:"reason"`    // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
-	Blockers  []WaitingFor      `json:"for"`       // of LOCK
+	Until     *time.Time        `json:"until"`              // when the wait ends by itself or times out; null for never
+	Step      *string           `json:"step"`               // label
+	Condition *string           `json:"condition"`          // of CONDITION: what has to become true
+	Child     *string           `json:"child"`              // of CHILD: execution id
+	Sequence  *int              `json:"sequence,omitempty"` // of STEP: number of the step run that would be entered
+	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
+	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
+	Blockers  []WaitingFor      `json:"for"`                // of LOCK
 }
 
 // WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields

@@ -17,19 +17,37 @@ type StartRequest struct {
 	Labels              map[string]string  `json:"labels,omitempty"`
 	NotBefore           time.Time          `json:"notBefore,omitzero"`
 	Mode                StartMode          `json:"mode,omitempty"`
+	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it
 
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
 	IdempotencyKey string `json:"-"`
 }
 
-// StartMode says what of the definition is executed; empty is all of it.
+// StartMode says what of the definition is executed, and how; empty is all of it.
 type StartMode string
 
-// ModeProbe executes the pure steps up to the first step that is not, under shared locks.
-const ModeProbe StartMode = "probe"
+// The modes.
+const (
+	ModeProbe StartMode = "probe" // the pure steps up to the first step that is not, under shared locks
+	ModeStep  StartMode = "step"  // all, and each step only when an operator says so
+)
 
 // Ref is the reference the request names.
 func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.Workflow) }
+
+// NextRequest asks to enter the next step.
+type NextRequest struct {
+	Reason   string `json:"reason,omitempty"`
+	Sequence int    `json:"sequence,omitempty"` // number of the step run to enter, as the wait names it; 0 for the next
+	All      bool   `json:"all,omitempty"`      // enter this and all later steps
+}
+
+// RewindRequest asks to go back to an earlier step.
+type RewindRequest struct {
+	Reason string `json:"reason,omitempty"`
+	To     string `json:"to"`              // label
+	Force  bool   `json:"force,omitempty"` // even if something that is not pure was executed since
+}
 
 // CancelRequest asks to cancel an execution.
 type CancelRequest struct {

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
@@ -56,6 +56,10 @@ type Execution struct {
 	RerunOf   string            `json:"rerunOf,omitempty"` // id of the execution of which this one repeats some entities
 	RerunBy   []string          `json:"rerunBy,omitempty"` // ids of the executions that repeat some of this one: the last ten
 	Probe     bool              `json:"probe,omitempty"`   // only the pure steps at the beginning are executed
+
+	Hold     bool `json:"hold,omitempty"`     // its starter holds it before it begins
+	Stepping bool `json:"stepping,omitempty"` // it waits for an operator in front of each step
+	NextSeq  int  `json:"nextSeq,omitempty"`  // of the step run that an operator has let it enter
 
 	CreatedAt time.Time         `json:"createdAt"`
 	StartedAt time.Time         `json:"startedAt,omitzero"`
@@ -232,6 +236,8 @@ const (
 	WaitRetry       WaitKind = "RETRY"
 	WaitWorker      WaitKind = "WORKER"
 	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
+	WaitHold        WaitKind = "HOLD"   // its starter holds it
+	WaitStep        WaitKind = "STEP"   // an operator lets it enter each step
 	WaitEngine      WaitKind = "ENGINE" // attempts to advance the execution fail
 )
 

@@ -196,6 +196,8 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/retry":                          each("/workflow-execution/%s/retry", reasonBody),
 		"POST /workflow-execution/{id}/rerun":                          each("/workflow-execution/%s/rerun", `{"entities":"all"}`),
 		"POST /workflow-execution/{id}/resume":                         each("/workflow-execution/%s/resume", reasonBody),
+		"POST /workflow-execution/{id}/next":                           each("/workflow-execution/%s/next", reasonBody),
+		"POST /workflow-execution/{id}/rewind":                         each("/workflow-execution/%s/rewind", `{"to":"one"}`),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),
 		"POST /workflow-execution/{id}/signal/{name}":                  each("/workflow-execution/%s/signal/go", "{}"),
 		"GET /locks":                     lists("/locks"),

@@ -155,6 +155,10 @@ func waitTarget(w *views.Waiting) string {
 			s += fmt.Sprintf(" (%q)", *w.Reason)
 		}
 		return s + " with \"lockstep answer\""
+	case workflow.WaitHold:
+		return "somebody to release it with \"lockstep resume\": its starter holds it, and it has no locks"
+	case workflow.WaitStep:
+		return "somebody to let it enter step " + OrDash(w.Step) + " with \"lockstep resume\"; its entities stay locked meanwhile"
 	case workflow.WaitRetry:
 		return "the next attempt of failed jobs" + of
 	}

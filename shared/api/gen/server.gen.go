@@ -166,10 +166,12 @@ const (
 	CHILDINPUT  WaitingKind = "CHILD_INPUT"
 	CONDITION   WaitingKind = "CONDITION"
 	ENGINE      WaitingKind = "ENGINE"
+	HOLD        WaitingKind = "HOLD"
 	INPUT       WaitingKind = "INPUT"
 	LOCK        WaitingKind = "LOCK"
 	RETRY       WaitingKind = "RETRY"
 	SIGNAL      WaitingKind = "SIGNAL"
+	STEP        WaitingKind = "STEP"
 	TIMER       WaitingKind = "TIMER"
 	WORKER      WaitingKind = "WORKER"
 )
@@ -187,6 +189,8 @@ func (e WaitingKind) Valid() bool {
 		return true
 	case ENGINE:
 		return true
+	case HOLD:
+		return true
 	case INPUT:
 		return true
 	case LOCK:
@@ -194,6 +198,8 @@ func (e WaitingKind) Valid() bool {
 	case RETRY:
 		return true
 	case SIGNAL:
+		return true
+	case STEP:
 		return true
 	case TIMER:
 		return true
@@ -679,6 +685,16 @@ type Next = views.NextView
 // NextPageToken Null on the last page
 type NextPageToken = string
 
+// NextRequest defines model for NextRequest.
+type NextRequest struct {
+	// All Enter this and all later steps
+	All    *bool   `json:"all,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+
+	// Sequence Number of the step run to enter, as `waiting` names it; without it, the next
+	Sequence *int `json:"sequence,omitempty"`
+}
+
 // NullableCount defines model for NullableCount.
 type NullableCount = int
 
@@ -827,6 +843,16 @@ type ResumeRequest struct {
 // RetryRequest defines model for RetryRequest.
 type RetryRequest = views.RetryRequest
 
+// RewindRequest defines model for RewindRequest.
+type RewindRequest struct {
+	// Force Even if something that is not pure was executed since
+	Force  *bool   `json:"force,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+
+	// To Label of a step that has been reached
+	To string `json:"to"`
+}
+
 // Schedule defines model for Schedule.
 type Schedule = views.ScheduleView
 
@@ -923,9 +949,12 @@ type Waiting struct {
 	Kind   WaitingKind   `json:"kind"`
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
-	Since  Time          `json:"since"`
-	Step   *NullableText `json:"step"`
-	Until  *NullableTime `json:"until"`
+
+	// Sequence For STEP: number of the step run that would be entered
+	Sequence *int          `json:"sequence,omitempty"`
+	Since    Time          `json:"since"`
+	Step     *NullableText `json:"step"`
+	Until    *NullableTime `json:"until"`
 }
 
 // WaitingKind defines model for Waiting.Kind.
@@ -1295,6 +1324,9 @@ type AcknowledgeExecutionJSONRequestBody = ReleaseRequest
 // CancelExecutionJSONRequestBody defines body for CancelExecution for application/json ContentType.
 type CancelExecutionJSONRequestBody = CancelRequest
 
+// NextStepJSONRequestBody defines body for NextStep for application/json ContentType.
+type NextStepJSONRequestBody = NextRequest
+
 // RerunExecutionJSONRequestBody defines body for RerunExecution for application/json ContentType.
 type RerunExecutionJSONRequestBody = RerunRequest
 
@@ -1303,6 +1335,9 @@ type ResumeExecutionJSONRequestBody = ResumeRequest
 
 // RetryExecutionJSONRequestBody defines body for RetryExecution for application/json ContentType.
 type RetryExecutionJSONRequestBody = RetryRequest
+
+// RewindExecutionJSONRequestBody defines body for RewindExecution for application/json ContentType.
+type RewindExecutionJSONRequestBody = RewindRequest
 
 // SignalExecutionJSONRequestBody defines body for SignalExecution for application/json ContentType.
 type SignalExecutionJSONRequestBody = SignalRequest
@@ -1462,6 +1497,9 @@ type ServerInterface interface {
 	// CancelExecution Cancel an execution: no job starts any more, and completed work is rolled back unless rollback is never
 	// (POST /workflow-execution/{id}/cancel)
 	CancelExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// NextStep Let an execution enter the next step, or all
+	// (POST /workflow-execution/{id}/next)
+	NextStep(w http.ResponseWriter, r *http.Request, id Id)
 	// RerunExecution Start an execution that repeats some entities of one that has ended
 	// (POST /workflow-execution/{id}/rerun)
 	RerunExecution(w http.ResponseWriter, r *http.Request, id Id, params RerunExecutionParams)
@@ -1471,6 +1509,9 @@ type ServerInterface interface {
 	// RetryExecution Retry a failed execution, from the failed step or a named one
 	// (POST /workflow-execution/{id}/retry)
 	RetryExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// RewindExecution Take an execution that waits back to an earlier step, under its locks
+	// (POST /workflow-execution/{id}/rewind)
+	RewindExecution(w http.ResponseWriter, r *http.Request, id Id)
 	// SignalExecution Send a signal to an execution
 	// (POST /workflow-execution/{id}/signal/{name})
 	SignalExecution(w http.ResponseWriter, r *http.Request, id Id, name SignalName, params SignalExecutionParams)
@@ -3485,6 +3526,32 @@ func (siw *ServerInterfaceWrapper) CancelExecution(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// NextStep operation middleware
+func (siw *ServerInterfaceWrapper) NextStep(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.NextStep(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RerunExecution operation middleware
 func (siw *ServerInterfaceWrapper) RerunExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -3602,6 +3669,32 @@ func (siw *ServerInterfaceWrapper) RetryExecution(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RetryExecution(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RewindExecution operation middleware
+func (siw *ServerInterfaceWrapper) RewindExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RewindExecution(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3855,9 +3948,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/workflow-execution/{id}", wrapper.AbortExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/acknowledge", wrapper.AcknowledgeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/cancel", wrapper.CancelExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/next", wrapper.NextStep)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/rerun", wrapper.RerunExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/resume", wrapper.ResumeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/retry", wrapper.RetryExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/rewind", wrapper.RewindExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/signal/{name}", wrapper.SignalExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/active", wrapper.ListActiveExecutions)

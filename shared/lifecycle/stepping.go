@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The starter of an execution can hold it before it takes locks, and can let it enter one step
+// at a time. Both are waits that only an operator ends.
+
+// hold blocks an execution that its starter holds, and reports whether it did.
+func (d *decider) hold() bool {
+	if d.execution.Hold {
+		d.blockOn(workflow.Wait{Kind: workflow.WaitHold, Since: d.now, Until: d.now.Add(workflow.MaxStepWait)})
+	}
+	return d.execution.Hold
+}
+
+// followHold waits until somebody releases a held execution.
+func (d *decider) followHold() {
+	w := d.execution.Wait
+	if d.now.Before(w.Until) {
+		d.waitUntil(w.Until)
+		return
+	}
+	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: fmt.Sprintf("nobody has released it in %s", w.Until.Sub(w.Since))})
+	d.execution.Wait = nil
+	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+}
+
+// release releases a held execution. What its definition says about its beginning still holds.
+func (d *decider) release(c Command, data map[string]any) {
+	d.execution.Hold = false
+	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.now, Condition: waitNotBefore}
+	d.transition(sm.EventExecutionResumed, sm.ExecutionBlockedWaiting, c.Actor, data)
+}
+
+// mayEnter reports whether the next step run may be entered. If an operator goes through the
+// execution step by step, it waits before each step that does something itself. Branches count
+// as one step.
+func (d *decider) mayEnter(n *spec.Node) bool {
+	x := d.execution
+	if !x.Stepping || d.thread != nil || n.IsContainer() && n.Parallel == nil || x.NextSeq == x.StepRunSeq+1 {
+		return true
+	}
+	x.Wait, d.paused = &workflow.Wait{Kind: workflow.WaitStep, Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Step: n.Label}, true
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitStep, "step": n.Label})
+	return false
+}
+
+// followStepping waits until an operator lets the execution enter the next step.
+func (d *decider) followStepping() {
+	w := d.execution.Wait
+	if d.now.Before(w.Until) {
+		d.waitUntil(w.Until)
+		return
+	}
+	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Step: w.Step,
+		Message: fmt.Sprintf("nobody has let it enter step %q in %s", w.Step, w.Until.Sub(w.Since))})
+	d.execution.Wait = nil
+	d.transition(sm.EventExecutionExpired, sm.ExecutionError, "", map[string]any{"step": w.Step})
+	d.stopAll()
+}
+
+// next lets an execution enter one more step, or all of them. A request that names the step run
+// is taken once.
+func (d *decider) next(c Command, data map[string]any) error {
+	x := d.execution
+	if c.Sequence > 0 && (c.Sequence <= x.StepRunSeq || c.Sequence == x.NextSeq) {
+		d.repeated = true
+		return nil
+	}
+	switch w := x.Wait; {
+	case x.State != sm.ExecutionWaiting || w == nil || w.Kind != workflow.WaitStep:
+		return &workflow.Error{Code: workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("execution %s in state %s does not wait in front of a step: only one started with mode step does", x.ID, x.State)}
+	case c.Sequence > x.StepRunSeq+1:
+		return invalidRequest("sequence", fmt.Sprintf("the next step run is %d", x.StepRunSeq+1))
+	}
+	data["step"] = x.Wait.Step
+	if x.NextSeq = x.StepRunSeq + 1; c.All {
+		x.Stepping, x.NextSeq, data["all"] = false, 0, true
+	}
+	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
+	return nil
+}
+
+// rewind goes back to an earlier step under the locks that are held: it begins a new try
+// there. Nothing may be at work, and nothing may have been changed since, unless that is
+// forced.
+func (d *decider) rewind(c Command, data map[string]any) error {
+	x := d.execution
+	if _, err := sm.TransitionExecution(x.State, sm.EventExecutionRewound, sm.ExecutionRunning); err != nil {
+		return d.refusal(c, err)
+	}
+	if err := d.mayTryAgain(); err != nil {
+		return err
+	}
+	if open := d.openStepRuns(); len(open) > 0 || len(x.Threads) > 0 {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("cannot rewind execution %s: step %q is at work", x.ID, d.currentStepRun().Label)}
+	}
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return nil
+	}
+	p := d.facts.Resolution.Program
+	to := p.IndexOf(c.FromStep)
+	if to < 0 {
+		return invalidRequest("to", fmt.Sprintf("the definition has no step %q", c.FromStep))
+	}
+	if around := p.OutsideBranches(to); around != to {
+		return invalidRequest("to", fmt.Sprintf("step %q is in a branch: go back to %q, which executes all of them", c.FromStep, p.Nodes[around].Label))
+	}
+	if d.firstOf(to) == 0 {
+		return invalidRequest("to", fmt.Sprintf("step %q has not been reached", c.FromStep))
+	}
+	to, begin := d.resumePoint(p, to, true)
+	if r := d.changedSince(to); r != nil && !c.Force {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("cannot rewind execution %s to step %q: step %q has been executed since, and is not pure; force it if it may be executed again", x.ID, p.Nodes[to].Label, r.Label)}
+	}
+	if x.Kept != nil && d.facts.Entities == nil {
+		d.need(Need{Kind: NeedEntities})
+		return nil
+	}
+	d.cancelOpenStepRuns()
+	for around := d.openContainer(); around != nil; around = d.openContainer() {
+		if d.node(around).RunsWorkflow() {
+			d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, around.Label)
+		}
+		d.exitStepRun(around, sm.StepCancelled)
+	}
+	deadline := x.Deadline
+	d.resetForTry(to, begin, false, sm.ExecutionRunning)
+	x.Deadline = deadline
+	data["to"], data["try"] = p.Nodes[to].Label, x.Try
+	if c.Force {
+		data["force"] = true
+	}
+	d.transition(sm.EventExecutionRewound, sm.ExecutionRunning, c.Actor, data)
+	return nil
+}
+
+// changedSince is the first step run from a step on that may have changed something; nil if
+// there is none.
+func (d *decider) changedSince(step int) *workflow.StepRun {
+	first := d.firstOf(step)
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		executed := r.Counts.OK + r.Counts.Failed + r.Counts.Unknown
+		if r.Seq >= first && r.SupersededBy == 0 && (r.Child != nil || r.Kind == workflow.JobExecute && !r.Pure && executed > 0) {
+			return r
+		}
+	}
+	return nil
+}
