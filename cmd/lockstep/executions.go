@@ -285,6 +285,9 @@ func newJobs(c *connection) *cobra.Command {
 					if j.Entity != nil {
 						entity = j.Entity.String()
 					}
+					if j.Item != nil {
+						entity = render.OneLine(fmt.Sprintf("item %d: %s", *j.Item, render.OrDash(j.ItemText)))
+					}
 					if j.Error != nil {
 						failure = j.Error.Code + ": " + j.Error.Message
 					}

@@ -257,7 +257,7 @@ func warnNoEntities(cmd *cobra.Command, api *client.Client, x views.ExecutionVie
 func runsOnEntities(d client.Definition) bool {
 	source, err := workflow.EncodeJSON(d.Definition)
 	for _, m := range runOnRE.FindAllStringSubmatch(string(source), -1) {
-		if m[1] != workflow.RunOnGlobal {
+		if m[1] != workflow.RunOnGlobal && m[1] != workflow.RunOnItem {
 			return err == nil
 		}
 	}

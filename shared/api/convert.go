@@ -114,7 +114,7 @@ func eventResponse(e workflow.Event) gen.Event {
 // jobResponse converts an attempt of a job.
 func jobResponse(j workflow.Job) gen.Job {
 	out := gen.Job{
-		Id: j.ID, Kind: j.Kind, Step: j.Step, Visit: j.StepRunOrdinal, Wave: j.Wave, Entity: j.Entity, State: j.State, Attempt: j.Attempt,
+		Id: j.ID, Kind: j.Kind, Step: j.Step, Visit: j.StepRunOrdinal, Wave: j.Wave, Entity: j.Entity, Item: j.Item, ItemText: j.ItemText, State: j.State, Attempt: j.Attempt,
 		Replaces: j.Replaces, ReplacedBy: j.ReplacedBy, Worker: j.Worker, Token: j.Token,
 		CreatedAt: j.CreatedAt, ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt, EndedAt: j.EndedAt,
 		Outcome: j.Outcome, Result: j.Result,

@@ -27,7 +27,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		var err error
 		switch {
 		case s.FunctionBlock != "":
-			err = w.checkBlock(s.FunctionBlock, s.RunOn, s.Parameters, s.RawParameters, paths[i], "functionBlock")
+			err = w.checkBlock(s.FunctionBlock, s.BlockRunsOn(), s.Parameters, s.RawParameters, paths[i], "functionBlock")
 		case s.Reference != nil:
 			err = w.checkWorkflow(d, s, paths[i])
 		}

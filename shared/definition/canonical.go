@@ -55,6 +55,13 @@ type canonicalStep struct {
 	Parallel         *canonicalParallel `json:"parallel,omitempty"`
 	FailureTolerance any                `json:"failureTolerance,omitempty"`
 	Loop             *spec.Loop         `json:"loop,omitempty"`
+	Foreach          *canonicalForeach  `json:"foreach,omitempty"`
+}
+
+type canonicalForeach struct {
+	*spec.Foreach
+	Items            string `json:"items"`
+	FailureTolerance any    `json:"failureTolerance,omitempty"`
 }
 
 type canonicalNested struct {
@@ -123,6 +130,12 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 			loop := *s.Loop
 			loop.Over = toCanonicalToken(loop.Over)
 			all[i].Loop = &loop
+		}
+		if f := s.Foreach; f != nil {
+			all[i].Foreach = &canonicalForeach{Foreach: f, Items: toCanonicalToken(f.Items)}
+			if f.FailureTolerance != (spec.Tolerance{}) {
+				all[i].Foreach.FailureTolerance = toCanonicalTolerance(f.FailureTolerance)
+			}
 		}
 		all[i].Switch, all[i].OnFailure = toCanonicalCases(s.Switch, true), toCanonicalCases(s.OnFailure, false)
 		if s.Parallel != nil {

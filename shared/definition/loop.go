@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -36,6 +37,29 @@ func (r *reader) loop(l *spec.Loop) yamldoc.Field {
 		"oneOf":             []yamldoc.Schema{{"required": []string{"over"}}, {"required": []string{"while"}}},
 		"dependentRequired": map[string][]string{"as": {"over"}, "onMax": {"max"}},
 	})
+}
+
+// foreach reads the list for whose items a block is called.
+func (r *reader) foreach(f *spec.Foreach) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"items":            r.listToken(&f.Items).Required("say what to go through"),
+		"as":               r.itemName(&f.As),
+		"maxInFlight":      r.Integer(&f.MaxInFlight, 1, maxInFlight),
+		"failureTolerance": r.tolerance(&f.FailureTolerance),
+	})
+}
+
+// checkForeach checks what stands beside foreach.
+func (r *reader) checkForeach(s *spec.Step, path string) {
+	if s.RunOn != "" && s.RunOn != workflow.RunOnItem {
+		r.ReportAt(path+".runOn", "conflict", "a step with foreach runs on item, not on %s", s.RunOn)
+	}
+	if r.Has(path + ".repeat") {
+		r.ReportAt(path+".repeat", "conflict", "a step has foreach or repeat, not both")
+	}
+	if r.Has(path + ".failureTolerance") {
+		r.ReportAt(path+".failureTolerance", "conflict", "the tolerance of items is written in foreach")
+	}
 }
 
 // listToken reads one ${...} that returns a list.

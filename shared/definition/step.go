@@ -67,7 +67,13 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"wait":     yamldoc.Optional(&s.Wait, r.wait),
 		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
 		"loop":     yamldoc.Optional(&s.Loop, r.loop),
-	}).Finally(r.checkKind).WithSchema(kindSchema)
+		"foreach":  yamldoc.Optional(&s.Foreach, r.foreach),
+	}).Finally(func(n ast.Node, path string) {
+		r.checkKind(n, path)
+		if s.Foreach != nil && s.FunctionBlock != "" {
+			r.checkForeach(s, path)
+		}
+	}).WithSchema(kindSchema)
 }
 
 // kinds are the fields of which a step has exactly one, each with the fields that it needs
@@ -77,8 +83,8 @@ var kinds = []struct {
 	needs []string
 	never []string
 }{
-	{name: "functionBlock", needs: []string{"runOn"}, never: manyFields},
-	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey"})},
+	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop"}},
+	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach"})},
 	{name: "workflowReference", never: slices.Concat(blockFields, manyFields)},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
 	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
@@ -89,7 +95,7 @@ var kinds = []struct {
 var (
 	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
-	manyFields      = []string{"loop"} // of a step whose embedded workflow is executed several times
+	manyFields      = []string{"loop", "foreach"} // of a step of which something is executed several times
 )
 
 // kindSchema is the JSON Schema of kinds.
@@ -110,7 +116,11 @@ var kindSchema = func() yamldoc.Schema {
 			"not":      yamldoc.Schema{"anyOf": never},
 		})
 	}
-	return yamldoc.Schema{"oneOf": forms}
+	return yamldoc.Schema{
+		"oneOf": forms,
+		"if":    yamldoc.Schema{"required": []string{"foreach"}},
+		"then":  yamldoc.Schema{"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnItem}}},
+	}
 }()
 
 // checkKind checks that a step has exactly one kind, and only the fields of that kind.
@@ -131,6 +141,10 @@ func (r *reader) checkKind(n ast.Node, path string) {
 			}
 		}
 		for _, name := range k.never {
+			if name == "foreach" && r.Has(path+".foreach") && (kind == "workflow" || kind == "workflowReference") {
+				r.ReportAt(path+".foreach", string(workflow.CodeNotImplemented), "foreach calls a block for each item, and no workflow yet: call a block, or use loop for steps one time after the other")
+				continue
+			}
 			if r.Has(path + "." + name) {
 				r.ReportAt(path+"."+name, "conflict", "a step with %s has no %s", kind, name)
 			}

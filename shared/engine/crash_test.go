@@ -113,6 +113,28 @@ var scenarios = map[string]scenario{
 		script:  failCalls("two EXECUTE d001"),
 		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
 	},
+	"items": {
+		devices: 2, source: "steps:\n" +
+			"  - {label: one, functionBlock: p/once:1, runOn: item, foreach: {items: '${[\"" + strings.Repeat("a", 150) + "\", 2, 3, 4]}', maxInFlight: 2}, parameters: {n: '${item}'}, retry: {maxRetries: 2}}\n" +
+			"  - {label: two, functionBlock: p/again:1, runOn: item, foreach: {items: '${one.results}'}, parameters: {n: '${item.attempt}', i: '${index}'}}\n" +
+			"  - {label: three, functionBlock: p/pure:1, runOn: device, condition: size(two.results) == 4}\n",
+		blocks: map[string]string{"one": "once", "two": "again", "three": "pure"},
+		script: func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "one" && c.Attempt == 1 && strings.Contains(string(c.Parameters), "3") {
+				return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+			}
+			return nil
+		},
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
+	},
+	"items are undone": {
+		devices: 2, source: "steps:\n" +
+			"  - {label: one, functionBlock: p/again:1, runOn: item, foreach: {items: '${[1, 2, 3, 4]}'}, condition: item != 3, parameters: {n: '${item}'}}\n" +
+			"  - {label: two, functionBlock: p/once:1, runOn: device}\n",
+		blocks:  map[string]string{"one": "again", "two": "once"},
+		script:  failCalls("two EXECUTE d001"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
+	},
 	"is cancelled": {
 		devices: 4, source: "config: {maxInFlight: 2}\n" + stepsYAML("one again device"), blocks: map[string]string{"one": "again"},
 		execute: func(s *harness.Harness) []string {

@@ -32,7 +32,7 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 	for i := range program.Nodes {
 		n := &program.Nodes[i]
 		if r.Problem == nil && n.FunctionBlock != "" {
-			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.RunOn)
+			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
 		if err != nil {
 			return err

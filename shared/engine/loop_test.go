@@ -46,7 +46,7 @@ func TestLoop_ListDoesNotChange(t *testing.T) {
 	if len(calls) != 3 || !strings.Contains(calls[2], `"ccc`) || !strings.HasSuffix(calls[2], `"left":1}`) {
 		t.Errorf("%v", calls)
 	}
-	if v := x.StepRuns[1].Value; v == nil || v.Stored == nil {
+	if v := x.StepRuns[1].List; v == nil || v.Stored == nil {
 		t.Errorf("the list is %+v", v)
 	}
 }

@@ -49,7 +49,7 @@ type UncalledBlock struct{ Step, Block string }
 type PreviewedStep struct {
 	Plan           lifecycle.Plan
 	ConditionKnown bool
-	Unknown        []string // of "condition", "assert", "parameters", "set" and "switch"
+	Unknown        []string // of "condition", "assert", "parameters", "set", "switch" and "items"
 	SkippedBy      string   // label of the step around it whose condition is false; "" for none
 	NotEvaluated   bool     // the expressions of the steps before it have cost what one request may
 }
@@ -257,9 +257,14 @@ func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err err
 	}
 	f := w.program.Foresee(ctx, i, w.Blocks, w.parameters, w.workspace.execution, w.e.MaxPlanCost)
 	s.ConditionKnown, s.Unknown = f.ConditionKnown(), f.Unknown
-	planned := plan.ForStep(plan.Request{NodeIndex: i, Node: n, Excluded: w.failed}, f, w.First)
+	var planned plan.JobPlan
+	if request := (plan.Request{NodeIndex: i, Node: n, Excluded: w.failed}); n.Foreach != nil {
+		planned = planner.PreviewItems(request, f)
+	} else {
+		planned = plan.ForStep(request, f, w.First)
+	}
 	s.Plan = planned.Plan
-	if s.ConditionKnown && w.program.FailureHandler(i) < 0 && w.Ways != nil && w.Ways.Reach[i] == spec.ReachAlways {
+	if s.ConditionKnown && n.OnEntities() && w.program.FailureHandler(i) < 0 && w.Ways != nil && w.Ways.Reach[i] == spec.ReachAlways {
 		for _, u := range planned.Unmet {
 			w.failed[u.Entity] = true
 		}

@@ -32,6 +32,9 @@ func decodeJSON(raw json.RawMessage, fallback any) any {
 	return convertNumbers(v)
 }
 
+// DecodeValue is a JSON value as expressions read it as one of the variables of a scope.
+func DecodeValue(raw json.RawMessage) any { return adaptValue(decodeJSON(raw, nil)) }
+
 // convertNumbers replaces json.Number by int64, uint64 or float64.
 func convertNumbers(v any) any {
 	switch v := v.(type) {

@@ -107,10 +107,10 @@ type Plan struct {
 
 	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
 
-	Value *workflow.Value // of a step that sets variables: what it sets; of a loop: its list
+	Value *workflow.Value // of a step that sets variables: what it sets; of a loop or a foreach: its list
 	Route int             // of a switch: the number of its case, from 1
 	Until time.Time       // of a wait for a time that the step names
-	Items int             // of a loop over a list: how many items it has
+	Items int             // of a loop over a list, or a foreach: how many items it has
 
 	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
 	// at the deadline, nil for nothing.
@@ -155,6 +155,7 @@ type Report struct {
 	Brief       bool            // of Counts, only Failed and Unknown are set; NeedFailure has the rest
 
 	UnmetFailure *workflow.Failure // of the first of these
+	Doubt        *workflow.Failure // of the first job of which nobody knows whether, or how far, it was executed; nil for none, and where it has not been looked for
 
 	// Next is the label of the step that the block of a global step has named, and Goto where
 	// that is.

@@ -21,7 +21,7 @@ type Again struct {
 // enterLoop begins the step run of a loop.
 func (d *decider) enterLoop(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	r.Value, r.Items = plan.Value, plan.Items
+	r.List, r.Items = plan.Value, plan.Items
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
 	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
 	d.endTime(d.execution.LastStepRun())

@@ -51,14 +51,18 @@ func (j *EntityJob) failed() bool {
 }
 
 // endUnknown reports whether nobody knows whether, or how far, the block was executed.
-func (j *EntityJob) endUnknown() bool {
-	if j.Code == workflow.JobCodeUnknown {
+func (j *EntityJob) endUnknown() bool { return EndUnknown(j.Code, j.Failure) }
+
+// EndUnknown reports whether nobody knows whether, or how far, a job was executed that ended
+// with a code and a failure.
+func EndUnknown(code workflow.JobCode, why *workflow.Failure) bool {
+	if code == workflow.JobCodeUnknown {
 		return true
 	}
-	if j.Code != workflow.JobCodeFail || j.Failure == nil {
+	if code != workflow.JobCodeFail || why == nil {
 		return false
 	}
-	switch j.Failure.Code {
+	switch why.Code {
 	case workflow.FailureTimeout, workflow.FailureHTTPTimeout, workflow.FailureWorkerCrash:
 		return true
 	}
@@ -68,7 +72,7 @@ func (j *EntityJob) endUnknown() bool {
 // inDoubt reports whether the end of the job left a doubt that only an undo or a person can
 // settle.
 func (j *EntityJob) inDoubt() bool {
-	return j.Executed && !j.StepRun.Pure && j.endUnknown() && !(j.StepRun.Idempotent && j.StepRun.Reversible)
+	return j.Executed && canBeInDoubt(j.StepRun) && j.endUnknown()
 }
 
 // canBeUndone reports whether the rest of the job can be undone.

@@ -67,6 +67,9 @@ func (d *decider) enterStep(at int) {
 			r.Unmet = 0
 		}
 	}
+	if n.Foreach != nil {
+		r.List, r.Items = plan.Value, plan.Items
+	}
 	switch {
 	case plan.Problem != nil:
 		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))

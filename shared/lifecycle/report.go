@@ -53,7 +53,8 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
-	intolerable := failed > 0 && !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet)
+	doubt := n.Foreach != nil && canBeInDoubt(r) && (f.Counts.Unknown > 0 || f.Doubt != nil)
+	intolerable := failed > 0 && (doubt || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
@@ -105,7 +106,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 			d.failStepRun(r, workflow.CauseAssertion, f.UnmetFailure)
 			break
 		}
-		cause, why := FailureOf(r, f.Counts)
+		cause, why := failureOfReport(r, f, doubt)
 		d.failStepRun(r, cause, why)
 	case intolerable && !handled:
 		if f.Brief {
@@ -113,7 +114,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 				return false, checkAt
 			}
 		}
-		cause, why := FailureOf(r, f.Counts)
+		cause, why := failureOfReport(r, f, doubt)
 		d.failExecution(r, cause, why, failed)
 	case f.Unclaimed:
 		d.failExecution(r, workflow.CauseUnclaimed, &workflow.Failure{
@@ -134,6 +135,21 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	return true, checkAt
 }
 
+// canBeInDoubt reports whether a job of the step run whose end is unknown leaves a doubt that
+// only an undo or a person can settle.
+func canBeInDoubt(r *workflow.StepRun) bool { return !r.Pure && !(r.Idempotent && r.Reversible) }
+
+// failureOfReport is why a step run fails. A doubt comes before the failures beside it, which
+// may be tolerated.
+func failureOfReport(r *workflow.StepRun, f *Report, doubt bool) (workflow.Cause, *workflow.Failure) {
+	if !doubt || f.Doubt == nil {
+		return FailureOf(r, f.Counts)
+	}
+	why := *f.Doubt
+	why.Step = r.Label
+	return causeOf(why.Code), &why
+}
+
 // tolerates reports whether so many entities may fail in the step run, of all that take
 // part. A tolerance of the step, and that of a step after whose failure the definition
 // continues, is about the step run alone. Otherwise the entities that have failed in the
@@ -146,6 +162,8 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 		tolerance = *n.DefinitionTolerance
 	}
 	switch {
+	case n.Foreach != nil:
+		return n.Foreach.FailureTolerance.Allows(failed, entities)
 	case !n.OnEntities():
 		return failed == 0 // the tolerance is one of entities
 	case n.FailureTolerance != nil:

@@ -281,7 +281,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
-		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).OnEntities() && !r.OnlyFailed {
+		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && (d.node(r).OnEntities() || d.node(r).Foreach != nil) && !r.OnlyFailed {
 			return true
 		}
 	}
@@ -339,7 +339,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
-		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal && d.inTimeOf(r, resume) {
+		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && (n.OnEntities() || n.Foreach != nil) && d.inTimeOf(r, resume) {
 			continue
 		}
 		r.SupersededBy = x.Try + 1

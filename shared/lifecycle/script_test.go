@@ -122,10 +122,15 @@ func intOption(o map[string]string, key string) int {
 
 func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) {
 	switch verb {
-	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [repeatDelay=D] [stepTimeout=D] [tolerance=N]
+	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [repeatDelay=D] [stepTimeout=D] [tolerance=N], or items=N [inFlight=N] in place of on=TYPE
 		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
 		if o["tolerance"] != "" {
 			st.FailureTolerance = &spec.Tolerance{Count: intOption(o, "tolerance")}
+		}
+		if o["items"] != "" {
+			st.RunOn, st.FailureTolerance = workflow.RunOnItem, nil
+			st.Foreach = &spec.Foreach{Items: "list", MaxInFlight: intOption(o, "inFlight"), FailureTolerance: spec.Tolerance{Count: intOption(o, "tolerance")}}
+			sr.times[words[0]] = intOption(o, "items")
 		}
 		if o["retries"] != "" {
 			st.Retry = &workflow.Retry{MaxRetries: intOption(o, "retries")}
@@ -295,7 +300,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			Registered: words[0] != "gone", Deadlock: words[0] == "deadlock", NeedsPerson: words[0] == "person", Narrowed: int64(intOption(o, "narrowed")),
 		}
 		sr.decide()
-	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE]
+	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE] [doubt=CODE]
 		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "notExecuted")}
 		if counts.Failed > 0 {
 			counts.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refused", Entity: o["entity"]}
@@ -304,6 +309,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			counts.UnknownEntity = o["entity"]
 		}
 		rep := &lifecycle.Report{StepRunSeq: sr.stepRunSeq(o["step"]), Complete: slices.Contains(words, "complete"), Counts: counts, Unclaimed: slices.Contains(words, "unclaimed"), Breaks: slices.Contains(words, "breaks"), HasUpdates: slices.Contains(words, "updates")}
+		if why := o["doubt"]; why != "" {
+			rep.Doubt = &workflow.Failure{Code: why, Message: "it has not answered", Entity: o["entity"]}
+		}
 		if why := o["problem"]; why != "" {
 			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: why, Message: "the entity is not held", Entity: o["entity"]}
 		}
@@ -544,6 +552,8 @@ func (sr *scriptRunner) answerPlan(n lifecycle.Need, uncommitted *workflow.Execu
 	case p != nil:
 	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
 		p = &lifecycle.Plan{Jobs: 1, Items: sr.times[s.Label]}
+	case s.Foreach != nil:
+		p = &lifecycle.Plan{Jobs: sr.times[s.Label], Items: sr.times[s.Label], Value: &workflow.Value{Inline: []byte("[]")}}
 	default:
 		p = &lifecycle.Plan{Jobs: sr.scope.Counts[s.RunOn], Entities: sr.scope.Counts[s.RunOn]}
 	}

@@ -182,7 +182,7 @@ func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 // settle it: a failure can be tolerated, a doubt cannot.
 func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobExecute && r.Counts.Unknown > 0 && !r.Pure && !(r.Idempotent && r.Reversible) && !d.node(&r).OnEntities() && d.isIn(&r, f)
+		return r.Kind == workflow.JobExecute && r.Counts.Unknown > 0 && canBeInDoubt(&r) && !d.node(&r).OnEntities() && d.isIn(&r, f)
 	})
 }
 

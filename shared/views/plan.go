@@ -114,7 +114,7 @@ type PlannedStep struct {
 	Skipped   int            `json:"skipped"`   // entities of which the condition is false
 	SkippedBy *string        `json:"skippedBy"` // label of the step around it whose condition is false
 	Unmet     int            `json:"unmet"`     // entities of which an assertion is false
-	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch
+	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch; or items, of which Jobs counts one
 	Repeats   bool           `json:"repeats"`
 	Reached   StepReach      `json:"reached"`
 	DecidedBy *string        `json:"decidedBy"` // label of the switch, or of the step with the onFailure, that decides whether it is reached
@@ -122,7 +122,7 @@ type PlannedStep struct {
 	Next      *string        `json:"next"`      // label, or "end": where the execution goes on, if not with the step behind
 	Problem   *FailureView   `json:"problem"`   // of an assertion or a parameter that fails already
 	Fails     bool           `json:"fails"`     // the step fails before any job exists, if it is reached
-	Tolerated int            `json:"tolerated"` // entities that may fail
+	Tolerated int            `json:"tolerated"` // entities or items that may fail
 	OnFailure *FailureEffect `json:"onFailure"` // null for a step without jobs
 	IfFails   string         `json:"ifFails"`   // the same in words, with what becomes of tolerated failures
 }
@@ -151,5 +151,6 @@ type NextView struct {
 // NextJob is one of the jobs of that step.
 type NextJob struct {
 	Entity     *string         `json:"entity"` // "type/id"; null for a job that is not about one
+	Item       *int            `json:"item"`   // of a step with foreach: the number of its item, from 0
 	Parameters json.RawMessage `json:"parameters"`
 }

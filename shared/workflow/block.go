@@ -39,5 +39,9 @@ func (b *Block) Ref() Ref { return Ref{b.Package, b.Name, b.Version} }
 // and idempotent blocks may.
 func (b *Block) Repeatable() bool { return b.Pure || b.Idempotent }
 
-// RunOnGlobal is the runOn of a step that has one job, not one for each entity.
-const RunOnGlobal = "global"
+// RunOnGlobal is the runOn of a step that has one job, not one for each entity. RunOnItem is
+// that of a step that has one for each item of its foreach; without foreach it is a type.
+const (
+	RunOnGlobal = "global"
+	RunOnItem   = "item"
+)

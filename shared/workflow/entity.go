@@ -15,6 +15,14 @@ type EntityKey struct {
 
 func (k EntityKey) String() string { return k.Type + "/" + k.ID }
 
+// Name is the text of the key of an entity, or the number of the item that it stands for.
+func (k EntityKey) Name() string {
+	if k.Type == "" {
+		return "item " + k.ID
+	}
+	return k.String()
+}
+
 // ParseEntityKey reads "type/id".
 func ParseEntityKey(s string) (EntityKey, error) {
 	t, id, ok := strings.Cut(s, "/")

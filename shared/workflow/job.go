@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -46,6 +47,61 @@ type JobInput struct {
 
 	// ResultRef says where that result is stored if it is too large for a message.
 	ResultRef *PayloadRef `json:"resultRef,omitempty"`
+
+	// Item is the item of a list for which the job is, nil for another job. Messages do not
+	// carry it: a block learns what its parameters say.
+	Item *Item `json:"-"`
+}
+
+// Item is one item of the list of a step that has a job for each.
+type Item struct {
+	Number int // in the list, from 0
+	Value  json.RawMessage
+}
+
+// MaxItemText is how many bytes of an item are shown.
+const MaxItemText = 60
+
+// Text is a short form of the item for people: its name, label or id if it is an object that
+// has one, else its JSON.
+func (i *Item) Text() string {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(i.Value, &fields) // any other value is shown as it is
+	value := i.Value
+	for _, name := range []string{"name", "label", "id"} {
+		if raw, ok := fields[name]; ok {
+			value = raw
+			break
+		}
+	}
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return Truncate(text, MaxItemText)
+}
+
+// ItemKey is the key under which an item stands where entities have theirs. It is that of no
+// entity, because it has no type.
+func ItemKey(number int) EntityKey { return EntityKey{ID: strconv.Itoa(number)} }
+
+// Key is the key of the job's entity or item, the zero key for a global job.
+func (j *JobInput) Key() EntityKey {
+	switch {
+	case j.Entity != nil:
+		return *j.Entity
+	case j.Item != nil:
+		return ItemKey(j.Item.Number)
+	}
+	return EntityKey{}
+}
+
+// Name is the name of the job's entity, or of its item, for people; "" for a global job.
+func (j *JobInput) Name() string {
+	if j.Entity == nil && j.Item == nil {
+		return ""
+	}
+	return j.Key().Name()
 }
 
 // JobRecord is what a pack item stores about one job.
@@ -86,6 +142,8 @@ type Job struct {
 	StepRunOrdinal int                    `json:"visit"`
 	Wave           *int                   `json:"wave"`
 	Entity         *EntityKey             `json:"entity"`
+	Item           *int                   `json:"item"`     // of a step with foreach: the number of its item, from 0
+	ItemText       *string                `json:"itemText"` // a short form of that item
 	State          statemachines.JobState `json:"state"`
 	Attempt        int                    `json:"attempt"`
 	Replaces       *string                `json:"replaces"`

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,6 +25,17 @@ type PayloadRef struct {
 type Value struct {
 	Inline json.RawMessage `json:"inline,omitempty"`
 	Stored *PayloadRef     `json:"stored,omitempty"` // under ValueKey of the execution
+}
+
+// Same reports whether two values, as step runs hold them, are the same.
+func (v *Value) Same(o *Value) bool {
+	if v == nil || o == nil || (v.Stored == nil) != (o.Stored == nil) {
+		return v == o
+	}
+	if v.Stored != nil {
+		return v.Stored.Digest == o.Stored.Digest
+	}
+	return bytes.Equal(v.Inline, o.Inline)
 }
 
 // ValueKey is the key under which all values of an execution are stored, each by its digest:

@@ -30,14 +30,16 @@ type StepRun struct {
 	In    int `json:"in,omitempty"`
 	Index int `json:"index,omitempty"`
 
-	// Times says how often a loop has begun its steps, and Items how many items its list has,
-	// which is its Value. Capped says that the definition has ended it before it was over.
-	// Continues is the Seq of the first step run of a loop that a retry continues: the step runs
-	// in it have that number in In, and the list is there.
-	Times     int  `json:"times,omitempty"`
-	Items     int  `json:"items,omitempty"`
-	Capped    bool `json:"capped,omitempty"`
-	Continues int  `json:"continues,omitempty"`
+	// Times says how often a loop has begun its steps. List is the list of a loop, or of a step
+	// that has a job for each item, and Items how many items that has. Capped says that the
+	// definition has ended the loop before it was over. Continues is the Seq of the first step
+	// run of a loop that a retry continues: the step runs in it have that number in In, and the
+	// list is there.
+	Times     int    `json:"times,omitempty"`
+	Items     int    `json:"items,omitempty"`
+	List      *Value `json:"list,omitempty"`
+	Capped    bool   `json:"capped,omitempty"`
+	Continues int    `json:"continues,omitempty"`
 
 	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
 	// pipeline. The step runs of a pipeline are open together and share their lanes: a
@@ -81,7 +83,7 @@ type StepRun struct {
 	Reversible   bool   `json:"reversible,omitempty"`
 	UndoHarmless bool   `json:"undoHarmless,omitempty"`
 
-	Jobs         int       `json:"jobs"`              // one per participating entity, or 1 for a global step
+	Jobs         int       `json:"jobs"`              // one per participating entity or item, or 1 for a global step
 	Skipped      int       `json:"skipped,omitempty"` // entities whose condition was not true
 	Unmet        int       `json:"unmet,omitempty"`   // entities of which an assertion was not true
 	PackSize     int       `json:"packSize,omitempty"`
@@ -119,7 +121,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time.

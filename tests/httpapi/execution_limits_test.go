@@ -27,6 +27,7 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"what a step sets":                                            limitValue,
 	"variables that a step reads":                                 limitVariables,
 	"nesting of what a step sets":                                 limitValueDepth,
+	"items of a foreach":                                          limitItems,
 }
 
 // An execution ends as documented at each limit of docs/limits.md, and with one more.
@@ -79,6 +80,15 @@ func checkLimit(t *testing.T, l limit, at, beyond executionResult) {
 	if beyond.State == "COMPLETED_ACK" || beyond.Error == nil || beyond.Error.Code != l.code {
 		t.Errorf("beyond the limit, want %s: %+v %+v", l.code, beyond, beyond.Error)
 	}
+}
+
+func limitItems(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	f.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: item, foreach: {items: '${parameters.list}'}, condition: index == 0}]")
+	execute := func(n int) executionResult {
+		return f.execute(`{"workflow":"p/w","parameters":{"list":[` + joinItems(n, func(int) string { return "1" }) + `]}}`)
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
 }
 
 func limitEntities(t *testing.T, l limit) {

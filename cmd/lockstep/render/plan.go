@@ -102,6 +102,8 @@ func plannedJobs(s *views.PlannedStep) string {
 		return "-"
 	case s.Reached == views.ReachedNever:
 		return "none"
+	case slices.Contains(s.Unknown, "items"):
+		return "?"
 	case (s.AtMost || s.Reached != views.ReachedAlways) && s.Jobs > 0:
 		return fmt.Sprintf("up to %d", s.Jobs)
 	case s.Repeats:
@@ -186,7 +188,11 @@ func PrintNext(out io.Writer, n views.NextView) error {
 	}
 	t := NewTable(out, "ENTITY", "PARAMETERS")
 	for _, j := range n.Items {
-		t.Row([]string{OrDash(j.Entity), string(j.Parameters)})
+		on := OrDash(j.Entity)
+		if j.Item != nil {
+			on = fmt.Sprintf("item %d", *j.Item)
+		}
+		t.Row([]string{on, string(j.Parameters)})
 	}
 	return t.Flush()
 }

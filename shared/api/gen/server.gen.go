@@ -574,12 +574,16 @@ type Job struct {
 	CreatedAt Time          `json:"createdAt"`
 	EndedAt   *NullableTime `json:"endedAt"`
 
-	// Entity Null for a global job
+	// Entity Null for a job that is not about one
 	Entity *EntityKey  `json:"entity"`
 	Error  *JobFailure `json:"error"`
 
 	// Id Id of this attempt; the Idempotency-Key of its call
-	Id         string        `json:"id"`
+	Id string `json:"id"`
+
+	// Item Of a step with foreach: the number of its item, from 0
+	Item       *int          `json:"item"`
+	ItemText   *NullableText `json:"itemText"`
 	Kind       JobKind       `json:"kind"`
 	Outcome    *Outcome      `json:"outcome"`
 	ReplacedBy *NullableText `json:"replacedBy"`

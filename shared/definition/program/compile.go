@@ -47,7 +47,7 @@ type compiler struct {
 	items      []string       // names of items, besides item
 
 	afterStep      bool // the results of branches are compiled: the steps in the step are over
-	inLoop         int  // the step whose loop is compiled, which sees the number of the next time; -1 for none
+	inLoop         int  // the step whose loop is compiled, which sees the number of the next time, or of whose foreach what is evaluated for each item; -1 for none
 	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
@@ -129,6 +129,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 			add(s.Loop.Over)
 			add(s.Loop.While)
 		}
+		if s.Foreach != nil {
+			add(s.Foreach.Items)
+		}
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -146,6 +149,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 
 func (c *compiler) compileStep(i int) {
 	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
+	if s.Foreach != nil {
+		c.inLoop = i
+	}
 	into.condition = c.compileCondition(i, s.Condition, path+".condition", false)
 	for n, source := range s.Assert {
 		if p := c.compileCondition(i, source, path+".assert["+strconv.Itoa(n)+"]", false); p != nil {
@@ -153,6 +159,7 @@ func (c *compiler) compileStep(i int) {
 		}
 	}
 	into.parameters, into.rawParameters = c.compileTemplate(i, s.Parameters, path+".parameters"), s.RawParameters
+	c.inLoop = -1
 	if s.Repeat != nil {
 		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)
 	}

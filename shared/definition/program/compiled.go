@@ -57,7 +57,7 @@ func (c *Compiled) References(step int) expr.References { return c.steps[step].r
 type PartReferences struct {
 	Condition, Parameters expr.References
 	Assertions            []expr.References
-	Set, Switch           expr.References
+	Set, Switch, Items    expr.References
 }
 
 // PartReferences is what the parts of a step read.
@@ -72,6 +72,9 @@ func (c *Compiled) PartReferences(step int) PartReferences {
 	}
 	for _, p := range s.asserts {
 		refs.Assertions = append(refs.Assertions, p.References())
+	}
+	if s.over != nil {
+		refs.Items = s.over.References()
 	}
 	for _, a := range s.set {
 		refs.Set.Merge(a.value.References())

@@ -258,7 +258,7 @@ func (c *compiler) checkBranchVariables() {
 func (c *compiler) findReachable() {
 	c.reachable = make([]map[string]*Target, len(c.flat))
 	for i, s := range c.flat {
-		if s.FunctionBlock == "" || !isGlobal(s) {
+		if s.FunctionBlock == "" || !isGlobal(s) || s.Foreach != nil {
 			continue
 		}
 		to := map[string]*Target{}

@@ -33,10 +33,18 @@ func (c *compiler) itemNames() []string {
 }
 
 // itemsField is the field that says what the items of a step are.
-func itemsField(*spec.Step) string { return "loop" }
+func itemsField(s *spec.Step) string {
+	if s.Foreach != nil {
+		return "foreach"
+	}
+	return "loop"
+}
 
-// compileLoop compiles what a loop goes through, or how long it goes on.
+// compileLoop compiles what a loop or a foreach goes through, or how long a loop goes on.
 func (c *compiler) compileLoop(i int) {
+	if f := c.flat[i].Foreach; f != nil {
+		c.steps[i].over = c.compileExpr(i, f.Items, c.positions[i].path+".foreach.items", c.language.Compile, false)
+	}
 	l := c.flat[i].Loop
 	if l == nil {
 		return
@@ -66,7 +74,7 @@ func (c *compiler) checkItems(i int, path string, refs expr.References) {
 	}
 	var loops []*spec.Step
 	for _, at := range around {
-		if s := c.flat[at]; s.Loop != nil {
+		if s := c.flat[at]; s.Loop != nil || s.Foreach != nil {
 			loops = append(loops, s)
 		}
 	}
@@ -75,7 +83,7 @@ func (c *compiler) checkItems(i int, path string, refs expr.References) {
 		switch {
 		case name == spec.IndexName && len(loops) == 0:
 			c.ReportAt(path, "reference", "there is no index outside a loop")
-		case name == spec.ItemName && len(loops) > 0 && loops[len(loops)-1].Loop.Over == "":
+		case name == spec.ItemName && len(loops) > 0 && len(loops[len(loops)-1].ItemNames()) == 0:
 			c.ReportAt(path, "reference", "step %q goes through no list, so there is no item", loops[len(loops)-1].Label)
 		case name == spec.ItemName && !known:
 			c.ReportAt(path, "reference", "there is no item outside a loop over a list")
@@ -85,7 +93,25 @@ func (c *compiler) checkItems(i int, path string, refs expr.References) {
 	}
 }
 
-// Over evaluates the list of a loop. It is nil for a loop with a condition.
+// ConditionReadsItem reports whether the condition of a step with foreach may differ from item
+// to item.
+func (c *Compiled) ConditionReadsItem(step int, s *spec.Step) bool {
+	p := c.steps[step].condition
+	return p != nil && s.ReadsItem(p.References().Names)
+}
+
+// AssertionsOfItem are the positions of the assertions of a step with foreach that may differ
+// from item to item.
+func (c *Compiled) AssertionsOfItem(step int, s *spec.Step) (positions []int) {
+	for i, p := range c.steps[step].asserts {
+		if s.ReadsItem(p.References().Names) {
+			positions = append(positions, i)
+		}
+	}
+	return positions
+}
+
+// Over evaluates the list of a loop or a foreach. It is nil for a loop with a condition.
 func (c *Compiled) Over(step int, s expr.Scope) (any, error) {
 	p := c.steps[step].over
 	if p == nil {

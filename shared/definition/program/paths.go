@@ -96,6 +96,9 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 				emit(paths[i]+".loop.over", s.Loop.Over)
 				emit(paths[i]+".loop.while", s.Loop.While)
 			}
+			if s.Foreach != nil {
+				emit(paths[i]+".foreach.items", s.Foreach.Items)
+			}
 			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)

@@ -37,6 +37,8 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 			c.ReportAt(path, "reference", "step %q has no result: it waits for a time or a condition", label)
 		case isEmbedded(from):
 			c.ReportAt(path, "reference", "step %q embeds another workflow, and its results cannot be read", label)
+		case from.Foreach != nil && slices.Contains(refs.OwnResults, label):
+			c.ReportAt(path, "reference", "step %q has one result for each item: read %s.results, a list", label, label)
 		case slices.Contains(refs.OwnResults, label):
 			c.checkOwnResult(s, from, path)
 		}
@@ -114,7 +116,7 @@ func (c *compiler) encloses(outer, inner int) bool {
 
 // isGlobal reports whether a step is evaluated once, without an entity.
 func isGlobal(s *spec.Step) bool {
-	return s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == ""
+	return s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "" || s.Foreach != nil
 }
 
 func isEmbedded(s *spec.Step) bool {
@@ -142,6 +144,8 @@ func describeKind(s *spec.Step) string {
 		return "a step that sets variables"
 	case s.Wait != nil:
 		return "a wait"
+	case s.Foreach != nil:
+		return "a step with foreach"
 	case s == outputStep:
 		return "the output"
 	}

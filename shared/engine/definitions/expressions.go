@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Results are what earlier steps returned: by label, then by entity id. The result of
@@ -92,7 +93,7 @@ func (x *Expressions) ForPlan(ctx context.Context, maxCost uint64) *Expressions 
 // context has ended.
 func (x *Expressions) Err() error {
 	if x.maxCost > 0 && x.cost > x.maxCost {
-		return fmt.Errorf("the expressions of the step cost more than %d for all entities together: make them simpler, or run the step over fewer entities", x.maxCost)
+		return fmt.Errorf("the expressions of the step cost more than %d for all entities together: make them simpler, or run the step over fewer entities or items", x.maxCost)
 	}
 	if x.stopped != nil {
 		return x.stopped()
@@ -108,6 +109,20 @@ func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
 	return s
 }
 
+// jobScope is the scope of one job of a step: of its entity or, with foreach, of its item.
+func (x *Expressions) jobScope(node int, e *workflow.ScopeEntity) expr.Scope {
+	n := x.program.Node(node)
+	if n.Foreach == nil || e == nil {
+		return x.scope(e)
+	}
+	s := x.scope(nil)
+	s.Variables = map[string]any{spec.IndexName: expr.DecodeValue(json.RawMessage(e.Key.ID))}
+	for _, name := range n.ItemNames() {
+		s.Variables[name] = expr.DecodeValue(e.Attributes)
+	}
+	return s
+}
+
 // compiledStep returns a node's compiled definition and the index of its step there.
 func (x *Expressions) compiledStep(node int) (*definition.Compiled, int) {
 	n := x.program.Node(node)
@@ -117,7 +132,10 @@ func (x *Expressions) compiledStep(node int) (*definition.Compiled, int) {
 // Condition evaluates the step's condition for the entity.
 func (x *Expressions) Condition(node int, e *workflow.ScopeEntity) (bool, error) {
 	c, step := x.compiledStep(node)
-	return c.Condition(step, x.scope(e))
+	if n := x.program.Node(node); e == nil && n.Foreach != nil && c.ConditionReadsItem(step, n.Step) {
+		return true, nil
+	}
+	return c.Condition(step, x.jobScope(node, e))
 }
 
 // FailedAssertion returns the first assertion that is not true or cannot be evaluated,
@@ -129,9 +147,16 @@ func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (*plan.
 // failedAssertionAmong is FailedAssertion without the assertions at the given positions.
 func (x *Expressions) failedAssertionAmong(node int, without []int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	c, step := x.compiledStep(node)
-	p, err := c.FailedAssertionAmong(step, without, x.scope(e))
+	n := x.program.Node(node)
+	if e == nil && n.Foreach != nil {
+		without = append(without[:len(without):len(without)], c.AssertionsOfItem(step, n.Step)...)
+	}
+	p, err := c.FailedAssertionAmong(step, without, x.jobScope(node, e))
 	if p == nil {
 		return nil, err
+	}
+	if n.Foreach != nil {
+		return &plan.Assertion{Source: p.Source(), OfEntity: e != nil && n.ReadsItem(p.References().Names)}, err
 	}
 	failed := &plan.Assertion{Source: p.Source(), OfEntity: p.References().Entity}
 	for _, label := range p.References().OwnResults {
@@ -145,7 +170,7 @@ func (x *Expressions) failedAssertionAmong(node int, without []int, e *workflow.
 // Parameters returns the step's parameters with their expressions replaced by values.
 func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
-	return c.Parameters(step, x.scope(e))
+	return c.Parameters(step, x.jobScope(node, e))
 }
 
 // ShouldRepeat evaluates the condition of the step's repeat.
@@ -160,7 +185,7 @@ func (x *Expressions) Set(node int) (json.RawMessage, error) {
 	return c.Set(step, x.scope(nil))
 }
 
-// Over evaluates what a loop goes through.
+// Over evaluates what a loop or a foreach goes through.
 func (x *Expressions) Over(node int) (any, error) {
 	c, step := x.compiledStep(node)
 	return c.Over(step, x.scope(nil))

@@ -16,10 +16,10 @@ import (
 // for valid, and named in Unknown.
 type Foreseen struct {
 	*Expressions
-	Unknown []string // of "condition", "assert", "parameters", "set" and "switch"
+	Unknown []string // of "condition", "assert", "parameters", "set", "switch" and "items"
 
 	condition, parameters bool  // can be told
-	set, route            bool  // can be told
+	set, route, items     bool  // can be told
 	assertions            []int // positions of those that cannot be told
 }
 
@@ -34,7 +34,8 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	refs := p.Definitions[n.Origin].compiled.PartReferences(n.LocalIndex)
 	variables := p.variablesOf(n.Origin)
 	told := func(r expr.References) bool {
-		if len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || len(r.Names) > 0 || !known && (r.Parameters || r.ReadsVars()) {
+		named := slices.ContainsFunc(r.Names, func(name string) bool { return !n.ReadsItem([]string{name}) })
+		if len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || named || !known && (r.Parameters || r.ReadsVars()) {
 			return false
 		}
 		return len(variables) == 0 || !r.AllVars && !slices.ContainsFunc(r.Vars, func(name string) bool { return variables[name] })
@@ -43,17 +44,19 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	f := &Foreseen{
 		Expressions: p.Bind(node, blocks, bindings, x).ForPlan(ctx, maxCost),
 		condition:   told(refs.Condition), parameters: told(refs.Parameters),
-		set: told(refs.Set), route: told(refs.Switch),
+		set: told(refs.Set), route: told(refs.Switch), items: n.Foreach == nil || len(refs.Items.Names) == 0 && told(refs.Items),
 	}
+	ofItem := func(r expr.References) bool { return !f.items && n.ReadsItem(r.Names) }
+	f.condition, f.parameters = f.condition && !ofItem(refs.Condition), f.parameters && !ofItem(refs.Parameters)
 	for i, r := range refs.Assertions {
-		if !told(r) {
+		if !told(r) || ofItem(r) {
 			f.assertions = append(f.assertions, i)
 		}
 	}
 	for _, part := range []struct {
 		name string
 		told bool
-	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}} {
+	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}, {"items", f.items}} {
 		if !part.told {
 			f.Unknown = append(f.Unknown, part.name)
 		}
@@ -90,6 +93,9 @@ func (p *Program) foreseeParameters(origin int, root json.RawMessage) (json.RawM
 
 // RouteKnown reports whether the case of a switch can be told.
 func (f *Foreseen) RouteKnown() bool { return f.route }
+
+// ItemsKnown reports whether the list of a foreach can be told.
+func (f *Foreseen) ItemsKnown() bool { return f.items }
 
 // SetKnown reports whether what a step sets can be told.
 func (f *Foreseen) SetKnown() bool { return f.set }

@@ -88,7 +88,7 @@ func (d *Dispatcher) FirstFailure(ctx context.Context, r *StepRun) (*lifecycle.R
 	if err != nil {
 		return nil, err
 	}
-	rep.Counts, err = r.countResults(ctx, plan.LatestRecords(packs))
+	err = r.countResults(ctx, rep, plan.LatestRecords(packs))
 	rep.Counts.NotExecuted = 0 // lanes that are not done are not counted yet
 	return rep, err
 }
@@ -218,7 +218,7 @@ func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *St
 func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack, jobs int) (_ *lifecycle.Report, err error) {
 	rep.Complete = true
 	latest := plan.LatestRecords(packs)
-	rep.Counts, err = r.countResults(ctx, latest)
+	err = r.countResults(ctx, rep, latest)
 	others := r.Step.Jobs - jobs
 	rep.Counts.OK += others
 	rep.Counts.NotExecuted -= others
@@ -230,21 +230,26 @@ func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *Ste
 	return rep, err
 }
 
-// countResults counts the jobs of the step run by their records.
-func (r *StepRun) countResults(ctx context.Context, latest map[int]workflow.JobRecord) (workflow.Counts, error) {
+// countResults counts the jobs of the step run by their records, and names the first job over
+// items that is in doubt.
+func (r *StepRun) countResults(ctx context.Context, rep *lifecycle.Report, latest map[int]workflow.JobRecord) error {
 	var jobs []workflow.JobInput
 	var err error
-	counts := plan.CountResults(r.Step.Jobs, latest, func(i int) string {
+	name := func(i int) string {
 		if jobs == nil && err == nil {
 			jobs, err = r.Jobs(ctx)
 		}
 		at := slices.IndexFunc(jobs, func(j workflow.JobInput) bool { return j.Index == i })
-		if at < 0 || jobs[at].Entity == nil {
+		if at < 0 {
 			return ""
 		}
-		return jobs[at].Entity.String()
-	})
-	return counts, err
+		return jobs[at].Name()
+	}
+	rep.Counts = plan.CountResults(r.Step.Jobs, latest, name)
+	if r.Step.List != nil {
+		rep.Doubt = plan.FirstInDoubt(r.Step.Jobs, latest, name)
+	}
+	return err
 }
 
 // packsByLane maps packs by lane, then by attempt.

@@ -65,7 +65,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if err != nil {
 		return nil, err
 	}
-	s.setEntities(entitiesOfType(held, node.RunOn))
+	s.setEntities(entitiesOfType(held, node.EntityType()))
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
 	}
@@ -89,6 +89,10 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
 		previousRepeat := o == previous
+		ofItems := o.HasJobs() && p.Program.Nodes[o.StepIndex].Foreach != nil // items are nobody's entities
+		if ofItems && !o.HasUpdates {
+			continue
+		}
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && x.SameTime(o, r)
 		redone := r.OnlyFailed && (o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)
 		// A step run of the same try has no job for entities that are excluded, unless it was
@@ -109,6 +113,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 			return nil, err
 		}
 		switch {
+		case ofItems:
 		case !alreadyOK:
 			s.exclude(p.Program, o, got)
 		case p.sameRepetition(x, r, o, 0):
@@ -122,7 +127,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if previousRepeat {
 			s.request.Previous = got.participants()
 		}
-		if redone {
+		if redone && !ofItems {
 			// A later try has executed an earlier step, or an earlier repetition: what came after
 			// it depends on it, and has to be executed again.
 			for key := range got.participants() {
@@ -235,6 +240,14 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 				}
 				if result != nil {
 					s.bindings.Results[o.StepIndex] = map[string]json.RawMessage{"": result}
+				}
+			}
+			continue
+		}
+		if p.Program.Nodes[o.StepIndex].Foreach != nil {
+			if s.bindings.Fields[o.StepIndex] == nil {
+				if err := p.bindItemResults(ctx, x, r, o, s); err != nil {
+					return err
 				}
 			}
 			continue

@@ -20,7 +20,7 @@ type planFailure struct {
 	cause workflow.Cause
 }
 
-// loopItems evaluates the list that a loop goes through.
+// loopItems evaluates the list that a loop or a foreach goes through.
 func loopItems(n *spec.Node, at int, expressions *definitions.Expressions) (value *workflow.Value, items int, why *planFailure) {
 	list, err := expressions.Over(at)
 	if err != nil {
@@ -33,17 +33,24 @@ func loopFailure(n *spec.Node, err error) *planFailure {
 	return &planFailure{workflow.Failure{Code: workflow.FailureLoop, Step: n.Label, Message: err.Error()}, workflow.CauseStepFailed}
 }
 
-// listValue is the list of a loop as a value. One with more items than the loop may execute
-// fails before anything is executed.
+// listValue is the list of a loop or a foreach as a value. One with more items than it may
+// have fails before anything is executed.
 func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 	items, ok := list.([]any)
 	if !ok {
-		return nil, 0, loopFailure(n, fmt.Errorf("loop.over: want a list, not %T", list))
+		field := "loop.over"
+		if n.Foreach != nil {
+			field = "foreach.items"
+		}
+		return nil, 0, loopFailure(n, fmt.Errorf("%s: want a list, not %T", field, list))
 	}
 	limit := func(code, format string, args ...any) (*workflow.Value, int, *planFailure) {
 		return nil, 0, &planFailure{workflow.Failure{Code: code, Step: n.Label, Message: fmt.Sprintf(format, args...)}, workflow.CauseLimit}
 	}
-	if l := n.Loop; l.Max > 0 && len(items) > l.Max && l.OnMax != spec.OnMaxStop {
+	if n.Foreach != nil && len(items) > spec.MaxItems {
+		return limit(workflow.FailureLimit, "step %q has %d items, and at most %d are possible", n.Label, len(items), spec.MaxItems)
+	}
+	if l := n.Loop; l != nil && l.Max > 0 && len(items) > l.Max && l.OnMax != spec.OnMaxStop {
 		return limit(workflow.FailureLimit, "step %q has %d items, and is executed at most %d times", n.Label, len(items), l.Max)
 	}
 	raw, err := workflow.EncodeJSON(items)
@@ -91,24 +98,33 @@ func (p *Planner) readItems(ctx context.Context, x *workflow.Execution, r *workf
 
 // loadItem returns one item of the list of a loop.
 func (p *Planner) loadItem(ctx context.Context, c *workflow.StepRun, index int) (json.RawMessage, error) {
-	raw, err := p.loadValue(ctx, c)
+	items, err := p.loadList(ctx, c)
 	if err != nil {
 		return nil, err
-	}
-	items, known := p.lists[c.Seq]
-	if !known {
-		if err := json.Unmarshal(raw, &items); err != nil {
-			return nil, workflow.Errorf(workflow.CodeInternal, "the items of step %q cannot be decoded: %w", c.Label, err)
-		}
-		if p.lists == nil {
-			p.lists = map[int][]json.RawMessage{}
-		}
-		p.lists[c.Seq] = items
 	}
 	if index >= len(items) {
 		return nil, workflow.Errorf(workflow.CodeInternal, "step %q has no item %d", c.Label, index)
 	}
 	return items[index], nil
+}
+
+// loadList returns the list of a loop or a foreach.
+func (p *Planner) loadList(ctx context.Context, r *workflow.StepRun) (items []json.RawMessage, err error) {
+	if items, known := p.lists[r.Seq]; known {
+		return items, nil
+	}
+	raw, err := p.loadStored(ctx, r.List)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the items of step %q cannot be decoded: %w", r.Label, err)
+	}
+	if p.lists == nil {
+		p.lists = map[int][]json.RawMessage{}
+	}
+	p.lists[r.Seq] = items
+	return items, nil
 }
 
 // timeAround is In and Index of a step run of a node around a step run.

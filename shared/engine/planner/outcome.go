@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// outcome is the result of the jobs of one step run, by entity. The zero key stands for
-// a step without entities.
+// outcome is the result of the jobs of one step run, by entity or item. The zero key stands
+// for a step without either.
 type outcome struct {
 	results     map[workflow.EntityKey]json.RawMessage
 	ok          map[workflow.EntityKey]bool
@@ -98,6 +98,16 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 // step that has been repeated a thousand times would be planned a thousand times, each time
 // from the results of the time before.
 func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
+	if n := &p.Program.Nodes[r.StepIndex]; r.Kind == workflow.JobExecute && n.Foreach != nil {
+		if r.Jobs < r.Items {
+			return p.Plan(ctx, x, r)
+		}
+		jobs := make([]workflow.JobInput, r.Jobs)
+		for i := range jobs {
+			jobs[i] = workflow.JobInput{Index: i, Item: &workflow.Item{Number: i}}
+		}
+		return plan.JobPlan{Jobs: jobs}, nil
+	}
 	if r.Kind == workflow.JobExecute && r.Pipeline == 0 {
 		runOn := p.Program.Nodes[r.StepIndex].RunOn
 		if runOn == "" || runOn == workflow.RunOnGlobal {
@@ -189,10 +199,7 @@ func (o *outcome) participants() map[workflow.EntityKey]bool {
 func (o *outcome) collect(r *workflow.StepRun, jobs []workflow.JobInput, packs []*workflow.Pack) error {
 	latest := plan.LatestRecords(packs)
 	for _, j := range jobs {
-		var key workflow.EntityKey
-		if j.Entity != nil {
-			key = *j.Entity
-		}
+		key := j.Key()
 		rec, ok := latest[j.Index]
 		if !ok && r.Open() {
 			o.pending[key] = true

@@ -48,7 +48,7 @@ type Planner struct {
 	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
 	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
 	values   map[string]json.RawMessage    // of step runs, by digest
-	lists    map[int][]json.RawMessage     // of loops, by StepRunSeq
+	lists    map[int][]json.RawMessage     // of loops and foreach, by StepRunSeq
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
@@ -157,9 +157,18 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
-	planned := plan.ForStep(scope.request, scope.expressions.ForPlan(ctx, p.MaxPlanCost), scope.entities)
-	if err := ctx.Err(); err != nil {
-		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), err)
+	expressions := scope.expressions.ForPlan(ctx, p.MaxPlanCost)
+	var planned plan.JobPlan
+	if scope.request.Node.Foreach != nil {
+		planned, err = p.planItems(ctx, x, r, scope, expressions)
+	} else {
+		planned = plan.ForStep(scope.request, expressions, scope.entities)
+	}
+	if stopped := ctx.Err(); stopped != nil {
+		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), stopped)
+	}
+	if err != nil {
+		return plan.JobPlan{}, err
 	}
 	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true})
 	return planned, nil
@@ -374,6 +383,9 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 		rep, err = p.pipelineReport(ctx, x, r, stepRun, now, timerFired)
 	default:
 		rep, err = p.Dispatcher.Report(ctx, stepRun, now, timerFired)
+	}
+	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
+		rep.Next, rep.Breaks = "", false // which step follows is not up to one item
 	}
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)

@@ -323,6 +323,8 @@ func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *work
 			result = json.RawMessage("null")
 		}
 		return result, err
+	case o.HasJobs() && p.Program.Nodes[o.StepIndex].Foreach != nil:
+		return p.itemResults(ctx, x, r, o)
 	case o.HasJobs():
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err != nil {

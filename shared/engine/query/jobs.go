@@ -189,6 +189,9 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	if in.Entity != nil {
 		base.Token = &in.Token
 	}
+	if in.Item != nil {
+		base.Item, base.ItemText = &in.Item.Number, ptr(in.Item.Text())
+	}
 	id := func(n int) string { return workflow.JobID(x.ID, r.Seq, in.Index, n) }
 	var jobs []workflow.Job
 	for _, a := range as {

@@ -50,6 +50,9 @@ func (v *Service) Next(ctx context.Context, c workflow.Caller, id string, p work
 		if j.Entity != nil {
 			job.Entity = ptr(j.Entity.String())
 		}
+		if j.Item != nil {
+			job.Item = &j.Item.Number
+		}
 		answer.Items = append(answer.Items, job)
 		bytes += len(j.Parameters)
 	}

@@ -178,7 +178,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	s.Tolerated = b.tolerated(i, s.Jobs+s.Unmet, scope)
 	if s.Unmet > 0 && !s.Fails {
 		counted := s.Unmet
-		if n.FailureTolerance == nil && b.Program.FailureHandler(i) < 0 && b.Ways.Reach[i] == spec.ReachAlways {
+		if n.FailureTolerance == nil && n.Foreach == nil && b.Program.FailureHandler(i) < 0 && b.Ways.Reach[i] == spec.ReachAlways {
 			b.unmet += s.Unmet
 			counted = b.unmet
 		}
@@ -215,7 +215,7 @@ func (b *planBuilder) setWays(i int, s *views.PlannedStep) {
 	s.Next = targetLabel(&b.Program.Program, to)
 }
 
-// tolerated is how many entities may fail in a step: see lifecycle's tolerates.
+// tolerated is how many entities or items may fail in a step: see lifecycle's tolerates.
 func (b *planBuilder) tolerated(i, entities, scope int) int {
 	n, t := &b.Program.Nodes[i], b.Program.Config.FailureTolerance
 	if n.DefinitionTolerance != nil {
@@ -223,6 +223,8 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 	}
 	total := scope
 	switch {
+	case n.Foreach != nil:
+		t, total = n.Foreach.FailureTolerance, entities
 	case !n.OnEntities():
 		return 0
 	case n.FailureTolerance != nil:
@@ -246,6 +248,9 @@ func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 	done := b.doneBefore(i)
 	effect, text := b.failureOf(i, s, done)
 	s.OnFailure, s.IfFails = &effect, text
+	if s.Tolerated > 0 && n.Foreach != nil {
+		s.IfFails = fmt.Sprintf("up to %d items may fail, with the outcome PARTIAL; more: %s", s.Tolerated, text)
+	}
 	if s.Tolerated == 0 || !n.OnEntities() {
 		return
 	}

@@ -29,7 +29,7 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	if err != nil || program == nil {
 		return answer, err
 	}
-	bytes := len(answer.Output)
+	bytes, lists := len(answer.Output), map[string]*workflow.Value{}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.StepIndex >= len(program.Nodes) {
@@ -48,10 +48,12 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		}
 		latest := plan.LatestRecords(packs)
 		if s.RunOn != workflow.RunOnGlobal {
-			// A step run may cover only some of the entities; keep the results of the others.
-			if s.Results = answer.Steps[r.Label].Results; s.Results == nil {
+			// A step run may cover only some of the entities or items; keep the results of the others,
+			// unless its items are those of another list.
+			if s.Results = answer.Steps[r.Label].Results; s.Results == nil || r.List != nil && !(r.OnlyFailed && r.List.Same(lists[r.Label])) {
 				s.Results = map[string]json.RawMessage{}
 			}
+			lists[r.Label] = r.List
 		}
 		for _, j := range jobs {
 			rec := latest[j.Index]
@@ -67,10 +69,10 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 					return answer, err
 				}
 			}
-			if j.Entity == nil {
+			if key := j.Key(); key == (workflow.EntityKey{}) {
 				s.Result = rec.Result
 			} else {
-				s.Results[j.Entity.ID] = rec.Result
+				s.Results[key.ID] = rec.Result
 			}
 		}
 		answer.Steps[r.Label] = s

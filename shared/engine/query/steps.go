@@ -57,7 +57,15 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 // hasValue reports whether a step run shows a value. That of a handled failure is the
 // failure, which is shown as such.
 func hasValue(r *workflow.StepRun) bool {
-	return r.Value != nil && r.Status != sm.StepCaseHandled
+	return shownValue(r) != nil
+}
+
+// shownValue is the value of a step run, or the list of a loop or a foreach.
+func shownValue(r *workflow.StepRun) *workflow.Value {
+	if r.Status == sm.StepCaseHandled {
+		return r.List
+	}
+	return cmp.Or(r.Value, r.List)
 }
 
 // valueBytes is the size of the value of a step run, wherever it is stored.
@@ -65,26 +73,18 @@ func valueBytes(r *workflow.StepRun) int {
 	switch {
 	case !hasValue(r):
 		return 0
-	case r.Value.Stored != nil:
-		return r.Value.Stored.Bytes
+	case shownValue(r).Stored != nil:
+		return shownValue(r).Stored.Bytes
 	}
-	return len(r.Value.Inline)
+	return len(shownValue(r).Inline)
 }
 
 // stepValue loads the value of a step run, nil for none, and if it has been deleted.
 func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (json.RawMessage, error) {
-	switch {
-	case !hasValue(r):
-		return nil, nil
-	case r.Value.Stored == nil:
-		return r.Value.Inline, nil
-	}
-	x := i.Execution()
-	value, err := i.Ports().Packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *r.Value.Stored)
-	if workflow.Is(err, workflow.CodeNotFound) {
+	if !hasValue(r) {
 		return nil, nil
 	}
-	return value, err
+	return loadValue(ctx, i, r.Seq, shownValue(r))
 }
 
 func childView(r *workflow.StepRun) *views.ChildView {

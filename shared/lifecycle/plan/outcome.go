@@ -22,7 +22,12 @@ const Released = -1
 func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.EntityKey]int64) JobPlan {
 	final := LatestRecords(packs)
 	var p JobPlan
-	for _, j := range executed.Jobs {
+	jobs := executed.Jobs
+	if len(jobs) > 0 && jobs[0].Item != nil { // the last item first
+		jobs = slices.Clone(jobs)
+		slices.Reverse(jobs)
+	}
+	for _, j := range jobs {
 		rec, ok := final[j.Index]
 		if !ok || !rec.Executed() {
 			continue
@@ -70,6 +75,24 @@ func LatestRecords(packs []*workflow.Pack) map[int]workflow.JobRecord {
 		}
 	}
 	return latest
+}
+
+// FirstInDoubt is the failure of the first job of which nobody knows whether, or how far, it
+// was executed, nil if there is none.
+func FirstInDoubt(jobs int, latest map[int]workflow.JobRecord, name func(index int) string) *workflow.Failure {
+	for i := range jobs {
+		rec := latest[i]
+		if !rec.Executed() || !lifecycle.EndUnknown(rec.Code, rec.Failure) {
+			continue
+		}
+		why := workflow.Failure{Code: workflow.FailureWorkerCrash, Message: "a worker crashed; whether the block was executed is unknown"}
+		if rec.Failure != nil {
+			why = *rec.Failure
+		}
+		why.Entity = name(i)
+		return &why
+	}
+	return nil
 }
 
 // CountResults counts the jobs of a step run by result. Jobs without a record were not

@@ -92,7 +92,7 @@ type Request struct {
 // together fails the step as well. Everything it reads is immutable once the
 // step is entered, so the plan can be made again at any time.
 func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
-	if r.Node.RunOn == "" || r.Node.RunOn == workflow.RunOnGlobal {
+	if !r.Node.OnEntities() && r.Node.Foreach == nil {
 		if r.Previous != nil && !r.Previous[workflow.EntityKey{}] {
 			return JobPlan{}
 		}
@@ -102,7 +102,7 @@ func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan
 	excluded, alreadyOK, at := 0, 0, r.From
 	for i := range entities {
 		e := &entities[i]
-		if e.Key.Type != r.Node.RunOn {
+		if e.Key.Type != r.Node.EntityType() {
 			continue
 		}
 		index := at
@@ -123,37 +123,54 @@ func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan
 	return p
 }
 
-// position is an entity with its index among those of its type.
+// position is an entity with its index among those of its type, or an item with its number.
 type position struct {
 	index  int
 	entity *workflow.ScopeEntity
 }
 
+// BeforeItems evaluates what the condition and the assertions of a step over items say that
+// reads no item. It reports whether the step is entered: there is one job then, and a list.
+func BeforeItems(r Request, ex Expressions) (p JobPlan, entered bool) {
+	met, p := r.participants(ex, []position{{}})
+	p.Plan.Jobs = len(met)
+	return p, p.Plan.Problem == nil && len(met) > 0
+}
+
 func (r Request) planJobs(ex Expressions, on []position) JobPlan {
-	var p JobPlan
+	met, p := r.participants(ex, on)
+	if p.Plan.Problem != nil {
+		return p
+	}
+	return r.planParameters(ex, met, p)
+}
+
+// participants are those of which the condition and the assertions are true. The plan says
+// what became of the others.
+func (r Request) participants(ex Expressions, on []position) (met []position, p JobPlan) {
 	var participants []position
 	for _, e := range on {
 		if r.Previous != nil {
 			if ok, err := ex.ShouldRepeat(r.NodeIndex, e.entity); ex.Err() != nil {
-				return r.overLimit(ex)
+				return nil, r.overLimit(ex)
 			} else if err != nil {
-				return r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureRepeat, fmt.Sprintf("repeat.while cannot be evaluated: %v", err))
+				return nil, r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureRepeat, fmt.Sprintf("repeat.while cannot be evaluated: %v", err))
 			} else if !ok {
 				continue
 			}
 		} else if ok, err := ex.Condition(r.NodeIndex, e.entity); ex.Err() != nil {
-			return r.overLimit(ex)
+			return nil, r.overLimit(ex)
 		} else if err != nil || !ok {
 			p.Plan.Skipped++
 			continue
 		}
 		participants = append(participants, e)
 	}
-	met := participants[:0]
+	met = participants[:0]
 	for _, e := range participants {
 		failed, err := ex.FailedAssertion(r.NodeIndex, e.entity)
 		if ex.Err() != nil {
-			return r.overLimit(ex)
+			return nil, r.overLimit(ex)
 		}
 		if failed == nil && err == nil {
 			met = append(met, e)
@@ -166,13 +183,18 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 			message = "assertion is not true: " + failed.Source
 		}
 		if failed == nil || !failed.OfEntity || e.entity == nil || r.FailAtUnmet {
-			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, message)
+			return nil, r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, message)
 		}
 		p.Unmet = append(p.Unmet, UnmetEntity{e.entity.Key, r.failure(e.entity, workflow.FailureAssertion, message)})
 	}
 	if p.Plan.Unmet = len(p.Unmet); p.Plan.Unmet > 0 {
 		p.Plan.UnmetFailure = p.Unmet[0].Failure
 	}
+	return met, p
+}
+
+// planParameters adds the jobs of those that take part.
+func (r Request) planParameters(ex Expressions, met []position, p JobPlan) JobPlan {
 	for i, e := range met {
 		params, err := ex.Parameters(r.NodeIndex, e.entity)
 		if ex.Err() != nil {
@@ -191,7 +213,10 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 		if r.IndexByPosition {
 			j.Index = e.index
 		}
-		if e.entity != nil {
+		switch {
+		case e.entity != nil && r.Node.Foreach != nil:
+			j.Item = &workflow.Item{Number: e.index, Value: e.entity.Attributes}
+		case e.entity != nil:
 			key := e.entity.Key
 			j.Entity, j.Attributes, j.Token = &key, e.entity.Attributes, e.entity.Token
 		}
@@ -225,7 +250,7 @@ func (r Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code,
 func (r Request) failure(e *workflow.ScopeEntity, code, message string) *workflow.Failure {
 	why := &workflow.Failure{Code: code, Message: message, Step: r.Node.Label}
 	if e != nil {
-		why.Entity = e.Key.String()
+		why.Entity = e.Key.Name()
 	}
 	return why
 }

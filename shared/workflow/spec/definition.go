@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
-	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil
+	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil || s.Foreach != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -184,7 +184,7 @@ type Step struct {
 	FunctionBlock string            `json:"functionBlock,omitempty"` // reference; the version may be a major or a minor
 	Workflow      *EmbeddedWorkflow `json:"workflow,omitempty"`
 	Reference     *Reference        `json:"workflowReference,omitempty"`
-	RunOn         string            `json:"runOn,omitempty"` // entity type, or "global"; of a block
+	RunOn         string            `json:"runOn,omitempty"` // entity type, "global" or, with foreach, "item"; of a block
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
@@ -212,6 +212,8 @@ type Step struct {
 
 	Wait *Wait `json:"wait,omitempty"`
 	Loop *Loop `json:"loop,omitempty"` // of a step with an embedded workflow, which is executed several times
+
+	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

@@ -1,5 +1,11 @@
 package spec
 
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
 // Loop executes the embedded workflow of a step once for each item of a list, or as long as a
 // condition is true, one time after the other.
 type Loop struct {
@@ -19,6 +25,33 @@ const (
 	OnMaxStop OnMax = "stop" // the step ends well
 )
 
+// Foreach calls the block of a step once for each item of a list, many at a time.
+type Foreach struct {
+	Items            string    `json:"items"`                 // CEL: a list, which is evaluated once; written ${...}
+	As               string    `json:"as,omitempty"`          // another name for item
+	MaxInFlight      int       `json:"maxInFlight,omitempty"` // jobs outstanding at a time; 0 for that of the definition
+	FailureTolerance Tolerance `json:"failureTolerance,omitzero"`
+}
+
+// ReadsItem reports whether one of the names that an expression reads is that of the item of
+// a step with foreach, or its number.
+func (s *Step) ReadsItem(names []string) bool {
+	return s.Foreach != nil && slices.ContainsFunc(names, func(name string) bool {
+		return name == IndexName || slices.Contains(s.ItemNames(), name)
+	})
+}
+
+// BlockRunsOn is what the step's block has to run on: the job of an item has no entity.
+func (s *Step) BlockRunsOn() string {
+	if s.Foreach != nil {
+		return workflow.RunOnGlobal
+	}
+	return s.RunOn
+}
+
+// MaxItems is how many items a step with foreach has at most.
+const MaxItems = 10_000
+
 // ItemName is the item of the innermost loop in expressions, IndexName its number, from 0.
 const (
 	ItemName  = "item"
@@ -28,12 +61,17 @@ const (
 // ItemNames are the names that the items of a step have in the steps in it, and in its own
 // parameters; none for a step without items.
 func (s *Step) ItemNames() []string {
-	if s.Loop == nil || s.Loop.Over == "" {
+	as := ""
+	switch {
+	case s.Foreach != nil:
+		as = s.Foreach.As
+	case s.Loop != nil && s.Loop.Over != "":
+		as = s.Loop.As
+	default:
 		return nil
 	}
-	names := []string{ItemName}
-	if s.Loop.As != "" && s.Loop.As != ItemName {
-		names = append(names, s.Loop.As)
+	if as != "" && as != ItemName {
+		return []string{ItemName, as}
 	}
-	return names
+	return []string{ItemName}
 }

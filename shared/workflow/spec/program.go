@@ -100,10 +100,14 @@ func (p *Program) SetAfter(handles map[int]int) {
 // MaxInFlight is how many jobs of a node may be outstanding at a time, 0 for no limit. An
 // embedded definition can lower the limit of what is around it, not raise it.
 func (p *Program) MaxInFlight(node int) int {
+	limit := p.Config.MaxInFlight
 	if n := p.Nodes[node].MaxInFlight; n > 0 {
-		return n
+		limit = n
 	}
-	return p.Config.MaxInFlight
+	if n := &p.Nodes[node]; n.Foreach != nil && n.Foreach.MaxInFlight > 0 && (limit == 0 || n.Foreach.MaxInFlight < limit) {
+		limit = n.Foreach.MaxInFlight
+	}
+	return limit
 }
 
 // IsContainer reports whether other nodes are nested in the step. It has no jobs then.
@@ -188,7 +192,16 @@ func (n *Node) StartsChild() bool { return n.Reference != nil && !n.IsContainer(
 
 // OnEntities reports whether the step has one job for each of its entities.
 func (n *Node) OnEntities() bool {
-	return n.FunctionBlock != "" && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal
+	return n.FunctionBlock != "" && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal && n.Foreach == nil
+}
+
+// EntityType is the type of the entities of which the step has one job for each, "" if it has
+// none.
+func (n *Node) EntityType() string {
+	if n.OnEntities() {
+		return n.RunOn
+	}
+	return ""
 }
 
 // IndexOf is the index of the node with the label, -1 if there is none.
@@ -214,7 +227,8 @@ func (p *Program) ToleratesAny(node int) bool { return p.toleranceOf(node) != To
 // last job has ended, however many there are: all entities may fail, or the definition
 // continues after a failure of the whole step.
 func (p *Program) EndsWithItsLastJob(node int) bool {
-	return p.FailureHandler(node) >= 0 || p.Nodes[node].OnEntities() && p.toleranceOf(node).Percent >= 100
+	n := &p.Nodes[node]
+	return p.FailureHandler(node) >= 0 || n.OnEntities() && p.toleranceOf(node).Percent >= 100 || n.Foreach != nil && n.Foreach.FailureTolerance.Percent >= 100
 }
 
 func (p *Program) toleranceOf(node int) Tolerance {

@@ -181,12 +181,18 @@ var traitsByBlock = map[string]blockTraits{
 	"harmless": {reversible: true, harmless: true}, "forever": {},
 }
 
-// entityRecord is what the jobs of one entity say, global jobs being those of "".
+// entityRecord is what the jobs of one entity say, global jobs being those of "" and those of an
+// item those of itemPrefix with its number.
 type entityRecord struct {
 	failed   bool            // a job failed, in a step whose failure is not handled
 	executed map[string]bool // step runs that are not pure and were executed, true if they can be undone
 	undone   map[string]bool // step runs with a rollback of the entity, true if it ended well
 }
+
+// itemPrefix begins the name of an item; that of no entity begins so.
+const itemPrefix = "item "
+
+func isEntity(name string) bool { return name != "" && !strings.HasPrefix(name, itemPrefix) }
 
 // remaining lists the step runs that changed the entity and have not been undone. canUndo is
 // false if one of all that changed it cannot be.
@@ -223,8 +229,11 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 	failed, rollbackFailed, failedEntities, failedIn := false, false, 0, map[string]int{}
 	for _, j := range latestAttempts(jobs) {
 		entity := ""
-		if j.Entity != nil {
+		switch {
+		case j.Entity != nil:
 			entity = j.Entity.ID
+		case j.Item != nil:
+			entity = fmt.Sprint(itemPrefix, *j.Item)
 		}
 		e := records[entity]
 		if e == nil {
@@ -252,7 +261,7 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 			case handled[j.Step] && !doubt:
 			case handled[j.Step]:
 				e.failed = true
-			case entity == "":
+			case j.Entity == nil:
 				failed = true
 			case !e.failed || failedIn[entity] == 0:
 				e.failed = true
@@ -276,8 +285,8 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 		changed, canUndo = changed+len(e.executed), canUndo && undoable
 		switch {
 		case failed:
-			unsafe += boolToInt(n > 0 && entity != "")
-		case e.failed && entity != "":
+			unsafe += boolToInt(n > 0 && isEntity(entity))
+		case e.failed && isEntity(entity):
 			unsafe += boolToInt(n > 0)
 			if undoable && n > 0 && len(e.undone) == 0 {
 				s.Errorf("%s completed without undoing %s: %s", id, entity, describeJobs(jobs))

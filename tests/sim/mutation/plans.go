@@ -13,7 +13,7 @@ const (
 var plans = []Mutation{
 	{Name: "a plan takes what is locked for free", Test: "shared/engine/query:TestPlan_NamesWhoHoldsWhat", Edits: []Edit{{enginePreview, "\t\tif !blocked {\n", "\t\tif !blocked || len(keys) > 0 {\n"}}},
 	{Name: "a plan waits for what blocks acquire", Test: "shared/engine/query:TestPlan_DoesNotCallAcquire", Edits: []Edit{{"shared/engine/fetch_discovery.go", "if !ok && s.foresee {", "if !ok && s.foresee && s.maxEntities == 0 {"}}},
-	{Name: "a plan evaluates conditions on results that do not exist", Test: "shared/engine/query:TestPlan_TellsWhatAnExecutionDoes", Edits: []Edit{{"shared/engine/definitions/foresee.go", "\t\tif len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || len(r.Names)", "\t\tif len(r.Names)"}}},
+	{Name: "a plan evaluates conditions on results that do not exist", Test: "shared/engine/query:TestPlan_TellsWhatAnExecutionDoes", Edits: []Edit{{"shared/engine/definitions/foresee.go", "\t\tif len(r.Labels) > 0 || len(r.Steps) > 0 || r.AllSteps || named", "\t\tif named"}}},
 	{Name: "a plan forgets what earlier steps change", Test: "shared/engine/query:TestPlan_TellsWhatAFailureMeans", Edits: []Edit{{queryPlan, "\t\tb.changes[i] = &change{}\n", ""}}},
 	{Name: "the expressions of a plan cost without end", Test: "shared/engine/query:TestPlan_IsBounded", Edits: []Edit{{enginePreview, "\tw.left -= min(w.left, f.Cost())\n", ""}}},
 	{Name: "a plan stores something", Test: "shared/engine/query:TestPlan_TellsWhatAnExecutionDoes", Edits: []Edit{{enginePreview, "\tlocks, err := w.ports.Locks.Read(ctx, w.tenant, keys)\n", "\t_ = w.ports.Store.SaveInput(ctx, w.tenant, w.id, workflow.Input{})\n\tlocks, err := w.ports.Locks.Read(ctx, w.tenant, keys)\n"}}},

@@ -1,0 +1,193 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// The items of a foreach take the place that the entities of a type have in plans: each is
+// the key of its outcome, by its number.
+
+// planItems plans the jobs of the items of a step run. The list is evaluated once: that of a
+// step run that exists is what it has stored.
+func (p *Planner) planItems(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, s *exprScope, expressions *definitions.Expressions) (plan.JobPlan, error) {
+	entered, ok := plan.BeforeItems(s.request, expressions)
+	if !ok {
+		return entered, nil
+	}
+	var list *workflow.Value
+	var items []json.RawMessage
+	var err error
+	if committed := x.StepRunBySeq(r.Seq); committed != nil && committed.List != nil {
+		list = committed.List
+		items, err = p.loadList(ctx, committed)
+	} else {
+		var why *planFailure
+		if list, items, why = evaluateItems(s.request, expressions); why != nil {
+			return plan.JobPlan{Plan: lifecycle.Plan{Cause: why.cause, Problem: &why.Failure}}, nil
+		}
+	}
+	if err != nil {
+		return plan.JobPlan{}, err
+	}
+	s.setEntities(itemsAsEntities(items))
+	if r.OnlyFailed {
+		for _, o := range p.itemRuns(x, r) {
+			if err := p.keepItems(ctx, x, r, o, list, s.request.AlreadyOK); err != nil {
+				return plan.JobPlan{}, err
+			}
+		}
+	}
+	planned := plan.ForStep(s.request, expressions, s.entities)
+	planned.Plan.Value, planned.Plan.Items = list, len(items)
+	return planned, nil
+}
+
+// evaluateItems evaluates the list of a foreach.
+func evaluateItems(r plan.Request, expressions *definitions.Expressions) (list *workflow.Value, items []json.RawMessage, why *planFailure) {
+	list, _, why = loopItems(r.Node, r.NodeIndex, expressions)
+	if why != nil {
+		return nil, nil, why
+	}
+	if err := json.Unmarshal(list.Inline, &items); err != nil {
+		return nil, nil, loopFailure(r.Node, err)
+	}
+	return list, items, nil
+}
+
+// PreviewItems plans a step with foreach before the execution exists, as far as that can be
+// told: a list that cannot be told has one item, of which nothing is known.
+func PreviewItems(r plan.Request, f *definitions.Foreseen) plan.JobPlan {
+	entered, ok := plan.BeforeItems(r, f)
+	if !ok || !f.ItemsKnown() {
+		return entered
+	}
+	_, items, why := evaluateItems(r, f.Expressions)
+	if why != nil {
+		return plan.JobPlan{Plan: lifecycle.Plan{Cause: why.cause, Problem: &why.Failure}}
+	}
+	return plan.ForStep(r, f, itemsAsEntities(items))
+}
+
+// itemsAsEntities are items as plans take them.
+func itemsAsEntities(items []json.RawMessage) []workflow.ScopeEntity {
+	all := make([]workflow.ScopeEntity, len(items))
+	for i, raw := range items {
+		all[i] = workflow.ScopeEntity{Key: workflow.ItemKey(i), Attributes: raw}
+	}
+	return all
+}
+
+// itemRuns are the step runs of earlier tries whose items a step run of a later try need not
+// execute again, the first one first.
+func (p *Planner) itemRuns(x *workflow.Execution, r *workflow.StepRun) []*workflow.StepRun {
+	var all []*workflow.StepRun
+	for i := range x.StepRuns {
+		o := &x.StepRuns[i]
+		if o.StepIndex == r.StepIndex && o.Try < r.Try && o.List != nil && o.HasJobs() && p.seesStepRun(x, r, o) && p.sameRepetition(x, r, o, 0) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// keepItems adds the items whose job in a step run of an earlier try ended with OK and still
+// stands, and removes the others that took part. With another list there are none: a number
+// may mean something else.
+func (p *Planner) keepItems(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, list *workflow.Value, kept map[workflow.EntityKey]bool) error {
+	same, err := p.sameList(ctx, o.List, list)
+	if err != nil {
+		return err
+	}
+	if !same {
+		clear(kept)
+		return nil
+	}
+	standing, err := p.effectiveOutcome(ctx, x, r.Try, o)
+	if err != nil {
+		return err
+	}
+	all, err := p.loadOutcome(ctx, x, o)
+	if err != nil {
+		return err
+	}
+	for key := range all.participants() {
+		if kept[key] = standing.ok[key]; !kept[key] {
+			delete(kept, key)
+		}
+	}
+	return nil
+}
+
+// sameList reports whether two lists are the same, wherever they are stored: one that is about
+// to be planned is not stored yet.
+func (p *Planner) sameList(ctx context.Context, a, b *workflow.Value) (bool, error) {
+	if (a.Stored == nil) == (b.Stored == nil) {
+		return a.Same(b), nil
+	}
+	first, err := p.loadStored(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	second, err := p.loadStored(ctx, b)
+	return bytes.Equal(first, second), err
+}
+
+// bindItemResults binds the results of a step over items: a list in the order of the items.
+func (p *Planner) bindItemResults(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, s *exprScope) error {
+	results, err := p.itemResults(ctx, x, r, o)
+	if err != nil {
+		return err
+	}
+	if s.resultBytes += len(results); s.resultBytes > p.MaxResultBytes {
+		return p.resultsTooLarge(s, o)
+	}
+	s.bindings.Fields[o.StepIndex], err = workflow.EncodeJSON(map[string]json.RawMessage{"results": results})
+	return err
+}
+
+// itemResults are the results of the jobs of a step run and of those that it rests on, as a
+// reader sees them: a list in the order of the items, null where there is none.
+func (p *Planner) itemResults(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun) (json.RawMessage, error) {
+	list := make([]json.RawMessage, o.Items)
+	size := 0
+	runs := []*workflow.StepRun{o}
+	if o.OnlyFailed {
+		runs = append(p.itemRuns(x, o), o)
+	}
+	for at := len(runs) - 1; at >= 0; at-- {
+		if !runs[at].List.Same(o.List) && runs[at] != o {
+			break
+		}
+		got, err := p.effectiveOutcome(ctx, x, r.Try, runs[at])
+		if err != nil {
+			return nil, err
+		}
+		if size += got.size(); size > p.MaxResultBytes {
+			return nil, &resultsTooLargeError{&workflow.Failure{Code: workflow.FailureLimit, Step: o.Label,
+				Message: fmt.Sprintf("the results of step %q exceed %d bytes", o.Label, p.MaxResultBytes)}}
+		}
+		if err := p.loadResults(ctx, got); err != nil {
+			return nil, err
+		}
+		for key, result := range got.results {
+			if number, err := strconv.Atoi(key.ID); err == nil && number < len(list) && list[number] == nil {
+				list[number] = result
+			}
+		}
+	}
+	for i := range list {
+		if list[i] == nil {
+			list[i] = json.RawMessage("null")
+		}
+	}
+	return workflow.EncodeJSON(list)
+}
