@@ -51,7 +51,9 @@ func (d *decider) answer(c Command) error {
 	case f.Problem != nil:
 		return f.Problem
 	}
+	d.thread = d.threadOf(r)
 	d.takeAnswer(r, c, f)
+	d.thread = nil
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (d *decider) driveThreads() {
 		if t.Done || d.hasBranches(t) {
 			continue
 		}
-		if d.thread = t; len(d.openStepRuns()) > 0 {
+		if d.thread = t; len(d.openStepRuns())+len(d.waitingStepRuns()) > 0 {
 			continue
 		}
 		if f.Closing {
@@ -116,11 +116,17 @@ func (d *decider) hasBranches(t *workflow.Thread) bool {
 	})
 }
 
-// followThreads follows the open step runs of all threads, until one of them ends.
+// followThreads follows the open step runs of all threads, until one of them ends. If all that
+// is open waits, the execution does.
 func (d *decider) followThreads() {
 	checkAt := d.now.Add(d.policy.PollInterval)
 	d.thread = nil
-	for _, r := range d.openStepRuns() {
+	open, waiting := d.openStepRuns(), d.waitingStepRuns()
+	if len(open) == 0 && len(waiting) > 0 {
+		d.pause(waiting)
+		return
+	}
+	for _, r := range open {
 		kind := NeedReport
 		if r.Closing {
 			kind = NeedClose
@@ -132,6 +138,13 @@ func (d *decider) followThreads() {
 		d.thread = d.threadOf(r)
 		ended, at := d.evaluateStepRun(r, f)
 		if ended || d.err != nil || d.decision.Need != nil || d.stopped {
+			return
+		}
+		checkAt = earlier(checkAt, at)
+	}
+	if len(waiting) > 0 {
+		at, goesOn := d.followEach(waiting)
+		if goesOn {
 			return
 		}
 		checkAt = earlier(checkAt, at)
@@ -197,6 +210,11 @@ func (d *decider) closeBranches(f *workflow.StepRun) {
 			d.stopStepRun(r)
 		}
 	}
+	for _, r := range d.waitingStepRuns() {
+		if d.isIn(r, f) {
+			d.exitStepRun(r, sm.StepCancelled)
+		}
+	}
 	for i := range d.execution.StepRuns {
 		if inner := &d.execution.StepRuns[i]; inner.Open() && inner.Seq != f.Seq && d.node(inner).Parallel != nil && d.isIn(inner, f) {
 			inner.Closing = true
@@ -216,13 +234,20 @@ func (d *decider) isIn(r, f *workflow.StepRun) bool {
 	return false
 }
 
+// lateBranches is a step run whose branches have not ended within the time of their step, nil
+// if there is none.
+func (d *decider) lateBranches() *workflow.StepRun {
+	for i := range d.execution.StepRuns {
+		if f := &d.execution.StepRuns[i]; f.Open() && d.node(f).Parallel != nil && d.stepTimedOut(f) {
+			return f
+		}
+	}
+	return nil
+}
+
 // closeLateBranches closes branches that have not ended within the time of their step.
 func (d *decider) closeLateBranches() {
-	for i := range d.execution.StepRuns {
-		f := &d.execution.StepRuns[i]
-		if !f.Open() || d.node(f).Parallel == nil || !d.stepTimedOut(f) {
-			continue
-		}
+	for f := d.lateBranches(); f != nil; f = d.lateBranches() {
 		f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
 		for k := range d.execution.Threads {
 			if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {
@@ -280,8 +305,8 @@ func branchDeadline(x *workflow.Execution, r *workflow.StepRun) time.Time {
 }
 
 // branchProblem says why the branches of a step cannot be executed side by side: there are too
-// many, one of them waits, or two change entities of one type, and the tokens that their devices see would not
-// grow. It is nil if they can.
+// many, one of them starts an execution or has a delay, or two change entities of one type, and
+// the tokens that their devices see would not grow. It is nil if they can.
 func branchProblem(r *Resolution) *workflow.Failure {
 	if r.Program == nil {
 		return nil
@@ -299,9 +324,9 @@ func branchProblem(r *Resolution) *workflow.Failure {
 		changedIn := map[string]int{} // by entity type: the branch that changes it
 		for i := at + 1; i < n.End; i++ {
 			s := &r.Program.Nodes[i]
-			if r.Program.Encloses(at, i) && (s.StartsChild() || s.Wait != nil || s.Delay > 0 || s.Repeat != nil && s.Repeat.Delay > 0) {
+			if r.Program.Encloses(at, i) && (s.StartsChild() || s.Delay > 0 || s.Repeat != nil && s.Repeat.Delay > 0) {
 				return &workflow.Failure{Code: string(workflow.CodeNotImplemented.OfFailure()), Step: s.Label,
-					Message: fmt.Sprintf("step %q is in a branch of step %q, and a branch can neither wait nor start executions yet", s.Label, n.Label)}
+					Message: fmt.Sprintf("step %q is in a branch of step %q, and a branch can neither have a delay nor start executions yet: wait with a step of its own", s.Label, n.Label)}
 			}
 			if !s.OnEntities() || r.Blocks[s.FunctionBlock].Pure || !r.Program.Encloses(at, i) {
 				continue

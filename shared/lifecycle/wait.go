@@ -14,11 +14,12 @@ import (
 // of the execution, so that there is one outcome: its time or deadline has passed, its
 // condition has become true, or somebody has ended it.
 
-// waitingStepRuns lists the step runs that wait.
+// waitingStepRuns lists the step runs that wait: those of the thread that makes a transition,
+// or all.
 func (d *decider) waitingStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Waiting() {
+		if r := &d.execution.StepRuns[i]; r.Waiting() && d.inThread(r) {
 			open = append(open, r)
 		}
 	}
@@ -81,17 +82,30 @@ func (d *decider) followWaits(open []*workflow.StepRun) {
 		d.need(Need{Kind: NeedResolution})
 		return
 	}
-	at := time.Time{}
+	if late := d.lateBranches(); late != nil {
+		d.leaveWaiting(sm.EventExecutionExpired, "", map[string]any{"step": late.Label})
+		return
+	}
+	if at, goesOn := d.followEach(open); !goesOn {
+		d.waitUntil(at)
+	}
+}
+
+// followEach follows step runs that wait. It reports whether there is something else to do
+// than to wait until a time: one of them has ended, or a fact is missing.
+func (d *decider) followEach(open []*workflow.StepRun) (at time.Time, goesOn bool) {
+	defer func() { d.thread = nil }()
 	for _, r := range open {
+		d.thread = d.threadOf(r)
 		ended, checkAt := d.followWait(r)
 		if ended || d.decision.Need != nil || d.err != nil {
-			return
+			return at, true
 		}
 		if at.IsZero() || checkAt.Before(at) {
 			at = checkAt
 		}
 	}
-	d.waitUntil(at)
+	return at, false
 }
 
 // followWait reports whether the wait of a step run is over, and if not, when to look at it
@@ -167,7 +181,7 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 		d.endWaitAt(r, why, n.OnTimeout)
 		return
 	}
-	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.execution.State == sm.ExecutionWaiting {
+	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.thread == nil && d.execution.State == sm.ExecutionWaiting {
 		r.Failure, d.execution.Wait = why, nil
 		d.exitStepRun(r, sm.StepFailed)
 		d.setFailure(workflow.CauseTimeout, why)
@@ -223,7 +237,9 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 		if r.Wait.Kind == workflow.WaitTimer {
 			data["step"] = r.Label
 			d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
+			d.thread = d.threadOf(r)
 			d.endWait(r, sm.StepCompleted)
+			d.thread = nil
 			return nil
 		}
 	}

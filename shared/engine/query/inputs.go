@@ -35,7 +35,7 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 	}
 	limit, bytes := pageLimit(p), 0
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting}, below, limit)
+		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, below, limit)
 		if err != nil {
 			return list, err
 		}

@@ -9,6 +9,12 @@ const (
 
 // waits are mistakes in steps that wait. A test detects each.
 var waits = []Mutation{
+	{Name: "a branch that waits goes on", Test: "shared/engine:TestParallelWait_EachGoesOn", Edits: []Edit{{"shared/lifecycle/thread.go", "len(d.openStepRuns())+len(d.waitingStepRuns()) > 0", "len(d.openStepRuns()) > 0"}}},
+	{Name: "branches that are closed go on waiting", Test: "shared/engine:TestParallelWait_BranchFails", Edits: []Edit{{"shared/lifecycle/thread.go", "		if d.isIn(r, f) {\n			d.exitStepRun(r, sm.StepCancelled)", "		if d.isIn(r, f) && f == nil {\n			d.exitStepRun(r, sm.StepCancelled)"}}},
+	{Name: "branches that all wait are not closed in time", Test: "shared/engine:TestParallelWait_BranchFails", Edits: []Edit{{"shared/lifecycle/wait.go", "late != nil {", "late != nil && late.Try < 0 {"}}},
+	{Name: "a wait of a branch that lasts too long fails the execution", Test: "shared/engine:TestParallelWait_BranchFails", Edits: []Edit{{"shared/lifecycle/wait.go", "d.thread == nil && d.execution.State", "d.execution.State"}}},
+	{Name: "waits are not followed while a branch is at work", Test: "shared/engine:TestParallelWait_AnswerWhileItRuns", Edits: []Edit{{"shared/lifecycle/thread.go", "	if len(waiting) > 0 {\n		at,", "	if len(waiting) > 100 {\n		at,"}}},
+	{Name: "the inbox has no questions of executions that run", Test: "shared/engine:TestParallelWait_AnswerWhileItRuns", Edits: []Edit{{"shared/engine/query/inputs.go", "sm.ExecutionWaiting, sm.ExecutionRunning}", "sm.ExecutionWaiting}"}}},
 	{Name: "a condition is evaluated every minute for ever", Test: "shared/engine:TestWait_LongWaitForAConditionCostsLittle", Edits: []Edit{{"shared/lifecycle/readiness.go", "d.now.Sub(since)/10)", "d.now.Sub(since)/1000)"}}},
 	{Name: "a deadline counts before the condition", Test: waitTest + "ConditionIsSeenLate", Edits: []Edit{{lifecycleWait, "\t\tif f.Ready {\n", "\t\tif f.Ready && d.now.Before(r.Wait.Until) {\n"}}},
 	{Name: "a wait ends before its time", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleWait, "\tif !d.now.Before(r.Wait.Until) {\n", "\tif !d.now.Add(time.Minute).Before(r.Wait.Until) {\n"}}},

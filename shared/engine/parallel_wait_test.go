@@ -1,0 +1,236 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// Two departments are asked side by side, while a third branch waits for a time and works.
+const askBoth = `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: net, steps: [{label: asknet, wait: {input: {schema: {type: object, required: [n], properties: {n: {type: integer}}}}}}]}
+        - {label: sec, steps: [{label: asksec, wait: {approval: {who: {roles: [sec]}ONREJECT}}}, {label: noted, set: {sec: done}}]}
+        - {label: work, steps: [{label: pause, wait: {for: 5m}}, {label: go, functionBlock: p/pure:1, runOn: device}, {label: paid, wait: {signal: {name: paid}}}]}
+      MORE
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {r: "${all.branches.net}", n: "${all.failed}"}}
+`
+
+func answerStep(t *testing.T, s *harness.Harness, id, step, input, role string) error {
+	t.Helper()
+	c := harness.Caller
+	c.Roles = role
+	var err error
+	s.WithoutFaults(func() {
+		_, err = s.Engine.Answer(t.Context(), c, id, views.AnswerRequest{Step: step, Input: json.RawMessage(input), IdempotencyKey: step + input})
+	})
+	return err
+}
+
+// openInputs are the steps of all executions that ask people.
+func openInputs(t *testing.T, s *harness.Harness) string {
+	t.Helper()
+	list, err := s.Query.Inbox(t.Context(), harness.Caller, false, workflow.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for _, i := range list.Items {
+		steps = append(steps, i.Step)
+	}
+	return strings.Join(steps, " ")
+}
+
+func askBothOf(onReject, more string) string {
+	return strings.NewReplacer("ONREJECT", onReject, "MORE", more).Replace(askBoth)
+}
+
+// Branches that wait go on each for itself, in any order, also while another works.
+func TestParallelWait_EachGoesOn(t *testing.T) {
+	for order := range 3 {
+		s, id := waiting(t, askBothOf("", "merge: {}"), "", nil)
+		expectInputs := func(want string) {
+			t.Helper()
+			if got := openInputs(t, s); got != want {
+				t.Fatalf("asked: %q, want %q", got, want)
+			}
+		}
+		x := expectWait(t, s, id, workflow.WaitInput, "asknet", workflow.MaxStepWait)
+		expectInputs("asknet asksec")
+		if order == 0 {
+			if err := answerStep(t, s, id, "asksec", `{"approved":true}`, "sec"); err != nil {
+				t.Fatal(err)
+			}
+			s.Drain()
+			expectInputs("asknet")
+		}
+		if order == 1 {
+			sendSignal(t, s, id, "paid", `{"amount":1}`, "early")
+		}
+		s.RunFor(4 * time.Minute)
+		if n := len(callsWithParameters(s, id)); n > 0 {
+			t.Fatalf("%d calls before the time has come", n)
+		}
+		s.RunFor(2 * time.Minute)
+		if n := len(callsWithParameters(s, id)); n != 3 {
+			t.Fatalf("%d calls after the time has come", n)
+		}
+		if err := answerStep(t, s, id, "asknet", `{"n":"one"}`, ""); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("an answer that does not match: %v", err)
+		}
+		if err := answerStep(t, s, id, "asknet", `{"n":1}`, ""); err != nil {
+			t.Fatal(err)
+		}
+		if order > 0 {
+			if err := answerStep(t, s, id, "asksec", `{"approved":true}`, "sec"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Drain()
+		if order != 1 {
+			expectWait(t, s, id, workflow.WaitSignal, "paid", workflow.MaxStepWait)
+			sendSignal(t, s, id, "paid", `{"amount":1}`, "late")
+			s.Drain()
+		}
+		if x = s.ExpectState(id, sm.ExecutionCompletedAck); len(x.Threads) > 0 {
+			t.Errorf("threads %+v", x.Threads)
+		}
+		calls := callsWithParameters(s, id)
+		if last := calls[len(calls)-1]; last != `last {"n":[],"r":{"n":1}}` {
+			t.Error(last)
+		}
+		s.CheckInvariants()
+	}
+}
+
+// A job of one branch may wait for its next attempt while another waits: the execution runs, and takes answers.
+func TestParallelWait_AnswerWhileItRuns(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: net, steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}
+        - {label: short, steps: [{label: wait, wait: {for: 1m}}, {label: late, functionBlock: p/pure:1, runOn: global}]}
+        - {label: work, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 1, delay: 10m}}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "work" && c.Attempt == 1 {
+			return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+		}
+		return nil
+	}
+	id := s.Start("w", "d000")
+	s.RunFor(time.Second)
+	s.ExpectState(id, sm.ExecutionRunning)
+	if got := openInputs(t, s); got != "ask" {
+		t.Errorf("asked: %q", got)
+	}
+	if err := answerStep(t, s, id, "ask", `{}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(3 * time.Minute)
+	x := s.ExpectState(id, sm.ExecutionRunning)
+	for _, r := range x.StepRuns {
+		if r.Waiting() {
+			t.Errorf("%s still waits", r.Label)
+		}
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// A rejection in one branch ends the others, unless the step goes on without it; a branch that
+// waits for too long is closed with its wait.
+func TestParallelWait_BranchFails(t *testing.T) {
+	for _, c := range []struct {
+		onReject, more string
+		late           bool
+		want           sm.ExecutionState
+		cause          workflow.Cause
+		failed         string
+	}{
+		{"", "merge: {}", false, sm.ExecutionFailedSafeAck, workflow.CauseStepFailed, ""},
+		{", onReject: {next: noted}", "merge: {}", false, sm.ExecutionCompletedAck, "", `[]`},
+		{"", "allowPartial: true", false, sm.ExecutionCompletedAck, "", `"branch":"sec"`},
+		{"", "merge: {}\n    stepTimeout: 1h", true, sm.ExecutionFailedSafeAck, workflow.CauseTimeout, ""},
+		{"", "allowPartial: true\n    stepTimeout: 1h", true, sm.ExecutionCompletedAck, "", `"code":"TIMEOUT"`},
+		{", deadline: 30m", "allowPartial: true", true, sm.ExecutionCompletedAck, "", `"code":"TIMEOUT"`},
+		{", deadline: 30m", "merge: {}", true, sm.ExecutionFailedSafeAck, workflow.CauseTimeout, ""},
+	} {
+		s, id := waiting(t, askBothOf(c.onReject, c.more), "", nil)
+		sendSignal(t, s, id, "paid", `{}`, "k")
+		if !c.late {
+			if err := answerStep(t, s, id, "asksec", `{"approved":false}`, "sec"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Drain()
+		s.RunFor(10 * time.Minute)
+		if c.late || c.want == sm.ExecutionCompletedAck {
+			if err := answerStep(t, s, id, "asknet", `{"n":1}`, ""); err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+		}
+		settle(s)
+		x := s.ExpectState(id, c.want)
+		if x.Cause != c.cause || len(x.Threads) > 0 {
+			t.Errorf("%+v: cause %s, %+v, threads %v", c, x.Cause, x.Error, x.Threads)
+		}
+		for _, r := range x.StepRuns {
+			if r.Open() {
+				t.Errorf("%+v: step run %s is open", c, r.Label)
+			}
+		}
+		if calls := callsWithParameters(s, id); c.failed != "" && !strings.Contains(calls[len(calls)-1], c.failed) {
+			t.Errorf("%+v: %s", c, calls[len(calls)-1])
+		}
+	}
+}
+
+// Handlers may crash anywhere, and the execution may be cancelled, while branches wait.
+func TestParallelWait_Crashes(t *testing.T) {
+	for n := range 40 {
+		s := newHarness(t, 3)
+		s.Publish("w", askBothOf("", "merge: {}"))
+		count := 0
+		s.Faults = func(faults.Call) faults.Fault {
+			if count++; count%40 == n {
+				return []faults.Fault{faults.CrashBefore, faults.CrashAfter}[count/40%2]
+			}
+			return faults.None
+		}
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		s.RunFor(time.Minute)
+		for k, answer := range [][3]string{{"asknet", `{"n":1}`, ""}, {"asksec", `{"approved":true}`, "sec"}} {
+			if err := answerStep(t, s, id, answer[0], answer[1], answer[2]); err != nil {
+				t.Fatalf("%d: %v", n, err)
+			}
+			s.RunFor(time.Duration(k*4) * time.Minute)
+		}
+		if n%3 == 2 {
+			s.WithoutFaults(func() { _, _ = s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{Reason: "no"}) })
+		} else {
+			s.WithoutFaults(func() { sendSignal(t, s, id, "paid", `{}`, "k") })
+		}
+		s.RunFor(2 * time.Hour)
+		x := s.Load(id)
+		if want := (map[bool]sm.ExecutionState{true: sm.ExecutionCancelledAck, false: sm.ExecutionCompletedAck})[n%3 == 2]; x.State != want || len(x.Threads) > 0 {
+			t.Errorf("%d: %s, %+v, %+v", n, x.State, x.Error, x.Threads)
+		}
+		if calls := fmt.Sprint(callsWithParameters(s, id)); strings.Count(calls, "last") > 1 && n%3 != 2 && s.Faults == nil {
+			t.Errorf("%d: %s", n, calls)
+		}
+		s.CheckInvariants()
+	}
+}
