@@ -40,6 +40,8 @@ type workspace struct {
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	now              time.Time // of the decision that is being made, and of all its facts
 
+	unplanned map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
+
 	input  *workflow.Input                   // nil until read
 	scopes map[string][]workflow.ScopeEntity // entities of the scopes read so far, by key
 
@@ -302,7 +304,8 @@ func (w *workspace) restart(x *workflow.Execution) {
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
 func (w *workspace) clearStaleFacts() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, false
+	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
+	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
 	f.Escalated, f.Answer, f.Signals = nil, nil, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
@@ -69,13 +70,16 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
 }
 
 // reportPlanError makes an error that says that a lane cannot be planned a fact of the next
-// decision, about the step run of the pipeline in which it cannot. Any other error it returns.
+// decision, about the step run of the pipeline in which it cannot. It stays one until the end of
+// the wake-up, whoever else commits meanwhile: nobody else may find it out before the timer.
+// Any other error it returns.
 func (w *workspace) reportPlanError(err error) error {
 	var problem *dispatch.PlanError
 	if errors.As(err, &problem) {
-		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{
+		w.unplanned = map[lifecycle.Need]*lifecycle.Report{
 			{Kind: lifecycle.NeedReport, StepRunSeq: problem.StepRunSeq}: {StepRunSeq: problem.StepRunSeq, Cause: problem.Cause, Problem: problem.Failure},
 		}
+		w.facts.Reports = maps.Clone(w.unplanned)
 		return nil
 	}
 	return err

@@ -434,3 +434,37 @@ func TestLoop_CostGrowsLinearly(t *testing.T) {
 		}
 	}
 }
+
+// A failure that the onFailure of a loop handles leaves its items what they were: what was
+// executed in it can be planned again, to undo it.
+func TestLoop_HandledFailureLeavesTheItems(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: each
+    loop: {over: "${[1, 2]}"}
+    workflow: {steps: [{label: change, functionBlock: p/again:1, runOn: device, parameters: {n: "${item}"}}]}
+    onFailure: [{steps: [{label: tell, functionBlock: p/pure:1, runOn: global, parameters: {why: "${error.code}"}}]}]
+  - {label: last, functionBlock: p/pure:1, runOn: device}
+`)
+	changes := 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobExecute && c.Step == "change" {
+			changes++
+		}
+		if c.Kind == workflow.JobExecute && (c.Step == "change" && changes == 2 || c.Step == "last") {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	var calls []string
+	for _, c := range s.BlockCalls {
+		calls = append(calls, string(c.Kind)+" "+c.Step+" "+string(c.Parameters))
+	}
+	want := []string{`EXECUTE change {"n":1}`, `EXECUTE change {"n":2}`, `EXECUTE tell {"why":"REFUSED"}`, `EXECUTE last {}`, `ROLLBACK change {"n":2}`, `ROLLBACK change {"n":1}`}
+	if !slices.Equal(calls, want) {
+		t.Errorf("called\n  %s\nwant\n  %s", strings.Join(calls, "\n  "), strings.Join(want, "\n  "))
+	}
+}

@@ -211,6 +211,35 @@ steps:
 	}
 }
 
+// The same where others commit before each commit of the wake-up that has found it out.
+func TestPipeline_FailsAlthoughOthersCommitFirst(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/pure:1, runOn: device}
+  - {label: two, functionBlock: p/pure:1, runOn: device, condition: 'has(entity.by)', parameters: {before: "${one.result.n}"}}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d000" {
+			return nil
+		}
+		return &harness.Outcome{SetAttributes: map[string]any{"by": "one"}, Result: []byte(`{}`)}
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	for delivered := true; delivered; { // no timer
+		handler := s.StartTask("handler", func() { delivered = s.Deliver() })
+		for n := 0; !handler.Done() && n < 1000; n++ {
+			if handler.NextCall() == "store.commit" {
+				advance(s, id)
+			}
+			handler.Step()
+		}
+	}
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Step != "two" {
+		t.Errorf("failed with %+v", x.Error)
+	}
+}
+
 // Another wake-up may find that a lane has ended before the worker reports it. The
 // lane's next pack is sent all the same: with a single lane, whose end completes the
 // step run, and with a timer that has fired, which adds the lane to the done set.
