@@ -126,11 +126,19 @@ func listScripts(t *testing.T) (names []string) {
 	return names
 }
 
-var flowRowRE = regexp.MustCompile(`^\| R\d+ \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
+var (
+	flowRowRE    = regexp.MustCompile(`^\| (R\d+) \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
+	flowNumberRE = regexp.MustCompile(`(?:^r|/R|_R)(\d\d)`)
+)
 
-// Each row about where an execution goes on names tests that exist, anywhere in the module.
+// Each row about where an execution goes on names tests that exist, anywhere in the module, and
+// scripts; and each subtest and script that has a number of a row is named there.
 func TestScenarios_FlowNamesExistingTests(t *testing.T) {
-	declared := map[string]bool{}
+	declared, named := map[string]bool{}, map[string]bool{}
+	tests, scripts := endToEndTests(t), listScripts(t)
+	for _, name := range slices.Concat(tests, scripts) {
+		declared[name] = true
+	}
 	for _, file := range goFiles(t, ".") {
 		if !strings.HasSuffix(file, "_test.go") {
 			continue
@@ -150,11 +158,12 @@ func TestScenarios_FlowNamesExistingTests(t *testing.T) {
 			continue
 		}
 		rows++
-		proofs := quotedRE.FindAllStringSubmatch(row[2], -1)
+		proofs := quotedRE.FindAllStringSubmatch(row[3], -1)
 		if len(proofs) == 0 {
 			t.Errorf("no test proves: %s", line)
 		}
-		for _, p := range proofs {
+		for _, p := range append(proofs, quotedRE.FindAllStringSubmatch(row[4], -1)...) {
+			named[row[1]+" "+p[1]] = true
 			if !declared[p[1]] {
 				t.Errorf("there is no test %s", p[1])
 			}
@@ -162,6 +171,13 @@ func TestScenarios_FlowNamesExistingTests(t *testing.T) {
 	}
 	if rows < 9 {
 		t.Errorf("found only %d rows", rows)
+	}
+	for _, name := range slices.Concat(tests, scripts) {
+		for _, m := range flowNumberRE.FindAllStringSubmatch(name, -1) {
+			if number := "R" + strings.TrimPrefix(m[1], "0"); !named[number+" "+name] {
+				t.Errorf("%s has the number %s, but that row does not name it", name, number)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,441 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The acceptance scenarios of definitions that choose, repeat, branch and wait run in parallel
+// on one stack, over HTTP.
+func TestFlow_ReachesExpectedState(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	b := serveBlocks(t)
+	for name, scenario := range map[string]func(*fixture){
+		"R01_hold_and_release":       holdAndRelease,
+		"R02_R03_refused":            flowRefused,
+		"R06_R11_R12_values":         valuesReachSteps,
+		"R08_R15_first_case":         firstCaseIsTaken,
+		"R09_block_names_next":       blockNamesNext,
+		"R13_failure_is_handled":     failureIsHandled,
+		"R29_R30_branches":           branchesAreMerged,
+		"R32_loops":                  loopsAreCapped,
+		"R35_R36_R54_input":          inputIsAnswered,
+		"R38_R52_times":              timesPass,
+		"R39_signals":                signalsAreKept,
+		"R48_cancel_while_waiting":   cancelWhileWaiting,
+		"R50_ended_takes_nothing":    endedTakesNothing,
+		"R57_other_tenant":           flowOfOtherTenant,
+		"step_by_step_and_back":      stepByStepAndBack,
+		"branches_wait_side_by_side": branchesWait,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stack := *s
+			stack.t = t
+			scenario(&fixture{localStack: &stack, blocks: b, name: strings.ToLower(name)})
+		})
+	}
+}
+
+// registerEcho registers a pure block whose result is its parameters.
+func (c *fixture) registerEcho() {
+	c.t.Helper()
+	c.registerBlock("echo", workflow.Block{Pure: true}, func(k call) blockAnswer { return okAnswer(k.Parameters) })
+}
+
+// resultOf is the result of a step without entities.
+func (c *fixture) resultOf(id, step string) string {
+	c.t.Helper()
+	r, err := c.Result(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(r.Steps[step].Result)
+}
+
+// reached are the labels of the steps that an execution has entered, with their status if that
+// is not COMPLETED.
+func (c *fixture) reached(id string) string {
+	c.t.Helper()
+	var labels []string
+	for v, err := range c.Steps(c.t.Context(), id) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		label := v.Step
+		if v.Status != sm.StepCompleted {
+			label += ":" + string(v.Status)
+		}
+		labels = append(labels, label)
+	}
+	return strings.Join(labels, " ")
+}
+
+func (c *fixture) wantReached(id, want string) {
+	c.t.Helper()
+	if got := c.reached(id); got != want {
+		c.t.Errorf("steps %q, want %q", got, want)
+	}
+}
+
+// post sends a command, and returns the status, and the issue codes of a refusal.
+func (c *fixture) post(id, verb, body string) (int, string) {
+	c.t.Helper()
+	status, text := c.sendRaw("POST", "/workflow-execution/"+id+"/"+verb, "application/json", body)
+	var problem struct{ Errors []workflow.Issue }
+	_ = json.Unmarshal([]byte(text), &problem)
+	var codes []string
+	for _, i := range problem.Errors {
+		codes = append(codes, i.Code)
+	}
+	return status, strings.Join(codes, " ")
+}
+
+func (c *fixture) wantRefused(id, verb, body string, status int, code string) {
+	c.t.Helper()
+	if got, codes := c.post(id, verb, body); got != status || !strings.Contains(codes, code) {
+		c.t.Errorf("%s %s: %d %q, want %d %q", verb, body, got, codes, status, code)
+	}
+}
+
+func holdAndRelease(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	c.registerBlock("work", workflow.Block{Idempotent: true}, nil)
+	c.publishWorkflow("", "label: one, block: work, runOn: KIND")
+	x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, ExecuteOnParameters: &workflow.Selector{IDs: ids}, Hold: true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	id := x.ID
+	held := c.waitForKind(id, workflow.WaitHold)
+	if held.State != sm.ExecutionBlockedWaiting || held.Workflow.Version != "1.0.0" {
+		c.t.Errorf("%s of %s", held.State, held.Workflow)
+	}
+	c.wantNoLocks(id)
+	if n := c.countCalls("work", "EXECUTE"); n > 0 {
+		c.t.Errorf("%d calls of a held execution", n)
+	}
+	c.mustRequest(id, "resume", `{"reason":"go"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.wantAudit(id, sm.EventExecutionResumed, "go")
+}
+
+func flowRefused(c *fixture) {
+	if status, _ := c.sendRaw("POST", "/workflow-execution", "application/json", `{"workflow":"test/none-`+c.name+`"}`); status != http.StatusNotFound {
+		c.t.Errorf("an unknown workflow: %d", status)
+	}
+	for steps, code := range map[string]string{
+		"{label: a, functionBlock: p/b:1, runOn: global, next: nowhere}":                                  "reference",
+		"{label: a, switch: [{when: 'true', next: nowhere}]}":                                             "reference",
+		"{label: a, wait: {for: 1h, until: now}}":                                                         "conflict",
+		"{label: a, loop: {over: '${[1]}'}}":                                                              "required",
+		"{label: a, parallel: {branches: []}}":                                                            "required",
+		"{label: a, functionBlock: p/b:1, runOn: global, set: {x: 1}}":                                    "",
+		"{label: a, functionBlock: p/b:1, runOn: global, parameters: {x: 1}, input: {key: x}}":            "",
+		"{label: a, wait: {input: {schema: {type: object}}, approval: {need: 1}}}":                        "conflict",
+		"{label: a, switch: [{when: {path: x, op: like, value: 1}, next: end}]}":                          "",
+		"{label: a, wait: {approval: {need: 0}}}":                                                         "",
+		"{label: a, onFailure: nowhere, functionBlock: p/b:1, runOn: global}":                             "reference",
+		"{label: a, requires: [later], functionBlock: p/b:1, runOn: global}, {label: later, set: {x: 1}}": "",
+		"{label: a, foreach: {over: '${[1]}'}, workflow: {steps: [{label: b, set: {x: 1}}]}}":             "",
+		"{label: a, wait: {signal: {name: 'not a name!'}}}":                                               "",
+		"{label: a, outputKey: 'a..b', functionBlock: p/b:1, runOn: global}":                              "",
+	} {
+		source := fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\nsteps: [%s]\n", c.name, steps)
+		status, text := c.sendRaw("POST", "/workflow-definition/publish", "application/yaml", source)
+		if status != http.StatusBadRequest || !strings.Contains(text, `"errors":[{`) || !strings.Contains(text, `"code":"`+code) || !strings.Contains(text, "steps[0]") {
+			c.t.Errorf("%s: %d %s", steps, status, text)
+		}
+	}
+}
+
+func valuesReachSteps(c *fixture) {
+	c.registerEcho()
+	c.publishWorkflow("output: {sum: '${vars.order.sum}', n: '${context.n}'}\n",
+		`label: first, set: {order.lines: [{sku: a}, {sku: b}], order.total: "${parameters.n * 2}"}`,
+		`label: sum, block: echo, runOn: global, parameters: {x: 7}, outputKey: order.sum`,
+		`label: path, block: echo, runOn: global, input: {path: order}`,
+		`label: keys, block: echo, runOn: global, input: {keys: [n]}`,
+		`label: template, block: echo, runOn: global, input: {template: {is: "${vars.order.total}"}}`,
+		`label: missing, block: echo, runOn: global, input: {path: order.nothing}`)
+	id := c.startWorkflow(`{"n":5}`)
+	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	c.wantFailure(x, workflow.CauseStepFailed, "INPUT_RESOLUTION_ERROR", "missing")
+	for step, want := range map[string]string{
+		"path": `{"lines":[{"sku":"a"},{"sku":"b"}],"sum":{"x":7},"total":10}`, "keys": `{"n":5}`, "template": `{"is":10}`,
+	} {
+		if got := c.resultOf(id, step); got != want {
+			c.t.Errorf("%s: %s, want %s", step, got, want)
+		}
+	}
+	ref := c.publishExtra("ok", "output: {sum: '${vars.order.sum}', n: '${context.n}'}\n", `label: sum, block: echo, runOn: global, parameters: {x: 7}, outputKey: order.sum`)
+	id = c.startRef(ref, `{"n":5}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if r, err := c.Result(c.t.Context(), id); err != nil || string(r.Output) != `{"n":5,"sum":{"x":7}}` {
+		c.t.Errorf("output %s, %v", r.Output, err)
+	}
+}
+
+func firstCaseIsTaken(c *fixture) {
+	c.publishWorkflow("", `label: way, switch: [{when: parameters.n > 10, next: big}, {when: {path: n, op: gt, value: 5}, next: middle}, {when: {path: s, op: in, value: [a, b]}, next: end}`+
+		`, {when: {path: s, op: exists}, steps: [{label: inside, set: {x: 1}}], next: last}]`,
+		"label: big, set: {x: 1}, next: end", "label: middle, set: {x: 2}, next: end", "label: last, set: {x: 3}")
+	for parameters, want := range map[string]string{
+		`{"n":11}`:         "way big",
+		`{"n":6}`:          "way middle",
+		`{"n":0,"s":"a"}`:  "way",
+		`{"n":0,"s":"zz"}`: "way inside last",
+	} {
+		id := c.startWorkflow(parameters)
+		c.waitEnded(id, sm.ExecutionCompletedAck)
+		c.wantReached(id, want)
+	}
+	x := c.waitEnded(c.startWorkflow(`{"n":0}`), sm.ExecutionFailedSafeAck)
+	c.wantFailure(x, workflow.CauseStepFailed, "NO_ROUTE", "way")
+}
+
+func blockNamesNext(c *fixture) {
+	c.registerBlock("choose", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		return blockAnswer{"outcome": "OK", "result": nil, "next": k.Parameters["to"]}
+	})
+	c.publishWorkflow("", `label: choose, block: choose, runOn: global, parameters: {to: "${parameters.to}"}`, "label: passed, set: {x: 1}", "label: last, set: {x: 2}")
+	id := c.startWorkflow(`{"to":"last"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.wantReached(id, "choose last")
+	if !slices.ContainsFunc(c.history(id), func(e workflow.Event) bool { return e.Type == "step.passed" && e.Step == "passed" }) {
+		c.t.Error("the history does not name the step that was passed")
+	}
+	x := c.waitEnded(c.startWorkflow(`{"to":"nowhere"}`), sm.ExecutionFailedSafeAck)
+	c.wantFailure(x, workflow.CauseStepFailed, "UNKNOWN_STEP", "choose")
+}
+
+func failureIsHandled(c *fixture) {
+	c.registerEcho()
+	c.registerBlock("fails", workflow.Block{Pure: true}, func(k call) blockAnswer { return errorAnswer(k.Parameters["code"].(string), false) })
+	c.publishWorkflow("", `label: fails, block: fails, runOn: global, parameters: {code: "${parameters.code}"}, `+
+		`onFailure: [{when: error.code == "BUSY", steps: [{label: note, block: echo, runOn: global, parameters: {why: "${error.code}", step: "${error.step}"}}]}]`,
+		"label: last, set: {x: 1}")
+	id := c.startWorkflow(`{"code":"BUSY"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "note"); got != `{"step":"fails","why":"BUSY"}` {
+		c.t.Errorf("the handler has read %s", got)
+	}
+	x := c.waitEnded(c.startWorkflow(`{"code":"OTHER"}`), sm.ExecutionFailedSafeAck)
+	c.wantFailure(x, workflow.CauseStepFailed, "OTHER", "fails")
+}
+
+func branchesAreMerged(c *fixture) {
+	c.registerEcho()
+	c.registerBlock("fails", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("NO", false) })
+	branches := func(last string) string {
+		return `label: all, parallel: {branches: [{label: a, block: echo, runOn: global, parameters: {k: {x: 1}, only: a}}, {label: b, steps: [{label: bb, block: echo, runOn: global, parameters: {k: {y: 2}}}]}, ` + last + `}`
+	}
+	for merge, want := range map[string]string{
+		"strategy: shallow": `{"k":{"z":3},"only":"a"}`,
+		"strategy: deep":    `{"k":{"x":1,"y":2,"z":3},"only":"a"}`,
+		"strategy: shallow, onConflict: preferExisting": `{"k":{"x":1},"only":"a"}`,
+		"strategy: replace":                             `{"k":{"z":3}}`,
+	} {
+		ref := c.publishExtra(strings.NewReplacer(": ", "-", ", ", "-").Replace(strings.ToLower(merge)), "",
+			branches(`{label: cc, block: echo, runOn: global, parameters: {k: {z: 3}}}], merge: {`+merge+`}`), `label: read, block: echo, runOn: global, parameters: {r: "${all.result}"}`)
+		id := c.startRef(ref, "{}")
+		c.waitEnded(id, sm.ExecutionCompletedAck)
+		if got := c.resultOf(id, "read"); got != `{"r":`+want+`}` {
+			c.t.Errorf("%s: %s, want %s", merge, got, want)
+		}
+	}
+	ref := c.publishExtra("conflict", "", branches(`{label: cc, block: echo, runOn: global, parameters: {k: {z: 3}}}], merge: {onConflict: fail}`))
+	c.wantFailure(c.waitEnded(c.startRef(ref, "{}"), sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "MERGE_CONFLICT", "all")
+	ref = c.publishExtra("partial", "", branches(`{label: cc, block: fails, runOn: global}], allowPartial: true`), `label: read, block: echo, runOn: global, parameters: {f: "${all.failed[0].branch}"}`)
+	id := c.startRef(ref, "{}")
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "read"); got != `{"f":"cc"}` {
+		c.t.Errorf("failed branches: %s", got)
+	}
+}
+
+func loopsAreCapped(c *fixture) {
+	c.registerEcho()
+	c.publishWorkflow("", `label: each, loop: {over: "${parameters.list}", as: it, max: 3, onMax: fail}, workflow: {steps: [{label: one, block: echo, runOn: global, parameters: {i: "${it}", n: "${index}"}}]}`,
+		"label: zero, set: {n: 0}",
+		`label: times, loop: {while: vars.n < 2, max: 9}, workflow: {steps: [{label: count, set: {n: "${vars.n + 1}"}}]}`)
+	id := c.startWorkflow(`{"list":["a","b"]}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "one"); got != `{"i":"b","n":1}` {
+		c.t.Errorf("the last time has read %s", got)
+	}
+	c.wantReached(id, "each one one zero times count count")
+	c.wantFailure(c.waitEnded(c.startWorkflow(`{"list":[1,2,3,4]}`), sm.ExecutionFailedSafeAck), workflow.CauseLimit, "LIMIT", "each")
+}
+
+func inputIsAnswered(c *fixture) {
+	ids := c.importEntities(c.entityType(), 1)
+	c.registerEcho()
+	c.publishWorkflow("", `label: ask, wait: {input: {title: How many?, schema: {type: object, required: [n], properties: {n: {type: integer, maximum: 9}}}}}`,
+		`label: use, block: echo, runOn: KIND, parameters: {n: "${ask.result.n}"}`)
+	id := c.startWorkflow("{}", ids...)
+	x := c.waitForKind(id, workflow.WaitInput)
+	if deref(x.Waiting.Step) != "ask" || deref(x.Waiting.Reason) != "How many?" {
+		c.t.Errorf("waits for %+v", x.Waiting)
+	}
+	status, text := c.sendPlain(c.t, "GET", "/workflow-execution/id/"+id+"/inputs")
+	if status != http.StatusOK || !strings.Contains(text, `"maximum":9`) {
+		c.t.Errorf("inputs: %d %s", status, text)
+	}
+	c.wantRefused(id, "resume", `{"input":{"n":"many"}}`, http.StatusBadRequest, "type")
+	c.wantRefused(id, "resume", `{"input":{"n":10}}`, http.StatusBadRequest, "maximum")
+	c.wantRefused(id, "resume", `{"input":{"n":1},"step":"use"}`, http.StatusConflict, "")
+	c.waitForKind(id, workflow.WaitInput)
+	c.mustRequest(id, "resume", `{"input":{"n":3},"step":"ask"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.wantRefused(id, "resume", `{"input":{"n":4},"step":"ask"}`, http.StatusConflict, "closed")
+	if jobs := c.listJobs(id, views.JobFilter{Step: "use"}); len(jobs) != 1 || string(jobs[0].Result) != `{"n":3}` {
+		c.t.Errorf("jobs %+v", jobs)
+	}
+}
+
+func timesPass(c *fixture) {
+	c.registerEcho()
+	c.publishWorkflow("", "label: pause, wait: {for: 1s}", "label: gate, wait: {when: 'false', deadline: 1s, onTimeout: {next: late}}", "label: never, set: {x: 1}", "label: late, set: {x: 2}")
+	id := c.startWorkflow("{}")
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.wantReached(id, "pause gate:CASE_HANDLED late")
+	ref := c.publishExtra("fails", "", "label: gate, wait: {when: 'false', deadline: 1s}")
+	c.wantFailure(c.waitEnded(c.startRef(ref, "{}"), sm.ExecutionFailedSafeAck), workflow.CauseTimeout, "TIMEOUT", "gate")
+	ref = c.publishExtra("whole", "config: {timeout: 2s}\n", "label: gate, wait: {for: 9000h}")
+	x := c.waitEnded(c.startRef(ref, "{}"), sm.ExecutionFailedSafeAck)
+	if x.Cancellation == nil || x.Cancellation.Source != "timeout" {
+		c.t.Errorf("cancellation %+v", x.Cancellation)
+	}
+}
+
+func signalsAreKept(c *fixture) {
+	c.registerEcho()
+	c.publishWorkflow("", "label: ask, wait: {input: {schema: {type: object}}}", `label: paid, wait: {signal: {name: paid, when: data.amount > 5}}`,
+		`label: use, block: echo, runOn: global, parameters: {a: "${paid.result.amount}"}`)
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitInput)
+	for range 2 { // a repeated request sends nothing more
+		if _, err := c.Signal(c.t.Context(), id, "paid", views.SignalRequest{Data: json.RawMessage(`{"amount":12}`), IdempotencyKey: "k1"}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.mustRequest(id, "resume", `{"input":{}}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "use"); got != `{"a":12}` {
+		c.t.Errorf("the signal that came early gave %s", got)
+	}
+	if _, err := c.Signal(c.t.Context(), id, "paid", views.SignalRequest{Data: json.RawMessage(`{}`), IdempotencyKey: "k2"}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		c.t.Errorf("a signal after the end: %v", err)
+	}
+}
+
+func cancelWhileWaiting(c *fixture) {
+	ids := c.importEntities(c.entityType(), 1)
+	c.publishWorkflow("", "label: ask, wait: {approval: {}}")
+	id := c.startWorkflow("{}", ids...)
+	c.waitForKind(id, workflow.WaitInput)
+	c.mustRequest(id, "cancel", `{"reason":"wrong one"}`)
+	x := c.waitEnded(id, sm.ExecutionCancelledAck)
+	if x.Cancellation == nil || x.Cancellation.Source != "user" || x.Cancellation.Reason != "wrong one" {
+		c.t.Errorf("cancellation %+v", x.Cancellation)
+	}
+	c.wantRefused(id, "resume", `{"input":{"approved":true},"step":"ask"}`, http.StatusConflict, "closed")
+}
+
+func endedTakesNothing(c *fixture) {
+	c.publishWorkflow("", "label: one, set: {x: 1}")
+	id := c.startWorkflow("{}")
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	before := len(c.history(id))
+	for verb, body := range map[string]string{"resume": "{}", "cancel": "{}", "next": "{}", "rewind": `{"to":"one"}`, "retry": "{}", "acknowledge": "{}", "signal/go": "{}"} {
+		if status, _ := c.post(id, verb, body); status != http.StatusConflict {
+			c.t.Errorf("%s: %d", verb, status)
+		}
+	}
+	if n := len(c.history(id)); n != before {
+		c.t.Errorf("%d events, %d before", n, before)
+	}
+}
+
+func flowOfOtherTenant(c *fixture) {
+	c.publishWorkflow("", "label: ask, wait: {approval: {}}")
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitInput)
+	other := c.clientFor("other-" + strings.ReplaceAll(c.name, "_", "-"))
+	_, err1 := other.Answer(c.t.Context(), id, views.AnswerRequest{Input: json.RawMessage(`{"approved":true}`), Step: "ask"})
+	_, err2 := other.Signal(c.t.Context(), id, "go", views.SignalRequest{})
+	_, err3 := other.NextStep(c.t.Context(), id, views.NextRequest{})
+	_, err4 := other.Rewind(c.t.Context(), id, views.RewindRequest{To: "ask"})
+	for i, err := range []error{err1, err2, err3, err4} {
+		if !workflow.Is(err, workflow.CodeNotFound) {
+			c.t.Errorf("%d: %v", i, err)
+		}
+	}
+	c.mustRequest(id, "resume", `{"input":{"approved":true}}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+}
+
+func stepByStepAndBack(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	c.registerBlock("look", workflow.Block{Pure: true}, nil)
+	c.registerBlock("change", workflow.Block{Idempotent: true, Reversible: true}, nil)
+	c.publishWorkflow("", "label: look, block: look, runOn: KIND", "label: change, block: change, runOn: KIND", "label: last, set: {x: 1}")
+	x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, ExecuteOnParameters: &workflow.Selector{IDs: ids}, Mode: views.ModeStep})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	id := x.ID
+	next := func(step string) views.ExecutionView {
+		c.t.Helper()
+		x := c.waitUntil(id, "waits in front of "+step, func(x views.ExecutionView) bool {
+			return x.Waiting != nil && x.Waiting.Kind == workflow.WaitStep && deref(x.Waiting.Step) == step
+		})
+		return x
+	}
+	enter := func(x views.ExecutionView, all bool) {
+		c.t.Helper()
+		for range 2 { // a repeated request enters no further step
+			if _, err := c.NextStep(c.t.Context(), id, views.NextRequest{Sequence: *x.Waiting.Sequence, All: all}); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	enter(next("look"), false)
+	next("change")
+	c.mustRequest(id, "rewind", `{"to":"look","reason":"again"}`)
+	enter(next("look"), false)
+	enter(next("change"), false)
+	waiting := next("last")
+	c.wantRefused(id, "rewind", `{"to":"look"}`, http.StatusConflict, "")
+	c.wantRefused(id, "rewind", `{"to":"nowhere"}`, http.StatusBadRequest, "invalid")
+	enter(waiting, true)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if looks, changes := c.countCalls("look", "EXECUTE"), c.countCalls("change", "EXECUTE"); looks != 4 || changes != 2 {
+		c.t.Errorf("%d looks and %d changes, want 4 and 2", looks, changes)
+	}
+}
+
+func branchesWait(c *fixture) {
+	c.registerEcho()
+	c.publishWorkflow("", `label: all, parallel: {branches: [{label: net, steps: [{label: asknet, wait: {approval: {}}}]}, {label: sec, steps: [{label: asksec, wait: {input: {schema: {type: object}}}}, {label: noted, block: echo, runOn: global, parameters: {a: "${asksec.result.a}"}}]}, {label: time, steps: [{label: pause, wait: {for: 1s}}]}]}`,
+		`label: read, block: echo, runOn: global, parameters: {r: "${all.branches.sec}"}`)
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitInput)
+	c.wantRefused(id, "resume", `{"input":{"approved":true}}`, http.StatusBadRequest, "required")
+	c.mustRequest(id, "resume", `{"input":{"a":1},"step":"asksec"}`)
+	c.mustRequest(id, "resume", `{"input":{"approved":true},"step":"asknet"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "read"); got != `{"r":{"a":1}}` {
+		c.t.Errorf("the branch gave %s", got)
+	}
+}
