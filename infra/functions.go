@@ -145,6 +145,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	if f.role == topology.FunctionAPI && e.props.JWTAuth != nil && e.props.JWTAuth.RolesClaim != "" {
 		f.setEnv(topology.EnvRolesClaim, e.props.JWTAuth.RolesClaim)
 	}
+	if e.props.TokenKeys != "" && usesTokenKeys(f.role) {
+		f.setEnv(topology.EnvTokenKeys, e.props.TokenKeys) // where they are
+	}
 	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
 		f.setEnv(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
 	}

@@ -3,6 +3,7 @@ package infra
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
@@ -38,6 +39,7 @@ var (
 
 	// The page's static files.
 	pageRoutes   = []route{{"Page", "GET /", true}, {"PageFiles", "GET /monitor/{file+}", true}}
+	answerRoutes = []route{{"Question", "GET /answers", true}, {"Answers", "POST /answers", true}}
 	defaultRoute = route{"Default", "$default", false}
 )
 
@@ -45,6 +47,9 @@ func (e *Engine) routes() []route {
 	all := []route{healthRoute, defaultRoute}
 	if e.props.Page {
 		all = append(all, pageRoutes...)
+	}
+	if e.props.OpenAnswers {
+		all = append(all, answerRoutes...)
 	}
 	if len(e.props.CORSOrigins) > 0 {
 		all = append(all, preflightRoute)
@@ -82,6 +87,7 @@ func (e *Engine) addGateway() (url, id *string) {
 		PayloadFormatVersion: jsii.String("2.0"),
 	})
 	authorization, authorizer, scopes := e.addAuthorizer(api)
+	var throttled []awsapigatewayv2.CfnRoute
 	for _, r := range e.routes() {
 		props := &awsapigatewayv2.CfnRouteProps{
 			ApiId:             api.Ref(),
@@ -92,7 +98,10 @@ func (e *Engine) addGateway() (url, id *string) {
 		if !r.public {
 			props.AuthorizationType, props.AuthorizerId, props.AuthorizationScopes = &authorization, authorizer, scopes
 		}
-		awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
+		created := awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
+		if slices.Contains(answerRoutes, r) {
+			throttled = append(throttled, created)
+		}
 	}
 	awslambda.NewCfnPermission(e.Construct, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
 		Action:       jsii.String("lambda:InvokeFunction"),
@@ -104,7 +113,7 @@ func (e *Engine) addGateway() (url, id *string) {
 			Service: jsii.String("execute-api"), Resource: api.Ref(), ResourceName: jsii.String("*"),
 		}),
 	})
-	e.addStage(api)
+	e.addStage(api, throttled)
 	return api.AttrApiEndpoint(), api.Ref()
 }
 
@@ -145,7 +154,9 @@ func (e *Engine) addFunctionURL() *string {
 }
 
 // addStage deploys the API without a path prefix, throttled, with an access log.
-func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
+// Whoever guesses at tokens is throttled before the others are: routes of answers have a
+// share of their own.
+func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.CfnRoute) {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
 		LogGroupName: jsii.String(e.accessLogGroupName()), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
@@ -157,7 +168,17 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	awsapigatewayv2.NewCfnStage(e.Construct, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
+	settings := map[string]any{}
+	for _, r := range answers {
+		settings[*r.RouteKey()] = map[string]any{
+			"ThrottlingRateLimit": max(1, e.props.RequestsPerSecond/10), "ThrottlingBurstLimit": max(1, e.props.Burst/10),
+		}
+	}
+	var routeSettings any
+	if len(settings) > 0 {
+		routeSettings = settings
+	}
+	stage := awsapigatewayv2.NewCfnStage(e.Construct, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
 		ApiId:      api.Ref(),
 		StageName:  jsii.String("$default"),
 		AutoDeploy: jsii.Bool(true),
@@ -165,10 +186,14 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
 			ThrottlingRateLimit:  jsii.Number(e.props.RequestsPerSecond),
 			ThrottlingBurstLimit: jsii.Number(e.props.Burst),
 		},
+		RouteSettings: routeSettings,
 		AccessLogSettings: &awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 			DestinationArn: logs.LogGroupArn(), Format: jsii.String(string(line)),
 		},
 	})
+	for _, r := range answers {
+		stage.Node().AddDependency(r) // settings of a route that does not exist are refused
+	}
 }
 
 // corsConfiguration returns the CORS settings; nil refuses every other origin.

@@ -17,6 +17,11 @@ func resolvesPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
 
+// usesTokenKeys reports whether a function makes or checks resume tokens.
+func usesTokenKeys(function string) bool {
+	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
+}
+
 // grantRuntimePermissions grants a function its permissions on the tables, the lifecycle
 // queue, the lookup of pools and the customer's key. registerPool and attachFunction
 // grant those on the queues of pools.
@@ -48,6 +53,9 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 			Service: jsii.String("sqs"), Resource: jsii.String(e.poolPrefix() + "*"),
 		})
 		f.allow("LookUpPools", []string{*arn}, "sqs:GetQueueUrl")
+	}
+	if e.props.TokenKeys != "" && usesTokenKeys(f.role) {
+		f.allow("ReadTokenKeys", []string{e.props.TokenKeys}, "secretsmanager:GetSecretValue")
 	}
 	if key := e.props.CustomerKey; key != nil {
 		e.grantKey(f, key)

@@ -84,6 +84,18 @@ type EngineProps struct {
 	// execute-api:Invoke.
 	JWTAuth *JWTAuth
 
+	// TokenKeys is the ARN of the secret in Secrets Manager with the keys of resume tokens
+	// (docs/deploying.md). The functions that make and check tokens may read it, and it only.
+	// A secret with a key of the customer has to let their roles decrypt it. Default: none, so
+	// that no token can be made.
+	TokenKeys string
+
+	// OpenAnswers lets the bearers of resume tokens answer without other credentials: GET and
+	// POST /answers are checked by the engine instead of the gateway, and throttled to a tenth
+	// of RequestsPerSecond and Burst. It needs TokenKeys. Default: off, and the routes need the
+	// credentials of all others too, which a bearer cannot send.
+	OpenAnswers bool
+
 	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They
 	// contain no data: the page's own requests need the same authorisation as any
 	// request. Default: the files need it too.
@@ -246,6 +258,7 @@ const (
 var (
 	stageRE      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
 	namePrefixRE = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	secretRE     = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
 	logLevels    = []string{"debug", "info", "warn", "error"}
 
 	// queueFunctions are the functions that a queue invokes.
@@ -324,6 +337,12 @@ func (p *EngineProps) Validate() error {
 	}
 	if t := f.JWTAuth; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
 		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
+	}
+	if f.TokenKeys != "" && !secretRE.MatchString(f.TokenKeys) {
+		return fmt.Errorf("token keys %q: want the ARN of a secret in Secrets Manager, never a key", f.TokenKeys)
+	}
+	if f.OpenAnswers && f.TokenKeys == "" {
+		return fmt.Errorf("open answers: there are no token keys, so nobody has a token")
 	}
 	if built := builtVersion(f.FunctionsDir); built != "" && built != f.Version {
 		return fmt.Errorf("version %q: the functions in %s have version %q: omit it, or build them with this version", f.Version, f.FunctionsDir, built)

@@ -57,6 +57,8 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		"config takes 2049 bytes":     {FunctionsDir: dir, Config: strings.Repeat("x", 2047)},
 		"allow hosts takes 10":        {FunctionsDir: dir, AllowHosts: []string{strings.Repeat("x", 1024)}},
 		"CORS origins takes 5":        {FunctionsDir: dir, CORSOrigins: []string{"https://" + strings.Repeat("x", 512)}},
+		"token keys":                  {FunctionsDir: dir, TokenKeys: "c2VjcmV0"},
+		"open answers":                {FunctionsDir: dir, OpenAnswers: true},
 		"tenant claim takes 1":        {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:           {FunctionsDir: dir, CORSOrigins: []string{"*"}},
 		`CORS origins: "https://a/b"`: {FunctionsDir: dir, CORSOrigins: []string{"https://a/b"}},

@@ -37,7 +37,7 @@ func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
 						if strings.Contains(r, "*") && allowedWildcards[a] == "" {
 							t.Errorf("%s: %s on %s", role.ID, a, r)
 						}
-						if !strings.Contains(r, "*") && r != customerKey {
+						if !strings.Contains(r, "*") && r != customerKey && r != tokenKeysSecret {
 							x.referenced(t, r) // fails unless the resource belongs to the stack
 						}
 					}
@@ -172,6 +172,39 @@ func TestRoles_QueueActions(t *testing.T) {
 	}
 }
 
+// The keys of resume tokens are in a secret. Only the functions that make or check tokens may read
+// it, know where it is, and may do nothing else with it; no template holds a key.
+func TestRoles_TokenKeys(t *testing.T) {
+	for _, name := range engineStacks {
+		for _, function := range topology.Functions {
+			got, want := actionsByResource(t, stacks()[name], function, "secretsmanager"), 0
+			if name == "options" && (function == topology.FunctionAPI || function == topology.FunctionLifecycle) {
+				want = 1
+			}
+			if len(got) != want || want == 1 && !slices.Equal(got[stripHashes(tokenKeysSecret)], []string{"GetSecretValue"}) {
+				t.Errorf("%s, %s: %v", name, function, got)
+			}
+			if name == "pair" {
+				continue // has two of each
+			}
+			if env := stacks()[name].byID(t, pascalCase(function)+"Function").environment()[topology.EnvTokenKeys]; (env != "") != (want == 1) || want == 1 && env != tokenKeysSecret {
+				t.Errorf("%s, %s: %s=%q", name, function, topology.EnvTokenKeys, env)
+			}
+		}
+	}
+}
+
+// Whoever guesses at tokens is throttled before the others are.
+func TestHTTPAPI_AnswersAreThrottled(t *testing.T) {
+	stage := stacks()["options"].byID(t, "ApiStage")
+	if got := render(stage.property("RouteSettings")); got != "GET /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10" {
+		t.Error(got)
+	}
+	if stacks()["prod"].byID(t, "ApiStage").property("RouteSettings") != nil {
+		t.Error("settings for routes that do not exist")
+	}
+}
+
 func TestQueues_DenyPlainHTTP(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
 		safe := map[string]bool{}
@@ -221,7 +254,7 @@ func TestTables_DenyPlainHTTP(t *testing.T) {
 func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 	authorization := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
 	open := map[string][]string{
-		"options": {"GET /health", "GET /", "GET /monitor/{file+}"},
+		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers"},
 		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // with CORS, browsers send preflight requests without credentials
 	}
 	for _, name := range engineStacks {

@@ -107,7 +107,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Capacity:    Capacity{Read: 5000, Write: 4000},
 		CustomerKey: awskms.Key_FromKeyArn(options, jsii.String("Key"), jsii.String(customerKey)),
 		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team", RolesClaim: "groups"},
-		Page:        true,
+		Page:        true, TokenKeys: tokenKeysSecret, OpenAnswers: true,
 	})
 	engine.AddWorkerPool("Reports", &WorkerPoolProps{
 		Pool: "reports", CodeDir: filepath.Join(functions, topology.FunctionWorker), Timeout: 60, Memory: 1024,
@@ -126,6 +126,9 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	NewEngine(stack("local"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions, Local: true})
 	return all
 }
+
+// tokenKeysSecret is the secret with the keys of resume tokens of the stack options.
+const tokenKeysSecret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:lockstep/token-keys-AbCdEf"
 
 const customerKey = "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-0000-1111-2222-333344445555"
 

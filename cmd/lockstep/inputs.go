@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -60,17 +61,29 @@ func newAnswer(c *connection) *cobra.Command {
 	var data, file string
 	var sets []string
 	var ask bool
+	var token string
 	cmd := &cobra.Command{
-		Use:   "answer ID",
+		Use:   "answer [ID]",
 		Short: "Answer a step that waits for people",
 		Long: `Answer a step that waits for people, with JSON, or with an object made of its fields. --ask shows the question
-and asks for each field of its schema.`,
-		Example: "  lockstep answer ID --set approved=true --set note=fine\n  lockstep answer ID --step approve --data '{\"approved\":true}'\n  lockstep answer ID --ask",
-		Args:    cobra.ExactArgs(1),
+and asks for each field of its schema. With --token no execution is named and no other credentials are needed: the
+token says which step it is. Other users of this machine can see what is on a command line: --token @FILE reads it
+from a file, and --token - from standard input.`,
+		Example: "  lockstep answer ID --set approved=true --set note=fine\n  lockstep answer ID --step approve --data '{\"approved\":true}'\n  lockstep answer ID --ask\n  lockstep answer --token @token.txt --set approved=true",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (token == "") {
+				return errors.New("name the execution, or give a token with --token, and not both")
+			}
 			api, err := c.newClient()
 			if err != nil {
 				return err
+			}
+			if token != "" {
+				if req.Step != "" || req.Visit != 0 || req.Reason != "" {
+					return errors.New("--step, --visit and --reason do not go with --token, which says which step it is")
+				}
+				return answerByToken(cmd, c, api, token, req.IdempotencyKey, func() (json.RawMessage, error) { return readAnswer(cmd, data, file, sets, ask) })
 			}
 			if req.IdempotencyKey == "" {
 				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
@@ -95,7 +108,79 @@ and asks for each field of its schema.`,
 	f.StringArrayVar(&sets, "set", nil, "one field of the answer as NAME=VALUE, as for run (repeatable)")
 	f.BoolVar(&ask, "ask", false, "ask for each field")
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	f.StringVar(&token, "token", "", "answer as the bearer of this token; @FILE or - reads it")
 	f.StringVar(&req.IdempotencyKey, "idempotency-key", "", "answer at most once with this key")
+	return cmd
+}
+
+// answerByToken answers the step that a token names. Without an answer, the bearer is asked for it.
+func answerByToken(cmd *cobra.Command, c *connection, api *client.Client, token, key string, read func() (json.RawMessage, error)) error {
+	if path, isFile := strings.CutPrefix(token, "@"); isFile || token == "-" {
+		raw, err := readSource(cmd, path)
+		if err != nil {
+			return err
+		}
+		token = strings.TrimSpace(string(raw))
+	}
+	input, err := read()
+	if err != nil {
+		return err
+	}
+	if input == nil {
+		q, err := api.QuestionOfToken(cmd.Context(), token)
+		if err != nil {
+			return render.AsServiceError(err)
+		}
+		if input, err = newForm(cmd, q.Title, q.Show).fill(q.Schema); err != nil {
+			return err
+		}
+	}
+	if key == "" {
+		key = uuid.NewString() // the client repeats a request whose answer is lost
+	}
+	receipt, err := api.AnswerByToken(cmd.Context(), token, views.TokenAnswer{Input: input, IdempotencyKey: key})
+	return printText(cmd, c, receipt, err, fmt.Sprintf("step %s of execution %s has the answer", receipt.Step, receipt.Execution))
+}
+
+func newToken(c *connection) *cobra.Command {
+	var req views.TokenRequest
+	var expires time.Duration
+	var revoke bool
+	cmd := &cobra.Command{
+		Use:   "token ID",
+		Short: "Make a token with which somebody answers a step that waits",
+		Long: `Make a token with which somebody answers a step that waits for people, with your right to answer and without other
+credentials. It is printed once and stored nowhere: whoever has it may answer. --revoke makes all tokens of the step
+invalid.`,
+		Example: "  lockstep token ID --for ann@example.com --expires 24h\n  lockstep token ID --step approve --revoke",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if revoke == (req.For != "") {
+				return errors.New("say for whom it is with --for, or revoke all with --revoke")
+			}
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if revoke {
+				x, err := api.RevokeTokens(cmd.Context(), args[0], views.RevokeRequest{Step: req.Step, Visit: req.Visit, Reason: req.Reason})
+				return printExecution(cmd, c, x, err)
+			}
+			if expires > 0 {
+				at := time.Now().Add(expires).UTC()
+				req.ExpiresAt = &at
+			}
+			made, err := api.CreateToken(cmd.Context(), args[0], req)
+			return printText(cmd, c, made, err, made.Token)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.For, "for", "", "name by which its bearer answers")
+	f.StringVar(&req.Step, "step", "", "label of the step; needed where several wait")
+	f.IntVar(&req.Visit, "visit", 0, "which run of the step, as \"lockstep inputs\" shows it")
+	f.DurationVar(&expires, "expires", 0, "how long it is valid; as long as the step waits by default")
+	f.BoolVar(&revoke, "revoke", false, "revoke all tokens of the step")
+	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	return cmd
 }
 
@@ -182,14 +267,19 @@ func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.A
 	}
 	input := found[0]
 	req.Step, req.Visit = input.Step, input.Visit
-	form := &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
-	fmt.Fprintf(form.out, "%s\n", render.OneLine(render.OrDash(input.Title)))
-	if len(input.Show) > 0 && string(input.Show) != "null" {
-		fmt.Fprintf(form.out, "%s\n", render.OneLine(string(input.Show)))
-	}
 	var err error
-	req.Input, err = form.fill(input.Schema)
+	req.Input, err = newForm(cmd, input.Title, input.Show).fill(input.Schema)
 	return err
+}
+
+// newForm shows what is asked.
+func newForm(cmd *cobra.Command, title *string, show json.RawMessage) *form {
+	f := &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
+	fmt.Fprintf(f.out, "%s\n", render.OneLine(render.OrDash(title)))
+	if len(show) > 0 && string(show) != "null" {
+		fmt.Fprintf(f.out, "%s\n", render.OneLine(string(show)))
+	}
+	return f
 }
 
 // form asks for a value field by field.

@@ -120,3 +120,75 @@ func TestAnswer_AsksForFields(t *testing.T) {
 		t.Errorf("exit %d, sent %s\n%s", got.code, *answered, got.stderr)
 	}
 }
+
+// tokenService answers the bearer of a token, and keeps the requests.
+func tokenService(t *testing.T) (url string, sent *[]string) {
+	t.Helper()
+	sent = &[]string{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		*sent = append(*sent, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header.Get("Authorization"), " ", string(body)))
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tokens"):
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"token":"lst1.a.b","execution":"x1","step":"approve","visit":1,"for":"ann","expiresAt":null}`)
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, `{"step":"approve","for":"ann","title":"Upgrade?","schema":{"type":"object","required":["approved"],"properties":{"approved":{"type":"boolean"}}},"show":null,"approval":true,"until":"2026-01-02T00:00:00Z","expiresAt":null}`)
+		case strings.HasSuffix(r.URL.Path, "/revoke"):
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, `{"id":"x1","state":"WAITING","status":"RUNNING"}`)
+		default:
+			if r.Header.Get("Idempotency-Key") == "" {
+				t.Error("an answer has no Idempotency-Key: it could count twice")
+			}
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, `{"execution":"x1","step":"approve"}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, sent
+}
+
+// The bearer of a token answers without an execution and without other credentials. The token is
+// read from a file or from standard input too.
+func TestAnswer_WithAToken(t *testing.T) {
+	url, sent := tokenService(t)
+	t.Setenv("LOCKSTEP_TOKEN", "of-the-operator")
+	file := writeFile(t, "token.txt", " lst1.a.b\n")
+	const posted = `POST /answers Bearer lst1.a.b {"input":{"approved":true}}`
+	for _, args := range [][]string{{"--token", "lst1.a.b"}, {"--token", "@" + file}} {
+		*sent = nil
+		if got := runCommand(t, append(append([]string{"answer", "--set", "approved=true"}, args...), "--url="+url)...); got.code != 0 || strings.Join(*sent, "|") != posted || strings.Contains(got.stdout+got.stderr, "lst1") {
+			t.Errorf("%v: exit %d, sent %v\n%s%s", args, got.code, *sent, got.stdout, got.stderr)
+		}
+	}
+	*sent = nil
+	if got := runWithInput(t, "lst1.a.b\n", "answer", "--token", "-", "--data", `{"approved":true}`, "--url="+url); got.code != 0 || strings.Join(*sent, "|") != posted {
+		t.Errorf("exit %d, sent %v\n%s", got.code, *sent, got.stderr)
+	}
+	*sent = nil
+	if got := runWithInput(t, "maybe\nyes\n", "answer", "--token", "lst1.a.b", "--ask", "--url="+url); got.code != 0 || strings.Join(*sent, "|") != "GET /answers Bearer lst1.a.b |"+posted || !strings.Contains(got.stderr, "Upgrade?") {
+		t.Errorf("exit %d, sent %v\n%s", got.code, *sent, got.stderr)
+	}
+	*sent = nil
+	for _, args := range [][]string{{"answer", "--data", "1"}, {"answer", "x1", "--token", "lst1.a.b", "--data", "1"}, {"answer", "--token", "lst1.a.b", "--step", "a", "--data", "1"}, {"token", "x1"}, {"token", "x1", "--for", "ann", "--revoke"}} {
+		if got := runCommand(t, append(args, "--url="+url)...); got.code != exitUsage || len(*sent) > 0 {
+			t.Errorf("%v: exit %d, sent %v", args, got.code, *sent)
+		}
+	}
+}
+
+func TestToken_MakesAndRevokes(t *testing.T) {
+	url, sent := tokenService(t)
+	if got := runCommand(t, "token", "x1", "--for", "ann", "--step", "approve", "--url="+url); got.code != 0 || got.stdout != "lst1.a.b\n" || (*sent)[0] != `POST /workflow-execution/x1/tokens  {"for":"ann","step":"approve"}` {
+		t.Errorf("exit %d, sent %v\n%s%s", got.code, *sent, got.stdout, got.stderr)
+	}
+	*sent = nil
+	if got := runCommand(t, "token", "x1", "--for", "ann", "--expires", "1h", "--url="+url); got.code != 0 || !strings.Contains((*sent)[0], `"expiresAt":"`) {
+		t.Errorf("exit %d, sent %v", got.code, *sent)
+	}
+	*sent = nil
+	if got := runCommand(t, "token", "x1", "--revoke", "--reason", "r", "--url="+url); got.code != 0 || (*sent)[0] != `POST /workflow-execution/x1/tokens/revoke  {"reason":"r"}` {
+		t.Errorf("exit %d, sent %v", got.code, *sent)
+	}
+}

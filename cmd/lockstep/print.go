@@ -48,6 +48,18 @@ func printOne[T any](cmd *cobra.Command, c *connection, v T, columns []string, r
 	return t.Flush()
 }
 
+// printText writes a text or, for programs, v as JSON.
+func printText[T any](cmd *cobra.Command, c *connection, v T, err error, text string) error {
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	if c.json() {
+		return render.PrintJSON(cmd, v)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), text)
+	return nil
+}
+
 // printList writes the first limit items of a list, or all if limit is 0: a table
 // for people, one JSON array for programs.
 func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, columns []string, row func(T) []string) error {

@@ -64,6 +64,9 @@ func (s *Stack) functionEnv() []string {
 		topology.EnvTrustHeaders+"=true",
 		topology.EnvURL+"="+s.url,
 	)
+	if s.tokenKeys != "" {
+		env = append(env, topology.EnvTokenKeys+"=file:"+s.tokenKeys)
+	}
 	for _, kv := range os.Environ() {
 		if inherited := strings.HasPrefix(kv, "LOCKSTEP_") || strings.HasPrefix(kv, "OTEL_"); inherited && !strings.HasPrefix(kv, topology.EnvURL+"=") {
 			env = append(env, kv)

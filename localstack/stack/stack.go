@@ -11,6 +11,8 @@ package stack
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +62,7 @@ type Stack struct {
 	funcs       map[string]*lambdahost.DeployedFunction
 	server      *http.Server
 	url         string
+	tokenKeys   string // path of the file with the keys of resume tokens, "" if the configuration names others
 	workers     []*worker
 
 	closeOnce sync.Once
@@ -97,6 +100,9 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		}
 	}
 	if s.stores, err = openStores(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := s.makeTokenKeys(); err != nil {
 		return nil, err
 	}
 	if err := s.deploy(); err != nil {
@@ -181,6 +187,9 @@ func (s *Stack) Close() {
 		if s.stores != nil {
 			s.stores.close()
 		}
+		if s.options.DataDir == "" && s.tokenKeys != "" {
+			_ = os.Remove(s.tokenKeys) // no token outlives the state
+		}
 		if s.dataDirLock != nil {
 			_ = s.dataDirLock.Close() // releases the lock
 		}
@@ -198,6 +207,41 @@ func (s *Stack) writeEnv() error {
 		text += "export " + kv + "\n"
 	}
 	return os.WriteFile(filepath.Join(s.options.DataDir, "worker.env"), []byte(text), 0o600)
+}
+
+// makeTokenKeys makes a random key for resume tokens, unless the configuration says where keys
+// are. With a data directory it stays the same, as the state does.
+func (s *Stack) makeTokenKeys() error {
+	if s.config.Token.Keys != "" {
+		return nil
+	}
+	if dir := s.options.DataDir; dir != "" {
+		path, err := filepath.Abs(filepath.Join(dir, "token-keys.json"))
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err == nil {
+			s.tokenKeys = path
+			return nil
+		}
+	}
+	f, err := os.CreateTemp(s.options.DataDir, "token-keys-*.json") // only this user can read it
+	if err != nil {
+		return err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	_, err = fmt.Fprintf(f, `{"current":"local","keys":{"local":%q}}`, base64.StdEncoding.EncodeToString(key))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if s.tokenKeys, err = filepath.Abs(f.Name()); err != nil || s.options.DataDir == "" {
+		return err
+	}
+	path := filepath.Join(filepath.Dir(s.tokenKeys), "token-keys.json")
+	err = os.Rename(s.tokenKeys, path) // whole, or not at all
+	s.tokenKeys = path
+	return err
 }
 
 // syncWriter serialises the writes of several writers.

@@ -101,6 +101,27 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 			t.Errorf("%s: %d, reached %v", body, w.Code, f.calls)
 		}
 	}
+	// The bearer of a token needs nothing else, whatever the credentials of others are.
+	bare := newHandler(f, func(o *api.Options) { o.TrustHeaders = false })
+	for header, want := range map[string]string{"Bearer lst1.a.b": "lst1.a.b", "bearer  lst1.a.b ": "lst1.a.b", "Basic lst1.a.b": "", "lst1.a.b": "", "": ""} {
+		f.token = "?"
+		if w := sendRequest(bare, "POST /answers", `{"input":[1]}`, "Authorization: "+header, "Idempotency-Key: k"); w.Code != 202 || f.token != want || string(f.byToken.Input) != "[1]" || f.byToken.IdempotencyKey != "k" {
+			t.Errorf("%s: %d, %q %+v", header, w.Code, f.token, f.byToken)
+		}
+		f.token = "?"
+		if w := sendRequest(bare, "GET /answers", "", "Authorization: "+header); w.Code != 200 || f.token != want || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d, %q", header, w.Code, f.token)
+		}
+	}
+	if w := sendRequest(bare, "POST /workflow-execution/"+executionID+"/tokens", `{"for":"ann"}`); w.Code != 401 {
+		t.Errorf("a token for nobody who is known: %d", w.Code)
+	}
+	if w := sendRequest(bare, "POST /answers", `{"input":"`+strings.Repeat("x", 70_000)+`"}`); w.Code != 413 {
+		t.Errorf("a large answer: %d", w.Code)
+	}
+	if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/tokens", `{"for":"ann"}`); w.Header().Get("Cache-Control") != "no-store" {
+		t.Error("a token may be kept by caches")
+	}
 	for body, want := range map[string]string{"": "", `{"data":null}`: "", `{"data":0}`: "0", `{"data":{"a":null}}`: `{"a":null}`} {
 		f.signal.Data = rawJSON("?")
 		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/signal/a.b", body, "Idempotency-Key: k"); w.Code != 202 || string(f.signal.Data) != want || f.signal.IdempotencyKey != "k" || f.signalName != "a.b" {

@@ -146,6 +146,17 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	signalRequest := views.SignalRequest{Data: rawJSON(`{"amount":12}`), Reason: "r", IdempotencyKey: "k"}
 	_, err = c.Signal(ctx, executionID, "paid", signalRequest)
 	check("signal", []any{f.signal, f.signalName}, []any{signalRequest, "paid"}, err)
+	lendRequest := views.TokenRequest{For: "ann", Step: "approve", Visit: 1, Reason: "r"}
+	made, err := c.CreateToken(ctx, executionID, lendRequest)
+	check("token", []any{f.lend, made.Token, made.For}, []any{lendRequest, "lst1.a.b", "ann"}, err)
+	revokeRequest := views.RevokeRequest{Step: "approve", Visit: 1, Reason: "r"}
+	_, err = c.RevokeTokens(ctx, executionID, revokeRequest)
+	check("revoke", f.revoke, revokeRequest, err)
+	tokenAnswer := views.TokenAnswer{Input: rawJSON(`{"approved":true}`), IdempotencyKey: "k"}
+	receipt, err := c.AnswerByToken(ctx, "lst1.a.b", tokenAnswer)
+	check("answer by token", []any{f.token, f.byToken, receipt.Step}, []any{"lst1.a.b", tokenAnswer, "approve"}, err)
+	question, err := c.QuestionOfToken(ctx, "lst1.c.d")
+	check("question", []any{f.token, question.For}, []any{"lst1.c.d", "ann"}, err)
 	for _, id := range []string{executionID, ""} {
 		var inputs []views.InputView
 		for input, err := range c.Inputs(ctx, id, false) {

@@ -250,6 +250,54 @@ func (a *routes) SignalExecution(w http.ResponseWriter, r *http.Request, id gen.
 	})
 }
 
+// CreateToken serves POST /workflow-execution/{id}/tokens.
+func (a *routes) CreateToken(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.TokenRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	made, err := a.Engine.Lend(r.Context(), a.caller(r), id, req)
+	w.Header().Set("Cache-Control", "no-store")
+	a.respond(w, r, http.StatusCreated, made, err)
+}
+
+// RevokeTokens serves POST /workflow-execution/{id}/tokens/revoke.
+func (a *routes) RevokeTokens(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.RevokeRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.RevokeTokens(ctx, c, id, req)
+	})
+}
+
+// GetQuestion serves GET /answers.
+func (a *routes) GetQuestion(w http.ResponseWriter, r *http.Request) {
+	q, err := a.Engine.QuestionOfToken(r.Context(), bearer(r))
+	w.Header().Set("Cache-Control", "no-store")
+	a.respond(w, r, http.StatusOK, q, err)
+}
+
+// AnswerByToken serves POST /answers.
+func (a *routes) AnswerByToken(w http.ResponseWriter, r *http.Request, params gen.AnswerByTokenParams) {
+	var req views.TokenAnswer
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	req.IdempotencyKey = deref(params.IdempotencyKey)
+	receipt, err := a.Engine.AnswerByToken(r.Context(), bearer(r), req)
+	a.respond(w, r, http.StatusAccepted, receipt, err)
+}
+
+// bearer is the token in the header of a request, "" for none.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
 // ListInputs serves GET /inputs.
 func (a *routes) ListInputs(w http.ResponseWriter, r *http.Request, params gen.ListInputsParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.InputView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.InputView], error) {

@@ -37,6 +37,10 @@ type fake struct {
 	rewind     views.RewindRequest
 	signal     views.SignalRequest
 	signalName string
+	token      string
+	lend       views.TokenRequest
+	revoke     views.RevokeRequest
+	byToken    views.TokenAnswer
 	reason     string
 	archived   bool
 	filter     views.ExecutionFilter
@@ -298,6 +302,39 @@ func (f *fake) Signal(_ context.Context, c workflow.Caller, id, name string, dat
 	f.signal, f.signalName = views.SignalRequest{Data: data, Reason: reason, IdempotencyKey: idempotencyKey}, name
 	_, err := f.execution(c, id)
 	return views.SignalReceipt{ID: idempotencyKey}, err
+}
+
+func (f *fake) Lend(_ context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
+	if err := f.record("Lend", c); err != nil {
+		return views.TokenView{}, err
+	}
+	f.lend = req
+	_, err := f.execution(c, id)
+	return views.TokenView{Token: "lst1.a.b", Execution: id, Step: "approve", Visit: 1, For: req.For, ExpiresAt: req.ExpiresAt}, err
+}
+
+func (f *fake) RevokeTokens(_ context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error) {
+	if err := f.record("RevokeTokens", c); err != nil {
+		return nil, err
+	}
+	f.revoke = req
+	return f.execution(c, id)
+}
+
+func (f *fake) AnswerByToken(_ context.Context, token string, req views.TokenAnswer) (views.TokenReceipt, error) {
+	if err := f.record("AnswerByToken", workflow.Caller{}); err != nil {
+		return views.TokenReceipt{}, err
+	}
+	f.token, f.byToken = token, req
+	return views.TokenReceipt{Execution: executionID, Step: "approve"}, nil
+}
+
+func (f *fake) QuestionOfToken(_ context.Context, token string) (views.QuestionView, error) {
+	if err := f.record("QuestionOfToken", workflow.Caller{}); err != nil {
+		return views.QuestionView{}, err
+	}
+	f.token = token
+	return views.QuestionView{Step: "approve", For: "ann", Schema: rawJSON(`{"type":"object"}`), Show: rawJSON(`null`), Approval: true, Until: at}, nil
 }
 
 func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string) ([]views.InputView, error) {

@@ -8,6 +8,7 @@
 //
 //   - boot.go: opening the parts; the ports for one unit of work, with their meter.
 //   - rights.go: the rights of a process on a local stack.
+//   - tokenkeys.go: the keys of resume tokens.
 //   - emf.go: metrics in the embedded metric format.
 package boot
 
@@ -34,6 +35,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/sqs"
+	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -52,6 +54,8 @@ type Process struct {
 
 	SQS      *awssqs.Client    // for receiving
 	PoolURLs map[string]string // queue URLs from the environment, by pool
+
+	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
 }
 
 // Open reads the environment and makes the clients, without calling AWS yet.
@@ -93,8 +97,9 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
-		SQS:      queues,
-		PoolURLs: pools,
+		SQS:       queues,
+		PoolURLs:  pools,
+		TokenKeys: TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
 	}, nil
 }
 

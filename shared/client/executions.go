@@ -189,6 +189,30 @@ func (c *Client) Answer(ctx context.Context, id string, req views.AnswerRequest)
 	return x, err
 }
 
+// CreateToken makes a token with which somebody answers a step that waits for people.
+func (c *Client) CreateToken(ctx context.Context, id string, req views.TokenRequest) (views.TokenView, error) {
+	return post[views.TokenView](ctx, c, req, "workflow-execution", id, "tokens")
+}
+
+// RevokeTokens revokes all tokens of a step that waits.
+func (c *Client) RevokeTokens(ctx context.Context, id string, req views.RevokeRequest) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "tokens", "revoke")
+}
+
+// AnswerByToken answers the step that a token names. The client's own credentials are not sent.
+func (c *Client) AnswerByToken(ctx context.Context, token string, req views.TokenAnswer) (views.TokenReceipt, error) {
+	q := request{method: http.MethodPost, path: route("answers"), body: req, header: http.Header{"Authorization": {"Bearer " + token}}}
+	if req.IdempotencyKey != "" {
+		q.header.Set("Idempotency-Key", req.IdempotencyKey)
+	}
+	return do[views.TokenReceipt](ctx, c, q)
+}
+
+// QuestionOfToken reads what the bearer of a token is asked.
+func (c *Client) QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error) {
+	return do[views.QuestionView](ctx, c, request{method: http.MethodGet, path: route("answers"), header: http.Header{"Authorization": {"Bearer " + token}}})
+}
+
 // Signal sends a signal to an execution, and returns the execution as it is then.
 func (c *Client) Signal(ctx context.Context, id, name string, req views.SignalRequest) (views.ExecutionView, error) {
 	q := request{method: http.MethodPost, path: route("workflow-execution", id, "signal", name), body: req}

@@ -31,6 +31,7 @@ type Config struct {
 	Start       Start       `yaml:"start"`
 	Execution   Execution   `yaml:"run"`
 	Idempotency Idempotency `yaml:"idempotency"`
+	Token       Token       `yaml:"token"`
 	Log         Log         `yaml:"log"`
 }
 
@@ -127,6 +128,12 @@ type Execution struct {
 type Idempotency struct {
 	// How long an Idempotency-Key is kept.
 	Life time.Duration `yaml:"life"`
+}
+
+// Token has the settings of resume tokens.
+type Token struct {
+	// Where the keys of resume tokens are: the ARN of a secret in Secrets Manager, or file: and a path. See docs/deploying.md. Default: a file with a random key on a local stack, nothing elsewhere, so that no token can be made.
+	Keys string `yaml:"keys"`
 }
 
 // Log has the settings of logging.

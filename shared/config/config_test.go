@@ -23,6 +23,19 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 }
 
+// The setting token.keys says where keys are. A key itself is refused, and not shown.
+func TestParse_TokenKeysAreNoKeys(t *testing.T) {
+	for value, valid := range map[string]bool{
+		"": true, "file:/run/keys.json": true, "arn:aws:secretsmanager:eu-west-1:123456789012:secret:keys-AbCdEf": true,
+		`{"current":"a","keys":{"a":"c2VjcmV0"}}`: false, "c2VjcmV0": false, "arn:aws:ssm:eu-west-1:123456789012:parameter/keys": false,
+	} {
+		_, err := config.Parse(nil, []string{"LOCKSTEP_TOKEN_KEYS=" + value})
+		if (err == nil) != valid || err != nil && strings.Contains(fmt.Sprint(err), "c2VjcmV0") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 // TestParse_ShortLeaseShrinksClockTolerances: the defaults of the clock tolerances shrink with the lease.
 func TestParse_ShortLeaseShrinksClockTolerances(t *testing.T) {
 	c, err := config.Parse([]byte("sweepInterval: 1s\njob: {lease: 3s}\nclock: {margin: 1s}\n"), []string{"LOCKSTEP_JOB_UNCLAIMED=20s", "LOCKSTEP_WORKER_ALLOW_HOSTS=a,b:80", "OTHER=1"})

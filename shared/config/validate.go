@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 // maxMinFencingToken is well below the ten digits that a fence has for a token.
 const maxMinFencingToken = 9_000_000_000
+
+var secretARN = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
 
 // Validate checks all settings. The error lists every invalid one.
 func (c Config) Validate() error {
@@ -80,6 +83,9 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 		if n[0] < n[1] || n[0] > n[2] {
 			issues = append(issues, workflow.Issue{Path: path, Code: "range", Message: fmt.Sprintf("want %d to %d", n[1], n[2])})
 		}
+	}
+	if keys := c.Token.Keys; keys != "" && !strings.HasPrefix(keys, "file:") && !secretARN.MatchString(keys) {
+		issues = append(issues, workflow.Issue{Path: "token.keys", Code: "pattern", Message: "want the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, or file:PATH, and never a key itself"})
 	}
 	var level slog.Level
 	require(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")

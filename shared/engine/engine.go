@@ -39,6 +39,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/token"
 )
 
 // Options are the engine's thresholds. They come from the configuration; none
@@ -68,6 +69,9 @@ type Deps struct {
 	OpenPorts func() port.Ports // opens one set of ports per piece of work
 	Log       *slog.Logger
 	Tracer    observe.Tracer // nil records no spans
+
+	// TokenKeys are the keys of resume tokens; nil for none.
+	TokenKeys func(ctx context.Context) (token.Keys, error)
 
 	// RecordMetric records a value of one of package topology's metrics; nil records none.
 	RecordMetric func(ctx context.Context, metric string, n int)

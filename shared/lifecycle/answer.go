@@ -33,12 +33,12 @@ func (d *decider) answer(c Command) error {
 		d.decision.CommandPending = true
 		return nil
 	}
-	r := d.execution.StepRunBySeq(a.StepRunSeq)
+	r, err := d.mayAnswer(a, c.Actor)
 	switch {
-	case r == nil || !d.execution.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0:
-		return d.answerRefusal(r)
-	case r.HasAnswered(c.Actor):
-		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already", c.Actor, r.Label, d.execution.ID))
+	case err != nil:
+		return err
+	case !a.ByToken && r.Wait.LentTo(c.Actor) != "":
+		return refusedAnswer("used", fmt.Sprintf("%s has made a token with which %s answers step %q of execution %s", c.Actor, r.Wait.LentTo(c.Actor), r.Label, d.execution.ID))
 	case d.facts.Resolution == nil:
 		d.need(Need{Kind: NeedResolution})
 		return nil
@@ -55,6 +55,33 @@ func (d *decider) answer(c Command) error {
 	d.takeAnswer(r, c, f)
 	d.thread = nil
 	return nil
+}
+
+// mayAnswer is the step run that an answer is for, if that takes one of the actor.
+func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) {
+	r := d.execution.StepRunBySeq(a.StepRunSeq)
+	switch {
+	case r == nil || !d.execution.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0:
+		return nil, d.answerRefusal(r)
+	case a.ByToken && a.Generation != r.Wait.Generation:
+		return nil, refusedAnswer("revoked", fmt.Sprintf("the token for step %q of execution %s has been revoked", r.Label, d.execution.ID))
+	case a.ByToken && !a.ExpiresAt.IsZero() && !d.now.Before(a.ExpiresAt):
+		return nil, refusedAnswer("expired", fmt.Sprintf("the token for step %q of execution %s expired at %s", r.Label, d.execution.ID, a.ExpiresAt.Format(time.RFC3339)))
+	case r.HasAnswered(actor):
+		return nil, refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already", actor, r.Label, d.execution.ID))
+	}
+	return r, nil
+}
+
+// CheckToken is the step run that the bearer of a token may answer now. It changes nothing: a
+// deadline that has passed is told before it is stored, to somebody who only asks.
+func CheckToken(x *workflow.Execution, a *Answer, actor string, now time.Time) (*workflow.StepRun, error) {
+	d := &decider{execution: x, now: now}
+	r, err := d.mayAnswer(a, actor)
+	if err == nil && d.somethingIsDue() {
+		return nil, refusedAnswer("closed", fmt.Sprintf("the deadline of step %q was %s", r.Label, r.Wait.Until.Format(time.RFC3339)))
+	}
+	return r, err
 }
 
 // knownAnswer is the answer that the same request has given before, nil if there is none.
@@ -109,8 +136,10 @@ func (d *decider) answerRefusal(r *workflow.StepRun) error {
 
 // answerIssues are the issues of answers that are refused, by code.
 var answerIssues = map[string]string{
-	"closed": "the step takes no answer, or none any more",
-	"used":   "you have answered already",
+	"closed":  "the step takes no answer, or none any more",
+	"used":    "one person counts once: you have answered, or let another one answer, already",
+	"revoked": "the token has been revoked: ask for another one",
+	"expired": "the token has expired: ask for another one",
 }
 
 func refusedAnswer(code, text string) error {
@@ -120,7 +149,10 @@ func refusedAnswer(code, text string) error {
 // takeAnswer records an answer. The one that decides ends the step run in the same commit,
 // unless a job of it is still at work.
 func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
-	answer := workflow.Answer{By: c.Actor, At: d.now, Via: c.Answer.Via, Key: c.Answer.Key, Digest: c.Answer.Digest, Rejects: f.Rejects, Value: f.Value}
+	answer := workflow.Answer{By: c.Actor, At: d.now, Key: c.Answer.Key, Digest: c.Answer.Digest, Rejects: f.Rejects, Value: f.Value}
+	if c.Answer.ByToken {
+		answer.Via = workflow.AnswerByToken
+	}
 	r.Answers = append(r.Answers[:len(r.Answers):len(r.Answers)], answer)
 	approvals := 0
 	for i := range r.Answers {

@@ -46,6 +46,10 @@ func (d *decider) applyCommand(c Command) error {
 		err = d.next(c, data)
 	case CommandRewind:
 		err = d.rewind(c, data)
+	case CommandLend:
+		err = d.lend(c)
+	case CommandRevoke:
+		err = d.revokeTokens(c)
 	default:
 		err = workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}

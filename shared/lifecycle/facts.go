@@ -192,10 +192,18 @@ type Command struct {
 	RerunBy string // of a rerun: id of the execution that repeats this one
 
 	Answer *Answer // of CommandAnswer
+	Tokens *Tokens // of CommandLend and CommandRevoke
 
 	Sequence int  // of CommandNext: the number of the step run to enter, 0 for the next
 	All      bool // of CommandNext: enter this and all later steps
 	Force    bool // of CommandRewind: even if something was changed since
+}
+
+// Tokens says which tokens are made or revoked.
+type Tokens struct {
+	StepRunSeq int
+	For        string    // by this name its bearer answers
+	ExpiresAt  time.Time // zero for never
 }
 
 // Answer is what somebody answers to a step run that waits. Which step run that is was settled
@@ -203,9 +211,12 @@ type Command struct {
 type Answer struct {
 	StepRunSeq int
 	Named      bool   // the request names the step run: the same key was given to another one by another request
-	Via        string // see workflow.Answer
 	Key        string // see workflow.AnswerKey
 	Digest     string // see workflow.AnswerDigest
+
+	ByToken    bool // Generation and ExpiresAt are those of the token
+	Generation int64
+	ExpiresAt  time.Time // zero for never
 }
 
 // SignalCheck says whether a signal is what a step run waits for, and what it brings.
@@ -239,6 +250,8 @@ const (
 	CommandAnswer      CommandKind = "answer"
 	CommandNext        CommandKind = "next"
 	CommandRewind      CommandKind = "rewind"
+	CommandLend        CommandKind = "make a token for"
+	CommandRevoke      CommandKind = "revoke the tokens of"
 )
 
 // Need names a fact without which Decide cannot continue.

@@ -191,16 +191,32 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if !slices.Contains(words, "quietly") {
 			sr.decide()
 		}
-	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT]: to the last step run, unless seq names one
+	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT] [generation=N] [expired]: to the last step run, unless seq names one
 		a := &lifecycle.Answer{StepRunSeq: sr.execution.StepRunSeq, Key: workflow.AnswerKey(o["key"], words[0]), Digest: o["digest"]}
 		if n := intOption(o, "seq"); n > 0 {
 			a.StepRunSeq, a.Named = n, true
+		}
+		if a.ByToken = o["generation"] != ""; a.ByToken { // else by a command
+			a.Generation = int64(intOption(o, "generation"))
+		}
+		if slices.Contains(words, "expired") {
+			a.ExpiresAt = sr.now
 		}
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: words[0], Answer: a}
 		sr.check = &lifecycle.AnswerCheck{StepRunSeq: a.StepRunSeq, Rejects: slices.Contains(words, "rejects"), Value: &workflow.Value{Inline: []byte(`{}`)}}
 		if o["problem"] != "" {
 			sr.check.Problem = workflow.Errorf(workflow.CodeInvalid, "%s", o["problem"])
 		}
+		sr.decide()
+	case "lend": // lend WHO for=NAME [problem=TEXT]: a token for the last step run
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandLend, Actor: words[0], Tokens: &lifecycle.Tokens{StepRunSeq: sr.execution.StepRunSeq, For: o["for"]}}
+		sr.check = &lifecycle.AnswerCheck{StepRunSeq: sr.execution.StepRunSeq}
+		if o["problem"] != "" {
+			sr.check.Problem = workflow.Errorf(workflow.CodeForbidden, "%s", o["problem"])
+		}
+		sr.decide()
+	case "revoke": // revoke WHO: the tokens of the last step run
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRevoke, Actor: words[0], Tokens: &lifecycle.Tokens{StepRunSeq: sr.execution.StepRunSeq}}
 		sr.decide()
 	case "escalated": // what the committed levels start has been started
 		sr.facts.Escalated = map[int]int{}

@@ -93,6 +93,7 @@ func TestNewLog_RedactsSecrets(t *testing.T) {
 		"a suffix in camel case":        slog.String("clientSecret", secretValue),
 		"a custom header":               slog.String("X-Auth-Token", secretValue),
 		"a suffix in snake case":        slog.String("refresh_token", secretValue),
+		"a resume token":                slog.String("why", "cannot answer with lst1.aGVs_bG8-"+secretValue+".MAC"+secretValue+": refused"),
 		"a private key":                 slog.String("privateKey", secretValue),
 		"a passphrase":                  slog.String("DB_PASSPHRASE", secretValue),
 		"a bearer token in upper case":  slog.String("why", "BEARER "+secretValue),

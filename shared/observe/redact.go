@@ -176,6 +176,7 @@ var secretPatterns = []struct {
 		[]string{"cookie", "pass", "secret", "token", "credential", "signature", "key"},
 		regexp.MustCompile(`(?i)(` + secretNamePattern + `["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|[^\s"',;&}]+)`), "${1}" + Redacted,
 	},
+	{[]string{"lst1."}, regexp.MustCompile(`\blst1\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`), Redacted}, // see package token
 	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), Redacted},
 	{[]string{"akia", "asia"}, regexp.MustCompile(`\bA(KIA|SIA)[A-Z0-9]{16}\b`), Redacted},
 }

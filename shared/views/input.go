@@ -25,6 +25,34 @@ type InputView struct {
 	Until     time.Time       `json:"until"` // its deadline
 }
 
+// TokenView is a token that was made.
+type TokenView struct {
+	Token     string     `json:"token"`
+	Execution string     `json:"execution"`
+	Step      string     `json:"step"`
+	Visit     int        `json:"visit"`
+	For       string     `json:"for"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+}
+
+// QuestionView is what the bearer of a token is asked.
+type QuestionView struct {
+	Step      string          `json:"step"`
+	For       string          `json:"for"` // by this name he answers
+	Title     *string         `json:"title"`
+	Schema    json.RawMessage `json:"schema"` // of an answer; null accepts any value
+	Show      json.RawMessage `json:"show"`
+	Approval  bool            `json:"approval"`
+	Until     time.Time       `json:"until"`     // its deadline
+	ExpiresAt *time.Time      `json:"expiresAt"` // of the token
+}
+
+// TokenReceipt says which step has taken the answer of the bearer of a token.
+type TokenReceipt struct {
+	Execution string `json:"execution"`
+	Step      string `json:"step"`
+}
+
 // WhoView is who may answer. With neither actors nor roles everybody may.
 type WhoView struct {
 	Actors     []string `json:"actors"`

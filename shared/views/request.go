@@ -88,6 +88,32 @@ type AnswerRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
+// TokenAnswer answers the step that a token names.
+type TokenAnswer struct {
+	Input json.RawMessage `json:"input"`
+
+	// IdempotencyKey is as in [StartRequest]. Without one, the same token with the same input is
+	// the same answer.
+	IdempotencyKey string `json:"-"`
+}
+
+// TokenRequest asks for a token with which somebody answers the run Visit of Step, or the one
+// that waits.
+type TokenRequest struct {
+	For       string     `json:"for"` // by this name its bearer answers
+	Step      string     `json:"step,omitempty"`
+	Visit     int        `json:"visit,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+}
+
+// RevokeRequest revokes all tokens of a step that waits.
+type RevokeRequest struct {
+	Step   string `json:"step,omitempty"`
+	Visit  int    `json:"visit,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
 // SignalRequest sends a signal to an execution. Data is any JSON, or nil for none.
 type SignalRequest struct {
 	Data   json.RawMessage `json:"data,omitempty"`

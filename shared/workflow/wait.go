@@ -31,6 +31,11 @@ type StepWait struct {
 	Paged    int `json:"paged,omitempty"`
 	Reminded int `json:"reminded,omitempty"`
 
+	// Generation is that of its tokens: those of earlier ones are revoked. Lent are who has lent
+	// the right to answer by a token, where several have to answer.
+	Generation int64  `json:"generation,omitempty"`
+	Lent       []Lent `json:"lent,omitempty"`
+
 	Question *Value `json:"question,omitempty"` // JSON of a Question
 	Default  *Value `json:"default,omitempty"`  // what is taken for the answer at the deadline
 }
@@ -44,6 +49,25 @@ type Answer struct {
 	Digest  string    `json:"digest"`        // of the value as it was sent, so that the same key cannot bring another one
 	Rejects bool      `json:"rejects,omitempty"`
 	Value   *Value    `json:"value,omitempty"`
+}
+
+// AnswerByToken is how an answer came that a token allowed.
+const AnswerByToken = "token"
+
+// Lent says that somebody has lent another one the right to answer.
+type Lent struct {
+	By  string `json:"by"`
+	For string `json:"for"`
+}
+
+// LentTo is whom somebody has lent the right to answer, "" for nobody.
+func (w *StepWait) LentTo(by string) string {
+	for _, l := range w.Lent {
+		if l.By == by {
+			return l.For
+		}
+	}
+	return ""
 }
 
 // MaxAnswers is how many people an approval may need.

@@ -140,6 +140,12 @@ func (g *requestGenerator) populate() {
 	g.Publish("one", fmt.Sprintf(steps, "again"))
 	g.Publish("two", fmt.Sprintf(steps, "once"))
 	g.Publish("unsafe", fmt.Sprintf(steps, "forever"))
+	g.Publish("ask", "steps:\n  - {label: one, wait: {input: {title: ask}}}\n")
+	for range 6 {
+		var x struct{ ID string }
+		g.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/ask"}`)
+		g.asking = append(g.asking, x.ID)
+	}
 	g.mustDo(nil, "POST", "/workers/register", `{"id":"w1","pool":"default","blocks":["p/pure:1"]}`)
 	for i := range 6 {
 		var x struct{ ID string }

@@ -20,6 +20,8 @@ type requestGenerator struct {
 	definitionSchema map[string]any
 	executions       []string
 	awaitingOperator []string            // executions that an operator can act on
+	asking           []string            // executions that ask for input
+	answerTokens     []string            // with which they are answered
 	pageTokens       map[string][]string // by path
 	polledPacks      []polledPack
 }
@@ -51,7 +53,7 @@ func (g *requestGenerator) setExisting(r route) {
 	g.existing = map[string][]string{
 		"package": {"p"}, "name": {"one", "two", "pure", "again", "unsafe"}, "version": {"1", "1.0", "1.0.0", "2.0.0"}, "type": {"device"}, "group": {"all"},
 		"workflow": {"p/one", "p/two:1", "p/two:1.0.0", "p/unsafe:1"}, "step": {"one", "two"}, "entity": {"device/d001", "d002"},
-		"query": expressions, "from": {"one", "two"}, "worker": {"w1", "w2"}, "blocks": {"p/pure:1", "p/again:1"},
+		"query": expressions, "from": {"one", "two"}, "to": {"one", "two"}, "worker": {"w1", "w2"}, "blocks": {"p/pure:1", "p/again:1"},
 		"wait": {"0s", "1s"}, "pageToken": g.pageTokens[r.path], "parent": g.executions, "url": {"http://127.0.0.1:9/x"},
 		// Fields of definitions.
 		"functionBlock": {"p/pure:1", "p/again:1", "p/once:1", "p/forever", "p/harmless:1.0.0"}, "runOn": {"device", "device", "global"}, "seedEntity": {"device"},
@@ -60,6 +62,8 @@ func (g *requestGenerator) setExisting(r route) {
 		"zone": {"UTC", "Europe/Zurich"}, "timezone": {"UTC", "Europe/Zurich"},
 	}
 	switch {
+	case strings.Contains(r.path, "/tokens"), strings.HasSuffix(r.path, "/rewind"):
+		g.existing["id"] = g.asking
 	case strings.HasPrefix(r.path, "/workflow-execution"), strings.HasPrefix(r.path, "/executions"):
 		g.existing["id"] = append(slices.Clone(g.executions[max(0, len(g.executions)-10):]), g.awaitingOperator...)
 	case strings.HasPrefix(r.path, "/workers"):
@@ -138,6 +142,9 @@ func (g *requestGenerator) generate(r route) generatedRequest {
 		req.URL.RawQuery = raw
 	}
 	req.Header = header
+	if r.path == "/answers" && len(g.answerTokens) > 0 && !g.oneIn(3) {
+		req.Header.Set("Authorization", "Bearer "+pick(g.Rand, g.answerTokens...))
+	}
 	if req.Header.Get("X-Tenant") == "" {
 		req.Header.Set("X-Tenant", g.tenant)
 	}
@@ -288,6 +295,13 @@ func (g *requestGenerator) observe(r route, status int, body []byte) {
 	_ = json.Unmarshal(body, &v) // not every answer has such fields
 	if r.path == "/workflow-execution" && r.method == http.MethodPost {
 		g.executions = append(g.executions, v.ID)
+	}
+	if strings.HasSuffix(r.path, "/tokens") {
+		var made struct{ Token string }
+		if err := json.Unmarshal(body, &made); err != nil {
+			g.Fatal(err)
+		}
+		g.answerTokens = append(g.answerTokens, made.Token)
 	}
 	if v.NextPageToken != nil {
 		g.pageTokens[r.path] = append(g.pageTokens[r.path], *v.NextPageToken)

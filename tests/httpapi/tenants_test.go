@@ -198,6 +198,8 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/resume":                         each("/workflow-execution/%s/resume", reasonBody),
 		"POST /workflow-execution/{id}/next":                           each("/workflow-execution/%s/next", reasonBody),
 		"POST /workflow-execution/{id}/rewind":                         each("/workflow-execution/%s/rewind", `{"to":"one"}`),
+		"POST /workflow-execution/{id}/tokens":                         each("/workflow-execution/%s/tokens", `{"for":"ann"}`),
+		"POST /workflow-execution/{id}/tokens/revoke":                  each("/workflow-execution/%s/tokens/revoke", reasonBody),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),
 		"POST /workflow-execution/{id}/signal/{name}":                  each("/workflow-execution/%s/signal/go", "{}"),
 		"GET /locks":                     lists("/locks"),

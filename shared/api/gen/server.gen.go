@@ -806,6 +806,27 @@ type Progress struct {
 	} `json:"steps"`
 }
 
+// Question defines model for Question.
+type Question struct {
+	// Approval The first rejection decides
+	Approval  bool          `json:"approval"`
+	ExpiresAt *NullableTime `json:"expiresAt"`
+
+	// For By this name the bearer answers
+	For string `json:"for"`
+
+	// Schema Any JSON value
+	Schema Any `json:"schema"`
+
+	// Show Any JSON value
+	Show Any `json:"show"`
+
+	// Step Label
+	Step  string        `json:"step"`
+	Title *NullableText `json:"title"`
+	Until Time          `json:"until"`
+}
+
 // QueueName lifecycle, or jobs- and the name of a pool
 type QueueName = string
 
@@ -846,6 +867,17 @@ type ResumeRequest struct {
 
 // RetryRequest defines model for RetryRequest.
 type RetryRequest = views.RetryRequest
+
+// RevokeRequest defines model for RevokeRequest.
+type RevokeRequest struct {
+	Reason *string `json:"reason,omitempty"`
+
+	// Step Label of the step; needed where several wait
+	Step *string `json:"step,omitempty"`
+
+	// Visit Which run of the step, as in `inputs`
+	Visit *int `json:"visit,omitempty"`
+}
 
 // RewindRequest defines model for RewindRequest.
 type RewindRequest struct {
@@ -934,6 +966,51 @@ type Sweep = views.SweepView
 
 // Time defines model for Time.
 type Time = time.Time
+
+// Token defines model for Token.
+type Token struct {
+	Execution string        `json:"execution"`
+	ExpiresAt *NullableTime `json:"expiresAt"`
+	For       string        `json:"for"`
+
+	// Step Label
+	Step string `json:"step"`
+
+	// Token A secret: whoever has it may answer
+	Token string `json:"token"`
+
+	// Visit Which run of the step
+	Visit int `json:"visit"`
+}
+
+// TokenAnswer defines model for TokenAnswer.
+type TokenAnswer struct {
+	// Input Any JSON value
+	Input Any `json:"input"`
+}
+
+// TokenReceipt defines model for TokenReceipt.
+type TokenReceipt struct {
+	Execution string `json:"execution"`
+
+	// Step Label
+	Step string `json:"step"`
+}
+
+// TokenRequest defines model for TokenRequest.
+type TokenRequest struct {
+	ExpiresAt *Time `json:"expiresAt,omitempty"`
+
+	// For By this name the bearer answers
+	For    string  `json:"for"`
+	Reason *string `json:"reason,omitempty"`
+
+	// Step Label of the step; needed where several wait
+	Step *string `json:"step,omitempty"`
+
+	// Visit Which run of the step, as in `inputs`
+	Visit *int `json:"visit,omitempty"`
+}
 
 // VersionRange defines model for VersionRange.
 type VersionRange = string
@@ -1043,6 +1120,12 @@ type NotFound = Problem
 
 // TooLarge RFC 9457
 type TooLarge = Problem
+
+// AnswerByTokenParams defines parameters for AnswerByToken.
+type AnswerByTokenParams struct {
+	// IdempotencyKey 1 to 255 visible characters. Without one, the same token with the same input is the same answer: it answers 202 and changes nothing, whatever has become of the step since.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
 type ListDeadLettersParams struct {
@@ -1292,6 +1375,9 @@ type SignalExecutionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// AnswerByTokenJSONRequestBody defines body for AnswerByToken for application/json ContentType.
+type AnswerByTokenJSONRequestBody = TokenAnswer
+
 // PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
 type PollJobJSONRequestBody = JobPoll
 
@@ -1346,11 +1432,23 @@ type RewindExecutionJSONRequestBody = RewindRequest
 // SignalExecutionJSONRequestBody defines body for SignalExecution for application/json ContentType.
 type SignalExecutionJSONRequestBody = SignalRequest
 
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = TokenRequest
+
+// RevokeTokensJSONRequestBody defines body for RevokeTokens for application/json ContentType.
+type RevokeTokensJSONRequestBody = RevokeRequest
+
 // UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
 type UnlockExecutionJSONRequestBody = ReleaseRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// GetQuestion Read what the bearer of a token is asked
+	// (GET /answers)
+	GetQuestion(w http.ResponseWriter, r *http.Request)
+	// AnswerByToken Answer a step as the bearer of a token
+	// (POST /answers)
+	AnswerByToken(w http.ResponseWriter, r *http.Request, params AnswerByTokenParams)
 	// PollJob Wait up to 20 s for a pack of the named blocks
 	// (POST /blackboard/job)
 	PollJob(w http.ResponseWriter, r *http.Request)
@@ -1519,6 +1617,12 @@ type ServerInterface interface {
 	// SignalExecution Send a signal to an execution
 	// (POST /workflow-execution/{id}/signal/{name})
 	SignalExecution(w http.ResponseWriter, r *http.Request, id Id, name SignalName, params SignalExecutionParams)
+	// CreateToken Make a token with which somebody answers a step that waits for people
+	// (POST /workflow-execution/{id}/tokens)
+	CreateToken(w http.ResponseWriter, r *http.Request, id Id)
+	// RevokeTokens Revoke all tokens of a step that waits for people
+	// (POST /workflow-execution/{id}/tokens/revoke)
+	RevokeTokens(w http.ResponseWriter, r *http.Request, id Id)
 	// UnlockExecution Release the locks of an execution that ended and still holds them, and change nothing else
 	// (POST /workflow-execution/{id}/unlock)
 	UnlockExecution(w http.ResponseWriter, r *http.Request, id Id)
@@ -1532,6 +1636,61 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// GetQuestion operation middleware
+func (siw *ServerInterfaceWrapper) GetQuestion(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetQuestion(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AnswerByToken operation middleware
+func (siw *ServerInterfaceWrapper) AnswerByToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AnswerByTokenParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AnswerByToken(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // PollJob operation middleware
 func (siw *ServerInterfaceWrapper) PollJob(w http.ResponseWriter, r *http.Request) {
@@ -3767,6 +3926,58 @@ func (siw *ServerInterfaceWrapper) SignalExecution(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// CreateToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateToken(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeTokens operation middleware
+func (siw *ServerInterfaceWrapper) RevokeTokens(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeTokens(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // UnlockExecution operation middleware
 func (siw *ServerInterfaceWrapper) UnlockExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -3913,6 +4124,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/answers", wrapper.GetQuestion)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/answers", wrapper.AnswerByToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job", wrapper.PollJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/heartbeat", wrapper.ExtendJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/result", wrapper.FinishJob)
@@ -3958,6 +4171,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/retry", wrapper.RetryExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/rewind", wrapper.RewindExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/signal/{name}", wrapper.SignalExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/tokens", wrapper.CreateToken)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/tokens/revoke", wrapper.RevokeTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/active", wrapper.ListActiveExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)

@@ -74,7 +74,7 @@ func engineDeps(p *boot.Process) engine.Deps {
 				Sender: v.Sender, Meter: v.Meter,
 			}
 		},
-		Log: p.Log, Tracer: p.Tracer,
+		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys,
 		RecordMetric: func(ctx context.Context, name string, n int) {
 			if err := boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
 				p.Log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))

@@ -74,6 +74,7 @@ var apiGatewayHost = regexp.MustCompile(`^[a-z0-9]+\.execute-api\.([a-z0-9-]+)\.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	match := apiGatewayHost.FindStringSubmatch(r.URL.Hostname())
 	switch {
+	case r.Header.Get("Authorization") != "": // the request has credentials of its own
 	case t.Token != "":
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+t.Token)

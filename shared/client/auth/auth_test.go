@@ -112,6 +112,23 @@ func TestTransport_ChoosesAuthorization(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line.name, got, line.want)
 		}
 	}
+	// A request with credentials of its own keeps them: the bearer of a resume token is nobody else.
+	for _, c := range []Credentials{token, iamCredentials("")} {
+		next := &recordingTransport{}
+		r, err := http.NewRequest(http.MethodPost, apiURL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer lst1.a.b")
+		res, err := (&transport{c, time.Now, next}).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if got := next.request.Header.Get("Authorization"); got != "Bearer lst1.a.b" {
+			t.Errorf("%q is sent instead of the request's own credentials", got)
+		}
+	}
 	if got := send(t, iamCredentials(""), "GET", apiURL, "").request.Header; got.Get("X-Amz-Security-Token") != "" || got.Get("Authorization") == "" {
 		t.Errorf("static credentials: %v", got)
 	}

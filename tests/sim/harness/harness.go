@@ -7,13 +7,16 @@
 package harness
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +27,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/query"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -53,6 +57,11 @@ type Harness struct {
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
 }
+
+// testTokenKeys are the keys of resume tokens, which are no secret here.
+var testTokenKeys = sync.OnceValues(func() (token.Keys, error) {
+	return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
+})
 
 // Caller makes all requests.
 var Caller = workflow.Caller{Tenant: "acme", Actor: "ann"}
@@ -118,6 +127,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 		Nonce:     func() string { return s.Nonce() },
 		Backoff:   func(int) {},
 		OpenPorts: s.ports,
+		TokenKeys: func(context.Context) (token.Keys, error) { return testTokenKeys() },
 		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, o, "test")
 	s.SetWorkerCount(1)

@@ -5,6 +5,10 @@ const (
 	answerFile    = "shared/lifecycle/answer.go"
 	waitTest      = "shared/engine:TestWait_"
 	answerTest    = "shared/engine:TestAnswer_"
+
+	lifecycleToken = "shared/lifecycle/token.go"
+	engineToken    = "shared/engine/token.go"
+	tokenTest      = "shared/engine:TestToken_"
 )
 
 // waits are mistakes in steps that wait. A test detects each.
@@ -30,7 +34,7 @@ var waits = []Mutation{
 	{Name: "the key of an answer is looked for in the question that waits", Test: answerTest + "StaysWithItsQuestion", Edits: []Edit{{answerFile, "if a.Named && r.Seq != a.StepRunSeq {", "if r.Seq != a.StepRunSeq {"}}},
 	{Name: "an answer that has counted is refused when it comes again", Test: answerTest + "CountsOnce", Edits: []Edit{{answerFile, "if known := d.knownAnswer(a); known != nil {", "if known := d.knownAnswer(a); known != nil && d.execution.TakesAnswers() {"}}},
 	{Name: "the same key brings another answer", Test: answerTest + "CountsOnce", Edits: []Edit{{answerFile, "if known.Digest != a.Digest {", "if false && known.Digest != a.Digest {"}}},
-	{Name: "one person counts twice", Test: "shared/engine:TestApproval_FirstRejectionDecides", Edits: []Edit{{answerFile, "case r.HasAnswered(c.Actor):", "case r.HasAnswered(c.Actor + \"?\"):"}}},
+	{Name: "one person counts twice", Test: "shared/engine:TestApproval_FirstRejectionDecides", Edits: []Edit{{answerFile, "case r.HasAnswered(actor):", "case r.HasAnswered(c.Actor + \"?\"):"}}},
 	{Name: "a rejection is a vote like any other", Test: "shared/engine:TestApproval_FirstRejectionDecides", Edits: []Edit{{answerFile, "if !f.Rejects && approvals < r.Wait.Need {", "if len(r.Answers) < r.Wait.Need {"}}},
 	{Name: "an escalation is started before its level is stored", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{answerFile, "\tif escalated {\n\t\td.commitFirst()\n\t}\n", "\t_ = escalated\n"}}},
 	{Name: "what an escalation starts is lost with a process", Test: "shared/engine:TestEscalation_StartsOnce", Edits: []Edit{{lifecycleWait, "if r.Wait.Level > r.Wait.Paged && !d.page(r) {", "if r.Wait.Level > r.Wait.Paged+9 && !d.page(r) {"}}},
@@ -44,4 +48,18 @@ var waits = []Mutation{
 	{Name: "a signal that does not fit stays", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{lifecycleMailbox, "\t\td.consumeSignal(s, r.Label, f.Fits)\n\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n", "\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n\t\td.consumeSignal(s, r.Label, f.Fits)\n"}}},
 	{Name: "a name that a step waits for is kept no place", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\td.awaitSignals()\n", ""}}},
 	{Name: "beginning to wait for a signal does not depend on signals", Test: "shared/engine:TestWaitSignal_EnteringDependsOnSignals", Edits: []Edit{{lifecycleWait, "r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true", "r.Wait.Title = w.Signal.Name"}}},
+
+	{Name: "a token is valid after it was revoked", Test: tokenTest + "IsValidAsLongAsTheWait", Edits: []Edit{{answerFile, "a.ByToken && a.Generation != r.Wait.Generation", "a.ByToken && a.Generation > r.Wait.Generation"}}},
+	{Name: "a token is valid after its time", Test: tokenTest + "IsValidAsLongAsTheWait", Edits: []Edit{{answerFile, "!d.now.Before(a.ExpiresAt)", "d.now.Before(d.execution.CreatedAt)"}}},
+	{Name: "a token answers whichever step waits now", Test: tokenTest + "IsValidAsLongAsTheWait", Edits: []Edit{{engineToken, "StepRunSeq: claims.StepRunSeq, Named: true,", "StepRunSeq: w.execution.StepRunSeq, Named: true,"}}},
+	{Name: "an answer by a token that is repeated is another one", Test: tokenTest + "LostReply", Edits: []Edit{{engineToken, "key = text + \" \" + digest", "key = e.NewID()"}}},
+	{Name: "whoever may not answer makes tokens", Test: tokenTest + "OnlyWhoMayAnswerLends", Edits: []Edit{{"shared/engine/answer.go", "case !w.answer.byToken && !q.At", "case !w.answer.byToken && w.answer.lendTo == \"\" && !q.At"}}},
+	{Name: "one person with tokens counts as many", Test: tokenTest + "OnePersonCountsOnce", Edits: []Edit{{lifecycleToken, "case to != \"\" && to != c.Tokens.For:", "case to == c.Tokens.For && to == \"\":"}}},
+	{Name: "who has made a token answers as well", Test: tokenTest + "OnePersonCountsOnce", Edits: []Edit{{answerFile, "case !a.ByToken && r.Wait.LentTo(c.Actor) != \"\":", "case a.ByToken && r.Wait.LentTo(c.Actor) != \"\":"}}},
+	{Name: "revoking gives a second voice", Test: tokenTest + "OnePersonCountsOnce", Edits: []Edit{{lifecycleToken, "return !r.HasAnswered(l.For) })", "return l.For != \"\" })"}}},
+	{Name: "a forged token costs a read", Test: tokenTest + "ForgedIsRefusedUnread", Edits: []Edit{{engineToken, "\tclaims, err := e.verify(ctx, text)\n\tif err != nil {\n\t\treturn views.TokenReceipt{}, err\n\t}\n\tinput", "\tclaims, err := e.verify(ctx, text)\n\tif err != nil {\n\t\t_, _ = e.OpenPorts().Store.Load(ctx, \"default\", text)\n\t\treturn views.TokenReceipt{}, err\n\t}\n\tinput"}}},
+	{Name: "who only asks is told of no deadline", Test: tokenTest + "AfterTheDeadline", Edits: []Edit{{answerFile, "if err == nil && d.somethingIsDue() {", "if err == nil && r == nil {"}}},
+	{Name: "keys that cannot be read again are forgotten", Test: "shared/boot:TestTokenKeys_AreReadAgain", Edits: []Edit{{"shared/boot/tokenkeys.go", "if err != nil && keys.Set() {", "if err != nil && readAt.IsZero() {"}}},
+	{Name: "the credentials of the client replace a token", Test: "shared/client/auth:TestTransport_ChoosesAuthorization", Edits: []Edit{{"shared/client/auth/auth.go", "case r.Header.Get(\"Authorization\") != \"\":", "case r.Header.Get(\"Authorization\") == \"?\":"}}},
+	{Name: "a token is written to the log", Test: "shared/observe:TestNewLog_RedactsSecrets", Edits: []Edit{{"shared/observe/redact.go", "[]string{\"lst1.\"}, regexp", "[]string{\"lst9.\"}, regexp"}}},
 }

@@ -1,0 +1,128 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	// tokenKeysLife is how long keys are used before they are read again, and so how long a
+	// change of keys takes.
+	tokenKeysLife = 5 * time.Minute
+	// tokenKeysRetry is when they are read again if that has failed.
+	tokenKeysRetry = time.Minute
+	// maxTokenKeysBytes bounds the document with the keys.
+	maxTokenKeysBytes = 64 << 10
+
+	envSecretsEndpoint = "AWS_ENDPOINT_URL_SECRETS_MANAGER" // as the AWS SDKs call it
+)
+
+// TokenKeys returns the keys of resume tokens. It reads them when they are first needed, and from
+// time to time: from is the setting token.keys, and nothing has no keys. Keys that were read stay
+// in use while they cannot be read again.
+func TokenKeys(from string, read func(ctx context.Context, from string) ([]byte, error), now func() time.Time) func(ctx context.Context) (token.Keys, error) {
+	var mu sync.Mutex
+	var keys token.Keys
+	var readAt time.Time
+	return func(ctx context.Context) (token.Keys, error) {
+		if from == "" {
+			return token.Keys{}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if keys.Set() && now().Sub(readAt) < tokenKeysLife {
+			return keys, nil
+		}
+		doc, err := read(ctx, from)
+		if err == nil {
+			var fresh token.Keys
+			if fresh, err = token.ParseKeys(doc); err == nil {
+				keys, readAt = fresh, now()
+			}
+		}
+		if err != nil && keys.Set() {
+			readAt = now().Add(tokenKeysRetry - tokenKeysLife)
+			return keys, nil
+		}
+		return keys, err
+	}
+}
+
+// readTokenKeys reads the document with the keys: from a file, or from Secrets Manager with one
+// signed request. Its errors hold nothing of the document.
+func readTokenKeys(c aws.Config) func(ctx context.Context, from string) ([]byte, error) {
+	return func(ctx context.Context, from string) ([]byte, error) {
+		if path, ok := strings.CutPrefix(from, "file:"); ok {
+			return os.ReadFile(path)
+		}
+		return readSecret(ctx, c, from)
+	}
+}
+
+// readSecret reads the current value of a secret. The SDK's client for this service would be a
+// dependency of every function, for one call.
+func readSecret(ctx context.Context, c aws.Config, arn string) ([]byte, error) {
+	parts := strings.Split(arn, ":")
+	if len(parts) < 7 {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "token.keys is not the ARN of a secret")
+	}
+	region := parts[3]
+	endpoint := os.Getenv(envSecretsEndpoint)
+	if endpoint == "" {
+		endpoint = "https://secretsmanager." + region + ".amazonaws.com"
+		if parts[1] == "aws-cn" {
+			endpoint += ".cn"
+		}
+	}
+	body, err := workflow.EncodeJSON(map[string]string{"SecretId": arn})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	r.Header.Set("X-Amz-Target", "secretsmanager.GetSecretValue")
+	credentials, err := c.Credentials.Retrieve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "secretsmanager", region, time.Now()); err != nil {
+		return nil, err
+	}
+	res, err := c.HTTPClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxTokenKeysBytes))
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		SecretString string
+		Type         string `json:"__type"` // of an error
+	}
+	if err := json.Unmarshal(raw, &out); err != nil || res.StatusCode != http.StatusOK || out.SecretString == "" {
+		return nil, fmt.Errorf("Secrets Manager answers %d %s for the secret of token.keys", res.StatusCode, out.Type) //nolint:staticcheck // a name
+	}
+	return []byte(out.SecretString), nil
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxSubject bounds the name for which a token is, as actors are bounded.
+const maxSubject = 256
+
+// Lend makes a token with which somebody answers a step that waits for people, by the name
+// req.For and with the right of the caller, who has to be allowed to answer. The token is told
+// here only: it is stored nowhere.
+func (e *Engine) Lend(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
+	var made views.TokenView
+	keys, err := e.tokenKeys(ctx)
+	if err != nil {
+		return made, err
+	}
+	if !keys.Set() {
+		return made, workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
+	}
+	var issues []workflow.Issue
+	if !validSubject(req.For) {
+		issues = append(issues, workflow.Issue{Path: "for", Code: "pattern", Message: fmt.Sprintf("want up to %d visible characters", maxSubject)})
+	}
+	tokens := lifecycle.Tokens{For: req.For}
+	if req.ExpiresAt != nil {
+		if tokens.ExpiresAt = req.ExpiresAt.UTC(); !tokens.ExpiresAt.After(e.now()) {
+			issues = append(issues, workflow.Issue{Path: "expiresAt", Code: "range", Message: "it has passed"})
+		}
+	}
+	if len(issues) > 0 {
+		return made, workflow.Invalid("the request is not valid", issues)
+	}
+	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
+	w.answer = &answer{caller: c, lendTo: req.For}
+	r, err := w.applyToTokens(ctx, lifecycle.Command{Kind: lifecycle.CommandLend, Actor: c.Actor, Reason: req.Reason, Tokens: &tokens}, req.Step, req.Visit)
+	if err != nil {
+		return made, err
+	}
+	text, err := keys.Make(token.Claims{
+		Tenant: c.Tenant, Execution: id, StepRunSeq: r.Seq, Generation: r.Wait.Generation, Subject: req.For, ExpiresAt: tokens.ExpiresAt,
+	})
+	return views.TokenView{Token: text, Execution: id, Step: r.Label, Visit: r.Ordinal, For: req.For, ExpiresAt: req.ExpiresAt}, err
+}
+
+// RevokeTokens makes all tokens of a step that waits invalid.
+func (e *Engine) RevokeTokens(ctx context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error) {
+	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
+	_, err := w.applyToTokens(ctx, lifecycle.Command{Kind: lifecycle.CommandRevoke, Actor: c.Actor, Reason: req.Reason, Tokens: &lifecycle.Tokens{}}, req.Step, req.Visit)
+	return w.execution, err
+}
+
+// applyToTokens applies a command to the tokens of the step run that waits. Which one that is, is
+// settled at first, and stays so. It returns the step run as it was committed.
+func (w *workspace) applyToTokens(ctx context.Context, c lifecycle.Command, step string, visit int) (*workflow.StepRun, error) {
+	w.inline = true
+	if err := w.load(ctx); err != nil {
+		return nil, err
+	}
+	r, err := waitingFor(w.execution, step, visit)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		c.Tokens.StepRunSeq = r.Seq
+	}
+	if _, err := w.applyLoaded(ctx, c); err != nil {
+		return nil, err
+	}
+	if r = w.execution.StepRunBySeq(c.Tokens.StepRunSeq); r == nil || r.Wait == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run of a token is gone")
+	}
+	return r, nil
+}
+
+// tokenKeys are the keys of tokens; the zero value if there are none.
+func (e *Engine) tokenKeys(ctx context.Context) (token.Keys, error) {
+	if e.TokenKeys == nil {
+		return token.Keys{}, nil
+	}
+	keys, err := e.TokenKeys(ctx)
+	if err != nil {
+		return token.Keys{}, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the keys of tokens cannot be read", Cause: err}
+	}
+	return keys, nil
+}
+
+// verify returns what a token says. Nothing is read for one that is not valid.
+func (e *Engine) verify(ctx context.Context, text string) (token.Claims, error) {
+	keys, err := e.tokenKeys(ctx)
+	if err != nil {
+		return token.Claims{}, err
+	}
+	return keys.Verify(text)
+}
+
+// AnswerByToken answers the step that a token names. Its bearer needs no other right. A token
+// that no key has made is CodeUnauthorized. One that has been revoked, has expired, has been used,
+// or whose step does not wait any more, is CodeIllegalTransition.
+func (e *Engine) AnswerByToken(ctx context.Context, text string, req views.TokenAnswer) (views.TokenReceipt, error) {
+	claims, err := e.verify(ctx, text)
+	if err != nil {
+		return views.TokenReceipt{}, err
+	}
+	input, err := compactInput(req.Input)
+	if err != nil {
+		return views.TokenReceipt{}, err
+	}
+	digest := workflow.AnswerDigest(input)
+	key := req.IdempotencyKey
+	if key == "" {
+		key = text + " " + digest
+	}
+	c := workflow.Caller{Tenant: claims.Tenant, Actor: claims.Subject}
+	w := e.newWorkspace(claims.Tenant, claims.Execution)
+	defer w.keepCost()
+	w.inline = true
+	if err := w.loadForToken(ctx); err != nil {
+		return views.TokenReceipt{}, err
+	}
+	w.answer = &answer{caller: c, input: input, byToken: true}
+	x, err := w.applyLoaded(ctx, lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: c.Actor, Answer: &lifecycle.Answer{
+		StepRunSeq: claims.StepRunSeq, Named: true, Key: workflow.AnswerKey(key, c.Actor), Digest: digest,
+		ByToken: true, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
+	}})
+	if err != nil {
+		return views.TokenReceipt{}, err
+	}
+	receipt := views.TokenReceipt{Execution: claims.Execution}
+	if r := x.StepRunBySeq(claims.StepRunSeq); r != nil {
+		receipt.Step = r.Label
+	}
+	return receipt, nil
+}
+
+// QuestionOfToken is what the bearer of a token is asked, or why he cannot answer any more.
+func (e *Engine) QuestionOfToken(ctx context.Context, text string) (views.QuestionView, error) {
+	var v views.QuestionView
+	claims, err := e.verify(ctx, text)
+	if err != nil {
+		return v, err
+	}
+	w := e.newWorkspace(claims.Tenant, claims.Execution)
+	defer w.keepCost()
+	if err := w.loadForToken(ctx); err != nil {
+		return v, err
+	}
+	r, err := lifecycle.CheckToken(w.execution, &lifecycle.Answer{
+		StepRunSeq: claims.StepRunSeq, ByToken: true, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
+	}, claims.Subject, e.now())
+	if err != nil {
+		return v, err
+	}
+	q, err := w.question(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	v = views.QuestionView{Step: r.Label, For: claims.Subject, Schema: q.Schema, Show: q.Show, Approval: r.Wait.Approval, Until: r.Wait.Until}
+	if q.Title != "" {
+		v.Title = &q.Title
+	}
+	if !claims.ExpiresAt.IsZero() {
+		v.ExpiresAt = &claims.ExpiresAt
+	}
+	return v, nil
+}
+
+// loadForToken loads the execution that a token names. One that has been removed takes no answer.
+func (w *workspace) loadForToken(ctx context.Context) error {
+	err := w.load(ctx)
+	if err == nil && !w.execution.DiscardedAt.IsZero() || workflow.Is(err, workflow.CodeNotFound) {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s does not exist any more", w.id), Issues: []workflow.Issue{{
+			Path: "input", Code: "closed", Message: "the step takes no answer, or none any more",
+		}}}
+	}
+	return err
+}
+
+func validSubject(name string) bool {
+	if name == "" || len(name) > maxSubject {
+		return false
+	}
+	for i := range len(name) {
+		if name[i] < '!' || name[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

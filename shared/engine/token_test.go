@@ -1,0 +1,469 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// tokenKeysOf are keys with these ids, the first of which is the current one.
+func tokenKeysOf(t testing.TB, ids ...string) token.Keys {
+	t.Helper()
+	var keys []string
+	for _, id := range ids {
+		keys = append(keys, fmt.Sprintf("%q:%q", id, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 32)[:32]))))
+	}
+	k, err := token.ParseKeys([]byte(fmt.Sprintf(`{"current":%q,"keys":{%s}}`, ids[0], strings.Join(keys, ","))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// useKeys makes the engine use keys from now on.
+func useKeys(t testing.TB, s *harness.Harness, ids ...string) {
+	t.Helper()
+	k := tokenKeysOf(t, ids...)
+	s.Engine.TokenKeys = func(context.Context) (token.Keys, error) { return k, nil }
+}
+
+const approveBy = `steps:
+  - label: ok
+    wait: {approval: {%s need: %d, deadline: 24h, onReject: {next: no}}}
+  - {label: after, functionBlock: p/pure:1, runOn: global}
+  - {label: no, set: {a: 1}}
+`
+
+func waitingWithTokens(t testing.TB, definition string) (*harness.Harness, string) {
+	t.Helper()
+	s := newHarness(t, 1)
+	useKeys(t, s, "k1")
+	s.Publish("w", definition)
+	id := s.Start("w", "d000")
+	s.Drain()
+	return s, id
+}
+
+func lendAs(s *harness.Harness, by workflow.Caller, id, to string, expires *time.Time) (string, error) {
+	made, err := s.Engine.Lend(context.Background(), by, id, views.TokenRequest{For: to, ExpiresAt: expires})
+	return made.Token, err
+}
+
+func mustLend(t testing.TB, s *harness.Harness, by, id, to string) string {
+	t.Helper()
+	text, err := lendAs(s, person(by), id, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func answerWith(s *harness.Harness, text, input string) error {
+	_, err := s.Engine.AnswerByToken(context.Background(), text, views.TokenAnswer{Input: json.RawMessage(input)})
+	return err
+}
+
+// expectIssue expects an error with the code of an issue, "" for none.
+func expectIssue(t testing.TB, err error, code workflow.Code, issue string) {
+	t.Helper()
+	got := ""
+	var coded *workflow.Error
+	if errors.As(err, &coded) && len(coded.Issues) > 0 {
+		got = coded.Issues[0].Code
+	}
+	if workflow.CodeOf(err) != code || got != issue {
+		t.Errorf("%v with the issue %q, want %s %q", err, got, code, issue)
+	}
+}
+
+// R40: the bearer of a token sees what is asked and answers, by the name that the token is for.
+// The same answer again is accepted without a write; another one is refused. The token is stored
+// nowhere.
+func TestToken_AnswersOnce(t *testing.T) {
+	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
+	useKeys(t, s, "k1")
+	text := mustLend(t, s, "bob", id, "ann@example.com")
+	q, err := s.Engine.QuestionOfToken(t.Context(), text)
+	if err != nil || *q.Title != "Upgrade 3 devices?" || string(q.Show) != `{"behind":["d000"]}` || q.For != "ann@example.com" || q.Step != "approve" {
+		t.Errorf("%+v, %v", q, err)
+	}
+	expectIssue(t, answerWith(s, text, `{"approved":"yes"}`), workflow.CodeInvalid, "type")
+	if err := answerWith(s, text, `{"approved":true}`); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if err := answerWith(s, text, ` {"approved": true}`); err != nil {
+		t.Errorf("the same request again: %v", err)
+	}
+	expectIssue(t, answerWith(s, text, `{"approved":false}`), workflow.CodeIllegalTransition, "closed")
+	_, err = s.Engine.QuestionOfToken(t.Context(), text)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
+	if again := s.Load(id); again.Version != x.Version {
+		t.Errorf("something was written: version %d after %d", again.Version, x.Version)
+	}
+	r := x.StepRunBySeq(2)
+	if a := r.Answers[0]; a.By != "ann@example.com" || a.Via != workflow.AnswerByToken {
+		t.Errorf("%+v", a)
+	}
+	stored, err := workflow.EncodeJSON(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := text[strings.LastIndexByte(text, '.')+1:]
+	for _, e := range s.History(id) {
+		if strings.Contains(string(e.Data), secret) {
+			t.Errorf("the event %s holds the token", e.Type)
+		}
+	}
+	if strings.Contains(string(stored), secret) {
+		t.Error("the token is stored")
+	}
+	if countEvents(s, id, "token.issued") != 1 {
+		t.Error("nobody can tell who has made a token")
+	}
+}
+
+// A token that no key has made is refused before anything is read, whatever is wrong with it.
+func TestToken_ForgedIsRefusedUnread(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
+	text := mustLend(t, s, "bob", id, "ann")
+	useKeys(t, s, "k2")
+	other := mustLend(t, s, "bob", id, "eve")
+	useKeys(t, s, "k1")
+	parts := strings.Split(text, ".")
+	calls := len(s.Trace())
+	for _, forged := range []string{
+		"", "lst1..", text[:len(text)-1], text + "A", parts[0] + "." + parts[1], parts[0] + "." + parts[1] + "." + strings.Split(other, ".")[2],
+		parts[0] + "." + strings.Split(other, ".")[1] + "." + parts[2], "lst2." + parts[1] + "." + parts[2], other, strings.Repeat("x", 1<<16),
+	} {
+		expectIssue(t, answerWith(s, forged, `{"approved":true}`), workflow.CodeUnauthorized, "")
+		_, err := s.Engine.QuestionOfToken(t.Context(), forged)
+		expectIssue(t, err, workflow.CodeUnauthorized, "")
+	}
+	if n := len(s.Trace()); n != calls {
+		t.Errorf("%d calls for forged tokens", n-calls)
+	}
+	s.Engine.TokenKeys = nil
+	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeUnauthorized, "")
+	_, err := lendAs(s, person("bob"), id, "ann", nil)
+	expectIssue(t, err, workflow.CodeNotImplemented, "")
+	s.Engine.TokenKeys = func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("secret unreachable") }
+	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeUnavailable, "")
+}
+
+// Keys are changed without a moment at which tokens are refused, and a key that is removed takes
+// its tokens along.
+func TestToken_KeysAreChanged(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
+	one := mustLend(t, s, "a", id, "one")
+	two := mustLend(t, s, "b", id, "two")
+	useKeys(t, s, "k2", "k1")
+	three := mustLend(t, s, "c", id, "three")
+	if err := answerWith(s, one, `{"approved":true}`); err != nil {
+		t.Error(err)
+	}
+	useKeys(t, s, "k2")
+	expectIssue(t, answerWith(s, two, `{"approved":true}`), workflow.CodeUnauthorized, "")
+	if err := answerWith(s, three, `{"approved":true}`); err != nil {
+		t.Error(err)
+	}
+}
+
+// A token is refused after it was revoked, after its time, for another tenant, for another run of
+// the step, and after a cancel; each says why.
+func TestToken_IsValidAsLongAsTheWait(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
+	revoked := mustLend(t, s, "bob", id, "ann")
+	if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{Reason: "wrong list"}); err != nil {
+		t.Fatal(err)
+	}
+	expectIssue(t, answerWith(s, revoked, `{"approved":true}`), workflow.CodeIllegalTransition, "revoked")
+	at := s.Now().Add(time.Hour)
+	late, err := lendAs(s, person("bob"), id, "eve", &at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Load(id).Version
+	s.Advance(time.Hour)
+	expectIssue(t, answerWith(s, late, `{"approved":true}`), workflow.CodeIllegalTransition, "expired")
+	_, err = s.Engine.QuestionOfToken(t.Context(), late)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "expired")
+	passed := s.Now()
+	_, err = lendAs(s, person("bob"), id, "eve", &passed)
+	expectIssue(t, err, workflow.CodeInvalid, "range")
+	_, err = lendAs(s, person("bob"), id, "not a name", nil)
+	expectIssue(t, err, workflow.CodeInvalid, "pattern")
+
+	valid := mustLend(t, s, "bob", id, "eve")
+	keys := tokenKeysOf(t, "k1")
+	claims, err := keys.Verify(valid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*token.Claims){
+		"another tenant":    func(c *token.Claims) { c.Tenant = "other" },
+		"another execution": func(c *token.Claims) { c.Execution = "01900000-0000-7000-8000-000000000000" },
+		"another step run":  func(c *token.Claims) { c.StepRunSeq++ },
+	} {
+		other := claims
+		change(&other)
+		text, err := keys.Make(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeIllegalTransition, "closed")
+		})
+	}
+	if got := s.Load(id); got.Version != before+1 || len(got.StepRuns[0].Answers) > 0 {
+		t.Errorf("version %d after %d, %+v", got.Version, before, got.StepRuns[0].Answers)
+	}
+	if err := answerWith(s, valid, `{"approved":true}`); err != nil {
+		t.Error(err)
+	}
+	expectIssue(t, answerWith(s, valid, `{"approved":false}`), workflow.CodeIllegalTransition, "used")
+	if _, err := s.Engine.Cancel(t.Context(), person("bob"), id, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	expectIssue(t, answerWith(s, mustMake(t, keys, claims, "zoe"), `{"approved":true}`), workflow.CodeIllegalTransition, "closed")
+	_, err = lendAs(s, person("bob"), id, "eve", nil)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
+}
+
+func mustMake(t testing.TB, keys token.Keys, claims token.Claims, subject string) string {
+	t.Helper()
+	claims.Subject = subject
+	text, err := keys.Make(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A deadline that has passed is committed before a token is refused for it, and the bearer who
+// only asks is told too.
+func TestToken_AfterTheDeadline(t *testing.T) {
+	s, id := waitingWithTokens(t, strings.Replace(fmt.Sprintf(approveBy, "", 1), "onReject", "onTimeout: {next: no}, onReject", 1))
+	text := mustLend(t, s, "bob", id, "ann")
+	s.Advance(24 * time.Hour)
+	_, err := s.Engine.QuestionOfToken(t.Context(), text)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
+	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeIllegalTransition, "closed")
+	if x := s.Load(id); x.State == sm.ExecutionWaiting {
+		t.Error("the refusal is not stored: a clock that is behind would accept the answer")
+	}
+}
+
+// A token gives the right of whoever makes it: who may not answer makes none, and nobody makes
+// one for whoever has started the execution if that may not answer.
+func TestToken_OnlyWhoMayAnswerLends(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "who: {actors: [bob], roles: [cab], notStarter: true},", 1))
+	_, err := lendAs(s, person("eve"), id, "bob", nil)
+	expectIssue(t, err, workflow.CodeForbidden, "")
+	_, err = lendAs(s, harness.Caller, id, "bob", nil)
+	expectIssue(t, err, workflow.CodeForbidden, "")
+	_, err = lendAs(s, person("bob"), id, harness.Caller.Actor, nil)
+	expectIssue(t, err, workflow.CodeForbidden, "")
+	text, err := lendAs(s, person("zoe", "cab"), id, "outside@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answerWith(s, text, `{"approved":true}`); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// Where several have to answer, one person with tokens counts once: he makes tokens for one name,
+// and answers by a token or himself.
+func TestToken_OnePersonCountsOnce(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
+	text := mustLend(t, s, "bob", id, "ann")
+	if again := mustLend(t, s, "bob", id, "ann"); again != text {
+		t.Error("the same token is another one")
+	}
+	_, err := lendAs(s, person("bob"), id, "eve", nil)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
+	expectIssue(t, answerAs(s, person("bob"), id, `{"approved":true}`, ""), workflow.CodeIllegalTransition, "used")
+	if err := answerWith(s, text, `{"approved":true}`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = lendAs(s, person("zoe"), id, "ann", nil)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
+	// Revoking gives nobody who has been answered for another voice.
+	if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	expectIssue(t, answerAs(s, person("bob"), id, `{"approved":true}`, ""), workflow.CodeIllegalTransition, "used")
+	if err := answerAs(s, person("eve"), id, `{"approved":true}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// A token that is revoked while its answer is on the way has one outcome: the answer counts, or it
+// is refused.
+func TestToken_RevokedMeanwhile(t *testing.T) {
+	for _, revokeFirst := range []bool{false, true} {
+		s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
+		text := mustLend(t, s, "bob", id, "ann")
+		var answered error
+		answer := s.StartTask("answer", func() { answered = answerWith(s, text, `{"approved":true}`) })
+		if !answer.RunUntil("store.commit") {
+			t.Fatal("the answer is not stored")
+		}
+		if revokeFirst {
+			if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer.Finish()
+		if revokeFirst {
+			expectIssue(t, answered, workflow.CodeIllegalTransition, "revoked")
+		} else if answered != nil {
+			t.Error(answered)
+		}
+	}
+}
+
+// A commit whose reply is lost is recognised by the token, also without an Idempotency-Key.
+func TestToken_LostReply(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
+	text := mustLend(t, s, "bob", id, "ann")
+	lost := false
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "store.commit" && !lost {
+			lost = true
+			return faults.LostReply
+		}
+		return faults.None
+	}
+	if err := answerWith(s, text, `{"approved":true}`); err == nil {
+		t.Log("recognised within the request")
+	}
+	s.Faults = nil
+	if err := answerWith(s, text, `{"approved":true}`); err != nil {
+		t.Error(err)
+	}
+	if r := s.Load(id).StepRunBySeq(1); len(r.Answers) != 1 {
+		t.Errorf("%+v", r.Answers)
+	}
+}
+
+// FuzzToken plays making, changing, revoking, answering and waiting against a model of what a
+// token is: valid while its wait is open, with its generation, until its time, once a name.
+func FuzzToken(f *testing.F) {
+	f.Add([]byte{0, 0, 3, 0, 3, 0})
+	f.Add([]byte{0, 0, 0, 9, 2, 0, 3, 0, 3, 9, 4, 200, 3, 1})
+	f.Add([]byte{1, 5, 0, 1, 4, 40, 3, 0, 3, 1, 5, 7, 5, 3, 6, 0, 3, 1})
+	f.Fuzz(func(t *testing.T, plays []byte) {
+		if len(plays) > 40 {
+			return
+		}
+		s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 4))
+		deadline := s.Load(id).Wait.Until
+		type made struct {
+			text, to   string
+			generation int
+			expires    time.Time
+		}
+		var tokens []made
+		generation, answers, counted, cancelled := 0, map[string]bool{}, map[string]bool{}, false
+		lent := map[string]string{}
+		for at := 0; at+1 < len(plays); at += 2 {
+			n := int(plays[at+1])
+			open := !cancelled && len(answers) < 4 && s.Now().Before(deadline)
+			switch plays[at] % 7 {
+			case 0, 1: // a token, for ever or for some hours
+				m := made{to: fmt.Sprint("to", n%5), generation: generation}
+				by := fmt.Sprint("by", n%7)
+				if plays[at]%7 == 1 {
+					m.expires = s.Now().Add(time.Duration(1+n) * time.Hour / 8)
+				}
+				var expires *time.Time
+				if !m.expires.IsZero() {
+					expires = &m.expires
+				}
+				var err error
+				if m.text, err = lendAs(s, person(by), id, m.to, expires); (err == nil) != (open && !answers[m.to] && (lent[by] == "" || lent[by] == m.to)) {
+					t.Fatalf("%d: a token for %s by %s: %v", at, m.to, by, err)
+				}
+				if err == nil {
+					tokens, lent[by] = append(tokens, m), m.to
+				}
+			case 2:
+				if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); (err == nil) != open {
+					t.Fatalf("%d: revoke: %v", at, err)
+				}
+				if open {
+					generation++
+					for by, to := range lent {
+						if !answers[to] {
+							delete(lent, by)
+						}
+					}
+				}
+			case 3:
+				if len(tokens) == 0 {
+					continue
+				}
+				m := tokens[n%len(tokens)]
+				err := answerWith(s, m.text, `{"approved":true}`)
+				want := ""
+				switch {
+				case counted[m.text]: // the same request again
+				case !open:
+					want = "closed"
+				case m.generation != generation:
+					want = "revoked"
+				case !m.expires.IsZero() && !s.Now().Before(m.expires):
+					want = "expired"
+				case answers[m.to]:
+					want = "used"
+				}
+				if want != "" {
+					expectIssue(t, err, workflow.CodeIllegalTransition, want)
+				} else if err != nil {
+					t.Fatalf("%d: the token for %s: %v", at, m.to, err)
+				} else {
+					answers[m.to], counted[m.text] = true, true
+				}
+			case 4:
+				s.Advance(time.Duration(n) * time.Hour / 16)
+			case 5: // one that was changed
+				if len(tokens) == 0 {
+					continue
+				}
+				text := []byte(tokens[n%len(tokens)].text)
+				text[n%len(text)] ^= 1 << (n % 7)
+				err := answerWith(s, string(text), `{"approved":true}`)
+				expectIssue(t, err, workflow.CodeUnauthorized, "")
+			case 6:
+				if n == 0 && open {
+					if _, err := s.Engine.Cancel(t.Context(), person("bob"), id, views.CancelRequest{}); err != nil {
+						t.Fatal(err)
+					}
+					cancelled = true
+				}
+			}
+			if r := s.Load(id).StepRunBySeq(1); len(r.Answers) != len(answers) {
+				t.Fatalf("%d: %d answers, want %d", at, len(r.Answers), len(answers))
+			}
+		}
+	})
+}
