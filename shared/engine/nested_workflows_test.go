@@ -245,21 +245,30 @@ steps:
 // step run, and with a timer that has fired, which adds the lane to the done set.
 func TestPipeline_SendsLaneReportedAfterAdvance(t *testing.T) {
 	for devices, wait := range map[int]time.Duration{1: 0, 2: 61 * time.Second} {
-		s := newHarness(t, devices)
-		s.Publish("w", `config: {executionStrategy: {parallel: true}}
+		sendLaneReportedAfterAdvance(t, devices, wait, "", nil)
+	}
+	// The same where the step run has ended with a failure that is handled.
+	sendLaneReportedAfterAdvance(t, 1, 0, "continueOnError: true", failFor("one", "d000"))
+	sendLaneReportedAfterAdvance(t, 1, 0, "onFailure: two", failFor("one", "d000"))
+}
+
+func sendLaneReportedAfterAdvance(t *testing.T, devices int, wait time.Duration, field string, script func(harness.BlockCall) *harness.Outcome) {
+	t.Helper()
+	s := newHarness(t, devices)
+	s.Script = script
+	s.Publish("w", `config: {executionStrategy: {parallel: true}}
 steps:
-  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: one, functionBlock: p/again:1, runOn: device, `+field+`}
   - {label: two, functionBlock: p/pure:1, runOn: device}
 `)
-		id := s.Start("w", harness.DeviceIDs(devices)...)
-		s.Advance(wait)
-		sender := s.StartTask("reporter", func() { s.Deliver() })
-		sender.RunUntil("sender.send_wakeups")
-		advance(s, id)
-		sender.Finish()
-		s.Drain() // no timer
-		s.ExpectState(id, sm.ExecutionCompletedAck)
-	}
+	id := s.Start("w", harness.DeviceIDs(devices)...)
+	s.Advance(wait)
+	sender := s.StartTask("reporter", func() { s.Deliver() })
+	sender.RunUntil("sender.send_wakeups")
+	advance(s, id)
+	sender.Finish()
+	s.Drain() // no timer
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
 // A pipeline is rolled back in reverse, step by step, for the entities that were

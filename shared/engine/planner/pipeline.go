@@ -48,9 +48,10 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 }
 
 // CanAdvance reports whether lanes of a step run may continue: the step run is open, or
-// it belongs to a pipeline and its only lane ended it before the wake-up arrived.
+// it belongs to a pipeline and its only lane ended it, also with a failure that is handled,
+// before the wake-up arrived.
 func CanAdvance(r *workflow.StepRun) bool {
-	singleLane := r != nil && r.Pipeline > 0 && r.Lanes() == 1 && r.Status == sm.StepCompleted
+	singleLane := r != nil && r.Pipeline > 0 && r.Lanes() == 1 && r.Status != sm.StepCancelled
 	return (r.Open() || singleLane) && !r.Closing
 }
 
