@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -31,6 +33,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R35_R36_R54_input":          inputIsAnswered,
 		"R38_R52_times":              timesPass,
 		"R39_signals":                signalsAreKept,
+		"R40_tokens":                 bearerAnswers,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,
 		"R57_other_tenant":           flowOfOtherTenant,
@@ -336,6 +339,69 @@ func signalsAreKept(c *fixture) {
 	}
 	if _, err := c.Signal(c.t.Context(), id, "paid", views.SignalRequest{Data: json.RawMessage(`{}`), IdempotencyKey: "k2"}); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		c.t.Errorf("a signal after the end: %v", err)
+	}
+}
+
+// bearerAnswers: a token is the only credential of its bearer, counts once, and is refused when it
+// is forged, revoked, too old or used.
+func bearerAnswers(c *fixture) {
+	ctx := c.t.Context()
+	c.registerEcho()
+	c.publishWorkflow("", "label: ask, wait: {input: {title: How many?, schema: {type: object, required: [n]}}}, outputKey: answer",
+		`label: use, block: echo, runOn: global, parameters: {n: "${vars.answer.n}"}`)
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitInput)
+	lend := func(to string, expires *time.Time) string {
+		c.t.Helper()
+		made, err := c.CreateToken(ctx, id, views.TokenRequest{For: to, ExpiresAt: expires})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return made.Token
+	}
+	refused := func(token, input string, code workflow.Code, issue string) {
+		c.t.Helper()
+		_, err := c.AnswerByToken(ctx, token, views.TokenAnswer{Input: json.RawMessage(input)})
+		var e *workflow.Error
+		if !errors.As(err, &e) || e.Code != code || issue != "" && (len(e.Issues) == 0 || e.Issues[0].Code != issue) {
+			c.t.Errorf("%v, want %s %s", err, code, issue)
+		}
+	}
+	revoked := lend("ann@example.com", nil)
+	if _, err := c.RevokeTokens(ctx, id, views.RevokeRequest{Reason: "wrong address"}); err != nil {
+		c.t.Fatal(err)
+	}
+	refused(revoked, `{"n":1}`, workflow.CodeIllegalTransition, "revoked")
+	soon := time.Now().Add(time.Second)
+	expired := lend("ann@example.com", &soon)
+	c.waitUntil(id, "a token that expires", func(views.ExecutionView) bool {
+		_, err := c.QuestionOfToken(ctx, expired)
+		return workflow.Is(err, workflow.CodeIllegalTransition)
+	})
+	refused(expired, `{"n":1}`, workflow.CodeIllegalTransition, "expired")
+	token := lend("bob@example.com", nil)
+	refused(token[:len(token)-1], `{"n":1}`, workflow.CodeUnauthorized, "")
+	refused(token, `{}`, workflow.CodeInvalid, "required")
+	if q, err := c.QuestionOfToken(ctx, token); err != nil || q.Title == nil || *q.Title != "How many?" || q.For != "bob@example.com" {
+		c.t.Errorf("%+v, %v", q, err)
+	}
+	for range 2 { // the same answer again is the same
+		if _, err := c.AnswerByToken(ctx, token, views.TokenAnswer{Input: json.RawMessage(`{"n":3}`)}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	refused(token, `{"n":4}`, workflow.CodeIllegalTransition, "closed")
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "use"); got != `{"n":3}` {
+		c.t.Errorf("the answer gave %s", got)
+	}
+	for _, e := range c.history(id) {
+		if strings.Contains(string(e.Data), "lst1.") {
+			c.t.Errorf("%s holds a token", e.Type)
+		}
+	}
+	if strings.Contains(c.log.String(), "lst1.") {
+		c.t.Error("the log holds a token")
 	}
 }
 
