@@ -22,13 +22,31 @@ func printFigure(out io.Writer, name string, value float64, unit string) {
 // pollInterval is how often an execution is read until it ends.
 const pollInterval = 20 * time.Millisecond
 
-// benchFleet executes one step over n devices and prints the cost of a job, with the writes
-// of its lock as a figure of their own.
+// benchFleet executes one step over n devices.
 func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
-	began := time.Now()
-	started, _, err := s.Start(ctx, views.StartRequest{
+	return s.benchJobs(ctx, out, "fleet", "devices", n, views.StartRequest{
 		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"all"}},
 	})
+}
+
+// benchItems executes one step over n items.
+func (s *stack) benchItems(ctx context.Context, out io.Writer, n int) error {
+	items := make([]map[string]any, n)
+	for i := range items {
+		items[i] = map[string]any{"name": deviceID(i), "site": i % 10}
+	}
+	parameters, err := workflow.EncodeJSON(map[string]any{"items": items})
+	if err != nil {
+		return err
+	}
+	return s.benchJobs(ctx, out, "foreach", "items", n, views.StartRequest{Workflow: "bench/each", Parameters: parameters})
+}
+
+// benchJobs executes one step with n jobs and prints the cost of a job, with the writes of its
+// lock as a figure of their own.
+func (s *stack) benchJobs(ctx context.Context, out io.Writer, name, unit string, n int, req views.StartRequest) error {
+	began := time.Now()
+	started, _, err := s.Start(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -38,7 +56,7 @@ func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	}
 	wall := time.Since(began)
 	if x.State != sm.ExecutionCompletedAck || x.Progress.Jobs.Completed != n {
-		return fmt.Errorf("the execution over %d devices ended in %s with %d jobs completed", n, x.State, x.Progress.Jobs.Completed)
+		return fmt.Errorf("the execution over %d %s ended in %s with %d jobs completed", n, unit, x.State, x.Progress.Jobs.Completed)
 	}
 	bill, err := s.Cost(ctx, x.ID)
 	if err != nil {
@@ -53,15 +71,15 @@ func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 		reads += units
 	}
 	jobs := float64(n)
-	printFigure(out, "fleet_devices", jobs, "devices")
-	printFigure(out, "fleet_wall", wall.Seconds(), "s")
-	printFigure(out, "fleet_jobs_per_second", jobs/wall.Seconds(), "1/s")
-	printFigure(out, "fleet_write_units_per_job", (writes-locks)/jobs, "WRU")
-	printFigure(out, "fleet_lock_write_units_per_job", locks/jobs, "WRU")
-	printFigure(out, "fleet_read_units_per_job", reads/jobs, "RRU")
-	printFigure(out, "fleet_queue_requests_per_job", bill.QueueRequests/jobs, "requests")
-	printFigure(out, "fleet_invocations_per_job", bill.Invocations/jobs, "invocations")
-	printFigure(out, "fleet_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
+	printFigure(out, name+"_"+unit, jobs, unit)
+	printFigure(out, name+"_wall", wall.Seconds(), "s")
+	printFigure(out, name+"_jobs_per_second", jobs/wall.Seconds(), "1/s")
+	printFigure(out, name+"_write_units_per_job", (writes-locks)/jobs, "WRU")
+	printFigure(out, name+"_lock_write_units_per_job", locks/jobs, "WRU")
+	printFigure(out, name+"_read_units_per_job", reads/jobs, "RRU")
+	printFigure(out, name+"_queue_requests_per_job", bill.QueueRequests/jobs, "requests")
+	printFigure(out, name+"_invocations_per_job", bill.Invocations/jobs, "invocations")
+	printFigure(out, name+"_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
 	return nil
 }
 

@@ -6,6 +6,7 @@
 // of this machine, whose local DynamoDB writes to memory. Prices come from shared/cost.
 //
 //   - fleet: one execution of one step over 1,000 devices, in packs of 10 by default.
+//   - foreach: one execution of one step over 1,000 items, which have no locks.
 //   - single: 1,000 executions over one device each, a few at a time.
 package main
 
@@ -20,11 +21,12 @@ import (
 func main() {
 	binary := flag.String("lockstep", "bin/lockstep", "the program lockstep")
 	devices := flag.Int("devices", 1000, "devices of the fleet execution")
+	items := flag.Int("items", 1000, "items of the execution over items")
 	executions := flag.Int("executions", 1000, "executions over a single device")
 	atOnce := flag.Int("at-once", 4, "executions over a single device at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *binary, *devices, *executions, *atOnce)
+	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -32,7 +34,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, devices, executions, atOnce int) error {
+func measure(ctx context.Context, binary string, devices, items, executions, atOnce int) error {
 	s, err := startStack(ctx, binary)
 	if err != nil {
 		return err
@@ -42,6 +44,9 @@ func measure(ctx context.Context, binary string, devices, executions, atOnce int
 		return err
 	}
 	if err := s.benchFleet(ctx, os.Stdout, devices); err != nil {
+		return err
+	}
+	if err := s.benchItems(ctx, os.Stdout, items); err != nil {
 		return err
 	}
 	return s.benchSingle(ctx, os.Stdout, executions, atOnce)

@@ -75,8 +75,8 @@ func (s *stack) close() {
 	_ = s.blocks.Close()
 }
 
-// prepare registers an idempotent block, publishes a definition with one step that uses it,
-// and creates n devices.
+// prepare registers idempotent blocks, publishes definitions with one step that uses one, on
+// devices and on items, and creates n devices.
 func (s *stack) prepare(ctx context.Context, n int) error {
 	_, err := s.RegisterBlock(ctx, workflow.Block{
 		Package: "bench", Name: "work", Version: "1.0.0", RunOn: "device", Idempotent: true, Reversible: true,
@@ -87,6 +87,18 @@ func (s *stack) prepare(ctx context.Context, n int) error {
 	}
 	_, _, err = s.Publish(ctx, []byte("package: bench\nname: work\nversion: 1.0.0\nseedEntity: device\n"+
 		"steps: [{label: work, functionBlock: 'bench/work:1', runOn: device}]\n"), false)
+	if err != nil {
+		return err
+	}
+	_, err = s.RegisterBlock(ctx, workflow.Block{
+		Package: "bench", Name: "each", Version: "1.0.0", Idempotent: true, Reversible: true,
+		HTTP: &workflow.Endpoint{URL: s.blockURL},
+	})
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Publish(ctx, []byte("package: bench\nname: each\nversion: 1.0.0\n"+
+		"steps: [{label: each, functionBlock: 'bench/each:1', runOn: item, foreach: {items: '${parameters.items}', as: device}, parameters: {name: '${device.name}', n: '${index}'}}]\n"), false)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,38 @@ func (p *concurrencyCounter) leave(k call) {
 	p.current[k.Job.Step]--
 }
 
+// thousandItems checks that a step with foreach calls its block once for each of a thousand
+// items, fifty at a time, and gives all results.
+func thousandItems(c *fixture) {
+	const items = 1000
+	p, keys := newConcurrencyCounter(), map[string]bool{}
+	c.registerBlock("push", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
+		p.enter(k)
+		defer p.leave(k)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if keys[k.Job.ID] = true; k.Entity != nil || k.Token != nil {
+			return errorAnswer("ENTITY", false)
+		}
+		return okAnswer(k.Parameters)
+	})
+	c.publishWorkflow("", "label: push, block: push, runOn: item, foreach: {items: '${parameters.items}', as: site, maxInFlight: 50}, parameters: {site: '${site}', n: '${index}'}, outputKey: pushed",
+		"label: after, block: push, runOn: global, parameters: {size: '${size(push.results)}', last: '${vars.pushed[999].site}'}")
+	id := c.startWorkflow(`{"items":["site"` + strings.Repeat(`,"site"`, items-2) + `,"the last"]}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if n := p.highest["push"]; n > 50 || len(keys) != items+1 {
+		c.t.Errorf("%d calls at a time, %d keys", n, len(keys))
+	}
+	jobs := c.listJobs(id, views.JobFilter{Step: "push"})
+	if len(jobs) != items || jobs[items-1].Entity != nil || *jobs[items-1].Item != items-1 || *jobs[items-1].ItemText != "the last" {
+		c.t.Errorf("%d jobs", len(jobs))
+	}
+	r, err := c.Result(c.t.Context(), id)
+	if err != nil || string(r.Steps["after"].Result) != `{"last":"the last","size":1000}` || len(r.Steps["push"].Results) != items {
+		c.t.Errorf("%s, %d results, %v", r.Steps["after"].Result, len(r.Steps["push"].Results), err)
+	}
+}
+
 // maxInFlight checks that as many jobs of a step run concurrently as the definition
 // allows and no more, also with first attempts and retries at the same time.
 func maxInFlight(config string) func(*fixture) {
