@@ -31,7 +31,7 @@ func (c *randomOutcomes) oneIn(in int, what string, call harness.BlockCall) bool
 		return false
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, c.seed, what, call.Step, call.Kind, call.Entity, call.Attempt, call.Fence)
+	fmt.Fprint(h, c.seed, what, call.Step, call.Kind, call.Entity, call.Attempt, call.Fence, string(call.Parameters))
 	return h.Sum64()%uint64(in) == 0
 }
 
@@ -75,7 +75,7 @@ func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 		devices := harness.DeviceIDs(p.devices)
 		s.ImportDevices(devices...)
 		s.Publish("w", p.definition.YAML())
-		s.Script = p.outcomes.script(s)
+		s.Script, s.ItemsTolerated = p.outcomes.script(s), p.definition.ItemsTolerated()
 		s.QueueFaults = p.deliveries
 		random := rand.New(rand.NewPCG(p.seed, 1))
 		if p.faults > 0 {

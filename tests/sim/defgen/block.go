@@ -2,6 +2,7 @@ package defgen
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -10,6 +11,9 @@ type Block struct {
 	Name     string
 	OnDevice bool // runOn: device, otherwise global
 	Retry    *Retry
+
+	Items          int // of a foreach, 0 without one; the block gets the number of its item
+	ItemsTolerated int // how many of them may fail
 }
 
 // Retry says how failed jobs are tried again.
@@ -25,6 +29,9 @@ func drawBlock(w *generator, s *Step, _ int) Body {
 		b.Name = "pure"
 	}
 	b.OnDevice = pick(w.Choose, "on", true, true, false)
+	if w.items && !b.OnDevice && s.Repeat == nil && w.oneIn("items", 2) {
+		b.Items, b.ItemsTolerated = 1+w.Choose("how many", 6), w.Choose("items tolerated", 3)
+	}
 	w.addCondition(s, b)
 	if n := pick(w.Choose, "retries", 0, 0, 1, 3); n > 0 {
 		b.Retry = &Retry{Max: n, Delay: pick(w.Choose, "pause", 5*time.Second, 5*time.Second, 40*time.Second), When: pick(w.Choose, "when", "", "error.retryable")}
@@ -43,6 +50,10 @@ func drawBlock(w *generator, s *Step, _ int) Body {
 		if s.Repeat != nil && w.oneIn("while", 2) {
 			s.Repeat.While = compare(resultField(s.Label, "attempt", b.OnDevice), "==", 1)
 		}
+	}
+	if b.Items > 0 {
+		s.Parameters = append(s.Parameters, Parameter{Name: "item", Text: "${index + item}"})
+		return b
 	}
 	w.blocks = append(w.blocks, earlierBlock{s.Label, b.OnDevice})
 	return b
@@ -140,6 +151,9 @@ func (b *Block) fields() []string {
 	on := "global"
 	if b.OnDevice {
 		on = "device"
+	}
+	if b.Items > 0 {
+		on = fmt.Sprintf("item, foreach: {items: '${[%s0]}', failureTolerance: %d}", strings.Repeat("0, ", b.Items-1), b.ItemsTolerated)
 	}
 	fields := []string{"runOn: " + on}
 	if r := b.Retry; r != nil {

@@ -111,6 +111,17 @@ func (d *Definition) BlocksByLabel() map[string]string {
 	return blocks
 }
 
+// ItemsTolerated returns for each step with items how many of them may fail.
+func (d *Definition) ItemsTolerated() map[string]int {
+	tolerated := map[string]int{}
+	walkSteps(d.Steps, false, func(s *Step, _ bool) {
+		if b, ok := s.Body.(*Block); ok && b.Items > 0 {
+			tolerated[s.Label] = b.ItemsTolerated
+		}
+	})
+	return tolerated
+}
+
 // HandledSteps returns for each step whether the execution continues when it fails.
 func (d *Definition) HandledSteps() map[string]bool {
 	handled := map[string]bool{}

@@ -21,11 +21,12 @@ type generator struct {
 	references  []string       // definitions that it may reference
 	allFeatures bool
 	sharedLocks bool // lockMode: shared, so all blocks are pure
+	items       bool // some steps have a job for each item of a list
 }
 
 // Generate generates a definition whose executions end as the outcomes of their jobs imply.
 func Generate(choose Choose) *Definition {
-	w := generator{Choose: choose}
+	w := generator{Choose: choose, items: true}
 	d := &Definition{FailureTolerance: pick(choose, "tolerance", 0, 0, 1)}
 	d.ConfigFields = append(d.ConfigFields, fmt.Sprintf("failureTolerance: %d", d.FailureTolerance))
 	w.addConcurrency(d)

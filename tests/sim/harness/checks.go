@@ -226,7 +226,7 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 	jobs := s.Jobs(id)
 	records := map[string]*entityRecord{}
 	var executionOrder, rollbackOrder []string // step runs in order of their first job, and of their first rollback
-	failed, rollbackFailed, failedEntities, failedIn := false, false, 0, map[string]int{}
+	failed, rollbackFailed, failedEntities, failedIn, failedItems := false, false, 0, map[string]int{}, map[string]int{}
 	for _, j := range latestAttempts(jobs) {
 		entity := ""
 		switch {
@@ -261,6 +261,9 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 			case handled[j.Step] && !doubt:
 			case handled[j.Step]:
 				e.failed = true
+			case j.Item != nil && !doubt:
+				failedItems[stepRun]++
+				failed = failed || failedItems[stepRun] > s.ItemsTolerated[j.Step]
 			case j.Entity == nil:
 				failed = true
 			case !e.failed || failedIn[entity] == 0:

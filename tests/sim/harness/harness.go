@@ -56,6 +56,8 @@ type Harness struct {
 	Script func(BlockCall) *Outcome
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
+	// ItemsTolerated says how many items may fail in each step with foreach, by label.
+	ItemsTolerated map[string]int
 }
 
 // testTokenKeys are the keys of resume tokens, which are no secret here.
