@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // PrintPlan writes a plan for people.
@@ -141,11 +142,19 @@ func plannedNotes(s *views.PlannedStep) (notes []string) {
 		notes = append(notes, fmt.Sprintf("step %s: cannot be told before results and variables are known: %s", s.Label, strings.Join(s.Unknown, ", ")))
 	}
 	if s.Unmet > 0 {
-		notes = append(notes, fmt.Sprintf("step %s: an assertion is false for %d entities, of which %d may fail: %s", s.Label, s.Unmet, s.Tolerated, describeProblem(s.Problem)))
+		notes = append(notes, fmt.Sprintf("step %s: an assertion is false for %d %s, of which %d may fail: %s", s.Label, s.Unmet, jobsOf(s.RunOn), s.Tolerated, describeProblem(s.Problem)))
 	} else if s.Problem != nil {
 		notes = append(notes, fmt.Sprintf("step %s fails already: %s", s.Label, describeProblem(s.Problem)))
 	}
 	return notes
+}
+
+// jobsOf is the word for what a step has a job for.
+func jobsOf(runOn *string) string {
+	if runOn != nil && *runOn == workflow.RunOnItem {
+		return "items"
+	}
+	return "entities"
 }
 
 func describeProblem(f *views.FailureView) string {
@@ -179,7 +188,7 @@ func PrintNext(out io.Writer, n views.NextView) error {
 	if n.Block != nil {
 		work = "block " + *n.Block
 	}
-	fmt.Fprintf(out, "Next: step %s, %s: %d jobs, %d entities skipped\n", OneLine(*n.Step), work, n.Jobs, n.Skipped)
+	fmt.Fprintf(out, "Next: step %s, %s: %d jobs, %d %s skipped\n", OneLine(*n.Step), work, n.Jobs, n.Skipped, jobsOf(n.RunOn))
 	if n.Problem != nil {
 		fmt.Fprintf(out, "It fails already: %s\n", describeProblem(n.Problem))
 	}

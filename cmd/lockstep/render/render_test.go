@@ -227,3 +227,25 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 		t.Errorf("without failures: %q", got)
 	}
 }
+
+// What a step with foreach would do is told by items; how many there are may not be known.
+func TestPrintPlan_TellsItems(t *testing.T) {
+	on, step, item := workflow.RunOnItem, "push", 3
+	var out strings.Builder
+	planned := views.PlannedStep{Label: step, RunOn: &on, Effect: views.EffectPure, Reached: views.ReachedAlways, Jobs: 1, Unknown: []string{"items"}}
+	told := planned
+	told.Label, told.Unknown, told.Jobs, told.Unmet, told.Tolerated, told.Problem = "told", nil, 41, 2, 5, &views.FailureView{Code: "ASSERTION", Message: "no"}
+	if err := PrintPlan(&out, views.PlanView{Steps: []views.PlannedStep{planned, told}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := PrintNext(&out, views.NextView{Step: &step, RunOn: &on, Jobs: 1, Skipped: 3, Items: []views.NextJob{{Item: &item, Parameters: []byte(`{"a":1}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"push item - ? 0 pure", "told item - 41 0 pure", "cannot be told before results and variables are known: items",
+		"an assertion is false for 2 items, of which 5 may fail: ASSERTION: no", "1 jobs, 3 items skipped", `item 3 {"a":1}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
+		}
+	}
+}

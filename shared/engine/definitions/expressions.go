@@ -117,8 +117,9 @@ func (x *Expressions) jobScope(node int, e *workflow.ScopeEntity) expr.Scope {
 	}
 	s := x.scope(nil)
 	s.Variables = map[string]any{spec.IndexName: expr.DecodeValue(json.RawMessage(e.Key.ID))}
+	item := expr.DecodeValue(e.Attributes)
 	for _, name := range n.ItemNames() {
-		s.Variables[name] = expr.DecodeValue(e.Attributes)
+		s.Variables[name] = item
 	}
 	return s
 }
