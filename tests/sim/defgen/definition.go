@@ -2,7 +2,7 @@
 // test must know of each to predict what its executions do.
 //
 // definition.go has the definition as a tree, from which steps can be removed to shrink a
-// failure. expression.go has expressions, with their meaning. generate.go generates a
+// failure. flow.go has those with choices. expression.go has expressions, with their meaning. generate.go generates a
 // definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
 // nested.go and reference.go.
 package defgen
@@ -24,6 +24,8 @@ type Definition struct {
 	LeavesFailed     bool // onEntityFailure: leave
 	Parallel         bool // executionStrategy.parallel
 	Unpredictable    bool // the outcome does not follow from the jobs' outcomes alone
+
+	Flow *Flow // if it has choices, all of it: the other fields are empty
 }
 
 // Acquisition is what a definition acquires beside the entities of its starter.
@@ -56,6 +58,9 @@ type Repeat struct {
 
 // YAML returns the text of the definition after its name.
 func (d *Definition) YAML() string {
+	if d.Flow != nil {
+		return d.Flow.YAML()
+	}
 	var b strings.Builder
 	if d.Acquire != nil {
 		b.WriteString("acquire: [" + d.Acquire.Text + "]\n")
@@ -157,6 +162,9 @@ func (d *Definition) References() (names []string) {
 // no step remains, or if one that remains reads a result of one that does not.
 func (d *Definition) WithoutSteps(labels []string) *Definition {
 	next := *d
+	if d.Flow != nil {
+		return &next
+	}
 	next.Steps = removeSteps(d.Steps, labels)
 	if len(next.Steps) == 0 || next.readsRemoved() {
 		return nil

@@ -1,8 +1,11 @@
 package mutation
 
 // flow are mistakes in the steps that set variables, choose a case, handle failures and jump.
-// The simulation draws no such steps yet.
 var flow = []Mutation{
+	{Name: "the next of a step is forgotten", Edits: []Edit{{"shared/lifecycle/running.go", "cmp.Or(n.Goto, n.AfterGoto); to != nil {", "cmp.Or(n.Goto, n.AfterGoto); to != nil && n.Goto == nil {"}}},
+	{Name: "a variable keeps what was set first", Edits: []Edit{{"shared/engine/planner/values.go", "!replacedBy(replaced, path) {", "len(replaced) >= 0 {"}, {"shared/engine/planner/values.go", "range slices.Backward(writes) {", "range writes {"}}},
+	{Name: "the first case of a switch is taken where any is", Edits: []Edit{{"shared/engine/planner/values.go", "		if planned.Route = number; number == 0 {", "		if planned.Route = min(number, 1); number == 0 {"}}},
+	{Name: "the first case of onFailure handles what any handles", Edits: []Edit{{"shared/engine/planner/values.go", "	number, _ := expressions.Route(n.StepIndex, true)\n", "	number, _ := expressions.Route(n.StepIndex, true)\n	number = min(number, 1)\n"}}},
 	{Name: "the next of a case of onFailure is forgotten after its steps", Test: "shared/engine:TestFlow_GoesOnAfterAFailure", Edits: []Edit{{"shared/lifecycle/running.go", "cmp.Or(n.Goto, n.AfterGoto)", "cmp.Or(n.Goto, nil)"}}},
 	{Name: "steps that handle a failure stand before those of the embedded definition", Test: "shared/engine:TestFlow_RetryKeepsWhatAnEmbeddedDefinitionDid", Edits: []Edit{
 		{"shared/engine/definitions/program.go", "	if s.Reference != nil {\n		if problem", "	if false {\n		if problem"},

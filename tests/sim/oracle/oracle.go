@@ -11,7 +11,8 @@
 // oracle.go records what happens. program.go has the steps of an execution in their order,
 // scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
 // their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
-// file of its own: block.go, nested.go and reference.go.
+// file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
+// choices as somebody would who reads it, and followed.go compares.
 package oracle
 
 import (
@@ -115,7 +116,8 @@ type execution struct {
 	written map[string]int64             // token under which it has written an entity
 	flow    flow
 
-	unjudged bool // too little is known of it, because the tables were restored
+	followed *followed // of a definition with choices; then nothing else is said of it
+	unjudged bool      // too little is known of it, because the tables were restored
 }
 
 // code is how an attempt of a job ended.
@@ -146,7 +148,9 @@ type try struct {
 // executions so far. entities are the attributes that the inventory has now.
 func (o *Oracle) Forget(entities map[string]map[string]any) {
 	for _, x := range o.executions {
-		x.unjudged = true
+		if x.unjudged = true; x.followed != nil {
+			x.followed.over = true
+		}
 	}
 	o.readInventory(entities)
 	o.locks = map[workflow.EntityKey]workflow.Lock{}
@@ -162,6 +166,9 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		x = o.newExecution(after)
 	}
 	x.x = after
+	if x.followed != nil {
+		x.followed.written(before, after)
+	}
 	if after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal || after.MinFencingToken != before.MinFencingToken && before.Version > 0 {
 		x.unjudged = true
 	}
@@ -187,6 +194,9 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	_, name, _ := strings.Cut(first.Workflow.String(), "/")
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
+	if choices := x.program.definition.Flow; choices != nil {
+		x.followed, x.unjudged = &followed{execution: x, definition: choices}, true
+	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
 	case parent != nil:
@@ -282,6 +292,9 @@ func (o *Oracle) BlockCalled(c Call) {
 	}
 	x := o.executions[c.Execution]
 	seq, index, attempt := parseJob(c.Job)
+	if x != nil && x.followed != nil {
+		x.followed.called(x.x.StepRunBySeq(seq), c)
+	}
 	if x == nil || x.unjudged {
 		return
 	}

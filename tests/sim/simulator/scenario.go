@@ -7,9 +7,11 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
@@ -95,11 +97,27 @@ func newScenario(seed uint64) scenario {
 	if p.FaultProfile.SweeperEnabled && r.IntN(15) == 0 {
 		add(action{At: within(busy), Kind: actionOutage, Choice: r.IntN(len(services))})
 	}
+	p.drawChoices(names)
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
 	}
 	return p
+}
+
+// drawChoices replaces one of the definitions, in one scenario of four, by one with choices. It
+// draws by itself, so that what the other scenarios draw stays the same.
+func (p *scenario) drawChoices(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, 6))
+	if r.IntN(4) > 0 {
+		return
+	}
+	name := names[r.IntN(len(names))]
+	for i := range p.Actions {
+		if a := &p.Actions[i]; a.Definition == name {
+			a.Definition = "f" + name[1:]
+		}
+	}
 }
 
 // adjacentDevices returns a few devices with consecutive IDs, in any order.
@@ -192,6 +210,18 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		}
 	}
 	return o
+}
+
+// choiceOutcome is the outcome of a block's call of a definition with choices: the same for all
+// entities, so that a failure of the step has one code.
+func (p *scenario) choiceOutcome(c harness.BlockCall) *harness.Outcome {
+	_, rest, _ := strings.Cut(c.Job, ".")
+	stepRun, _, _ := strings.Cut(rest, ".")
+	same := harness.BlockCall{Step: c.Step + stepRun, Execution: c.Execution}
+	if p.oneIn(max(2, p.FaultProfile.BlockFailOneIn/2), "fail", same) {
+		return &harness.Outcome{FailCode: defgen.FlowCodes[p.hash("code", same)%uint64(len(defgen.FlowCodes))]}
+	}
+	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", same)%5)}
 }
 
 // oneIn is true for one call in so many; 0 is never.

@@ -168,6 +168,9 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		w.trace("device %s is called: %s %s of %s, fence %s", c.Entity, c.Kind, c.Step, c.Job, c.Fence)
 	}
 	o := w.scenario.blockOutcome(c)
+	if x := w.checker.ExecutionByID(c.Execution); c.Kind == workflow.JobExecute && w.corpus.definition(x.Workflow.Name).Flow != nil {
+		o = w.scenario.choiceOutcome(c)
+	}
 	w.callPlanned(c, o)
 	o.During = func() {
 		w.pauseAt("block.run")

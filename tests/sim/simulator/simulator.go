@@ -145,6 +145,11 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		return d
 	}
 	var n int
+	if _, err := fmt.Sscanf(name, "f%d", &n); err == nil {
+		r := rand.New(rand.NewPCG(c.number, uint64(2000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN), Unpredictable: true}
+		return c.definitions[name]
+	}
 	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
 		panic(fmt.Errorf("simulator: no definition is named %q: %w", name, err))
 	}

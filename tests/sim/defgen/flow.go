@@ -1,0 +1,378 @@
+package defgen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Flow is a definition that sets variables, chooses cases, handles failures, jumps, loops and
+// waits. It is a tree that can be followed without compiling anything.
+type Flow struct {
+	Steps []FlowStep
+
+	pure   bool // all blocks are pure
+	draw   func(below int) int
+	labels int
+	loops  int // around the steps that are drawn
+}
+
+// FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or has steps
+// in it.
+type FlowStep struct {
+	Label     string
+	Block     string // name in package p
+	OnDevices bool
+	Value     FlowValue  // the parameter v of the block
+	OutputKey string     // of a global block: its result is {n: ...}
+	Set       []FlowSet  // in no order: all values are evaluated first
+	Switch    []FlowCase // the last one may have no condition
+	Inner     []FlowStep
+	Loops     bool  // over Items: Inner is executed for each
+	Items     []int // numbers
+	Wait      time.Duration
+
+	OnFailure       []FlowCase
+	ContinueOnError bool
+	Next            string // "" for none
+}
+
+// FlowCase is one case of a switch or of onFailure.
+type FlowCase struct {
+	When  *FlowCondition // nil: always
+	Steps []FlowStep
+	Next  string
+}
+
+// FlowSet is one variable that a step sets.
+type FlowSet struct {
+	Path  string
+	Value FlowValue
+}
+
+// FlowValue is a number: Add, and the variable at a path if that is set, else Else.
+type FlowValue struct {
+	Path      string // "" for none
+	OfResult  bool   // the variable is a result, whose n is meant
+	Add, Else int
+	ErrorCode bool // not a number, but the code of the failure that was handled last
+	OfItem    bool // the item of the loop around the step, and Add
+}
+
+// FlowCondition compares the variable at a path with a number. Where it is not set, the
+// condition cannot be evaluated, unless Written says that it has an operator: then it is
+// false. Or it compares the code, or the step, of the failure.
+type FlowCondition struct {
+	Path    string
+	Op      string // gt, lt or eq
+	Than    int
+	Written bool
+	Code    string // of the failure
+	Step    string // that has failed
+}
+
+var flowPaths = []string{"a", "b", "m.x", "m.y"}
+
+// FlowCodes are the codes with which blocks fail.
+var FlowCodes = []string{"E1", "E2", "E3"}
+
+// DrawFlow draws a definition.
+func DrawFlow(draw func(below int) int) *Flow {
+	f := &Flow{draw: draw, pure: draw(2) == 0}
+	f.Steps = f.list(0, 3+draw(3), nil, false)
+	return f
+}
+
+func (f *Flow) label() string {
+	f.labels++
+	return fmt.Sprintf("s%d", f.labels)
+}
+
+// list draws a list of steps. around are the labels to which a step may go on in lists around
+// it; handles says that the steps handle a failure.
+func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
+	steps := make([]FlowStep, n)
+	for i := range steps {
+		steps[i].Label = f.label()
+	}
+	for i := range steps {
+		targets := append(slices.Clone(around), "end")
+		for _, later := range steps[i+1:] {
+			targets = append(targets, later.Label, later.Label)
+		}
+		f.step(&steps[i], depth, targets, handles)
+	}
+	if depth < 2 && f.draw(4) == 0 {
+		return f.goBack(steps)
+	}
+	return steps
+}
+
+// goBack puts steps into a loop: a variable counts, and a switch goes back to the first step.
+func (f *Flow) goBack(steps []FlowStep) []FlowStep {
+	counter := "k" + f.label()
+	count := FlowStep{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Path: counter, Add: 1, Else: 0}}}}
+	again := FlowStep{Label: f.label(), Switch: []FlowCase{
+		{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2)}, Next: count.Label}, {},
+	}}
+	if f.draw(2) == 0 {
+		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{"b", FlowValue{Path: counter, Add: 10}}}}}
+	} else {
+		again.Switch[1].Next = "end"
+	}
+	return append(append([]FlowStep{count}, steps...), again)
+}
+
+func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
+	kind := f.draw(14)
+	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
+	switch {
+	case kind < 2:
+		for _, path := range f.some(flowPaths, 1+f.draw(2)) {
+			s.Set = append(s.Set, FlowSet{path, f.value(false)})
+		}
+		if handles && f.draw(2) == 0 {
+			s.Set = append(s.Set, FlowSet{"why", f.value(true)})
+		}
+	case kind < 4 && depth < 2:
+		for range 1 + f.draw(2) {
+			s.Switch = append(s.Switch, f.flowCase(f.condition(false), inner, targets))
+		}
+		if f.draw(4) > 0 {
+			s.Switch = append(s.Switch, f.flowCase(nil, inner, targets))
+		}
+	case kind < 5 && depth < 2:
+		s.Inner = inner()
+	case kind < 7 && depth < 2:
+		s.Loops = true
+		for range f.draw(4) {
+			s.Items = append(s.Items, f.draw(5))
+		}
+		f.loops++
+		s.Inner = inner()
+		f.loops--
+	case kind == 7:
+		s.Wait = []time.Duration{3 * time.Second, 20 * time.Second, 70 * time.Second}[f.draw(3)]
+	default:
+		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0, f.value(handles && f.draw(2) == 0)
+		if !f.pure && f.draw(2) == 0 {
+			s.Block = "again"
+		}
+		if !s.OnDevices && f.draw(3) == 0 {
+			s.OutputKey = []string{"r", "m.r"}[f.draw(2)]
+		}
+	}
+	if f.draw(5) == 0 {
+		s.Next = targets[f.draw(len(targets))]
+	}
+	if len(s.Set) > 0 || s.Wait > 0 || depth > 2 {
+		return
+	}
+	switch kind := f.draw(8); {
+	case kind == 0:
+		s.ContinueOnError = true
+	case kind < 4:
+		handling := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, true) }
+		for range f.draw(2) {
+			s.OnFailure = append(s.OnFailure, f.flowCase(f.condition(true), handling, targets))
+		}
+		s.OnFailure = append(s.OnFailure, f.flowCase(nil, handling, targets))
+		if f.draw(3) == 0 {
+			s.OnFailure[len(s.OnFailure)-1].When = f.condition(true)
+		}
+		if f.draw(4) == 0 { // try the step again, with a counter
+			counter := "k" + f.label()
+			again := FlowCase{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2), Written: true}, Next: s.Label}
+			again.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Path: counter, Add: 1}}}}}
+			first := FlowCase{When: &FlowCondition{Path: counter, Op: "none"}, Next: s.Label}
+			first.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Add: 1}}}}}
+			s.OnFailure = append([]FlowCase{first, again}, s.OnFailure...)
+		}
+	}
+}
+
+func (f *Flow) flowCase(when *FlowCondition, inner func() []FlowStep, targets []string) FlowCase {
+	c := FlowCase{When: when}
+	if f.draw(2) == 0 {
+		c.Next = targets[f.draw(len(targets))]
+	}
+	if c.Next == "" || f.draw(2) == 0 {
+		c.Steps = inner()
+	}
+	return c
+}
+
+func (f *Flow) value(ofError bool) FlowValue {
+	v := FlowValue{Add: f.draw(4), Else: f.draw(3)}
+	switch {
+	case ofError:
+		return FlowValue{ErrorCode: true}
+	case f.loops > 0 && f.draw(2) == 0:
+		return FlowValue{OfItem: true, Add: v.Add}
+	case f.draw(3) == 0:
+		v.Path, v.OfResult = []string{"r", "m.r"}[f.draw(2)], true
+	case f.draw(4) > 0:
+		v.Path = flowPaths[f.draw(len(flowPaths))]
+	}
+	return v
+}
+
+func (f *Flow) condition(ofFailure bool) *FlowCondition {
+	if ofFailure && f.draw(3) > 0 {
+		if f.draw(3) == 0 {
+			return &FlowCondition{Step: fmt.Sprintf("s%d", 1+f.draw(f.labels))}
+		}
+		return &FlowCondition{Code: FlowCodes[f.draw(len(FlowCodes))]}
+	}
+	return &FlowCondition{
+		Path: flowPaths[f.draw(len(flowPaths))], Op: []string{"gt", "lt", "eq"}[f.draw(3)], Than: f.draw(5), Written: f.draw(2) == 0,
+	}
+}
+
+func (f *Flow) some(all []string, n int) []string {
+	from := f.draw(len(all))
+	var some []string
+	for i := range n {
+		some = append(some, all[(from+i)%len(all)])
+	}
+	return some
+}
+
+// WaitOf is how long the step with a label waits.
+func (f *Flow) WaitOf(label string) (long time.Duration) {
+	var in func([]FlowStep)
+	in = func(steps []FlowStep) {
+		for i := range steps {
+			s := &steps[i]
+			if s.Label == label {
+				long = s.Wait
+			}
+			in(s.Inner)
+			for _, c := range slices.Concat(s.Switch, s.OnFailure) {
+				in(c.Steps)
+			}
+		}
+	}
+	in(f.Steps)
+	return long
+}
+
+// YAML is the definition, without its name. Its output is all variables.
+func (f *Flow) YAML() string {
+	return "steps: " + flowList(f.Steps) + "\noutput: {vars: \"${vars}\"}\n"
+}
+
+func flowList(steps []FlowStep) string {
+	var all []string
+	for i := range steps {
+		all = append(all, steps[i].yaml())
+	}
+	return "[" + strings.Join(all, ",\n  ") + "]"
+}
+
+func (s *FlowStep) yaml() string {
+	fields := []string{"label: " + s.Label}
+	add := func(format string, args ...any) { fields = append(fields, fmt.Sprintf(format, args...)) }
+	switch {
+	case len(s.Set) > 0:
+		var values []string
+		for _, set := range s.Set {
+			values = append(values, fmt.Sprintf("%s: '${%s}'", set.Path, set.Value.expr()))
+		}
+		add("set: {%s}", strings.Join(values, ", "))
+	case len(s.Switch) > 0:
+		add("switch: %s", flowCases(s.Switch, true))
+	case s.Loops:
+		add("loop: {over: '${%s}'}, workflow: {steps: %s}", strings.ReplaceAll(fmt.Sprint(s.Items), " ", ", "), flowList(s.Inner))
+	case len(s.Inner) > 0:
+		add("workflow: {steps: %s}", flowList(s.Inner))
+	case s.Wait > 0:
+		add("wait: {for: %s}", s.Wait)
+	default:
+		on := "global"
+		if s.OnDevices {
+			on = "device"
+		}
+		add("functionBlock: p/%s:1, runOn: %s, parameters: {v: '${%s}'}", s.Block, on, s.Value.expr())
+	}
+	if s.OutputKey != "" {
+		add("outputKey: %s", s.OutputKey)
+	}
+	if len(s.OnFailure) > 0 {
+		add("onFailure: %s", flowCases(s.OnFailure, false))
+	}
+	if s.ContinueOnError {
+		add("continueOnError: true")
+	}
+	if s.Next != "" {
+		add("next: %s", s.Next)
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+func flowCases(cases []FlowCase, ofSwitch bool) string {
+	var all []string
+	for _, c := range cases {
+		var fields []string
+		switch {
+		case c.When != nil:
+			fields = append(fields, "when: "+c.When.yaml())
+		case ofSwitch && c.Next != "" && len(c.Steps) == 0:
+			all = append(all, "{default: "+c.Next+"}")
+			continue
+		case ofSwitch:
+			fields = append(fields, "default: true")
+		}
+		if len(c.Steps) > 0 {
+			fields = append(fields, "steps: "+flowList(c.Steps))
+		}
+		if c.Next != "" {
+			fields = append(fields, "next: "+c.Next)
+		}
+		all = append(all, "{"+strings.Join(fields, ", ")+"}")
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// hasPath is an expression that is true if the variable at a path is set.
+func hasPath(path string) string {
+	var tests []string
+	at := "vars"
+	for _, name := range strings.Split(path, ".") {
+		at += "." + name
+		tests = append(tests, "has("+at+")")
+	}
+	return strings.Join(tests, " && ")
+}
+
+func (v FlowValue) expr() string {
+	switch {
+	case v.ErrorCode:
+		return "error.code"
+	case v.OfItem:
+		return fmt.Sprintf("item + %d", v.Add)
+	case v.Path == "":
+		return fmt.Sprint(v.Add)
+	}
+	read := "vars." + v.Path
+	if v.OfResult {
+		read += ".n"
+	}
+	return fmt.Sprintf("(%s) ? %s + %d : %d", hasPath(v.Path), read, v.Add, v.Else)
+}
+
+func (c *FlowCondition) yaml() string {
+	sign := map[string]string{"gt": ">", "lt": "<", "eq": "=="}[c.Op]
+	switch {
+	case c.Code != "":
+		return fmt.Sprintf("'error.code == %q'", c.Code)
+	case c.Step != "":
+		return fmt.Sprintf("'error.step == %q'", c.Step)
+	case c.Op == "none":
+		return fmt.Sprintf("{path: %s, op: notExists}", c.Path)
+	case c.Written:
+		return fmt.Sprintf("{path: %s, op: %s, value: %d}", c.Path, c.Op, c.Than)
+	}
+	return fmt.Sprintf("'vars.%s %s %d'", c.Path, sign, c.Than)
+}

@@ -1,0 +1,286 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// FlowEntry is one time that a step is entered.
+type FlowEntry struct {
+	Label string
+	Nth   int // from 1
+	Call  bool
+	Value any // the parameter v of the block, for all entities or none: int64, or a text
+}
+
+// FlowOutcome is how a step run that calls a block or waits has ended: the code of a failure, or
+// n. Until then it is Pending.
+type FlowOutcome struct {
+	Code    string
+	N       int
+	Pending bool
+}
+
+// FlowFailure is why an execution has failed.
+type FlowFailure struct{ Step, Code string }
+
+// FlowRun follows a definition as somebody would who reads it: step by step, with the
+// variables in a map. Outcome says what the block of a step returned, the nth time that the
+// step was executed, from 1. It stops at a step run that has not ended.
+type FlowRun struct {
+	Outcome func(label string, n int) FlowOutcome
+
+	Entered []FlowEntry
+	Failed  *FlowFailure // nil if the execution completes
+	Pending bool         // it is not over
+	Vars    map[string]any
+
+	error  *FlowFailure // the failure that was handled last
+	counts map[string]int
+	items  []int // of the loops around, the innermost last
+}
+
+// flowEnd is how a step or a list of steps is left: behind it, by going on with another step,
+// or by a failure.
+type flowEnd struct {
+	next   string
+	failed *FlowFailure
+}
+
+// String says how far it has come, or how it ends.
+func (r *FlowRun) String() string {
+	switch {
+	case r.Pending:
+		return fmt.Sprintf("it to wait in %s", r.Entered[len(r.Entered)-1].Label)
+	case r.Failed != nil:
+		return fmt.Sprintf("it to fail with %s in %s", r.Failed.Code, r.Failed.Step)
+	}
+	return fmt.Sprintf("it to complete after %d steps", len(r.Entered))
+}
+
+// pending stands for a failure where a step run has not ended. Nothing handles it.
+var pending = &FlowFailure{Code: "PENDING"}
+
+// maxFlowRuns is when following is given up: more step runs than an execution may have.
+const maxFlowRuns = 90
+
+// Follow executes a definition from its beginning to its end.
+func (r *FlowRun) Follow(f *defgen.Flow) {
+	r.Vars, r.counts = map[string]any{}, map[string]int{}
+	r.finish(r.list(f.Steps))
+}
+
+func (r *FlowRun) finish(end flowEnd) {
+	if r.Pending = end.failed == pending; !r.Pending {
+		r.Failed = end.failed
+	}
+}
+
+// list executes a list of steps.
+func (r *FlowRun) list(steps []defgen.FlowStep) flowEnd {
+	for i := 0; i < len(steps); i++ {
+		end := r.step(&steps[i])
+		if end.failed != nil {
+			return end
+		}
+		if end.next == "" {
+			continue
+		}
+		to := slices.IndexFunc(steps, func(s defgen.FlowStep) bool { return s.Label == end.next })
+		if to < 0 {
+			return end // a list around has it, or it is the end
+		}
+		i = to - 1
+	}
+	return flowEnd{}
+}
+
+// enter notes that a step is executed.
+func (r *FlowRun) enter(label string) {
+	r.counts[label]++
+	r.Entered = append(r.Entered, FlowEntry{Label: label, Nth: r.counts[label]})
+}
+
+func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
+	if len(r.Entered) > maxFlowRuns {
+		return flowEnd{failed: &FlowFailure{s.Label, workflow.FailureLimit}}
+	}
+	end := r.body(s)
+	switch {
+	case end.failed == pending || end.next != "":
+		return end
+	case end.failed != nil:
+		return r.handle(s, end.failed)
+	}
+	return r.behind(s)
+}
+
+// behind is how a step is left that is over.
+func (r *FlowRun) behind(s *defgen.FlowStep) flowEnd {
+	if s.Next != "" {
+		return flowEnd{next: s.Next}
+	}
+	return flowEnd{}
+}
+
+// afterSteps is how a step is left after the steps of one of its cases.
+func (r *FlowRun) afterSteps(s *defgen.FlowStep, c *defgen.FlowCase, end flowEnd) flowEnd {
+	switch {
+	case end.failed != nil || end.next != "":
+		return end
+	case c.Next != "":
+		return flowEnd{next: c.Next}
+	}
+	return r.behind(s)
+}
+
+// body executes a step without what handles its failure.
+func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
+	switch {
+	case len(s.Set) > 0:
+		r.enter(s.Label)
+		values := map[string]any{}
+		for _, set := range s.Set {
+			values[set.Path] = r.value(set.Value)
+		}
+		for path, v := range values {
+			r.write(path, v)
+		}
+	case len(s.Switch) > 0:
+		r.enter(s.Label)
+		for i := range s.Switch {
+			c := &s.Switch[i]
+			if c.When != nil && !r.isTrue(c.When, nil) {
+				continue
+			}
+			if end := r.list(c.Steps); end.failed != nil || end.next != "" {
+				return end
+			}
+			if c.Next != "" {
+				return flowEnd{next: c.Next}
+			}
+			return flowEnd{}
+		}
+		return flowEnd{failed: &FlowFailure{s.Label, workflow.FailureNoRoute}}
+	case s.Loops:
+		r.enter(s.Label)
+		for _, item := range s.Items {
+			r.items = append(r.items, item)
+			end := r.list(s.Inner)
+			r.items = r.items[:len(r.items)-1]
+			if end.failed != nil || end.next != "" {
+				return end
+			}
+		}
+	case len(s.Inner) > 0:
+		r.enter(s.Label)
+		return r.list(s.Inner)
+	default:
+		r.enter(s.Label)
+		if s.Wait == 0 {
+			entry := &r.Entered[len(r.Entered)-1]
+			entry.Call, entry.Value = true, r.value(s.Value)
+		}
+		outcome := r.Outcome(s.Label, r.counts[s.Label])
+		switch {
+		case outcome.Pending:
+			return flowEnd{failed: pending}
+		case outcome.Code != "" && s.Wait == 0:
+			return flowEnd{failed: &FlowFailure{s.Label, outcome.Code}}
+		}
+		if s.OutputKey != "" {
+			r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
+		}
+	}
+	return flowEnd{}
+}
+
+// handle goes on after a failure in a step as the step says, or leaves it with the failure.
+func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
+	if s.ContinueOnError {
+		return r.behind(s)
+	}
+	for i := range s.OnFailure {
+		c := &s.OnFailure[i]
+		if c.When != nil && !r.isTrue(c.When, why) {
+			continue
+		}
+		r.error = why
+		if len(c.Steps) == 0 && c.Next != "" {
+			return flowEnd{next: c.Next}
+		}
+		return r.afterSteps(s, c, r.list(c.Steps))
+	}
+	return flowEnd{failed: why}
+}
+
+func (r *FlowRun) isTrue(c *defgen.FlowCondition, why *FlowFailure) bool {
+	switch {
+	case c.Code != "":
+		return why.Code == c.Code
+	case c.Step != "":
+		return why.Step == c.Step
+	}
+	n, set := r.read(c.Path).(int64)
+	switch c.Op {
+	case "none":
+		return !set
+	case "gt":
+		return set && n > int64(c.Than)
+	case "lt":
+		return set && n < int64(c.Than)
+	}
+	return set && n == int64(c.Than)
+}
+
+func (r *FlowRun) value(v defgen.FlowValue) any {
+	switch {
+	case v.ErrorCode:
+		if r.error == nil {
+			panic("oracle: a step reads a failure, and none was handled")
+		}
+		return r.error.Code
+	case v.OfItem:
+		return int64(r.items[len(r.items)-1] + v.Add)
+	case v.Path == "":
+		return int64(v.Add)
+	}
+	path := v.Path
+	if v.OfResult {
+		path += ".n"
+	}
+	if n, set := r.read(path).(int64); set {
+		return n + int64(v.Add)
+	}
+	return int64(v.Else)
+}
+
+func (r *FlowRun) read(path string) any {
+	var at any = r.Vars
+	for _, name := range strings.Split(path, ".") {
+		object, _ := at.(map[string]any)
+		at = object[name]
+	}
+	return at
+}
+
+// write sets the variable at a path, in new objects: others may still hold the old ones.
+func (r *FlowRun) write(path string, v any) {
+	names := strings.Split(path, ".")
+	r.Vars = maps.Clone(r.Vars)
+	at := r.Vars
+	for _, name := range names[:len(names)-1] {
+		object, _ := at[name].(map[string]any)
+		if object = maps.Clone(object); object == nil {
+			object = map[string]any{}
+		}
+		at[name] = object
+		at = object
+	}
+	at[names[len(names)-1]] = v
+}

@@ -1,0 +1,177 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// lawFollows is the law about definitions that choose, jump, loop and handle failures.
+const lawFollows = "an execution goes where somebody goes who reads its definition"
+
+// followed compares the first try of an execution with what comes of following its definition,
+// step by step, with what its blocks have returned so far.
+type followed struct {
+	*execution
+	definition *defgen.Flow
+	resumed    bool // an operator has ended a wait
+	over       bool // nothing more is said of it
+}
+
+// written compares the step runs of an execution, in the order in which they were entered, and
+// how it ends.
+func (f *followed) written(before, after *workflow.Execution) {
+	f.over = f.over || after.Cancellation != nil || after.Try > 1 || after.Probe || after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal ||
+		after.MinFencingToken != before.MinFencingToken && before.Version > 0
+	if f.over {
+		return
+	}
+	for _, e := range after.Events {
+		f.resumed = f.resumed || e.Actor != "" && sm.Event(e.Type) == sm.EventExecutionResumed
+	}
+	run := f.follow(after)
+	var entered []string
+	for i := range after.StepRuns {
+		if r := &after.StepRuns[i]; r.Forward() {
+			entered = append(entered, r.Label)
+			f.checkWait(r)
+		}
+	}
+	var want []string
+	for _, e := range run.Entered {
+		want = append(want, e.Label)
+	}
+	if len(entered) > len(want) || !slices.Equal(entered, want[:len(entered)]) {
+		f.Failf(lawFollows, "%s has entered %v, want %v", after.ID, entered, want)
+		return
+	}
+	if after.State == before.State {
+		return
+	}
+	switch {
+	case after.State == sm.ExecutionCompleted:
+		f.checkCompleted(run, len(entered) == len(want))
+	case sm.Terminal(after.State):
+		f.checkFailed(run)
+	}
+}
+
+// follow follows the definition as far as its step runs have ended.
+func (f *followed) follow(x *workflow.Execution) *FlowRun {
+	run := &FlowRun{Outcome: func(label string, n int) FlowOutcome {
+		for i := range x.StepRuns {
+			if r := &x.StepRuns[i]; r.Label == label && r.Forward() {
+				if n--; n == 0 {
+					return f.outcomeOf(r)
+				}
+			}
+		}
+		return FlowOutcome{Pending: true}
+	}}
+	run.Follow(f.definition)
+	return run
+}
+
+// outcomeOf is how a step run has ended. Its jobs say whether it failed, and with which codes.
+func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
+	if r.Open() {
+		return FlowOutcome{Pending: true}
+	}
+	if !r.HasJobs() {
+		return o
+	}
+	codes := map[string]bool{}
+	for index := range f.records[r.Seq] {
+		c, attempt := f.latest(r.Seq, index)
+		if c.code != workflow.JobCodeOK {
+			codes[c.failed] = true
+			continue
+		}
+		if made := f.calls[workflow.JobID(f.x.ID, r.Seq, index, attempt)]; made != nil {
+			result, _ := made.Result.(map[string]any)
+			n, _ := result["n"].(float64)
+			o.N = int(n)
+		}
+	}
+	why := r.Failure
+	if why == nil {
+		why = r.Counts.Failure
+	}
+	if why == nil && f.x.Error != nil && f.x.Error.Step == r.Label {
+		why = f.x.Error
+	}
+	failed := r.Status != sm.StepCompleted
+	switch {
+	case failed && why != nil:
+		o.Code = why.Code
+		if !codes[o.Code] && slices.Contains(defgen.FlowCodes, o.Code) {
+			f.Failf(lawFollows, "step run %d of %s has failed with %s, but its jobs with %v", r.Seq, r.Label, o.Code, codes)
+		}
+	case failed:
+		o.Code = string(r.Status)
+	case len(codes) > 0:
+		f.Failf(lawFollows, "step run %d of %s has completed, but its jobs have failed with %v", r.Seq, r.Label, codes)
+	}
+	return o
+}
+
+// checkWait requires that a step that waits for a while does so.
+func (f *followed) checkWait(r *workflow.StepRun) {
+	if r.Wait == nil || r.Open() || f.resumed || r.Status != sm.StepCompleted {
+		return
+	}
+	if long, took := f.definition.WaitOf(r.Label), r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
+		f.Failf(lawPause, "%s has waited %s at step %s, want %s", f.x.ID, took, r.Label, long)
+	}
+}
+
+func (f *followed) checkCompleted(run *FlowRun, all bool) {
+	switch {
+	case run.Pending || run.Failed != nil && run.Failed.Code != workflow.FailureLimit || !all:
+		f.Failf(lawFollows, "%s has completed, want %s", f.x.ID, run)
+	case f.x.Output != nil && f.x.Output.Stored == nil:
+		var got, want any
+		text, _ := json.Marshal(map[string]any{"vars": run.Vars})
+		_ = json.Unmarshal(text, &want)
+		if err := json.Unmarshal(f.x.Output.Inline, &got); err != nil || !reflect.DeepEqual(got, want) {
+			f.Failf(lawFollows, "%s gives %s, want %s", f.x.ID, f.x.Output.Inline, text)
+		}
+	}
+}
+
+// checkFailed requires that an execution fails where its steps do. That no worker takes its jobs,
+// a limit, or an operator may end it anywhere.
+func (f *followed) checkFailed(run *FlowRun) {
+	x := f.x
+	if x.Error == nil || len(x.StepRuns) == 0 || x.Error.Code != workflow.FailureNoRoute && !slices.Contains(defgen.FlowCodes, x.Error.Code) {
+		return
+	}
+	if run.Failed == nil || run.Failed.Step != x.Error.Step || run.Failed.Code != x.Error.Code {
+		f.Failf(lawFollows, "%s has failed with %s in %s, want %s", x.ID, x.Error.Code, x.Error.Step, run)
+	}
+}
+
+// called compares the parameter of a call.
+func (f *followed) called(r *workflow.StepRun, c Call) {
+	if f.over || r == nil || c.Kind != workflow.JobExecute {
+		return
+	}
+	nth := 0
+	for i := range f.x.StepRuns {
+		if o := &f.x.StepRuns[i]; o.Label == r.Label && o.Forward() && o.Seq <= r.Seq {
+			nth++
+		}
+	}
+	parameters, _ := decode(c.Parameters).(map[string]any)
+	for _, e := range f.follow(f.x).Entered {
+		if want := fmt.Sprint(e.Value); e.Label == r.Label && e.Nth == nth && fmt.Sprint(parameters["v"]) != want {
+			f.Failf(lawParameters, "job %s of step %s has the parameter %v, want %s", c.Job, r.Label, parameters["v"], want)
+		}
+	}
+}
