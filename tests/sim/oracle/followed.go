@@ -175,3 +175,9 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 		}
 	}
 }
+
+// HasChoices reports whether the definition of an execution has choices.
+func (o *Oracle) HasChoices(id string) bool {
+	x := o.executions[id]
+	return x != nil && x.followed != nil
+}

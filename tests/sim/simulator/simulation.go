@@ -168,7 +168,7 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		w.trace("device %s is called: %s %s of %s, fence %s", c.Entity, c.Kind, c.Step, c.Job, c.Fence)
 	}
 	o := w.scenario.blockOutcome(c)
-	if x := w.checker.ExecutionByID(c.Execution); c.Kind == workflow.JobExecute && w.corpus.definition(x.Workflow.Name).Flow != nil {
+	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
 		o = w.scenario.choiceOutcome(c)
 	}
 	w.callPlanned(c, o)
