@@ -355,6 +355,7 @@ func (f *fake) Inbox(_ context.Context, c workflow.Caller, mine bool, page workf
 var inputView = views.InputView{
 	Execution: executionID, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Step: "approve", Visit: 1, Title: ptr("ok?"),
 	Schema: []byte(`{"type":"object"}`), Show: []byte(`{"n":1}`), Who: views.WhoView{Actors: []string{"ann"}, Roles: []string{}}, Need: 2,
+	Tokens:  []views.TokenInfo{{By: "bob", For: "ann", At: at, State: workflow.TokenActive}},
 	Answers: []views.AnswerView{{By: "ann", At: at}}, Since: at, Until: at,
 }
 

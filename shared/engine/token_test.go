@@ -316,6 +316,61 @@ func TestToken_OnePersonCountsOnce(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// The tokens of a step that waits are listed with what has become of each, and without themselves.
+// The newest stay.
+func TestToken_AreListed(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
+	list := func() string {
+		t.Helper()
+		inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var states []string
+		for _, k := range inputs[0].Tokens {
+			states = append(states, fmt.Sprintf("%s for %s %s", k.By, k.For, k.State))
+		}
+		return strings.Join(states, ", ")
+	}
+	soon := s.Now().Add(time.Hour)
+	used, late := mustLend(t, s, "a", id, "one"), ""
+	var err error
+	if late, err = lendAs(s, person("b"), id, "two", &soon); err != nil || late == "" {
+		t.Fatal(err)
+	}
+	if err := answerWith(s, used, `{"approved":true}`); err != nil {
+		t.Fatal(err)
+	}
+	mustLend(t, s, "c", id, "three")
+	s.Advance(time.Hour)
+	if got := list(); got != "a for one used, b for two expired, c for three active" {
+		t.Error(got)
+	}
+	if _, err := s.Engine.RevokeTokens(t.Context(), person("b"), id, views.RevokeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	mustLend(t, s, "c", id, "four") // what was revoked is no voice any more
+	if got := list(); got != "a for one used, b for two revoked, c for three revoked, c for four active" {
+		t.Error(got)
+	}
+	for i := range workflow.MaxAnswers - 2 { // those that were revoked make room
+		mustLend(t, s, fmt.Sprint("d", i), id, fmt.Sprint("e", i))
+	}
+	if got := list(); strings.Count(got, " for ") != workflow.MaxAnswers || strings.Contains(got, "revoked") {
+		t.Error(got)
+	}
+	_, err = lendAs(s, person("z"), id, "z", nil)
+	expectIssue(t, err, workflow.CodeLimit, "")
+
+	s, id = waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
+	for i := range workflow.MaxAnswers + 1 {
+		mustLend(t, s, "bob", id, fmt.Sprint("e", i))
+	}
+	if got := list(); strings.Count(got, " for ") != workflow.MaxAnswers || strings.Contains(got, "e0 ") {
+		t.Error(got)
+	}
+}
+
 // A token that is revoked while its answer is on the way has one outcome: the answer counts, or it
 // is refused.
 func TestToken_RevokedMeanwhile(t *testing.T) {

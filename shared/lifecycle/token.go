@@ -24,7 +24,7 @@ func (d *decider) lend(c Command) error {
 	if r == nil {
 		return err
 	}
-	to := r.Wait.LentTo(c.Actor)
+	to := r.LentTo(c.Actor)
 	switch {
 	case r.HasAnswered(c.Actor):
 		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already, and cannot let another one answer", c.Actor, r.Label, d.execution.ID))
@@ -39,19 +39,33 @@ func (d *decider) lend(c Command) error {
 	} else if f.Problem != nil {
 		return f.Problem
 	}
-	if r.Wait.Need > 1 && to == "" {
-		if len(r.Wait.Lent) >= workflow.MaxAnswers {
-			return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(r.Wait.Lent))
-		}
-		w := *r.Wait
-		w.Lent = append(slices.Clone(w.Lent), workflow.Lent{By: c.Actor, For: c.Tokens.For})
-		r.Wait = &w
+	if err := d.keepLent(r, c); err != nil {
+		return err
 	}
 	data := map[string]any{"for": c.Tokens.For}
 	if !c.Tokens.ExpiresAt.IsZero() {
 		data["expiresAt"] = c.Tokens.ExpiresAt.Format(time.RFC3339)
 	}
 	d.recordTokens(r, EventTokenIssued, c, data)
+	return nil
+}
+
+// keepLent keeps for whom a token is made, in the place of an earlier one by and for the same.
+// Where there is no room, those that were revoked go first, and then the oldest, unless somebody
+// could count twice then.
+func (d *decider) keepLent(r *workflow.StepRun, c Command) error {
+	w := *r.Wait
+	w.Lent = slices.DeleteFunc(slices.Clone(w.Lent), func(l workflow.Lent) bool { return l.By == c.Actor && l.For == c.Tokens.For })
+	if len(w.Lent) >= workflow.MaxAnswers {
+		w.Lent = slices.DeleteFunc(w.Lent, func(l workflow.Lent) bool { return r.StateOf(l, d.now) == workflow.TokenRevoked })
+	}
+	if len(w.Lent) >= workflow.MaxAnswers && w.Need > 1 {
+		return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(w.Lent))
+	}
+	w.Lent = append(w.Lent[max(0, len(w.Lent)-workflow.MaxAnswers+1):], workflow.Lent{
+		By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation,
+	})
+	r.Wait = &w
 	return nil
 }
 
@@ -63,7 +77,6 @@ func (d *decider) revokeTokens(c Command) error {
 	}
 	w := *r.Wait
 	w.Generation++
-	w.Lent = slices.DeleteFunc(slices.Clone(w.Lent), func(l workflow.Lent) bool { return !r.HasAnswered(l.For) })
 	r.Wait = &w
 	d.recordTokens(r, EventTokenRevoked, c, map[string]any{})
 	return nil

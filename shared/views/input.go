@@ -21,8 +21,18 @@ type InputView struct {
 	Need      int             `json:"need"`     // how many have to answer
 	Level     int             `json:"level"`    // how often it was escalated
 	Answers   []AnswerView    `json:"answers"`  // so far
+	Tokens    []TokenInfo     `json:"tokens"`  // that were made, the oldest first
 	Since     time.Time       `json:"since"`
 	Until     time.Time       `json:"until"` // its deadline
+}
+
+// TokenInfo is what is known of a token that was made.
+type TokenInfo struct {
+	By        string              `json:"by"` // who has made it
+	For       string              `json:"for"`
+	At        time.Time           `json:"at"`
+	ExpiresAt *time.Time          `json:"expiresAt"`
+	State     workflow.TokenState `json:"state"`
 }
 
 // TokenView is a token that was made.

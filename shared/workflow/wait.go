@@ -32,7 +32,7 @@ type StepWait struct {
 	Reminded int `json:"reminded,omitempty"`
 
 	// Generation is that of its tokens: those of earlier ones are revoked. Lent are who has lent
-	// the right to answer by a token, where several have to answer.
+	// the right to answer by a token.
 	Generation int64  `json:"generation,omitempty"`
 	Lent       []Lent `json:"lent,omitempty"`
 
@@ -54,20 +54,49 @@ type Answer struct {
 // AnswerByToken is how an answer came that a token allowed.
 const AnswerByToken = "token"
 
-// Lent says that somebody has lent another one the right to answer.
+// Lent says that somebody has lent another one the right to answer, by a token. It does not have
+// the token.
 type Lent struct {
-	By  string `json:"by"`
-	For string `json:"for"`
+	By         string    `json:"by"`
+	For        string    `json:"for"`
+	At         time.Time `json:"at"`
+	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
+	Generation int64     `json:"generation,omitempty"`
 }
 
-// LentTo is whom somebody has lent the right to answer, "" for nobody.
-func (w *StepWait) LentTo(by string) string {
-	for _, l := range w.Lent {
-		if l.By == by {
+// LentTo is whom somebody has lent the right to answer, "" for nobody. Who has answered with a
+// token keeps it when tokens are revoked. Where one person decides it makes no difference.
+func (r *StepRun) LentTo(by string) string {
+	for _, l := range r.Wait.Lent {
+		if l.By == by && r.Wait.Need > 1 && (l.Generation == r.Wait.Generation || r.HasAnswered(l.For)) {
 			return l.For
 		}
 	}
 	return ""
+}
+
+// TokenState is what has become of a token.
+type TokenState string
+
+// The states of tokens.
+const (
+	TokenActive  TokenState = "active"
+	TokenUsed    TokenState = "used"
+	TokenExpired TokenState = "expired"
+	TokenRevoked TokenState = "revoked"
+)
+
+// StateOf is the state at a time of a token that was lent for a step run that still waits.
+func (r *StepRun) StateOf(l Lent, now time.Time) TokenState {
+	switch {
+	case r.HasAnswered(l.For):
+		return TokenUsed
+	case l.Generation != r.Wait.Generation:
+		return TokenRevoked
+	case !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt):
+		return TokenExpired
+	}
+	return TokenActive
 }
 
 // MaxAnswers is how many people an approval may need.

@@ -534,7 +534,18 @@ type Input struct {
 	// Step Label
 	Step  string        `json:"step"`
 	Title *NullableText `json:"title"`
-	Until Time          `json:"until"`
+
+	// Tokens What is known of tokens that were made, the newest 20, the oldest first
+	Tokens []struct {
+		At Time `json:"at"`
+
+		// By Who has made it
+		By        string        `json:"by"`
+		ExpiresAt *NullableTime `json:"expiresAt"`
+		For       string        `json:"for"`
+		State     interface{}   `json:"state"`
+	} `json:"tokens"`
+	Until Time `json:"until"`
 
 	// Visit Which run of the step
 	Visit int `json:"visit"`

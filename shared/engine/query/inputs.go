@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -77,20 +78,23 @@ func (v *Service) inputs(ctx context.Context, i *engine.Inspection, mine *workfl
 			return nil, err
 		}
 		if who := q.At(r.Wait.Level); mine == nil || who.Allows(mine.Actor, mine.RoleNames(), x.CreatedBy) {
-			items = append(items, inputView(x, r, q, who))
+			items = append(items, inputView(x, r, q, who, v.engine.Now()))
 		}
 	}
 	return items, nil
 }
 
-func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question, who workflow.Who) views.InputView {
+func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question, who workflow.Who, now time.Time) views.InputView {
 	view := views.InputView{
 		Execution: x.ID, Workflow: x.Workflow, Step: r.Label, Visit: r.Ordinal, Title: nonZeroPtr(q.Title), Schema: q.Schema, Show: q.Show,
 		Who:      views.WhoView{Actors: append([]string{}, who.Actors...), Roles: append([]string{}, who.Roles...), NotStarter: who.NotStarter},
-		Approval: r.Wait.Approval, Need: r.Wait.Need, Level: r.Wait.Level, Answers: []views.AnswerView{}, Since: r.Wait.Since, Until: r.Wait.Until,
+		Approval: r.Wait.Approval, Need: r.Wait.Need, Level: r.Wait.Level, Answers: []views.AnswerView{}, Tokens: []views.TokenInfo{}, Since: r.Wait.Since, Until: r.Wait.Until,
 	}
 	for _, a := range r.Answers {
 		view.Answers = append(view.Answers, views.AnswerView{By: a.By, At: a.At, Via: nonZeroPtr(a.Via)})
+	}
+	for _, l := range r.Wait.Lent {
+		view.Tokens = append(view.Tokens, views.TokenInfo{By: l.By, For: l.For, At: l.At, ExpiresAt: timePtr(l.ExpiresAt), State: r.StateOf(l, now)})
 	}
 	return view
 }
