@@ -14,7 +14,7 @@ import (
 )
 
 // maxSimulatedTime is the time within which everything must have ended, whatever went wrong.
-const maxSimulatedTime = 5 * time.Hour
+const maxSimulatedTime = 10 * time.Hour
 
 // acknowledgeInterval is how often an operator acknowledges executions that wait for one, once
 // the scenario has no actions left.

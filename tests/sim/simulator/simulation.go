@@ -58,7 +58,7 @@ type simulation struct {
 }
 
 // maxCalls is the most calls of one simulation.
-const maxCalls = 60_000
+const maxCalls = 120_000
 
 // Run simulates one seed. trace, unless it is nil, gets a line for everything that happens.
 func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...any)) Result {
