@@ -16,6 +16,7 @@ import (
 
 // contextJSON is the context from the CDK command line; settings override it.
 const contextJSON = `{"stage": "from-context", "version": "9.9.9", "alarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:pager",
+	"tokenKeys": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:token-keys-AbCdEf", "openAnswers": "true",
 	"@aws-cdk/core:bootstrapQualifier": "acme01", "@aws-cdk/core:permissionsBoundary": {"name": "limits-of-the-team"}}`
 
 func TestMain(m *testing.M) {
@@ -103,6 +104,15 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 	if !strings.Contains(manifest, "cdk-acme01-deploy-role") || strings.Contains(manifest, "hnb659fds") {
 		t.Error("the deployment uses another bootstrap stack")
+	}
+	open := 0
+	for _, r := range propertiesByType(t, resources, "AWS::ApiGatewayV2::Route") {
+		if strings.HasSuffix(fmt.Sprint(r["RouteKey"]), " /answers") {
+			open++
+		}
+	}
+	if env := fmt.Sprint(propertiesByType(t, resources, "AWS::Lambda::Function")); open != 2 || !strings.Contains(env, topology.EnvTokenKeys+":arn:aws:secretsmanager:eu-west-1:123456789012:secret:token-keys-AbCdEf") {
+		t.Errorf("%d routes for the bearers of tokens, or no keys", open)
 	}
 	for _, role := range propertiesByType(t, resources, "AWS::IAM::Role") {
 		if got := fmt.Sprint(role["PermissionsBoundary"]); !strings.Contains(got, ":policy/limits-of-the-team") {
