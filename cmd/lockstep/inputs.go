@@ -135,9 +135,7 @@ func answerByToken(cmd *cobra.Command, c *connection, api *client.Client, token,
 			return err
 		}
 	}
-	if key == "" {
-		key = uuid.NewString() // the client repeats a request whose answer is lost
-	}
+	// Without a key, the same input is the same answer, also when the command is given again.
 	receipt, err := api.AnswerByToken(cmd.Context(), token, views.TokenAnswer{Input: input, IdempotencyKey: key})
 	return printText(cmd, c, receipt, err, fmt.Sprintf("step %s of execution %s has the answer", receipt.Step, receipt.Execution))
 }

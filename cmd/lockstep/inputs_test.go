@@ -138,8 +138,8 @@ func tokenService(t *testing.T) (url string, sent *[]string) {
 			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprint(w, `{"id":"x1","state":"WAITING","status":"RUNNING"}`)
 		default:
-			if r.Header.Get("Idempotency-Key") == "" {
-				t.Error("an answer has no Idempotency-Key: it could count twice")
+			if r.Header.Get("Idempotency-Key") != "" {
+				t.Error("the same answer, given again, is another one")
 			}
 			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprint(w, `{"execution":"x1","step":"approve"}`)

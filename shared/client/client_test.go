@@ -115,6 +115,10 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 		{"poll", "504", func(ctx context.Context, c *client.Client) error { _, err := c.Poll(ctx, views.JobPoll{}); return err }, 3},
 		{"start with a key", "503", start("k"), 3},
 		{"start without a key", "503", start(""), 1},
+		{"answer with a token", "503", func(ctx context.Context, c *client.Client) error {
+			_, err := c.AnswerByToken(ctx, "lst1.a.b", views.TokenAnswer{Input: []byte("1")})
+			return err
+		}, 3},
 		{"cancel", "503", func(ctx context.Context, c *client.Client) error {
 			_, err := c.Cancel(ctx, "x", views.CancelRequest{})
 			return err

@@ -49,14 +49,14 @@ func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 }
 
 // isRepeatable reports whether sending the request twice is harmless: it reads,
-// replaces, stores something once under its own name, is a poll under an id of its own, or
-// has an idempotency key.
+// replaces, stores something once under its own name, is a poll under an id of its own, is an
+// answer with a token, which is the same for the same input, or has an idempotency key.
 func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPut:
 		return true
 	case http.MethodPost:
-		for _, end := range []string{"/workflow-definition/publish", "/function-blocks/register", "/blackboard/job"} {
+		for _, end := range []string{"/workflow-definition/publish", "/function-blocks/register", "/blackboard/job", "/answers"} {
 			if strings.HasSuffix(r.URL.Path, end) {
 				return true
 			}
