@@ -216,10 +216,16 @@ func stepRow(s views.StepView) []string {
 	}
 }
 
-// stepWay says where the execution went from a step: the case that was taken, the failure
+// stepWay says in which wave of a rollout a step was executed, and where the execution went from it: the case that was taken, the failure
 // that was handled, and where it went on, "-" for the step behind it.
 func stepWay(s views.StepView) string {
 	var parts []string
+	if w := s.Rollout; w != nil {
+		parts = append(parts, fmt.Sprintf("wave %d of %d", w.Number, w.Of))
+		if w.StoppedAt != nil {
+			parts = append(parts, fmt.Sprintf("stopped at wave %d", *w.StoppedAt))
+		}
+	}
 	if r := s.Route; r != nil {
 		parts = append(parts, fmt.Sprintf("case %d (%s)", r.Number, shownCondition(r.When)))
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -142,7 +143,10 @@ func costResponse(c views.CostView) views.CostView {
 
 func planResponse(p views.PlanView) views.PlanView {
 	p.Entities.ByType, p.Entities.Named, p.Entities.More = nonNilMap(p.Entities.ByType), nonNilSlice(p.Entities.Named), nonNilSlice(p.Entities.More)
-	p.Locked.Named, p.Steps, p.Cost.Lines = nonNilSlice(p.Locked.Named), nonNilSlice(p.Steps), nonNilSlice(p.Cost.Lines)
+	p.Locked.Named, p.Steps, p.Cost.Lines = nonNilSlice(p.Locked.Named), slices.Clone(nonNilSlice(p.Steps)), nonNilSlice(p.Cost.Lines)
+	for i := range p.Steps {
+		p.Steps[i].Waves = nonNilSlice(p.Steps[i].Waves)
+	}
 	return p
 }
 

@@ -56,6 +56,7 @@ type canonicalStep struct {
 	FailureTolerance any                `json:"failureTolerance,omitempty"`
 	Loop             *spec.Loop         `json:"loop,omitempty"`
 	Foreach          *canonicalForeach  `json:"foreach,omitempty"`
+	Rollout          *canonicalRollout  `json:"rollout,omitempty"`
 }
 
 type canonicalForeach struct {
@@ -84,6 +85,12 @@ type canonicalParallel struct {
 type canonicalBranch struct {
 	*spec.Branch
 	Steps []canonicalStep `json:"steps"`
+}
+
+type canonicalRollout struct {
+	*spec.Rollout
+	Batches          []any `json:"batches,omitempty"`
+	FailureTolerance any   `json:"failureTolerance,omitempty"`
 }
 
 type canonicalInput struct {
@@ -137,6 +144,9 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 				all[i].Foreach.FailureTolerance = toCanonicalTolerance(f.FailureTolerance)
 			}
 		}
+		if s.Rollout != nil {
+			all[i].Rollout = toCanonicalRollout(s.Rollout)
+		}
 		all[i].Switch, all[i].OnFailure = toCanonicalCases(s.Switch, true), toCanonicalCases(s.OnFailure, false)
 		if s.Parallel != nil {
 			p := &canonicalParallel{Parallel: s.Parallel}
@@ -152,6 +162,22 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		}
 	}
 	return all
+}
+
+// toCanonicalRollout writes shares and the tolerance as counts or percentages.
+func toCanonicalRollout(r *spec.Rollout) *canonicalRollout {
+	w := &canonicalRollout{Rollout: r}
+	for _, s := range r.Batches {
+		if s.Percent > 0 {
+			w.Batches = append(w.Batches, s.String())
+		} else {
+			w.Batches = append(w.Batches, s.Count)
+		}
+	}
+	if r.FailureTolerance != nil {
+		w.FailureTolerance = toCanonicalTolerance(*r.FailureTolerance)
+	}
+	return w
 }
 
 // toCanonicalToken writes an expression that is written as one token.

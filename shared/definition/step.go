@@ -68,8 +68,10 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
 		"loop":     yamldoc.Optional(&s.Loop, r.loop),
 		"foreach":  yamldoc.Optional(&s.Foreach, r.foreach),
+		"rollout":  r.rollout(s),
 	}).Finally(func(n ast.Node, path string) {
 		r.checkKind(n, path)
+		r.setBetween(s, n, path)
 		if s.Foreach != nil && s.FunctionBlock != "" {
 			r.checkForeach(s, path)
 		}
@@ -83,7 +85,7 @@ var kinds = []struct {
 	needs []string
 	never []string
 }{
-	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop"}},
+	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop", "rollout"}},
 	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach"})},
 	{name: "workflowReference", never: slices.Concat(blockFields, manyFields)},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
@@ -95,7 +97,7 @@ var kinds = []struct {
 var (
 	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
-	manyFields      = []string{"loop", "foreach"} // of a step of which something is executed several times
+	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )
 
 // kindSchema is the JSON Schema of kinds.
@@ -162,6 +164,13 @@ func (r *reader) checkKind(n ast.Node, path string) {
 	}
 	if r.Has(path+".loop") && r.Has(path+".repeat") {
 		r.ReportAt(path+".repeat", "conflict", "a step has loop or repeat, not both")
+	}
+	if r.Has(path + ".rollout") {
+		for _, name := range []string{"loop", "repeat", "onFailure", "continueOnError"} {
+			if r.Has(path + "." + name) {
+				r.ReportAt(path+"."+name, "conflict", "a step with rollout has no %s", name)
+			}
+		}
 	}
 	if r.Has(path+".onFailure") && r.Has(path+".continueOnError") {
 		r.ReportAt(path+".continueOnError", "conflict", "a step has onFailure or continueOnError, not both")

@@ -135,6 +135,20 @@ var scenarios = map[string]scenario{
 		script:  failCalls("two EXECUTE d001"),
 		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
 	},
+	"rollout": {
+		devices: 4, source: "steps:\n" +
+			"  - {label: all, rollout: {by: 'entity.id < \"d002\"', order: ['true'], pause: 10m}, workflow: {steps: [" +
+			"{label: one, functionBlock: p/again:1, runOn: device}, {label: two, functionBlock: p/once:1, runOn: global}]}}\n",
+		blocks:  map[string]string{"one": "again", "two": "once"},
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(4)...)} },
+	},
+	"rollout is undone": {
+		devices: 4, source: "steps:\n" +
+			"  - {label: all, rollout: {batches: [1], onFailure: rollbackAll}, workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: device}, {label: two, functionBlock: p/again:1, runOn: device}]}}\n",
+		blocks:  map[string]string{"one": "again", "two": "again"},
+		script:  failCalls("two EXECUTE d002"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(4)...)} },
+	},
 	"is cancelled": {
 		devices: 4, source: "config: {maxInFlight: 2}\n" + stepsYAML("one again device"), blocks: map[string]string{"one": "again"},
 		execute: func(s *harness.Harness) []string {

@@ -96,7 +96,11 @@ func (w *workspace) fetchAgain(ctx context.Context, n lifecycle.Need, draft *wor
 	if err != nil {
 		return err
 	}
-	again, err := p.Again(ctx, draft, n)
+	next := p.Again
+	if w.program.Nodes[n.StepIndex].Rollout != nil {
+		next = p.NextWave
+	}
+	again, err := next(ctx, draft, n)
 	if err != nil {
 		return err
 	}

@@ -49,9 +49,10 @@ type UncalledBlock struct{ Step, Block string }
 type PreviewedStep struct {
 	Plan           lifecycle.Plan
 	ConditionKnown bool
-	Unknown        []string // of "condition", "assert", "parameters", "set", "switch" and "items"
-	SkippedBy      string   // label of the step around it whose condition is false; "" for none
-	NotEvaluated   bool     // the expressions of the steps before it have cost what one request may
+	Unknown        []string        // of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
+	SkippedBy      string          // label of the step around it whose condition is false; "" for none
+	Waves          []workflow.Wave // of a rollout, of the entities that were read
+	NotEvaluated   bool            // the expressions of the steps before it have cost what one request may
 }
 
 // Preview tells what a start with this request would do. It refuses what a start refuses,
@@ -154,7 +155,7 @@ func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []
 		return err
 	}
 	for i := range p.First {
-		p.First[i].Attributes = known[p.First[i].Key].Attributes
+		p.First[i].Attributes, p.First[i].Place = known[p.First[i].Key].Attributes, i+1
 	}
 	locks, err := w.ports.Locks.Read(ctx, w.tenant, keys)
 	if err != nil {
@@ -272,6 +273,9 @@ func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err err
 	if s.Plan.Jobs > 0 && s.Plan.Problem == nil {
 		routeKnown = f.RouteKnown()
 		planner.PlanFlow(&s.Plan, n, i, f.Expressions, planner.FlowParts{Set: f.SetKnown(), Switch: routeKnown})
+		if n.Rollout != nil && f.WavesKnown() {
+			s.Waves = planner.PlanWaves(&s.Plan, n, i, w.program.WaveTypes(i), f.Expressions, w.First, w.failed)
+		}
 	}
 	w.left -= min(w.left, f.Cost())
 	return routeKnown, ctx.Err()

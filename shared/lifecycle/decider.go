@@ -210,6 +210,9 @@ func (d *decider) appendStepRun(r workflow.StepRun) {
 	if r.In > 0 {
 		data["index"] = r.Index
 	}
+	if len(r.Waves) > 0 {
+		data["waves"] = len(r.Waves)
+	}
 	if r.Child != nil {
 		data["child"] = r.Child.ID
 	}
@@ -225,7 +228,7 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	data := map[string]any{}
 	for name, n := range map[string]int{
 		"ok": r.Counts.OK, "failed": r.Counts.Failed, "unknown": r.Counts.Unknown,
-		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet, "times": r.Times, "case": r.Route, "handled": r.Handled,
+		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet, "times": r.Times, "case": r.Route, "handled": r.Handled, "stoppedAt": r.StoppedAt,
 	} {
 		if n > 0 {
 			data[name] = n

@@ -110,7 +110,8 @@ type Plan struct {
 	Value *workflow.Value // of a step that sets variables: what it sets; of a loop or a foreach: its list
 	Route int             // of a switch: the number of its case, from 1
 	Until time.Time       // of a wait for a time that the step names
-	Items int             // of a loop over a list, or a foreach: how many items it has
+	Items int             // of a loop over a list, or a foreach: how many items it has; of a rollout: how many waves
+	Waves []int           // of a rollout: how many entities each wave has; its Value is a [workflow.Waves]
 
 	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
 	// at the deadline, nil for nothing.

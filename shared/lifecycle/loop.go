@@ -12,10 +12,11 @@ import (
 // counts how often. Each step run in it says for which time it is. What a time sees of those
 // before it follows from the order of time, not of the program.
 
-// Again says whether a loop with a condition goes on.
+// Again says whether a loop with a condition goes on, or a rollout.
 type Again struct {
 	More    bool
 	Problem *workflow.Failure // the condition cannot be evaluated
+	Wave    int               // of a rollout: the wave that is next, from 1
 }
 
 // enterLoop begins the step run of a loop.
@@ -32,7 +33,7 @@ func (d *decider) enterLoop(at int, plan *Plan, r workflow.StepRun) {
 func (d *decider) continueLoop(at int, r workflow.StepRun) {
 	r.Continues, r.Times = d.resumedTime(at)
 	if before := d.execution.StepRunBySeq(r.Continues); before != nil {
-		r.Items = before.Items
+		r.Items, r.Waves = before.Items, before.Waves
 	}
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
 	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, d.facts.Resolution.Program.Nodes[at].Label)
@@ -153,7 +154,7 @@ func (d *decider) enclosing() (in, index int) {
 		return d.thread.In, d.thread.Index
 	case c == nil:
 		return 0, 0
-	case d.node(c).Loop != nil:
+	case d.node(c).Loop != nil || d.node(c).Rollout != nil:
 		return c.LoopSeq(), c.Times - 1
 	}
 	return c.In, c.Index

@@ -85,6 +85,7 @@ type JudgeRules struct {
 	ExecutionFails bool                           // no entity succeeds, because the execution does not
 	Leave          bool                           // the definition says to leave entities that failed as they are
 	Handled        func(r *workflow.StepRun) bool // the definition has continued after a failure of the step run
+	Unfinished     bool                           // the entity is in a wave of a rollout that has failed, or that never began
 
 	// TimeOf is the innermost loop around a step run, and which time of it; nil where there are
 	// no loops.
@@ -140,17 +141,24 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	}
 	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change)}
 	switch {
-	case failure == nil && !rules.ExecutionFails:
+	case failure == nil && !rules.ExecutionFails && !rules.Unfinished:
 		return Judgement{Outcome: workflow.EntitySucceeded}
+	case failure == nil && !rules.ExecutionFails && !anyChanged(jobs):
+		return Judgement{Outcome: workflow.EntitySkipped}
 	case change == nil:
 		v.Outcome, v.Decisive = workflow.EntityFailedSafe, failure
 	case rules.ExecutionFails:
-	case rules.Leave && doubt == nil:
+	case rules.Leave && doubt == nil && !rules.Unfinished:
 		v.Outcome, v.Decisive = workflow.EntityLeft, failure
 	default:
-		v.Undoable = obstacle == nil && !rules.Leave
+		v.Undoable = obstacle == nil && (!rules.Leave || rules.Unfinished)
 	}
 	return v
+}
+
+// anyChanged reports whether a job has changed the entity, undone or not.
+func anyChanged(jobs []EntityJob) bool {
+	return slices.ContainsFunc(jobs, func(j EntityJob) bool { return j.Executed && !j.StepRun.Pure })
 }
 
 // Reason says in a failure why an entity has its outcome.
@@ -203,7 +211,7 @@ func (d *decider) node(r *workflow.StepRun) *spec.Node {
 // complete ends an execution whose last step is over. Where entities have failed within the
 // tolerance, what was executed on them is undone first, if that is possible.
 func (d *decider) complete() {
-	if d.anyEntityFailed() || d.execution.Result != nil {
+	if d.anyEntityFailed() || d.execution.Result != nil || d.execution.StoppedRollout() != nil {
 		o := d.outcomes(false)
 		if o == nil {
 			return

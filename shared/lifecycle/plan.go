@@ -93,6 +93,8 @@ func (d *decider) enterStep(at int) {
 		d.enterBranches(at, r)
 	case n.Loop != nil:
 		d.enterLoop(at, plan, r)
+	case n.Rollout != nil:
+		d.enterRollout(at, plan, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
 	case n.StartsChild():

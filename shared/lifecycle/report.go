@@ -54,7 +54,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
 	doubt := n.Foreach != nil && canBeInDoubt(r) && (f.Counts.Unknown > 0 || f.Doubt != nil)
-	intolerable := failed > 0 && (doubt || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
+	intolerable := failed > 0 && (doubt || d.inDoubt(r, f.Counts) || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
@@ -108,19 +108,28 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		}
 		cause, why := failureOfReport(r, f, doubt)
 		d.failStepRun(r, cause, why)
-	case intolerable && !handled:
+	case intolerable && (!handled || !r.Closing && d.endsWave(r, f.Counts)):
 		if f.Brief {
 			if f = d.report(r, NeedFailure); f == nil {
 				return false, checkAt
 			}
 		}
 		cause, why := failureOfReport(r, f, doubt)
+		if handled {
+			d.endWaveEarly(r, why)
+			break
+		}
 		d.failExecution(r, cause, why, failed)
 	case f.Unclaimed:
-		d.failExecution(r, workflow.CauseUnclaimed, &workflow.Failure{
+		why := &workflow.Failure{
 			Code: workflow.FailureUnclaimed, Step: r.Label,
 			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label),
-		}, 0)
+		}
+		if !r.Closing && d.endsWave(r, f.Counts) {
+			d.endWaveEarly(r, why)
+			break
+		}
+		d.failExecution(r, workflow.CauseUnclaimed, why, 0)
 	case d.stepTimedOut(r):
 		why := stepTimeoutFailure(r, n.StepTimeout)
 		if !handled {
@@ -154,12 +163,17 @@ func failureOfReport(r *workflow.StepRun, f *Report, doubt bool) (workflow.Cause
 // part. A tolerance of the step, and that of a step after whose failure the definition
 // continues, is about the step run alone. Otherwise the entities that have failed in the
 // other steps of the definition count too, and the tolerance is one of all entities of the
-// execution. An entity that has failed takes no part in later steps, so only one that fails in
+// execution. That of a rollout is one of the entities of a wave, and those that failed in the wave
+// count. An entity that has failed takes no part in later steps, so only one that fails in
 // several branches counts more than once.
 func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities int) bool {
-	tolerance := d.config().FailureTolerance
+	tolerance, total := d.config().FailureTolerance, d.execution.Scope.Total()
 	if n.DefinitionTolerance != nil {
 		tolerance = *n.DefinitionTolerance
+	}
+	ofWave, inWave := d.waveTolerance(r)
+	if ofWave != nil {
+		tolerance, total = *ofWave, inWave
 	}
 	switch {
 	case n.Foreach != nil:
@@ -172,11 +186,16 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 		return tolerance.Allows(failed, entities)
 	}
 	for i := range d.execution.StepRuns {
-		if o := &d.execution.StepRuns[i]; o.Seq != r.Seq && d.countsAsFailed(o) && d.node(o).DefinitionTolerance == n.DefinitionTolerance {
+		o := &d.execution.StepRuns[i]
+		if o.Seq == r.Seq || !d.countsAsFailed(o) {
+			continue
+		}
+		other, _ := d.waveTolerance(o)
+		if other == ofWave && (ofWave == nil && d.node(o).DefinitionTolerance == n.DefinitionTolerance || ofWave != nil && d.sameWave(o, r)) {
 			failed += d.failedIn(o)
 		}
 	}
-	return tolerance.Allows(failed, d.execution.Scope.Total())
+	return tolerance.Allows(failed, total)
 }
 
 // countsAsFailed reports whether the entities that failed in the step run are still out of

@@ -43,7 +43,7 @@ func (d *decider) pin() {
 // Invalid says why the execution may not be started or retried with this resolution. It
 // is nil where it may.
 func (r *Resolution) Invalid() *workflow.Failure {
-	return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r))
+	return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))
 }
 
 // sharedLockProblem says why an execution may not share its locks: only executions

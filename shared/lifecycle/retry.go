@@ -107,12 +107,21 @@ func (d *decider) failedStep(p *spec.Program) int {
 	if d.execution.Error != nil {
 		at = max(0, p.IndexOf(d.execution.Error.Step))
 	}
+	if c := d.execution.StoppedRollout(); c != nil {
+		at = max(at, c.StepIndex+1) // what was done before the rollout stands
+	}
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try {
+		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try && !d.isOfReleased(r) {
 			at = min(at, r.StepIndex)
 		}
 	}
 	return min(at, d.firstUndoneStep(at))
+}
+
+// isOfReleased reports whether a rollback was about entities that the execution has released
+// since: a retry does not work on them.
+func (d *decider) isOfReleased(u *workflow.StepRun) bool {
+	return u.Only != nil && d.execution.Kept != nil && u.Only.Both(*d.execution.Kept).Len() == 0
 }
 
 // firstUndoneStep is the first step of which something was rolled back and not executed
@@ -121,7 +130,7 @@ func (d *decider) firstUndoneStep(none int) int {
 	at := none
 	for i := range d.execution.StepRuns {
 		u := &d.execution.StepRuns[i]
-		if u.Kind != workflow.JobRollback || u.Counts.OK == 0 || u.StepIndex >= at {
+		if u.Kind != workflow.JobRollback || u.Counts.OK == 0 || u.StepIndex >= at || d.isOfReleased(u) {
 			continue
 		}
 		redone := slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
@@ -200,7 +209,7 @@ func (d *decider) firstOf(at int) int {
 func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, resume *workflow.StepRun) {
 	outermost := -1
 	for at := p.Nodes[from].Parent; at >= 0; at = p.Nodes[at].Parent {
-		if p.Nodes[at].Loop != nil {
+		if p.Nodes[at].Loop != nil || p.Nodes[at].Rollout != nil {
 			outermost = at
 		}
 	}
@@ -239,7 +248,7 @@ func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
 			continue
 		}
 		undone := x.StepRunBySeq(r.Undoes)
-		if undone == nil || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || doneLater(undone)) {
+		if undone == nil || d.isOfReleased(r) || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || doneLater(undone)) {
 			continue
 		}
 		if first == nil || undone.Seq < first.Seq {

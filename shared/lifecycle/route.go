@@ -121,6 +121,16 @@ func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *
 			d.endBranch(why, cause)
 			return true, false
 		}
+		if n.Rollout != nil && handler != r.StepIndex {
+			if n.StopsAtFailure() && d.canStop(r) {
+				d.stopRollout(r, handler, why)
+				return true, false
+			}
+			return false, false // nothing around a rollout handles a failure
+		}
+		if d.inDoubt(r, r.Counts) {
+			continue
+		}
 		if n.ContinueOnError {
 			d.handleAt(r, handler, why, nil)
 			return true, false

@@ -84,7 +84,7 @@ func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
 	r.In, r.Index = d.enclosing()
-	if n.Loop != nil {
+	if n.Loop != nil || n.Rollout != nil {
 		d.continueLoop(at, r)
 		return
 	}
@@ -105,6 +105,10 @@ func (d *decider) enterContainer(at, iteration int) {
 func (d *decider) leaveContainer(c *workflow.StepRun) {
 	if d.node(c).Loop != nil {
 		d.endTime(c)
+		return
+	}
+	if d.node(c).Rollout != nil {
+		d.endWave(c)
 		return
 	}
 	if len(d.node(c).Cases) > 0 {

@@ -151,6 +151,33 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		sr.times[words[0]] = intOption(o, "times")
 		sr.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}, Loop: l}, words, o)
+	case "rollout": // rollout LABEL waves=N,N [tolerance=N] [rollbackAll]: its waves have so many entities
+		ro := &spec.Rollout{Batches: []spec.Share{{Count: 1}}}
+		if slices.Contains(words, "rollbackAll") {
+			ro.OnFailure = spec.OnWaveFailureRollbackAll
+		}
+		if o["tolerance"] != "" {
+			ro.FailureTolerance = &spec.Tolerance{Count: intOption(o, "tolerance")}
+		}
+		p := &lifecycle.Plan{Jobs: 1, Value: &workflow.Value{Inline: []byte(`{}`)}}
+		for size := range strings.SplitSeq(o["waves"], ",") {
+			n, _ := strconv.Atoi(size)
+			p.Waves, p.Items = append(p.Waves, n), p.Items+1
+		}
+		sr.plans[words[0]] = p
+		sr.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}, Rollout: ro}, words, o)
+	case "between": // between LABEL of=LABEL for=D | need=N: the step that is executed between two waves
+		st := &spec.Step{Label: words[0], Wait: &spec.Wait{For: sr.duration(o["for"])}}
+		if n := intOption(o, "need"); n > 0 {
+			st.Wait = &spec.Wait{Approval: &spec.WaitApproval{Ask: spec.Ask{Deadline: sr.duration("24h")}, Need: n}}
+			sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Title: words[0] + "?", Question: &workflow.Value{Inline: []byte(`{}`)}}
+		}
+		o["in"] = o["of"]
+		sr.addNode(st, words, o)
+		between := len(sr.nodes) - 1
+		around := sr.nodes[between].Parent
+		sr.nodes[between].Group, sr.nodes[around].Between = -between, between
+		(&spec.Program{Nodes: sr.nodes}).SetAfter(nil)
 	case "reference": // reference LABEL mode=MODE
 		sr.addNode(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
 	case "waitStep": // waitStep LABEL [for=D] [until] [when=CEL] [deadline=D] [next=LABEL] [continue] [in=LABEL]
@@ -484,7 +511,17 @@ func (sr *scriptRunner) decide() {
 				if sr.facts.Agains == nil {
 					sr.facts.Agains = map[lifecycle.Need]*lifecycle.Again{}
 				}
-				sr.facts.Agains[*d.Need] = &lifecycle.Again{More: d.Need.Index < sr.times[sr.nodes[d.Need.StepIndex].Label]}
+				n := &sr.nodes[d.Need.StepIndex]
+				if n.Rollout == nil {
+					sr.facts.Agains[*d.Need] = &lifecycle.Again{More: d.Need.Index < sr.times[n.Label]}
+					continue
+				}
+				waves := sr.plans[n.Label].Waves
+				next := d.Need.Index
+				for next < len(waves) && waves[next] == 0 {
+					next++
+				}
+				sr.facts.Agains[*d.Need] = &lifecycle.Again{More: next < len(waves), Wave: next + 1}
 				continue
 			}
 			if d.Need.Kind == lifecycle.NeedEntities {

@@ -173,6 +173,16 @@ type StepView struct {
 	Route      *StepCase               `json:"route"`   // of a switch: the case that was taken
 	Handled    *HandledCase            `json:"handled"` // the case of onFailure that handles the failure
 	Next       *string                 `json:"next"`    // label, or "end": where the execution went on, if not with the step behind
+	Rollout    *StepWave               `json:"rollout"` // of a rollout, and of what is executed in its waves
+}
+
+// StepWave is the wave of a rollout in which a step run was entered; of the rollout itself, the
+// one that is or was executed last, 0 before the first.
+type StepWave struct {
+	Number    int  `json:"wave"`      // from 1
+	Of        int  `json:"of"`        // how many waves there are
+	Entities  int  `json:"entities"`  // in this one
+	StoppedAt *int `json:"stoppedAt"` // of a rollout that has stopped: its first wave that did not end well
 }
 
 // StepCase is one case of a switch or of onFailure.

@@ -85,6 +85,7 @@ const (
 	FailureRolledBack  FailureEffect = "ROLLED_BACK"  // FAILED_SAFE if every rollback succeeds
 	FailureUnsafe      FailureEffect = "UNSAFE"       // FAILED_UNSAFE: changes remain, and locks are kept
 	FailureContinues   FailureEffect = "CONTINUES"    // the definition goes on after it
+	FailureStops       FailureEffect = "STOPS"        // the wave of the rollout is undone, and no other begins
 	FailureHandled     FailureEffect = "HANDLED"      // a case of onFailure handles every failure
 )
 
@@ -114,7 +115,7 @@ type PlannedStep struct {
 	Skipped   int            `json:"skipped"`   // entities of which the condition is false
 	SkippedBy *string        `json:"skippedBy"` // label of the step around it whose condition is false
 	Unmet     int            `json:"unmet"`     // entities of which an assertion is false
-	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch; or items, of which Jobs counts one
+	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch, waves; or items, of which Jobs counts one
 	Repeats   bool           `json:"repeats"`
 	Reached   StepReach      `json:"reached"`
 	DecidedBy *string        `json:"decidedBy"` // label of the switch, or of the step with the onFailure, that decides whether it is reached
@@ -125,6 +126,8 @@ type PlannedStep struct {
 	Tolerated int            `json:"tolerated"` // entities or items that may fail
 	OnFailure *FailureEffect `json:"onFailure"` // null for a step without jobs
 	IfFails   string         `json:"ifFails"`   // the same in words, with what becomes of tolerated failures
+
+	Waves []workflow.Wave `json:"waves"` // of a rollout, of the entities that were examined
 }
 
 // PlannedCost is an estimate: without retries, rollbacks, large parameters and results, and

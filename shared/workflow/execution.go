@@ -400,6 +400,29 @@ func (x *Execution) SameTime(a, b *StepRun) bool {
 	return loopA == loopB && indexA == indexB
 }
 
+// WaveOf is the rollout in a wave of which a step run was entered, nil for none, and which wave
+// that is, from 0.
+func (x *Execution) WaveOf(r *StepRun) (rollout *StepRun, wave int) {
+	for r != nil && r.In > 0 {
+		around := x.StepRunBySeq(r.In)
+		if around != nil && len(around.Waves) > 0 {
+			return around, r.Index
+		}
+		r = around
+	}
+	return nil, 0
+}
+
+// StoppedRollout is the step run of the rollout that has stopped, nil if none has.
+func (x *Execution) StoppedRollout() *StepRun {
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.StoppedAt > 0 && r.SupersededBy == 0 {
+			return r
+		}
+	}
+	return nil
+}
+
 // StepRunBySeq is the step run with the number, nil if there is none.
 func (x *Execution) StepRunBySeq(seq int) *StepRun {
 	i, found := slices.BinarySearchFunc(x.StepRuns, seq, func(r StepRun, seq int) int { return r.Seq - seq })

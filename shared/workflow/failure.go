@@ -27,6 +27,7 @@ const (
 	FailureAssertion         = "ASSERTION"              // an assertion is false or cannot be evaluated
 	FailureParameters        = "PARAMETERS"             // parameters have no value or do not match their schema
 	FailureRepeat            = "REPEAT"                 // repeat.while cannot be evaluated
+	FailureRollout           = "ROLLOUT"                // an entity has no value that says in which wave it is
 	FailureLoop              = "LOOP"                   // the list or the condition of a loop cannot be evaluated
 	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"           // a block served over HTTP did not answer in time

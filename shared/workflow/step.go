@@ -41,6 +41,13 @@ type StepRun struct {
 	Capped    bool   `json:"capped,omitempty"`
 	Continues int    `json:"continues,omitempty"`
 
+	// Waves says how many entities each wave of a rollout has, of which Times is the one that is
+	// executed and Items the number. Its List, a [Waves], says who is in which. StoppedAt is the
+	// first wave, from 1, that did not end well, of a rollout that has stopped for that: those
+	// before it stand.
+	Waves     []int `json:"waves,omitempty"`
+	StoppedAt int   `json:"stoppedAt,omitempty"`
+
 	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
 	// pipeline. The step runs of a pipeline are open together and share their lanes: a
 	// lane enters the next step run when it is over in this one.

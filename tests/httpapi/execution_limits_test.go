@@ -28,6 +28,7 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"variables that a step reads":                                 limitVariables,
 	"nesting of what a step sets":                                 limitValueDepth,
 	"items of a foreach":                                          limitItems,
+	"waves of a rollout":                                          limitWaves,
 }
 
 // An execution ends as documented at each limit of docs/limits.md, and with one more.
@@ -322,6 +323,18 @@ func limitValueDepth(t *testing.T, l limit) {
 	f.Publish("one", "steps: [{label: one, set: {v: '${parameters.v}'}}]")
 	execute := func(n int) executionResult { // the object of the variables is one of them
 		return f.execute(`{"workflow":"p/one","parameters":{"v":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}}`)
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
+}
+
+func limitWaves(t *testing.T, l limit) {
+	o := harness.Options()
+	o.Policy.MaxStepRuns = 2 * l.n
+	f := newFixtureWith(t, 1, o)
+	f.ImportDevices(harness.DeviceIDs(l.n + 1)...)
+	f.Publish("one", "steps: [{label: all, rollout: {by: entity.id}, workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: device, condition: 'false'}]}}]")
+	execute := func(n int) executionResult {
+		return f.execute(fmt.Sprintf(startFormat, "one", `"`+strings.Join(harness.DeviceIDs(n), `","`)+`"`))
 	}
 	checkLimit(t, l, execute(l.n), execute(l.n+1))
 }

@@ -208,6 +208,10 @@ var definitionLimits = map[string]probe{
 	"repetitions":                     definitionWith(nil, replaceIn(`"repeat":{"count":*}`, strconv.Itoa)),
 	"minutes of a job's timeout":      definitionWith(nil, replaceIn(`"timeout":"*m"`, strconv.Itoa)),
 	"hours of a wait":                 definitionWith(nil, replaceIn(`"delay":"*h"`, strconv.Itoa)),
+	"shares of a rollout": definitionOfSteps(func(n int) string {
+		shares := joinItems(n, func(i int) string { return strconv.Itoa(i + 1) })
+		return `{"label":"all","rollout":{"batches":[` + shares + `]},"workflow":{"steps":[` + stepJSON(1, "") + `]}}`
+	}),
 	"expressions": definitionOfSteps(func(n int) string {
 		return joinItems((n+9)/10, func(i int) string {
 			return stepJSON(i, `,"assert":[`+joinItems(min(10, n-10*i), constant(`"true"`))+`]`)

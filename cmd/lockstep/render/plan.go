@@ -135,6 +135,16 @@ func plannedNotes(s *views.PlannedStep) (notes []string) {
 		}
 		notes = append(notes, fmt.Sprintf("step %s takes case %d: %s", s.Label, r.Number, when))
 	}
+	if len(s.Waves) > 0 {
+		var waves []string
+		for _, w := range s.Waves[:min(len(s.Waves), 10)] {
+			waves = append(waves, fmt.Sprintf("%s (%d)", w.Name, w.Entities))
+		}
+		if more := len(s.Waves) - len(waves); more > 0 {
+			waves = append(waves, fmt.Sprintf("and %d more", more))
+		}
+		notes = append(notes, fmt.Sprintf("step %s: %d waves, each with so many entities: %s", s.Label, len(s.Waves), strings.Join(waves, ", ")))
+	}
 	if s.Next != nil {
 		notes = append(notes, fmt.Sprintf("step %s goes on with %s", s.Label, *s.Next))
 	}

@@ -48,6 +48,7 @@ type compiler struct {
 
 	afterStep      bool // the results of branches are compiled: the steps in the step are over
 	inLoop         int  // the step whose loop is compiled, which sees the number of the next time, or of whose foreach what is evaluated for each item; -1 for none
+	divides        bool // the expression of a rollout is compiled, which is evaluated for each entity
 	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
@@ -132,6 +133,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		if s.Foreach != nil {
 			add(s.Foreach.Items)
 		}
+		if s.Rollout != nil {
+			add(s.Rollout.By)
+		}
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -170,6 +174,7 @@ func (c *compiler) compileStep(i int) {
 		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)
 	}
 	c.compileLoop(i)
+	c.compileRollout(i)
 	c.compileFlow(i)
 	c.compileWait(i)
 }

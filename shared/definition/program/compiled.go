@@ -40,6 +40,7 @@ type step struct {
 	wait          wait
 	over          *expr.Program
 	loopWhile     *expr.Program
+	rolloutBy     *expr.Program
 }
 
 type acquire struct {
@@ -58,6 +59,7 @@ type PartReferences struct {
 	Condition, Parameters expr.References
 	Assertions            []expr.References
 	Set, Switch, Items    expr.References
+	Rollout               expr.References // of by, which is evaluated for each entity
 }
 
 // PartReferences is what the parts of a step read.
@@ -75,6 +77,9 @@ func (c *Compiled) PartReferences(step int) PartReferences {
 	}
 	if s.over != nil {
 		refs.Items = s.over.References()
+	}
+	if s.rolloutBy != nil {
+		refs.Rollout = s.rolloutBy.References()
 	}
 	for _, a := range s.set {
 		refs.Set.Merge(a.value.References())

@@ -159,6 +159,9 @@ func (c *compiler) compileTarget(i int, label, path string) *Target {
 	case label == spec.NextEnd && c.inBranch(i):
 		c.ReportAt(path, "reference", "a branch ends after its last step: the definition cannot end inside it")
 		return nil
+	case label == spec.NextEnd && c.rolloutAround(i) >= 0:
+		c.ReportAt(path, "reference", "the waves of rollout %q are executed to their end: the definition cannot end inside one", c.flat[c.rolloutAround(i)].Label)
+		return nil
 	case label == spec.NextEnd:
 		return &Target{len(c.flat), -1}
 	}
@@ -170,6 +173,8 @@ func (c *compiler) compileTarget(i int, label, path string) *Target {
 		return &Target{at, c.containerOf(at)}
 	case c.inBranch(i):
 		c.ReportAt(path, "reference", "step %q is not in this branch, or inside another step", label)
+	case c.rolloutAround(i) >= 0:
+		c.ReportAt(path, "reference", "step %q is not in the waves of rollout %q, or inside another step", label, c.flat[c.rolloutAround(i)].Label)
 	default:
 		c.ReportAt(path, "reference", "step %q is inside another step: go to a step beside this one, or beside a step around it", label)
 	}
@@ -177,7 +182,7 @@ func (c *compiler) compileTarget(i int, label, path string) *Target {
 }
 
 // canReach reports whether a step may go to another: to one of the list in which it is, or in
-// which a step around it is, as far as its own branch.
+// which a step around it is, as far as its own branch, or its rollout.
 func (c *compiler) canReach(from, to int) bool {
 	p := &c.positions[from]
 	if p.group == c.positions[to].group {
@@ -185,7 +190,7 @@ func (c *compiler) canReach(from, to int) bool {
 	}
 	for n := len(p.ancestors) - 1; n >= 0; n-- {
 		around := p.ancestors[n]
-		if c.flat[around].Parallel != nil && !slices.Contains(p.handles, around) {
+		if (c.flat[around].Parallel != nil || c.flat[around].Rollout != nil) && !slices.Contains(p.handles, around) {
 			return false
 		}
 		if c.positions[around].group == c.positions[to].group {
@@ -260,7 +265,7 @@ func (c *compiler) findReachable() {
 			continue
 		}
 		to := map[string]*Target{}
-		if !c.inBranch(i) {
+		if !c.inBranch(i) && c.rolloutAround(i) < 0 {
 			to[spec.NextEnd] = &Target{len(c.flat), -1}
 		}
 		for at, other := range c.flat {

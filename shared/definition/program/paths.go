@@ -99,6 +99,9 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			if s.Foreach != nil {
 				emit(paths[i]+".foreach.items", s.Foreach.Items)
 			}
+			if s.Rollout != nil {
+				emit(paths[i]+".rollout.by", s.Rollout.By)
+			}
 			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)

@@ -19,7 +19,7 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 	} else {
 		s = outputStep
 	}
-	if refs.Entity && (isGlobal(s) || c.handlesFailure) {
+	if refs.Entity && !c.divides && (isGlobal(s) || c.handlesFailure) {
 		c.ReportAt(path, "reference", "%s has no entity", c.describeReader(s))
 	}
 	c.checkItems(i, path, refs)

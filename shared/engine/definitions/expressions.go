@@ -198,6 +198,12 @@ func (x *Expressions) LoopWhile(node int) (bool, error) {
 	return c.LoopWhile(step, x.scope(nil))
 }
 
+// RolloutBy evaluates by what a rollout divides the entities: the name of the wave of one.
+func (x *Expressions) RolloutBy(node int, e *workflow.ScopeEntity) (string, error) {
+	c, step := x.compiledStep(node)
+	return c.RolloutBy(step, x.scope(e))
+}
+
 // Route returns the number of the first case of a switch, or of onFailure, that is true, from
 // 1; 0 if there is none. untold says which conditions could not be evaluated, and why.
 func (x *Expressions) Route(node int, onFailure bool) (number int, untold []string) {

@@ -16,10 +16,11 @@ import (
 // for valid, and named in Unknown.
 type Foreseen struct {
 	*Expressions
-	Unknown []string // of "condition", "assert", "parameters", "set", "switch" and "items"
+	Unknown []string // of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
 
 	condition, parameters bool  // can be told
-	set, route, items     bool  // can be told
+	set, route            bool  // can be told
+	items, waves          bool  // can be told
 	assertions            []int // positions of those that cannot be told
 }
 
@@ -45,6 +46,7 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 		Expressions: p.Bind(node, blocks, bindings, x).ForPlan(ctx, maxCost),
 		condition:   told(refs.Condition), parameters: told(refs.Parameters),
 		set: told(refs.Set), route: told(refs.Switch), items: n.Foreach == nil || len(refs.Items.Names) == 0 && told(refs.Items),
+		waves: told(refs.Rollout),
 	}
 	ofItem := func(r expr.References) bool { return !f.items && n.ReadsItem(r.Names) }
 	f.condition, f.parameters = f.condition && !ofItem(refs.Condition), f.parameters && !ofItem(refs.Parameters)
@@ -56,7 +58,7 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	for _, part := range []struct {
 		name string
 		told bool
-	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}, {"items", f.items}} {
+	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}, {"items", f.items}, {"waves", f.waves}} {
 		if !part.told {
 			f.Unknown = append(f.Unknown, part.name)
 		}
@@ -96,6 +98,9 @@ func (f *Foreseen) RouteKnown() bool { return f.route }
 
 // ItemsKnown reports whether the list of a foreach can be told.
 func (f *Foreseen) ItemsKnown() bool { return f.items }
+
+// WavesKnown reports whether the waves of a rollout can be told.
+func (f *Foreseen) WavesKnown() bool { return f.waves }
 
 // SetKnown reports whether what a step sets can be told.
 func (f *Foreseen) SetKnown() bool { return f.set }

@@ -178,7 +178,7 @@ func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, loc
 		}
 	}
 	if s.Workflow != nil {
-		n.First = first["workflow.steps"]
+		n.First, n.Between = first["workflow.steps"], first["rollout.between"]
 	}
 	n.Cases, n.Handlers = ways(s.Switch, "switch", first), ways(s.OnFailure, "onFailure", first)
 	return nil, nil

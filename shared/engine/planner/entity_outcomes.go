@@ -27,6 +27,10 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 		Handled: func(r *workflow.StepRun) bool { return r.Handled > 0 || p.Program.ContinuesOnError(r.StepIndex) },
 		TimeOf:  x.TimeOf,
 	}
+	stopped, err := p.stopped(ctx, x)
+	if err != nil {
+		return nil, err
+	}
 	found := &lifecycle.Outcomes{ExecutionFails: executionFails}
 	places := map[workflow.EntityOutcome][]int{}
 	var undoable []int
@@ -34,6 +38,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	undoSeqs := map[int]bool{}
 	for i := range entities {
 		own := jobs[entities[i].Key]
+		rules.Unfinished = stopped.leaves(entities[i].Key)
 		v := lifecycle.JudgeEntity(own, rules)
 		place := entities[i].Place
 		if v.Undoable && p.Program.Config.Rollback != workflow.RollbackNever {
@@ -54,9 +59,12 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 			})
 		}
 	}
+	for _, seq := range p.toUndo(x, stopped) {
+		undoSeqs[seq] = true
+	}
 	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
 	found.Result, found.TooLarge = newResult(x, entities, places, named)
-	if undo := workflow.NewPlaces(undoable...); len(undoable) > 0 && !executionFails && len(undo.String()) <= maxSetBytes {
+	if undo := workflow.NewPlaces(undoable...); len(undoSeqs) > 0 && !executionFails && len(undo.String()) <= maxSetBytes {
 		found.Undo = &workflow.Undo{Entities: undo}
 		for i := len(x.StepRuns) - 1; i >= 0; i-- {
 			if seq := x.StepRuns[i].Seq; undoSeqs[seq] {

@@ -65,7 +65,12 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if err != nil {
 		return nil, err
 	}
-	s.setEntities(entitiesOfType(held, node.EntityType()))
+	if node.Rollout == nil { // a rollout divides the entities of all types
+		if held, err = p.inWave(ctx, x, r, entitiesOfType(held, node.EntityType())); err != nil {
+			return nil, err
+		}
+	}
+	s.setEntities(held)
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
 	}
@@ -94,6 +99,9 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 			continue
 		}
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && x.SameTime(o, r)
+		if !o.HasUpdates && o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && otherWave(x, r, o) {
+			continue // it is about none of the same entities
+		}
 		redone := r.OnlyFailed && (o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)
 		// A step run of the same try has no job for entities that are excluded, unless it was
 		// planned by a retry of those: it changes nothing about them unless one fails in it.
@@ -213,6 +221,9 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		o := &x.StepRuns[i]
 		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) {
 			continue
+		}
+		if o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) && otherWave(x, r, o) {
+			continue // it has none of the same entities
 		}
 		newer := s.bindings.Results[o.StepIndex]
 		if !o.HasJobs() {

@@ -117,7 +117,11 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 		if err != nil {
 			return plan.JobPlan{}, err
 		}
-		if all := entitiesOfType(held, runOn); len(all) == r.Jobs {
+		all, err := p.inWave(ctx, x, r, entitiesOfType(held, runOn))
+		if err != nil {
+			return plan.JobPlan{}, err
+		}
+		if len(all) == r.Jobs {
 			jobs := make([]workflow.JobInput, len(all))
 			for i := range all {
 				jobs[i] = workflow.JobInput{Index: i, Entity: &all[i].Key}

@@ -49,13 +49,14 @@ type Planner struct {
 	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
 	values   map[string]json.RawMessage    // of step runs, by digest
 	lists    map[int][]json.RawMessage     // of loops and foreach, by StepRunSeq
+	waves    map[int]*dividedWaves         // of rollouts, by StepRunSeq
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes, p.lists = nil, nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lists, p.waves = nil, nil, nil, nil, nil
 	}
 }
 
@@ -171,6 +172,12 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 		return plan.JobPlan{}, err
 	}
 	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true})
+	if n := scope.request.Node; n.Rollout != nil {
+		PlanWaves(&planned.Plan, n, scope.request.NodeIndex, p.Program.WaveTypes(scope.request.NodeIndex), scope.expressions.ForPlan(ctx, p.MaxPlanCost), scope.entities, scope.request.Excluded)
+		if err := ctx.Err(); err != nil {
+			return plan.JobPlan{}, fmt.Errorf("dividing %d entities into the waves of step %q was cut off: %w", len(scope.entities), n.Label, err)
+		}
+	}
 	return planned, nil
 }
 

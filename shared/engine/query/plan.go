@@ -119,7 +119,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	n, planned := &b.Program.Nodes[i], &b.Steps[i]
 	s := views.PlannedStep{
 		Label: n.Label, RunOn: nonZeroPtr(n.RunOn), Skipped: planned.Plan.Skipped, SkippedBy: nonZeroPtr(planned.SkippedBy), Unmet: planned.Plan.Unmet,
-		Unknown: planned.Unknown, AtMost: !planned.ConditionKnown, Repeats: n.Repeat != nil, Problem: views.NewFailureView(planned.Plan.Problem), Fails: planned.Plan.Problem != nil,
+		Unknown: planned.Unknown, AtMost: !planned.ConditionKnown, Repeats: n.Repeat != nil, Problem: views.NewFailureView(planned.Plan.Problem), Fails: planned.Plan.Problem != nil, Waves: planned.Waves,
 	}
 	if s.Unknown == nil {
 		s.Unknown = []string{}
@@ -222,6 +222,7 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 		t = *n.DefinitionTolerance
 	}
 	total := scope
+	handler, rollout := b.Program.FailureHandler(i), b.Program.RolloutAround(i)
 	switch {
 	case n.Foreach != nil:
 		t, total = n.Foreach.FailureTolerance, entities
@@ -229,13 +230,24 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 		return 0
 	case n.FailureTolerance != nil:
 		t, total = *n.FailureTolerance, entities
-	case b.Program.FailureHandler(i) >= 0:
+	case rollout >= 0 && b.Program.Nodes[rollout].Rollout.FailureTolerance != nil:
+		t, total = *b.Program.Nodes[rollout].Rollout.FailureTolerance, smallestWave(b.Steps[rollout].Waves, entities)
+	case handler >= 0 && !b.Program.Nodes[handler].StopsAtFailure():
 		total = entities
 	}
 	if t.Percent > 0 {
 		return int(math.Floor(t.Percent * float64(total) / 100))
 	}
 	return t.Count
+}
+
+// smallestWave is how many entities the smallest wave of a rollout has, or so many if the waves
+// are not known.
+func smallestWave(waves []workflow.Wave, entities int) int {
+	for _, w := range waves {
+		entities = min(entities, w.Entities)
+	}
+	return entities
 }
 
 // setFailure says what a failure of the step would mean, given what may have been done before
@@ -289,6 +301,10 @@ func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.Fail
 	var ways string
 	for h := b.Program.FailureHandler(i); h >= 0; h = b.Program.FailureHandler(b.Program.Nodes[h].Parent) {
 		n := &b.Program.Nodes[h]
+		if n.StopsAtFailure() {
+			effect, text := b.stops(n, d)
+			return effect, ways + text
+		}
 		if n.ContinueOnError {
 			return views.FailureContinues, ways + fmt.Sprintf("goes on after step %q (continueOnError), with the outcome PARTIAL", n.Label)
 		}
@@ -303,6 +319,20 @@ func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.Fail
 	}
 	effect, text := b.endOf(i, s, d)
 	return effect, ways + text
+}
+
+// stops is how an execution ends if a wave of a rollout fails.
+func (b *planBuilder) stops(rollout *spec.Node, d done) (views.FailureEffect, string) {
+	text := fmt.Sprintf("rollout %q stops, the waves before stand: ", rollout.Label)
+	switch {
+	case len(d.labels) == 0:
+		return views.FailureStops, text + "nothing has been changed"
+	case d.irreversible != "":
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: " + d.irreversible
+	case b.Program.Config.Rollback == workflow.RollbackNever:
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: rollback is switched off"
+	}
+	return views.FailureStops, text + "the wave is undone, PARTIAL: " + lastFirst(d.labels)
 }
 
 // maxShownCondition is how many bytes of a condition are shown in a text.

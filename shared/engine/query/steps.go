@@ -84,7 +84,15 @@ func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 	if !hasValue(r) {
 		return nil, nil
 	}
-	return loadValue(ctx, i, r.Seq, shownValue(r))
+	value, err := loadValue(ctx, i, r.Seq, shownValue(r))
+	if value == nil || err != nil || len(r.Waves) == 0 {
+		return value, err
+	}
+	var waves workflow.Waves // who is in which of them is not shown
+	if err := json.Unmarshal(value, &waves); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the waves of step %q cannot be decoded: %w", r.Label, err)
+	}
+	return workflow.EncodeJSON(workflow.Waves{List: waves.List})
 }
 
 func childView(r *workflow.StepRun) *views.ChildView {
@@ -105,7 +113,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		Sequence: r.Seq, Step: r.Label, Try: max(r.Try, 1), Ordinal: r.Ordinal, Status: r.Status,
 		Superseded: r.SupersededBy > 0, Child: childView(r),
 		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
-		Skipped: r.Skipped, Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
+		Skipped: r.Skipped, Rollout: waveView(x, r), Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}
 	if r.HasJobs() {
 		s.Kind = &r.Kind

@@ -25,6 +25,27 @@ func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *
 	s.Next = targetLabel(p, targetOf(x, r, p))
 }
 
+// waveView is the wave in which a step run was entered, or at which a rollout is; nil for none.
+func waveView(x *workflow.Execution, r *workflow.StepRun) *views.StepWave {
+	rollout, number := x.WaveOf(r)
+	switch {
+	case len(r.Waves) > 0:
+		rollout, number = r, r.Times
+	case rollout == nil:
+		return nil
+	default:
+		number++
+	}
+	w := &views.StepWave{Number: number, Of: len(rollout.Waves)}
+	if number > 0 && number <= len(rollout.Waves) {
+		w.Entities = rollout.Waves[number-1]
+	}
+	if rollout == r {
+		w.StoppedAt = nonZeroPtr(r.StoppedAt)
+	}
+	return w
+}
+
 func caseView(number int, c spec.Case) *views.StepCase {
 	return &views.StepCase{Number: number, When: nonZeroPtr(c.When)}
 }

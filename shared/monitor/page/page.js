@@ -71,6 +71,8 @@ function summary(execution) {
 // way says where the execution went from a step, if not to the one behind it.
 function way(step) {
   const parts = [];
+  if (step.rollout) parts.push(`wave ${step.rollout.wave} of ${step.rollout.of}`);
+  if (step.rollout?.stoppedAt) parts.push(`stopped at wave ${step.rollout.stoppedAt}`);
   if (step.route) parts.push(`case ${step.route.case} (${step.route.when ?? "always"})`);
   if (step.handled) parts.push(`${step.error?.code ?? "failure"} handled by case ${step.handled.case} of ${step.handled.step}`);
   if (step.next) parts.push(`next ${step.next}`);

@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
-	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil || s.Foreach != nil
+	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -214,6 +214,7 @@ type Step struct {
 	Loop *Loop `json:"loop,omitempty"` // of a step with an embedded workflow, which is executed several times
 
 	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
+	Rollout *Rollout `json:"rollout,omitempty"` // of a step with an embedded workflow, which is executed wave by wave
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

@@ -29,6 +29,9 @@ func (s *Step) Groups() []Group {
 	if s.Workflow != nil {
 		all = append(all, Group{Path: "workflow.steps", Steps: s.Workflow.Steps})
 	}
+	if s.Rollout != nil && len(s.Rollout.Between) > 0 {
+		all = append(all, Group{Path: betweenGroup, Steps: s.Rollout.Between})
+	}
 	for i := range s.Switch {
 		if c := &s.Switch[i]; len(c.Steps) > 0 {
 			all = append(all, Group{Path: "switch[" + strconv.Itoa(i) + "].steps", Steps: c.Steps})

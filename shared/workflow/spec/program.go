@@ -26,6 +26,7 @@ type Node struct {
 	Parent           int    // index of the node that is open while it is executed, -1 for none
 	Group            int    // number of the list of steps it is in, unique in the program
 	First            int    // index of the first node that is executed in it; of a switch, see Cases
+	Between          int    // of a rollout: index of the node that is executed between two waves, 0 for none
 	End              int    // index after the last node nested in it, handlers of its failure included
 	After            int    // index of the node that follows in its list; that after the last one of the list is End of Parent, or After of the node that the list handles
 	Origin           int    // index of the definition it belongs to
@@ -228,13 +229,19 @@ func (p *Program) ToleratesAny(node int) bool { return p.toleranceOf(node) != To
 // continues after a failure of the whole step.
 func (p *Program) EndsWithItsLastJob(node int) bool {
 	n := &p.Nodes[node]
-	return p.FailureHandler(node) >= 0 || n.OnEntities() && p.toleranceOf(node).Percent >= 100 || n.Foreach != nil && n.Foreach.FailureTolerance.Percent >= 100
+	h := p.FailureHandler(node)
+	return h >= 0 && !p.Nodes[h].StopsAtFailure() || n.OnEntities() && p.toleranceOf(node).Percent >= 100 || n.Foreach != nil && n.Foreach.FailureTolerance.Percent >= 100
 }
 
 func (p *Program) toleranceOf(node int) Tolerance {
-	switch n := &p.Nodes[node]; {
-	case n.FailureTolerance != nil:
+	n := &p.Nodes[node]
+	if n.FailureTolerance != nil {
 		return *n.FailureTolerance
+	}
+	if at := p.RolloutAround(node); at >= 0 && p.Nodes[at].Rollout.FailureTolerance != nil {
+		return *p.Nodes[at].Rollout.FailureTolerance
+	}
+	switch {
 	case n.DefinitionTolerance != nil:
 		return *n.DefinitionTolerance
 	}
@@ -242,12 +249,12 @@ func (p *Program) toleranceOf(node int) Tolerance {
 }
 
 // FailureHandler is the node that handles a failure of the node: itself or its innermost
-// ancestor, with continueOnError or onFailure; -1 if there is none. A node with onFailure may
-// have no case for the failure.
+// ancestor, with continueOnError or onFailure; or the innermost rollout in a wave of which it is,
+// if that stops; -1 if there is none. A node with onFailure may have no case for the failure.
 func (p *Program) FailureHandler(node int) int {
-	for ; node >= 0; node = p.Nodes[node].Parent {
-		if n := &p.Nodes[node]; n.ContinueOnError || len(n.OnFailure) > 0 {
-			return node
+	for at := node; at >= 0; at = p.Nodes[at].Parent {
+		if n := &p.Nodes[at]; n.ContinueOnError || len(n.OnFailure) > 0 || at != node && n.StopsAtFailure() {
+			return at
 		}
 	}
 	return -1

@@ -53,6 +53,11 @@ func (p *Program) Ways(routes map[int]int, skipped map[int]bool) *Ways {
 			w.Reach[i] = ReachAlways
 		}
 		w.before[i] = walk(edges, i, -1, true)
+		if r := p.RolloutAround(i); r >= 0 { // another wave follows
+			for at := p.Nodes[r].First; at < p.Nodes[r].End; at++ {
+				w.before[i][at] = true
+			}
+		}
 	}
 	return w
 }
@@ -145,6 +150,9 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 		all = append(all, edge{n.First, at, false}, after(at))
 	default:
 		all = append(all, edge{to: n.First, decides: -1})
+		if n.Between > 0 {
+			all = append(all, edge{n.Between, at, false})
+		}
 	}
 	if n.OnTimeout != nil {
 		all[len(all)-1].decides = at
@@ -152,6 +160,10 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 	}
 	for h := p.FailureHandler(at); h >= 0; h = p.FailureHandler(p.Nodes[h].Parent) {
 		handler := &p.Nodes[h]
+		if handler.StopsAtFailure() {
+			all = append(all, edge{len(p.Nodes), h, true})
+			continue
+		}
 		if handler.ContinueOnError {
 			all = append(all, edge{p.leave(h, handler.exit()), h, true})
 			break

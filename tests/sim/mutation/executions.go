@@ -112,7 +112,7 @@ var executions = []Mutation{
 	{Name: "a retry does not validate what a start validates", Test: "shared/engine:TestRetry_RefusesChangesUnderSharedLocks", Edits: []Edit{
 		{lifecycleRetry, "if p := d.facts.Resolution.Invalid(); p != nil {", "if p := d.facts.Resolution.Problem; p != nil {"}}},
 	{Name: "changes are made under shared locks", Edits: []Edit{
-		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r))", "return cmp.Or(r.Problem, branchProblem(r))"},
+		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))", "return cmp.Or(r.Problem, branchProblem(r), rolloutProblem(r))"},
 		{lifecycleBlocker, "if problem := sharedLockProblem(d.facts.Resolution); problem != nil {", "if problem := d.facts.Resolution.Problem; problem != nil {"},
 		{lifecyclePlan, `if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d`, `if false && !d`}}},
 	{Name: "a retry begins behind a failed step of a pipeline", Test: "shared/engine:TestRetry_RefusesStepBehindFailureInPipeline", Edits: []Edit{

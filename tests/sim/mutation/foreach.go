@@ -10,7 +10,7 @@ var foreach = []Mutation{
 	{Name: "a retry keeps items that were undone", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "kept[key] = standing.ok[key]", "kept[key] = all.ok[key] || standing == nil"}}},
 	{Name: "the results of a foreach are those of the last try", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "\tif o.OnlyFailed {\n\t\truns", "\tif false {\n\t\truns"}}},
 	{Name: "an item that failed is out of later steps", Test: "shared/engine:TestForeach_ToleratesFailures", Edits: []Edit{{exprScope, "\t\tif ofItems && !o.HasUpdates {\n\t\t\tcontinue\n\t\t}\n", ""}, {exprScope, "\t\tcase ofItems:\n", ""}}},
-	{Name: "a doubt about an item is tolerated", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleReport, "(doubt || !d.tolerates(", "(!d.tolerates("}}},
+	{Name: "a doubt about an item is tolerated", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleReport, "(doubt || d.inDoubt(r, f.Counts) || !d.tolerates(", "(d.inDoubt(r, f.Counts) || !d.tolerates("}}},
 	{Name: "a block that may be repeated leaves doubts about items", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleReport, "n.Foreach != nil && canBeInDoubt(r) && (", "n.Foreach != nil && ("}}},
 	{Name: "an item that did not answer leaves no doubt", Test: "shared/engine:TestForeach_ToleratesFailures", Edits: []Edit{{"shared/engine/dispatch/report.go", "if r.Step.List != nil {", "if false {"}}},
 	{Name: "items are undone in their order", Test: "shared/engine:TestForeach_Rollback", Edits: []Edit{{"shared/lifecycle/plan/outcome.go", "slices.Reverse(jobs)", "_ = jobs"}}},

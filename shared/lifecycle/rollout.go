@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A rollout is one step run that stays open while its steps are executed wave by wave, as those
+// of a loop are time by time. Which entity is in which wave is the list of the step run. A wave
+// that fails ends the rollout, unless the definition says to undo everything: the waves before it
+// stand, and what was executed in it is undone at the end.
+
+// enterRollout begins the step run of a rollout.
+func (d *decider) enterRollout(at int, plan *Plan, r workflow.StepRun) {
+	r.List, r.Items, r.Waves = plan.Value, plan.Items, plan.Waves
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
+	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, d.facts.Resolution.Program.Nodes[at].Label)
+	d.endWave(d.execution.LastStepRun())
+}
+
+// endWave goes on before the first wave of a rollout, and after each: with what is between two
+// waves, with the next wave, or after the rollout. A wave without entities is passed.
+func (d *decider) endWave(c *workflow.StepRun) {
+	next := d.again(c)
+	n := d.node(c)
+	switch {
+	case next == nil:
+	case !next.More:
+		d.endLoop(c)
+	case c.Times > 0 && n.Between > 0 && !d.pausedAfter(c):
+		d.goToStep(n.Between)
+	default:
+		c.Times = next.Wave - 1
+		d.beginTime(c)
+	}
+}
+
+// pausedAfter reports whether the step between two waves has been executed after this one.
+func (d *decider) pausedAfter(c *workflow.StepRun) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.StepIndex == d.node(c).Between && r.Forward() && r.In == c.LoopSeq() && r.Index == c.Times-1 && r.Status == sm.StepCompleted && r.SupersededBy == 0
+	})
+}
+
+// sameWave reports whether two step runs were entered in the same wave of the same rollout, or
+// both in none.
+func (d *decider) sameWave(a, b *workflow.StepRun) bool {
+	rolloutA, waveA := d.execution.WaveOf(a)
+	rolloutB, waveB := d.execution.WaveOf(b)
+	return rolloutA == rolloutB && waveA == waveB
+}
+
+// waveTolerance is how many entities may fail in the wave of a step run, and how many it has; nil
+// if the tolerance of the definition holds.
+func (d *decider) waveTolerance(r *workflow.StepRun) (*spec.Tolerance, int) {
+	c, wave := d.execution.WaveOf(r)
+	if c == nil || d.node(c).Rollout.FailureTolerance == nil || wave >= len(c.Waves) {
+		return nil, 0
+	}
+	return d.node(c).Rollout.FailureTolerance, c.Waves[wave]
+}
+
+// inDoubt reports whether nobody knows what a job in a wave has done. Tolerance is for failures:
+// no wave goes on with a doubt.
+func (d *decider) inDoubt(r *workflow.StepRun, counts workflow.Counts) bool {
+	c, _ := d.execution.WaveOf(r)
+	return c != nil && counts.Unknown > 0 && !r.Pure
+}
+
+// endsWave reports whether a failure of a step run ends its wave, and the rollout stops then.
+func (d *decider) endsWave(r *workflow.StepRun, counts workflow.Counts) bool {
+	c, _ := d.execution.WaveOf(r)
+	if c == nil || !d.node(c).StopsAtFailure() {
+		return false
+	}
+	return d.inDoubt(r, counts) || d.facts.Resolution.Program.FailureHandler(r.StepIndex) == c.StepIndex
+}
+
+// endWaveEarly stops what is at work in a wave that has failed. Once it is final, the rollout
+// stops.
+func (d *decider) endWaveEarly(r *workflow.StepRun, why *workflow.Failure) {
+	r.Failure = why
+	d.stopStepRun(r)
+}
+
+// canStop reports whether the wave in which a step run has failed can be undone without the
+// waves before it. What was executed on entities is judged at the end, for each of them; of
+// anything else, all has to be undone.
+func (d *decider) canStop(failed *workflow.StepRun) bool {
+	return !slices.ContainsFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool {
+		if !d.sameWave(r, failed) || d.node(r).OnEntities() {
+			return false
+		}
+		return r.Child != nil || !r.Reversible || r.Counts.Unknown > 0 && !r.UndoHarmless || d.config().Rollback == workflow.RollbackNever
+	})
+}
+
+// stopRollout ends a rollout in which a wave has failed, and with it the steps of the execution.
+func (d *decider) stopRollout(r *workflow.StepRun, rollout int, why *workflow.Failure) {
+	c := d.openRollout(rollout)
+	c.StoppedAt = c.Times
+	if !d.facts.Resolution.Program.InWave(rollout, r.StepIndex) {
+		c.StoppedAt++ // the wave has ended well, and what is between it and the next has not
+	}
+	if r.Open() {
+		d.exitStepRun(r, sm.StepFailed)
+	}
+	d.leaveFailedContainers(rollout, why, nil)
+	d.jump(rollout, &spec.Target{Node: len(d.facts.Resolution.Program.Nodes), In: -1})
+}
+
+// openRollout is the open step run of a node with a rollout.
+func (d *decider) openRollout(node int) *workflow.StepRun {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Open() && r.StepIndex == node {
+			return r
+		}
+	}
+	return nil
+}
+
+// rolloutProblem says why a rollout of an embedded definition cannot stand where it is; see
+// package program for those of one definition.
+func rolloutProblem(r *Resolution) *workflow.Failure {
+	if r.Program == nil {
+		return nil
+	}
+	p := r.Program
+	for at := range p.Nodes {
+		n := &p.Nodes[at]
+		if n.Rollout == nil && n.Parallel == nil {
+			continue
+		}
+		for around := n.Parent; around >= 0; around = p.Nodes[around].Parent {
+			s := p.Nodes[around].Step
+			if n.Rollout != nil && (s.Rollout != nil || s.Loop != nil || s.Repeat != nil || s.Parallel != nil || s.ContinueOnError || len(s.OnFailure) > 0) || n.Parallel != nil && s.Rollout != nil {
+				return &workflow.Failure{Code: string(workflow.CodeNotImplemented.OfFailure()), Step: n.Label,
+					Message: fmt.Sprintf("step %q cannot be in step %q: a rollout is in no step that is executed several times, has branches or goes on after a failure, and has no branches in it", n.Label, p.Nodes[around].Label)}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package mutation
+
+// The files of rollouts.
+const (
+	lifecycleRollout = "shared/lifecycle/rollout.go"
+	plannerRollout   = "shared/engine/planner/rollout.go"
+	entityOutcomes   = "shared/engine/planner/entity_outcomes.go"
+)
+
+// rollouts are mistakes about steps that are executed wave by wave.
+var rollouts = []Mutation{
+	{Name: "a wave has all entities", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "at == wave || at < 0 {", "at == wave || true {"}}},
+	{Name: "a share is rounded down", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "math.Ceil(", "math.Floor("}}},
+	{Name: "what the shares leave is in no wave", Test: "shared/engine/planner:TestDivide_ByShare", Edits: []Edit{{plannerRollout, "numbers[e.Place-1] = number[waveOf[i]]", "if waveOf[i]+1 < len(names) {\n\t\t\tnumbers[e.Place-1] = number[waveOf[i]]\n\t\t}"}}},
+	{Name: "the order of waves is by name only", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "cmp.Or(place(a)-place(b), cmp.Compare(a, b))", "cmp.Or(0*(place(a)-place(b)), cmp.Compare(a, b))"}}},
+	{Name: "a rollout pauses in front of a wave without entities", Test: "shared/engine:TestRollout_RetryGoesOnWithTheWaveThatFailed", Edits: []Edit{{plannerRollout, "at >= n.Index {\n\t\t\tnext = min(next, at)", "at >= 0 {\n\t\t\tnext = n.Index"}}},
+	{Name: "the waves are found by the places of another try", Test: "shared/engine:TestRollout_RetryKeepsTheWaves", Edits: []Edit{{plannerRollout, "scope := x.ScopeOf(c)\n\tscope.Only", "scope := x.Scope\n\tscope.Only"}}},
+	{Name: "who was in no wave is executed with none", Test: "shared/engine:TestRollout_RetryKeepsTheWaves", Edits: []Edit{{plannerRollout, "return len(w.List) - 1", "return len(w.List)"}}},
+	{Name: "failures of other waves count", Test: "shared/engine:TestRollout_ToleratesFailuresInEachWave", Edits: []Edit{{lifecycleReport, "ofWave != nil && d.sameWave(o, r)", "ofWave != nil"}}},
+	{Name: "a percentage of a wave is one of the execution", Test: "shared/engine:TestRollout_ToleratesFailuresInEachWave", Edits: []Edit{{lifecycleReport, "tolerance, total = *ofWave, inWave", "tolerance = *ofWave; _ = inWave"}}},
+	{Name: "a doubt is tolerated in a wave", Test: "shared/engine:TestRollout_ToleratesNoDoubt", Edits: []Edit{{lifecycleRollout, "return c != nil && counts.Unknown > 0 && !r.Pure", "return c != nil && counts.Unknown > 1<<20 && !r.Pure"}}},
+	{Name: "a wave that has failed is executed to its end", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleReport, "!r.Closing && d.endsWave(r, f.Counts)):", "!r.Closing && d.endsWave(r, f.Counts) && f.Complete):"}}},
+	{Name: "what is between two waves is a part of the one before", Test: "shared/engine:TestRollout_IsApproved", Edits: []Edit{{lifecycleRollout, "\t\tc.StoppedAt++ //", "\t\t_ = c //"}}},
+	{Name: "a rollout pauses once only", Test: "shared/engine:TestRollout_Pauses", Edits: []Edit{{lifecycleRollout, "r.In == c.LoopSeq() && r.Index == c.Times-1 &&", "r.In == c.LoopSeq() &&"}}},
+	{Name: "a rollout stops although what was done cannot be undone", Test: "shared/engine:TestRollout_CannotStopAfterWhatCannotBeUndone", Edits: []Edit{{lifecycleRollout, "return r.Child != nil || !r.Reversible ||", "return r.Child != nil ||"}}},
+	{Name: "who succeeded in a wave that failed is left as it is", Test: "shared/engine:TestRollout_StopsAtAWaveThatFails", Edits: []Edit{{entityOutcomes, "rules.Unfinished = stopped.leaves(entities[i].Key)", "rules.Unfinished = false && stopped.leaves(entities[i].Key)"}}},
+	{Name: "jobs without entity in a wave that failed are not undone", Test: "shared/engine:TestRollout_StopsAtAWaveThatFails", Edits: []Edit{{entityOutcomes, "for _, seq := range p.toUndo(x, stopped) {", "for _, seq := range p.toUndo(x, stopped)[:0] {"}}},
+	{Name: "a wave that failed is left as failed entities are", Test: "shared/engine:TestRollout_StopsAtAWaveThatFails", Edits: []Edit{{"shared/lifecycle/outcome.go", "case rules.Leave && doubt == nil && !rules.Unfinished:", "case rules.Leave && doubt == nil:"}}},
+	{Name: "a retry begins at what was undone for others", Test: "shared/engine:TestRollout_RetryDoesNotRepeatWhatStands", Edits: []Edit{{lifecycleRetry, "return u.Only != nil && d.execution.Kept != nil &&", "return u.Only != nil && d.execution.Kept != nil && u.Jobs < 0 &&"}}},
+	{Name: "every wave reads the results of those before", Test: "shared/engine:TestRollout_CostGrowsLinearly", Edits: []Edit{{plannerRollout, "return other == rollout && of != wave", "return other == rollout && of != wave && len(x.ID) == 0"}}},
+	{Name: "a step of a wave may lead out of the rollout", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/program/flow.go", "(c.flat[around].Parallel != nil || c.flat[around].Rollout != nil)", "c.flat[around].Parallel != nil"}}},
+	{Name: "an embedded rollout may be in a loop", Test: "shared/engine:TestRollout_InAnEmbeddedDefinition", Edits: []Edit{{"shared/lifecycle/resolution.go", ", rolloutProblem(r))", ")"}}},
+}
