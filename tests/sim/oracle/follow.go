@@ -38,9 +38,11 @@ type FlowRun struct {
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes
 	Pending bool         // it is not over
+	Unsure  bool         // a step reads a failure after several that differ were handled: which one it reads is not said
 	Vars    map[string]any
 
 	error  *FlowFailure // the failure that was handled last
+	differ bool         // others before it were handled
 	counts map[string]int
 	items  []int // of the loops around, the innermost last
 }
@@ -210,6 +212,7 @@ func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 		if c.When != nil && !r.isTrue(c.When, why) {
 			continue
 		}
+		r.differ = r.differ || r.error != nil && *r.error != *why
 		r.error = why
 		if len(c.Steps) == 0 && c.Next != "" {
 			return flowEnd{next: c.Next}
@@ -244,6 +247,7 @@ func (r *FlowRun) value(v defgen.FlowValue) any {
 		if r.error == nil {
 			panic("oracle: a step reads a failure, and none was handled")
 		}
+		r.Unsure = r.Unsure || r.differ
 		return r.error.Code
 	case v.OfItem:
 		return int64(r.items[len(r.items)-1] + v.Add)

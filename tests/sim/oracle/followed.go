@@ -36,6 +36,9 @@ func (f *followed) written(before, after *workflow.Execution) {
 		f.resumed = f.resumed || e.Actor != "" && sm.Event(e.Type) == sm.EventExecutionResumed
 	}
 	run := f.follow(after)
+	if f.over = run.Unsure; f.over {
+		return
+	}
 	var entered []string
 	for i := range after.StepRuns {
 		if r := &after.StepRuns[i]; r.Forward() {
@@ -103,8 +106,9 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	if why == nil {
 		why = r.Counts.Failure
 	}
-	if why == nil && f.x.Error != nil && f.x.Error.Step == r.Label {
-		why = f.x.Error
+	again := slices.ContainsFunc(f.x.StepRuns, func(o workflow.StepRun) bool { return o.Forward() && o.Label == r.Label && o.Seq > r.Seq })
+	if e := f.x.Error; e != nil && e.Step == r.Label && !again {
+		why = e // its jobs may have failed with several codes: this one has ended the execution
 	}
 	failed := r.Status != sm.StepCompleted
 	switch {
@@ -169,7 +173,11 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 		}
 	}
 	parameters, _ := decode(c.Parameters).(map[string]any)
-	for _, e := range f.follow(f.x).Entered {
+	run := f.follow(f.x)
+	if f.over = run.Unsure; f.over {
+		return
+	}
+	for _, e := range run.Entered {
 		if want := fmt.Sprint(e.Value); e.Label == r.Label && e.Nth == nth && fmt.Sprint(parameters["v"]) != want {
 			f.Failf(lawParameters, "job %s of step %s has the parameter %v, want %s", c.Job, r.Label, parameters["v"], want)
 		}
