@@ -194,6 +194,37 @@ func TestParallel_UpdatesInTheOrderOfTheDefinition(t *testing.T) {
 	}
 }
 
+// A branch in which nobody knows what a job has done is not tolerated, however that came about.
+func TestParallel_DoubtByTimeout(t *testing.T) {
+	for name, o := range map[string]harness.Outcome{"crash": {Crash: true}, "timeout": {FailCode: workflow.FailureTimeout}, "failure": {FailCode: "NO"}} {
+		for kind, step := range map[string]string{
+			"foreach": `{label: f, functionBlock: p/once:1, runOn: item, foreach: {items: "${[1, 2]}", failureTolerance: 100%}, parameters: {n: "${item}"}}`,
+			"global":  `{label: f, functionBlock: p/once:1, runOn: global, parameters: {n: 2}}`,
+		} {
+			s, id, _ := flow(t, `steps:
+  - label: all
+    parallel:
+      allowPartial: true
+      branches:
+        - {label: a, steps: [`+step+`]}
+        - {label: b, steps: [{label: ok, functionBlock: p/pure:1, runOn: global}]}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+				if c.Step == "f" && strings.Contains(string(c.Parameters), "2") {
+					return &o
+				}
+				return nil
+			})
+			want := sm.ExecutionFailedUnsafe
+			if name == "failure" {
+				want = sm.ExecutionCompletedAck
+			}
+			if x := s.Load(id); x.State != want {
+				t.Errorf("%s, %s: %s, %+v", kind, name, x.State, x.Error)
+			}
+		}
+	}
+}
+
 // A cancel ends all branches, a retry executes them again, and handlers may crash anywhere.
 func TestParallel_CrashesCancelAndRetry(t *testing.T) {
 	for n := range 60 {

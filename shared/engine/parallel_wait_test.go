@@ -198,6 +198,32 @@ func TestParallelWait_BranchFails(t *testing.T) {
 	}
 }
 
+// Two branches wait for one name: each takes the signal that it waits for, and one that nobody
+// waits for is gone.
+func TestParallelWait_SignalsByWhen(t *testing.T) {
+	for _, order := range [][]int{{2, 1, 3}, {1, 2, 3}, {3, 2, 1}} {
+		s, id := waiting(t, `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: a, steps: [{label: waita, wait: {signal: {name: paid, when: data.order == 1, deadline: 1h}}}]}
+        - {label: b, steps: [{label: waitb, wait: {signal: {name: paid, when: data.order == 2, deadline: 1h}}}]}
+`, "", nil)
+		for _, n := range order {
+			if s.Load(id).State == sm.ExecutionWaiting {
+				sendSignal(t, s, id, "paid", fmt.Sprintf(`{"order":%d}`, n), fmt.Sprint("k", n))
+				s.Drain()
+			}
+		}
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		for _, r := range x.StepRuns {
+			if want := map[string]string{"waita": `{"order":1}`, "waitb": `{"order":2}`}[r.Label]; want != "" && (r.Value == nil || string(r.Value.Inline) != want) {
+				t.Errorf("%v: %s has %+v", order, r.Label, r.Value)
+			}
+		}
+	}
+}
+
 // Handlers may crash anywhere, and the execution may be cancelled, while branches wait.
 func TestParallelWait_Crashes(t *testing.T) {
 	for n := range 40 {

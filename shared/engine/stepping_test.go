@@ -59,6 +59,25 @@ func TestHold_WaitsUntilResumed(t *testing.T) {
 	}
 }
 
+// A request to release that comes twice does not end what the execution waits for after that,
+// and in step mode it lets in no step.
+func TestHold_ReleasedOnce(t *testing.T) {
+	for rest, state := range map[string]sm.ExecutionState{"config: {notBefore: \"2026-01-03T00:00:00Z\"}\n": sm.ExecutionBlockedWaiting, "": sm.ExecutionWaiting} {
+		s, id := startWith(t, rest+"steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n", func(r *views.StartRequest) { r.Hold, r.Mode = true, views.ModeStep })
+		held := s.ExpectState(id, sm.ExecutionBlockedWaiting).Wait
+		for range 3 {
+			if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: held.Event}); err != nil {
+				t.Fatal(err)
+			}
+			s.Drain()
+		}
+		s.ExpectState(id, state)
+		if calls := s.CallsOf(id); len(calls) > 0 {
+			t.Errorf("calls %v", calls)
+		}
+	}
+}
+
 // A held execution that nobody releases ends safely.
 func TestHold_Ends(t *testing.T) {
 	s, id := startWith(t, "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n", func(r *views.StartRequest) { r.Hold = true })
@@ -95,7 +114,7 @@ func TestStepMode_EntersOneStepAtATime(t *testing.T) {
 		}
 		seen = append(seen, x.Wait.Step)
 		for range 3 { // a reply may be lost
-			if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: x.StepRunSeq + 1}); err != nil {
+			if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: x.Wait.Event}); err != nil {
 				t.Fatal(err)
 			}
 			s.Drain()
@@ -114,7 +133,7 @@ func TestStepMode_EntersOneStepAtATime(t *testing.T) {
 	if x := s.ExpectState(id, sm.ExecutionWaiting); x.Wait.Step != "two" {
 		t.Errorf("waits in front of %s", x.Wait.Step)
 	}
-	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: 7}); !workflow.Is(err, workflow.CodeInvalid) {
+	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: 700}); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("a step run far ahead: %v", err)
 	}
 	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{All: true}); err != nil {
@@ -125,6 +144,38 @@ func TestStepMode_EntersOneStepAtATime(t *testing.T) {
 	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		t.Errorf("after its end: %v", err)
 	}
+}
+
+// What an operator has let in counts for that step run alone: not after a rewind in its delay.
+func TestStepMode_DelayAndBack(t *testing.T) {
+	s, id := startWith(t, `steps:
+  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: two, delay: 1h, functionBlock: p/again:1, runOn: device}
+`, func(r *views.StartRequest) { r.Mode = views.ModeStep })
+	for range 2 {
+		if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+	}
+	expectWait(t, s, id, workflow.WaitTimer, "two", time.Hour)
+	if _, err := s.Engine.Rewind(t.Context(), harness.Caller, id, views.RewindRequest{To: "one", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	x := s.ExpectState(id, sm.ExecutionWaiting)
+	if calls := s.CallsOf(id); x.Wait.Kind != workflow.WaitStep || x.Wait.Step != "one" || len(calls) != 2 {
+		t.Errorf("waits for %+v, calls %v", x.Wait, calls)
+	}
+	for range 2 { // enters all, once
+		if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: x.Wait.Event, All: true}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+	}
+	expectWait(t, s, id, workflow.WaitTimer, "two", time.Hour)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
 // A stepped execution can be cancelled, and one that nobody lets go on ends.

@@ -195,9 +195,9 @@ type Command struct {
 	Answer *Answer // of CommandAnswer
 	Tokens *Tokens // of CommandLend and CommandRevoke
 
-	Sequence int  // of CommandNext: the number of the step run to enter, 0 for the next
-	All      bool // of CommandNext: enter this and all later steps
-	Force    bool // of CommandRewind: even if something was changed since
+	Sequence int64 // of CommandNext: the number of the event with which the wait began, 0 for the one that is open
+	All      bool  // of CommandNext: enter this and all later steps
+	Force    bool  // of CommandRewind: even if something was changed since
 }
 
 // Tokens says which tokens are made or revoked.

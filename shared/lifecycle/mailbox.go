@@ -30,12 +30,12 @@ func (d *decider) consumeSignal(s workflow.Signal, step string, fits bool) {
 }
 
 // takeSignals takes the signals of the name for which a step run waits, in the order in which
-// they came, up to the first that fits: of those that were sent before its deadline. It reports
-// whether there is one. So whether the step run has waited too long depends on when the signals
+// they came, up to the first that fits: of those that were sent before its deadline. One that fits
+// another step run is left for that. It reports whether there is one. So whether the step run has waited too long depends on when the signals
 // were sent, and not on when somebody looks.
 func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 	for _, s := range slices.Clone(d.execution.Signals) {
-		if s.Name != r.Wait.Title || !s.At.Before(r.Wait.Until) {
+		if !awaits(r, s) {
 			continue
 		}
 		need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
@@ -44,10 +44,17 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 			d.need(need)
 			return false
 		}
-		d.consumeSignal(s, r.Label, f.Fits)
 		if !f.Fits {
+			other, missing := d.fitsAnother(s, r)
+			switch {
+			case missing:
+				return false
+			case !other: // else it is for that one
+				d.consumeSignal(s, r.Label, false)
+			}
 			continue
 		}
+		d.consumeSignal(s, r.Label, true)
 		decided := *r.Wait
 		decided.Decided = true
 		r.Wait, r.Value = &decided, f.Value
@@ -56,6 +63,33 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 		return true
 	}
 	return false
+}
+
+// awaits reports whether a step run waits for signals of that name, and the signal was sent
+// before its deadline.
+func awaits(r *workflow.StepRun, s workflow.Signal) bool {
+	return s.Name == r.Wait.Title && s.At.Before(r.Wait.Until)
+}
+
+// fitsAnother reports whether a signal is what a step run waits for in another branch. missing
+// says that a fact is missing.
+func (d *decider) fitsAnother(s workflow.Signal, than *workflow.StepRun) (fits, missing bool) {
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if r.Seq == than.Seq || !r.Waiting() || r.Wait.Kind != workflow.WaitSignal || !awaits(r, s) {
+			continue
+		}
+		need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
+		f := d.facts.Signals[need]
+		if f == nil {
+			d.need(need)
+			return false, true
+		}
+		if f.Fits {
+			return true, false
+		}
+	}
+	return false, false
 }
 
 // awaitSignals keeps which names the open waits want: places of the mailbox are kept for them.

@@ -53,7 +53,8 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
-	doubt := n.Foreach != nil && canBeInDoubt(r) && (f.Counts.Unknown > 0 || f.Doubt != nil)
+	doubt := !n.OnEntities() && canBeInDoubt(r) && (f.Counts.Unknown > 0 || f.Doubt != nil || f.Counts.Failed > 0 && EndUnknown(workflow.JobCodeFail, f.Counts.Failure))
+	r.InDoubt = doubt && f.Complete && d.thread != nil
 	intolerable := failed > 0 && (doubt || d.inDoubt(r, f.Counts) || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {

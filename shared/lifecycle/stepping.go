@@ -15,6 +15,7 @@ import (
 func (d *decider) hold() bool {
 	if d.execution.Hold {
 		d.blockOn(workflow.Wait{Kind: workflow.WaitHold, Since: d.now, Until: d.now.Add(workflow.MaxStepWait)})
+		d.execution.Wait.Event = d.execution.Sequence
 	}
 	return d.execution.Hold
 }
@@ -48,6 +49,7 @@ func (d *decider) mayEnter(n *spec.Node) bool {
 	}
 	x.Wait, d.paused = &workflow.Wait{Kind: workflow.WaitStep, Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Step: n.Label}, true
 	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitStep, "step": n.Label})
+	x.Wait.Event = x.Sequence
 	return false
 }
 
@@ -65,24 +67,28 @@ func (d *decider) followStepping() {
 	d.stopAll()
 }
 
-// next lets an execution enter one more step, or all of them. A request that names the step run
-// is taken once.
+// next lets an execution enter one more step, or all of them, or begin if it is held. A request
+// that names the event with which the wait began is taken once.
 func (d *decider) next(c Command, data map[string]any) error {
-	x := d.execution
-	if c.Sequence > 0 && (c.Sequence <= x.StepRunSeq || c.Sequence == x.NextSeq) {
+	x, w := d.execution, d.execution.Wait
+	asked := w != nil && (w.Kind == workflow.WaitHold || w.Kind == workflow.WaitStep)
+	switch {
+	case asked && c.Sequence > w.Event:
+		return invalidRequest("sequence", fmt.Sprintf("the wait began with event %d", w.Event))
+	case c.Sequence > 0 && (asked && c.Sequence < w.Event || !asked && c.Sequence <= x.Sequence):
 		d.repeated = true
 		return nil
-	}
-	switch w := x.Wait; {
-	case x.State != sm.ExecutionWaiting || w == nil || w.Kind != workflow.WaitStep:
+	case !asked:
 		return &workflow.Error{Code: workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s does not wait in front of a step: only one started with mode step does", x.ID, x.State)}
-	case c.Sequence > x.StepRunSeq+1:
-		return invalidRequest("sequence", fmt.Sprintf("the next step run is %d", x.StepRunSeq+1))
+			Message: fmt.Sprintf("execution %s in state %s is not held, and does not wait in front of a step: only one started with hold, or with mode step, does", x.ID, x.State)}
+	case w.Kind == workflow.WaitHold:
+		x.Stepping = x.Stepping && !c.All
+		d.release(c, data)
+		return nil
 	}
-	data["step"] = x.Wait.Step
+	data["step"] = w.Step
 	if x.NextSeq = x.StepRunSeq + 1; c.All {
-		x.Stepping, x.NextSeq, data["all"] = false, 0, true
+		x.Stepping, data["all"] = false, true
 	}
 	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
 	return nil

@@ -195,7 +195,7 @@ func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 // settle it: a failure can be tolerated, a doubt cannot.
 func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobExecute && r.Counts.Unknown > 0 && canBeInDoubt(&r) && !d.node(&r).OnEntities() && d.isIn(&r, f)
+		return r.InDoubt && d.isIn(&r, f)
 	})
 }
 

@@ -97,7 +97,7 @@ type Waiting struct {
 	Step      *string           `json:"step"`               // label
 	Condition *string           `json:"condition"`          // of CONDITION: what has to become true
 	Child     *string           `json:"child"`              // of CHILD: execution id
-	Sequence  *int              `json:"sequence,omitempty"` // of STEP: number of the step run that would be entered
+	Sequence  *int64            `json:"sequence,omitempty"` // of STEP and HOLD: number of the event with which it began
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK

@@ -38,7 +38,7 @@ func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.
 // NextRequest asks to enter the next step.
 type NextRequest struct {
 	Reason   string `json:"reason,omitempty"`
-	Sequence int    `json:"sequence,omitempty"` // number of the step run to enter, as the wait names it; 0 for the next
+	Sequence int64  `json:"sequence,omitempty"` // number of the event with which the wait began, as the wait names it; 0 for the one that is open
 	All      bool   `json:"all,omitempty"`      // enter this and all later steps
 }
 

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
@@ -59,7 +59,7 @@ type Execution struct {
 
 	Hold     bool `json:"hold,omitempty"`     // its starter holds it before it begins
 	Stepping bool `json:"stepping,omitempty"` // it waits for an operator in front of each step
-	NextSeq  int  `json:"nextSeq,omitempty"`  // of the step run that an operator has let it enter
+	NextSeq  int  `json:"nextSeq,omitempty"`  // of the last step run that an operator has let it enter
 
 	CreatedAt time.Time         `json:"createdAt"`
 	StartedAt time.Time         `json:"startedAt,omitzero"`
@@ -250,6 +250,7 @@ type Wait struct {
 	Reason    string    `json:"reason,omitempty"`    // what a step waits for, as people read it
 	Condition string    `json:"condition,omitempty"` // source of a startWhen or of a wait.when, or "notBefore"
 	Child     string    `json:"child,omitempty"`     // id
+	Event     int64     `json:"event,omitempty"`     // of HOLD and STEP: number of the event with which it began
 }
 
 // MaxInlineInputBytes is the largest size, in bytes, of parameters and selector in the

@@ -78,6 +78,10 @@ type StepRun struct {
 	// FailedBranches is how many branches of a step that has completed did not end well.
 	FailedBranches int `json:"failedBranches,omitempty"`
 
+	// InDoubt says that nobody knows whether, or how far, a job of a step without entities was
+	// executed, in a branch: the branch is not done without.
+	InDoubt bool `json:"inDoubt,omitempty"`
+
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
 	EndedAt   time.Time               `json:"endedAt,omitzero"`

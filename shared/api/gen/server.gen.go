@@ -706,8 +706,8 @@ type NextRequest struct {
 	All    *bool   `json:"all,omitempty"`
 	Reason *string `json:"reason,omitempty"`
 
-	// Sequence Number of the step run to enter, as `waiting` names it; without it, the next
-	Sequence *int `json:"sequence,omitempty"`
+	// Sequence Which wait it ends, as `waiting` names it; without it, the one that is open
+	Sequence *int64 `json:"sequence,omitempty"`
 }
 
 // NullableCount defines model for NullableCount.
@@ -1042,8 +1042,8 @@ type Waiting struct {
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
 
-	// Sequence For STEP: number of the step run that would be entered
-	Sequence *int          `json:"sequence,omitempty"`
+	// Sequence For STEP and HOLD: number of the event with which it began
+	Sequence *int64        `json:"sequence,omitempty"`
 	Since    Time          `json:"since"`
 	Step     *NullableText `json:"step"`
 	Until    *NullableTime `json:"until"`

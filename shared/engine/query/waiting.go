@@ -53,12 +53,8 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		return w
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
-		var sequence *int
-		if w.Kind == workflow.WaitStep {
-			sequence = ptr(x.StepRunSeq + 1)
-		}
 		return &views.Waiting{
-			Sequence: sequence, Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
+			Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:

@@ -4,7 +4,8 @@ package mutation
 var stepping = []Mutation{
 	{Name: "a held execution begins", Test: "shared/engine:TestHold_WaitsUntilResumed", Edits: []Edit{{"shared/lifecycle/readiness.go", "	if d.hold() {\n", "	if d.execution.Stepping && d.hold() {\n"}}},
 	{Name: "a released execution forgets when it may begin", Test: "shared/engine:TestHold_WaitsUntilResumed", Edits: []Edit{{"shared/lifecycle/readiness.go", "	case d.now.Before(f.NotBefore): // it was held", "	case d.now.Before(w.Since): // it was held"}}},
-	{Name: "a repeated request enters one more step", Test: "shared/engine:TestStepMode_EntersOneStepAtATime", Edits: []Edit{{"shared/lifecycle/stepping.go", "c.Sequence <= x.StepRunSeq || c.Sequence == x.NextSeq", "c.Sequence > x.StepRunSeq+1000"}}},
+	{Name: "a repeated request enters one more step", Test: "shared/engine:TestStepMode_EntersOneStepAtATime", Edits: []Edit{{"shared/lifecycle/stepping.go", "asked && c.Sequence < w.Event || ", "asked && c.Sequence < 0 || "}}},
+	{Name: "a rewind enters the step that was let in before", Test: "shared/engine:TestStepMode_DelayAndBack", Edits: []Edit{{"shared/lifecycle/retry.go", "x.OnlyFailed, x.NextSeq = from, 0, onlyFailed, 0", "x.OnlyFailed = from, 0, onlyFailed"}}},
 	{Name: "step mode enters a pipeline as one step", Test: "shared/engine:TestStepMode_EntersOneStepAtATime", Edits: []Edit{{"shared/lifecycle/probe.go", "	if d.execution.Stepping {\n", "	if d.execution.Stepping && d.execution.Probe {\n"}}},
 	{Name: "a rewind executes again what changes entities", Test: "shared/engine:TestRewind_Refuses", Edits: []Edit{{"shared/lifecycle/stepping.go", "r != nil && !c.Force", "r != nil && r.Pure"}}},
 	{Name: "answers to a wait that was left count", Test: "shared/engine:TestRewind_GoesBack", Edits: []Edit{{"shared/lifecycle/stepping.go", "	d.cancelOpenStepRuns()\n", ""}}},

@@ -13,6 +13,8 @@ const (
 
 // waits are mistakes in steps that wait. A test detects most of them.
 var waits = []Mutation{
+	{Name: "a branch takes the signal that another waits for", Test: "shared/engine:TestParallelWait_SignalsByWhen", Edits: []Edit{{"shared/lifecycle/mailbox.go", "			case !other: // else", "			case !other || s.ID != \"\": // else"}}},
+	{Name: "a branch whose job has not answered in time is tolerated", Test: "shared/engine:TestParallel_DoubtByTimeout", Edits: []Edit{{"shared/lifecycle/report.go", " || f.Counts.Failed > 0 && EndUnknown(workflow.JobCodeFail, f.Counts.Failure))", ")"}}},
 	{Name: "a branch that waits goes on", Test: "shared/engine:TestParallelWait_EachGoesOn", Edits: []Edit{{"shared/lifecycle/thread.go", "len(d.openStepRuns())+len(d.waitingStepRuns()) > 0", "len(d.openStepRuns()) > 0"}}},
 	{Name: "branches that are closed go on waiting", Test: "shared/engine:TestParallelWait_BranchFails", Edits: []Edit{{"shared/lifecycle/thread.go", "		if d.isIn(r, f) {\n			d.exitStepRun(r, sm.StepCancelled)", "		if d.isIn(r, f) && f == nil {\n			d.exitStepRun(r, sm.StepCancelled)"}}},
 	{Name: "branches that all wait are not closed in time", Test: "shared/engine:TestParallelWait_BranchFails", Edits: []Edit{{"shared/lifecycle/wait.go", "late != nil {", "late != nil && late.Try < 0 {"}}},
@@ -43,9 +45,9 @@ var waits = []Mutation{
 	{Name: "whoever has started an execution may approve it", Test: answerTest + "OnlyWhoMay", Edits: []Edit{{"shared/workflow/wait.go", "if w.NotStarter && actor == starter {", "if w.NotStarter && actor == starter+\"?\" {"}}},
 
 	{Name: "a signal that came in time is passed over at the deadline", Test: "shared/engine:TestWaitSignal_MailboxBeforeDeadline", Edits: []Edit{{lifecycleWait, "\tif r.Wait.Kind == workflow.WaitSignal {\n\t\tif ended", "\tif r.Wait.Kind == workflow.WaitSignal && d.now.Before(r.Wait.Until) {\n\t\tif ended"}}},
-	{Name: "a signal that was sent after the deadline counts", Test: "shared/engine:TestWaitSignal_MailboxBeforeDeadline", Edits: []Edit{{lifecycleMailbox, " || !s.At.Before(r.Wait.Until) {", " {"}}},
+	{Name: "a signal that was sent after the deadline counts", Test: "shared/engine:TestWaitSignal_MailboxBeforeDeadline", Edits: []Edit{{lifecycleMailbox, " && s.At.Before(r.Wait.Until)\n", "\n"}}},
 	{Name: "the end of a wait does not depend on signals", Test: "shared/engine:TestWaitSignal_LapseDependsOnSignals", Edits: []Edit{{lifecycleWait, "\t\td.decision.DependsOnSignals = true // a signal that has come in time since is seen first\n", ""}}},
-	{Name: "a signal that does not fit stays", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{lifecycleMailbox, "\t\td.consumeSignal(s, r.Label, f.Fits)\n\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n", "\t\tif !f.Fits {\n\t\t\tcontinue\n\t\t}\n\t\td.consumeSignal(s, r.Label, f.Fits)\n"}}},
+	{Name: "a signal that does not fit stays", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{lifecycleMailbox, "			case !other: // else", "			case !other && s.ID == \"\": // else"}}},
 	{Name: "a name that a step waits for is kept no place", Test: "shared/engine:TestWaitSignal_TakesTheFirstThatFits", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\td.awaitSignals()\n", ""}}},
 	{Name: "beginning to wait for a signal does not depend on signals", Test: "shared/engine:TestWaitSignal_EnteringDependsOnSignals", Edits: []Edit{{lifecycleWait, "r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true", "r.Wait.Title = w.Signal.Name"}}},
 
