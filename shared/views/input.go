@@ -21,7 +21,7 @@ type InputView struct {
 	Need      int             `json:"need"`     // how many have to answer
 	Level     int             `json:"level"`    // how often it was escalated
 	Answers   []AnswerView    `json:"answers"`  // so far
-	Tokens    []TokenInfo     `json:"tokens"`  // that were made, the oldest first
+	Tokens    []TokenInfo     `json:"tokens"`   // that were made, the oldest first
 	Since     time.Time       `json:"since"`
 	Until     time.Time       `json:"until"` // its deadline
 }
