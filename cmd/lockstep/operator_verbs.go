@@ -74,7 +74,11 @@ func newAcknowledge(c *connection) *cobra.Command {
 
 func newResume(c *connection) *cobra.Command {
 	var all bool
+	var step string
 	resume := func(api *client.Client, ctx context.Context, id, reason string, _ ...string) (views.ExecutionView, error) {
+		if step != "" {
+			return api.ResumeStep(ctx, id, step, reason)
+		}
 		x, err := api.Execution(ctx, id)
 		if err != nil || x.Waiting == nil || x.Waiting.Sequence == nil {
 			if err == nil && all {
@@ -90,6 +94,7 @@ func newResume(c *connection) *cobra.Command {
 		Long:    "Continue now an execution that waits for a time, that its starter holds (\"lockstep run --hold\"), or\nthat waits in front of each step (\"lockstep run --step\"): it enters one step or, with --all, all.",
 		Example: "  lockstep resume ID --reason 'the window is open'\n  lockstep resume ID --all",
 	})
+	cmd.Flags().StringVar(&step, "step", "", "label of the step that waits for a time, where several wait")
 	cmd.Flags().BoolVar(&all, "all", false, "do not wait in front of later steps")
 	return cmd
 }

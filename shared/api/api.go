@@ -71,6 +71,7 @@ type Engine interface {
 	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
 	Rerun(ctx context.Context, c workflow.Caller, id string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error)
 	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	ResumeStep(ctx context.Context, c workflow.Caller, id, step, reason string) (*workflow.Execution, error)
 	NextStep(ctx context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error)
 	Rewind(ctx context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error)
 	Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error)

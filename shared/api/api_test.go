@@ -95,7 +95,7 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 	if want := (views.AnswerRequest{Input: rawJSON(`{"a":[1]}`), Step: "x.y", Visit: 2, Reason: "r", IdempotencyKey: "k"}); w.Code != 202 || cmp.Diff(want, f.answer) != "" || f.caller.Actor != "eve" || !slices.Equal(f.caller.RoleNames(), []string{"cab", "duty"}) {
 		t.Errorf("%d: %+v by %+v", w.Code, f.answer, f.caller)
 	}
-	for body, want := range map[string]string{`{"input":null}`: "Resume", `{"input":false}`: "Answer", `{"input":0}`: "Answer", `{"input":""}`: "Answer", `{"step":"a"}`: "Answer"} {
+	for body, want := range map[string]string{`{"input":null}`: "Resume", `{"input":false}`: "Answer", `{"input":0}`: "Answer", `{"input":""}`: "Answer", `{"step":"a"}`: "ResumeStep"} {
 		f.calls = nil
 		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/resume", body); w.Code != 202 || f.calls[0] != want {
 			t.Errorf("%s: %d, reached %v", body, w.Code, f.calls)

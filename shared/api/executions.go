@@ -217,8 +217,11 @@ func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id
 func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ResumeExecutionParams) {
 	var req views.AnswerRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
-		if req.Input = nullToNil(req.Input); req.Input == nil && req.Step == "" {
+		switch req.Input = nullToNil(req.Input); {
+		case req.Input == nil && req.Step == "":
 			return a.Engine.Resume(ctx, c, id, req.Reason)
+		case req.Input == nil && req.Visit == 0:
+			return a.Engine.ResumeStep(ctx, c, id, req.Step, req.Reason)
 		}
 		req.IdempotencyKey = deref(params.IdempotencyKey)
 		return a.Engine.Answer(ctx, c, id, req)

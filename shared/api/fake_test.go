@@ -271,6 +271,14 @@ func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (
 	return f.execution(c, id)
 }
 
+func (f *fake) ResumeStep(_ context.Context, c workflow.Caller, id, step, reason string) (*workflow.Execution, error) {
+	if err := f.record("ResumeStep", c); err != nil {
+		return nil, err
+	}
+	f.reason = step + " " + reason
+	return f.execution(c, id)
+}
+
 func (f *fake) NextStep(_ context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error) {
 	if err := f.record("NextStep", c); err != nil {
 		return nil, err

@@ -169,6 +169,11 @@ func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionVie
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
+// ResumeStep continues an execution at one of the steps that wait for a time.
+func (c *Client) ResumeStep(ctx context.Context, id, step, why string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, views.AnswerRequest{Step: step, Reason: why}, "workflow-execution", id, "resume")
+}
+
 // NextStep lets an execution that waits in front of each step enter the next one, or all.
 func (c *Client) NextStep(ctx context.Context, id string, req views.NextRequest) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "next")

@@ -45,6 +45,11 @@ func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason strin
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, Reason: reason})
 }
 
+// ResumeStep ends the wait of one step for a point in time, where several wait.
+func (e *Engine) ResumeStep(ctx context.Context, c workflow.Caller, id, step, reason string) (*workflow.Execution, error) {
+	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, FromStep: step, Reason: reason})
+}
+
 // NextStep lets an execution that waits in front of each step enter the next one, or all. A
 // request that names the number of the step run is taken once; one that does not wait there
 // returns CodeIllegalTransition.

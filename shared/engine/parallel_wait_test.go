@@ -260,3 +260,50 @@ func TestParallelWait_Crashes(t *testing.T) {
 		s.CheckInvariants()
 	}
 }
+
+// A request to go on ends the wait that the execution shows, if that is one for a time. Where
+// several wait for a time, it names one, also while a job is at work.
+func TestParallelWait_ResumeNamesTheStep(t *testing.T) {
+	s, id := waiting(t, `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: a, steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}
+        - {label: b, steps: [{label: soak, wait: {for: 24h}}, {label: go, functionBlock: p/forever:1, runOn: device}]}
+        - {label: c, steps: [{label: long, wait: {for: 240h}}, {label: slow, functionBlock: p/pure:1, runOn: global, retry: {maxRetries: 1, delay: 1h}}]}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "slow" && c.Attempt == 1 {
+			return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+		}
+		return nil
+	})
+	resume := func(step string) error {
+		_, err := s.Engine.ResumeStep(t.Context(), harness.Caller, id, step, "go")
+		s.Drain()
+		return err
+	}
+	if err := resume(""); !workflow.Is(err, workflow.CodeInvalid) || len(callsWithParameters(s, id)) > 0 {
+		t.Errorf("the execution asks people: %v, calls %v", err, callsWithParameters(s, id))
+	}
+	for step, want := range map[string]workflow.Code{"ask": workflow.CodeInvalid, "go": workflow.CodeIllegalTransition, "nothing": workflow.CodeIllegalTransition} {
+		if err := resume(step); !workflow.Is(err, want) {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	if err := answerStep(t, s, id, "ask", "{}", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if err := resume(""); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(fmt.Sprint(err), "soak, long") {
+		t.Errorf("two wait for a time: %v", err)
+	}
+	if err := resume("long"); err != nil {
+		t.Fatal(err)
+	}
+	s.ExpectState(id, sm.ExecutionRunning)
+	if err := resume("soak"); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(2 * time.Hour)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

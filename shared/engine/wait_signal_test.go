@@ -218,3 +218,23 @@ func TestWaitSignal_EnteringDependsOnSignals(t *testing.T) {
 	s.Drain()
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
+
+// Signals that nobody wants leave a count and a few events, however many there are.
+func TestWaitSignal_UnfitAreCounted(t *testing.T) {
+	s, id := waiting(t, "steps: [{label: paid, wait: {signal: {name: paid, when: data.order == 7}}}]\n", "", nil)
+	before := s.Load(id).Sequence
+	for i := range 200 {
+		sendSignal(t, s, id, "paid", `{"order":1}`, fmt.Sprint("k", i))
+		if i%16 == 0 {
+			s.Drain()
+		}
+	}
+	s.Drain()
+	x := s.Load(id)
+	if n := x.Sequence - before; n > workflow.MaxPassed || len(x.Signals) > 0 || x.LastStepRun().Wait.Unfit != 200 {
+		t.Errorf("%d events, %d signals are left, %d did not fit", n, len(x.Signals), x.LastStepRun().Wait.Unfit)
+	}
+	sendSignal(t, s, id, "paid", `{"order":7}`, "right")
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

@@ -130,6 +130,8 @@ func (d *decider) resume(c Command) error {
 		d.execution.Wait = nil
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
 		return nil
+	case d.execution.State == sm.ExecutionRunning && c.FromStep != "": // a branch may wait while others are at work
+		return d.resumeWait(c, data)
 	case d.execution.State != sm.ExecutionWaiting || w == nil:
 		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
 		return d.refusal(c, err)

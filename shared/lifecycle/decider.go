@@ -240,6 +240,9 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	if r.Capped {
 		data["capped"] = true
 	}
+	if r.Wait != nil && r.Wait.Unfit > 0 {
+		data["unfit"] = r.Wait.Unfit
+	}
 	d.record(workflow.Event{
 		Layer: string(sm.LayerStep), Type: string(sm.EventStepExited), Step: r.Label,
 		From: string(sm.StepRunning), To: string(status),

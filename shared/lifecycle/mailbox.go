@@ -14,25 +14,31 @@ const (
 	EventSignalUnconsumed = "signal.unconsumed" // signals that no step has taken when the execution stops accepting them
 )
 
-// consumeSignal takes a signal out of the mailbox for a step. fits says whether it is what
-// the step waits for; one that is not is gone too.
-func (d *decider) consumeSignal(s workflow.Signal, step string, fits bool) {
+// consumeSignal takes a signal out of the mailbox for a step run. fits says whether it is what
+// the step waits for; one that is not is gone too. The history has the first of these.
+func (d *decider) consumeSignal(s workflow.Signal, r *workflow.StepRun, fits bool) {
 	d.execution.Signals = slices.DeleteFunc(d.execution.Signals, func(other workflow.Signal) bool { return other.ID == s.ID })
 	d.decision.Consumed = append(d.decision.Consumed, s.ID)
+	d.changed = true
 	data := map[string]any{"name": s.Name, "id": s.ID, "sentAt": s.At}
 	if s.Reason != "" {
 		data["reason"] = s.Reason
 	}
 	if !fits {
 		data["fits"] = false
+		counted := *r.Wait
+		counted.Unfit++
+		if r.Wait = &counted; counted.Unfit > workflow.MaxPassed {
+			return
+		}
 	}
-	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventSignalReceived, Step: step, Actor: s.By}, data)
+	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventSignalReceived, Step: r.Label, Actor: s.By}, data)
 }
 
 // takeSignals takes the signals of the name for which a step run waits, in the order in which
-// they came, up to the first that fits: of those that were sent before its deadline. One that fits
-// another step run is left for that. It reports whether there is one. So whether the step run has waited too long depends on when the signals
-// were sent, and not on when somebody looks.
+// they came, up to the first that fits: of those that were sent before its deadline. One that
+// fits another step run is left for that. It reports whether there is one. So whether the step
+// run has waited too long depends on when the signals were sent, and not on when somebody looks.
 func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 	for _, s := range slices.Clone(d.execution.Signals) {
 		if !awaits(r, s) {
@@ -50,11 +56,11 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 			case missing:
 				return false
 			case !other: // else it is for that one
-				d.consumeSignal(s, r.Label, false)
+				d.consumeSignal(s, r, false)
 			}
 			continue
 		}
-		d.consumeSignal(s, r.Label, true)
+		d.consumeSignal(s, r, true)
 		decided := *r.Wait
 		decided.Decided = true
 		r.Wait, r.Value = &decided, f.Value

@@ -60,8 +60,9 @@ func TestDecide_EndDependsOnSignals(t *testing.T) {
 func TestMailbox_NoticesWhatNobodyTook(t *testing.T) {
 	x := signalled(sm.ExecutionRunning, 25)
 	d := &decider{execution: x.Clone()}
-	d.consumeSignal(x.Signals[3], "wait", true)
-	d.consumeSignal(x.Signals[0], "wait", false)
+	wait := &workflow.StepRun{Label: "wait", Wait: &workflow.StepWait{Kind: workflow.WaitSignal}}
+	d.consumeSignal(x.Signals[3], wait, true)
+	d.consumeSignal(x.Signals[0], wait, false)
 	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", nil)
 	if d.err != nil || !slices.Equal(d.decision.Consumed, []string{"k3", "k0"}) || len(d.execution.Signals) != 23 || len(x.Signals) != 25 {
 		t.Fatalf("consumed %v, %d left of %d: %v", d.decision.Consumed, len(d.execution.Signals), len(x.Signals), d.err)

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -227,34 +228,50 @@ func (d *decider) endWaitAt(r *workflow.StepRun, why *workflow.Failure, to *spec
 	d.jump(r.StepIndex, to)
 }
 
-// resumeWait ends the wait of a step for a time.
+// resumeWait ends the wait of a step for a time: of the step that the command names or, if it
+// names none, of the only one that waits, as the execution shows it.
 func (d *decider) resumeWait(c Command, data map[string]any) error {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
 		return nil
 	}
+	var candidates []*workflow.StepRun
 	for _, r := range d.waitingStepRuns() {
-		if r.Wait.Kind == workflow.WaitTimer {
-			data["step"] = r.Label
-			d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
-			d.thread = d.threadOf(r)
-			d.endWait(r, sm.StepCompleted)
-			d.thread = nil
-			return nil
+		if c.FromStep == "" && (d.execution.Wait == nil || r.Wait.Kind == d.execution.Wait.Kind) || r.Label == c.FromStep {
+			candidates = append(candidates, r)
 		}
 	}
-	w := d.execution.Wait
-	if w.Kind == workflow.WaitInput {
-		return workflow.Invalid(fmt.Sprintf("execution %s waits for input at step %q", d.execution.ID, w.Step), []workflow.Issue{{
+	switch {
+	case len(candidates) == 0:
+		return &workflow.Error{Code: workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("cannot resume execution %s in state %s: step %q does not wait", d.execution.ID, d.execution.State, c.FromStep)}
+	case len(candidates) > 1 && candidates[0].Wait.Kind == workflow.WaitTimer:
+		labels := make([]string, len(candidates))
+		for i, r := range candidates {
+			labels[i] = r.Label
+		}
+		return workflow.Invalid("several steps wait for a time", []workflow.Issue{{Path: "step", Code: "required", Message: "name one of these: " + strings.Join(labels, ", ")}})
+	}
+	r := candidates[0]
+	switch r.Wait.Kind {
+	case workflow.WaitTimer:
+		data["step"] = r.Label
+		d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
+		d.thread = d.threadOf(r)
+		d.endWait(r, sm.StepCompleted)
+		d.thread = nil
+		return nil
+	case workflow.WaitInput:
+		return workflow.Invalid(fmt.Sprintf("execution %s waits for input at step %q", d.execution.ID, r.Label), []workflow.Issue{{
 			Path: "input", Code: "required", Message: "answer it: send input",
 		}})
 	}
 	text := "for a condition: it goes on when that is true"
-	if w.Kind == workflow.WaitSignal {
-		text = fmt.Sprintf("for the signal %q: send it", w.Reason)
+	if r.Wait.Kind == workflow.WaitSignal {
+		text = fmt.Sprintf("for the signal %q: send it", r.Wait.Title)
 	}
 	return &workflow.Error{
 		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("execution %s in state %s waits at step %q %s", d.execution.ID, d.execution.State, w.Step, text),
+		Message: fmt.Sprintf("execution %s in state %s waits at step %q %s", d.execution.ID, d.execution.State, r.Label, text),
 	}
 }

@@ -19,6 +19,7 @@ type StepWait struct {
 	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
 	Title   string    `json:"title,omitempty"` // the beginning of what people are asked; the name of a signal
 	Decided bool      `json:"decided,omitempty"`
+	Unfit   int       `json:"unfit,omitempty"` // signals that it has taken and that did not fit: the history has the first
 
 	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the
 	// first rejection decides.

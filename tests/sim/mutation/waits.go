@@ -13,6 +13,8 @@ const (
 
 // waits are mistakes in steps that wait. A test detects most of them.
 var waits = []Mutation{
+	{Name: "a request to go on ends any wait for a time", Test: "shared/engine:TestParallelWait_ResumeNamesTheStep", Edits: []Edit{{"shared/lifecycle/wait.go", "(d.execution.Wait == nil || r.Wait.Kind == d.execution.Wait.Kind)", "r.Wait.Kind == workflow.WaitTimer"}}},
+	{Name: "the history has every signal that nobody wants", Test: "shared/engine:TestWaitSignal_UnfitAreCounted", Edits: []Edit{{"shared/lifecycle/mailbox.go", "counted.Unfit > workflow.MaxPassed", "counted.Unfit < 0"}}},
 	{Name: "a branch takes the signal that another waits for", Test: "shared/engine:TestParallelWait_SignalsByWhen", Edits: []Edit{{"shared/lifecycle/mailbox.go", "			case !other: // else", "			case !other || s.ID != \"\": // else"}}},
 	{Name: "a branch whose job has not answered in time is tolerated", Test: "shared/engine:TestParallel_DoubtByTimeout", Edits: []Edit{{"shared/lifecycle/report.go", " || f.Counts.Failed > 0 && EndUnknown(workflow.JobCodeFail, f.Counts.Failure))", ")"}}},
 	{Name: "a branch that waits goes on", Test: "shared/engine:TestParallelWait_EachGoesOn", Edits: []Edit{{"shared/lifecycle/thread.go", "len(d.openStepRuns())+len(d.waitingStepRuns()) > 0", "len(d.openStepRuns()) > 0"}}},
