@@ -110,7 +110,8 @@ func newRewind(c *connection) *cobra.Command {
 		Short: "Take an execution that waits back to an earlier step, under its locks",
 		Long: `Take an execution that waits back to an earlier step, under its locks. What it waited for does not
 count any more. If something that is not pure was executed since that step, this is refused:
-with --force it is executed once more.`,
+with --force it is executed once more. Where the step was executed several times, the first of them
+is meant; in a loop, the whole loop.`,
 		Example: "  lockstep rewind ID --to check --reason 'it was looked at too early'",
 	})
 	cmd.Flags().StringVar(&req.To, "to", "", "label of the step to go back to")

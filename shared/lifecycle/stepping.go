@@ -105,9 +105,12 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	if err := d.mayTryAgain(); err != nil {
 		return err
 	}
-	if open := d.openStepRuns(); len(open) > 0 || len(x.Threads) > 0 {
+	if len(x.Threads) > 0 {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("cannot rewind execution %s: step %q is at work", x.ID, d.currentStepRun().Label)}
+			Message: fmt.Sprintf("cannot rewind execution %s: branches are open: cancel it, or wait until they have ended", x.ID)}
+	}
+	if open := d.openStepRuns(); len(open) > 0 {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot rewind execution %s: step %q is at work", x.ID, open[0].Label)}
 	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
