@@ -46,7 +46,7 @@ func (e *Engine) Lend(ctx context.Context, c workflow.Caller, id string, req vie
 		return made, err
 	}
 	text, err := keys.Make(token.Claims{
-		Tenant: c.Tenant, Execution: id, StepRunSeq: r.Seq, Generation: r.Wait.Generation, Subject: req.For, ExpiresAt: tokens.ExpiresAt,
+		Tenant: c.Tenant, Execution: id, StepRunSeq: r.Seq, Generation: r.Wait.Generation, Subject: req.For, Maker: c.Actor, ExpiresAt: tokens.ExpiresAt,
 	})
 	return views.TokenView{Token: text, Execution: id, Step: r.Label, Visit: r.Ordinal, For: req.For, ExpiresAt: req.ExpiresAt}, err
 }
@@ -130,7 +130,7 @@ func (e *Engine) AnswerByToken(ctx context.Context, text string, req views.Token
 	w.answer = &answer{caller: c, input: input, byToken: true}
 	x, err := w.applyLoaded(ctx, lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: c.Actor, Answer: &lifecycle.Answer{
 		StepRunSeq: claims.StepRunSeq, Named: true, Key: workflow.AnswerKey(key, c.Actor), Digest: digest,
-		ByToken: true, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
+		ByToken: true, TokenBy: claims.Maker, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
 	}})
 	if err != nil {
 		return views.TokenReceipt{}, err
@@ -155,7 +155,7 @@ func (e *Engine) QuestionOfToken(ctx context.Context, text string) (views.Questi
 		return v, err
 	}
 	r, err := lifecycle.CheckToken(w.execution, &lifecycle.Answer{
-		StepRunSeq: claims.StepRunSeq, ByToken: true, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
+		StepRunSeq: claims.StepRunSeq, ByToken: true, TokenBy: claims.Maker, Generation: claims.Generation, ExpiresAt: claims.ExpiresAt,
 	}, claims.Subject, e.now())
 	if err != nil {
 		return v, err

@@ -316,6 +316,92 @@ func TestToken_OnePersonCountsOnce(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// Who has made a token loses his right to answer by an answer that came with it, and by nothing
+// else: not by what its bearer did otherwise, a revoke, or the time of the token.
+func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
+	const yes = `{"approved":true}`
+	for name, play := range map[string]func(t *testing.T, s *harness.Harness, id string){
+		"the bearer answers by his own right": func(t *testing.T, s *harness.Harness, id string) {
+			text := mustLend(t, s, "ann", id, "x")
+			if err := answerAs(s, person("x"), id, yes, ""); err != nil {
+				t.Error(err)
+			}
+			expectIssue(t, answerWith(s, text, yes), workflow.CodeIllegalTransition, "used")
+		},
+		"the bearer answers with the token of another": func(t *testing.T, s *harness.Harness, id string) {
+			mine, text := mustLend(t, s, "ann", id, "x"), mustLend(t, s, "bob", id, "x")
+			if err := answerWith(s, text, yes); err != nil {
+				t.Error(err)
+			}
+			expectIssue(t, answerWith(s, mine, yes), workflow.CodeIllegalTransition, "used")
+			expectIssue(t, answerAs(s, person("bob"), id, yes, ""), workflow.CodeIllegalTransition, "used")
+			_, err := lendAs(s, person("bob"), id, "y", nil)
+			expectIssue(t, err, workflow.CodeIllegalTransition, "used")
+		},
+		"it was revoked before": func(t *testing.T, s *harness.Harness, id string) {
+			mustLend(t, s, "ann", id, "x")
+			if _, err := s.Engine.RevokeTokens(t.Context(), person("ann"), id, views.RevokeRequest{}); err != nil {
+				t.Error(err)
+			}
+			if err := answerWith(s, mustLend(t, s, "bob", id, "x"), yes); err != nil {
+				t.Error(err)
+			}
+			inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+			if err != nil || inputs[0].Tokens[0].State != workflow.TokenRevoked || inputs[0].Tokens[1].State != workflow.TokenUsed {
+				t.Errorf("%+v, %v", inputs, err)
+			}
+		},
+		"it has expired unused": func(t *testing.T, s *harness.Harness, id string) {
+			soon := s.Now().Add(time.Hour)
+			text, err := lendAs(s, person("ann"), id, "x", &soon)
+			if err != nil {
+				t.Error(err)
+			}
+			s.Advance(time.Hour)
+			expectIssue(t, answerWith(s, text, yes), workflow.CodeIllegalTransition, "expired")
+			if err := answerAs(s, person("bob"), id, yes, ""); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
+			play(t, s, id)
+			if n := len(s.Load(id).StepRuns[0].Answers); n != 1 {
+				t.Fatalf("%d answers", n)
+			}
+			if err := answerAs(s, person("ann"), id, yes, ""); err != nil {
+				t.Error(err)
+			}
+			settle(s)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+		})
+	}
+}
+
+// A handler whose clock is behind takes no answer with a token of somebody who has answered since
+// the token expired.
+func TestToken_ExpiredForOneHandlerOnly(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
+	soon := s.Now().Add(time.Hour)
+	if _, err := lendAs(s, person("ann"), id, "x", &soon); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(time.Hour)
+	if err := answerAs(s, person("ann"), id, `{"approved":true}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	later := s.Now().Add(time.Minute)
+	claims := token.Claims{Tenant: harness.Caller.Tenant, Execution: id, StepRunSeq: 1, Subject: "x", Maker: "ann", ExpiresAt: later}
+	text, err := tokenKeysOf(t, "k1").Make(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeIllegalTransition, "used")
+	_, err = s.Engine.QuestionOfToken(t.Context(), text)
+	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
+}
+
 // The tokens of a step that waits are listed with what has become of each, and without themselves.
 // The newest stay.
 func TestToken_AreListed(t *testing.T) {
@@ -368,6 +454,54 @@ func TestToken_AreListed(t *testing.T) {
 	}
 	if got := list(); strings.Count(got, " for ") != workflow.MaxAnswers || strings.Contains(got, "e0 ") {
 		t.Error(got)
+	}
+}
+
+// Of several tokens by and for the same, the list tells how long one of them answers.
+func TestToken_ListHasTheLastExpiry(t *testing.T) {
+	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
+	lend := func(by string, hours ...int) (texts []string) {
+		for _, h := range hours {
+			var expires *time.Time
+			if at := s.Now().Add(time.Duration(h) * time.Hour); h > 0 {
+				expires = &at
+			}
+			text, err := lendAs(s, person(by), id, "of-"+by, expires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, text)
+		}
+		return texts
+	}
+	always, longest, first := lend("a", 0, 1)[0], lend("b", 3, 1)[0], lend("c", 1, 3)[0]
+	s.Advance(2 * time.Hour)
+	inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+	if err != nil || len(inputs[0].Tokens) != 3 {
+		t.Fatalf("%+v, %v", inputs, err)
+	}
+	for _, k := range inputs[0].Tokens {
+		if k.State != workflow.TokenActive {
+			t.Errorf("%s for %s is %s", k.By, k.For, k.State)
+		}
+	}
+	expectIssue(t, answerWith(s, first, `{"approved":true}`), workflow.CodeIllegalTransition, "expired")
+	for _, text := range []string{always, longest} {
+		if err := answerWith(s, text, `{"approved":true}`); err != nil {
+			t.Error(err)
+		}
+	}
+
+	// One that was revoked prolongs nothing.
+	s, id = waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
+	lend("a", 0)
+	if _, err := s.Engine.RevokeTokens(t.Context(), person("z"), id, views.RevokeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	lend("a", 1)
+	s.Advance(2 * time.Hour)
+	if inputs, err = s.Query.Inputs(t.Context(), harness.Caller, id); err != nil || len(inputs[0].Tokens) != 1 || inputs[0].Tokens[0].State != workflow.TokenExpired {
+		t.Errorf("%+v, %v", inputs, err)
 	}
 }
 
@@ -426,6 +560,7 @@ func FuzzToken(f *testing.F) {
 	f.Add([]byte{0, 0, 3, 0, 3, 0})
 	f.Add([]byte{0, 0, 0, 9, 2, 0, 3, 0, 3, 9, 4, 200, 3, 1})
 	f.Add([]byte{1, 5, 0, 1, 4, 40, 3, 0, 3, 1, 5, 7, 5, 3, 6, 0, 3, 1})
+	f.Add([]byte{0, 1, 6, 1, 2, 0, 6, 1, 1, 2, 6, 2, 4, 200, 6, 2, 0, 3, 0, 15, 3, 2, 3, 3, 6, 3})
 	f.Fuzz(func(t *testing.T, plays []byte) {
 		if len(plays) > 40 {
 			return
@@ -433,20 +568,23 @@ func FuzzToken(f *testing.F) {
 		s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 4))
 		deadline := s.Load(id).Wait.Until
 		type made struct {
-			text, to   string
-			generation int
-			expires    time.Time
+			text, by, to string
+			generation   int
+			expires      time.Time
 		}
 		var tokens []made
 		generation, answers, counted, cancelled := 0, map[string]bool{}, map[string]bool{}, false
-		lent := map[string]string{}
+		lent, used := map[string]made{}, map[string]bool{} // by who has the right
+		isLent := func(by string) bool {                   // somebody could answer with his right now
+			l, ok := lent[by]
+			return ok && !used[by] && !answers[l.to] && l.generation == generation && (l.expires.IsZero() || s.Now().Before(l.expires))
+		}
 		for at := 0; at+1 < len(plays); at += 2 {
 			n := int(plays[at+1])
 			open := !cancelled && len(answers) < 4 && s.Now().Before(deadline)
 			switch plays[at] % 7 {
 			case 0, 1: // a token, for ever or for some hours
-				m := made{to: fmt.Sprint("to", n%5), generation: generation}
-				by := fmt.Sprint("by", n%7)
+				m := made{by: fmt.Sprint("by", n%7), to: fmt.Sprint("to", n%5), generation: generation}
 				if plays[at]%7 == 1 {
 					m.expires = s.Now().Add(time.Duration(1+n) * time.Hour / 8)
 				}
@@ -455,11 +593,15 @@ func FuzzToken(f *testing.F) {
 					expires = &m.expires
 				}
 				var err error
-				if m.text, err = lendAs(s, person(by), id, m.to, expires); (err == nil) != (open && !answers[m.to] && (lent[by] == "" || lent[by] == m.to)) {
-					t.Fatalf("%d: a token for %s by %s: %v", at, m.to, by, err)
+				if m.text, err = lendAs(s, person(m.by), id, m.to, expires); (err == nil) != (open && !answers[m.to] && !used[m.by] && (!isLent(m.by) || lent[m.by].to == m.to)) {
+					t.Fatalf("%d: a token for %s by %s: %v", at, m.to, m.by, err)
 				}
 				if err == nil {
-					tokens, lent[by] = append(tokens, m), m.to
+					tokens = append(tokens, m)
+					if l := lent[m.by]; isLent(m.by) && (l.expires.IsZero() || !m.expires.IsZero() && l.expires.After(m.expires)) {
+						m.expires = l.expires
+					}
+					lent[m.by] = m
 				}
 			case 2:
 				if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); (err == nil) != open {
@@ -467,11 +609,6 @@ func FuzzToken(f *testing.F) {
 				}
 				if open {
 					generation++
-					for by, to := range lent {
-						if !answers[to] {
-							delete(lent, by)
-						}
-					}
 				}
 			case 3:
 				if len(tokens) == 0 {
@@ -488,7 +625,7 @@ func FuzzToken(f *testing.F) {
 					want = "revoked"
 				case !m.expires.IsZero() && !s.Now().Before(m.expires):
 					want = "expired"
-				case answers[m.to]:
+				case answers[m.to] || used[m.by]:
 					want = "used"
 				}
 				if want != "" {
@@ -496,7 +633,7 @@ func FuzzToken(f *testing.F) {
 				} else if err != nil {
 					t.Fatalf("%d: the token for %s: %v", at, m.to, err)
 				} else {
-					answers[m.to], counted[m.text] = true, true
+					answers[m.to], used[m.by], counted[m.text] = true, true, true
 				}
 			case 4:
 				s.Advance(time.Duration(n) * time.Hour / 16)
@@ -508,7 +645,16 @@ func FuzzToken(f *testing.F) {
 				text[n%len(text)] ^= 1 << (n % 7)
 				err := answerWith(s, string(text), `{"approved":true}`)
 				expectIssue(t, err, workflow.CodeUnauthorized, "")
-			case 6:
+			case 6: // a cancel, or somebody answers by his own right
+				if by := fmt.Sprint("by", n%7); n > 0 {
+					err := answerAs(s, person(by), id, `{"approved":true}`, "")
+					if (err == nil) != (open && !used[by] && !isLent(by)) {
+						t.Fatalf("%d: %s answers: %v", at, by, err)
+					}
+					if err == nil {
+						answers[by], used[by] = true, true
+					}
+				}
 				if n == 0 && open {
 					if _, err := s.Engine.Cancel(t.Context(), person("bob"), id, views.CancelRequest{}); err != nil {
 						t.Fatal(err)

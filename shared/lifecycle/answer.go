@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -37,8 +38,8 @@ func (d *decider) answer(c Command) error {
 	switch {
 	case err != nil:
 		return err
-	case !a.ByToken && r.LentTo(c.Actor) != "":
-		return refusedAnswer("used", fmt.Sprintf("%s has made a token with which %s answers step %q of execution %s", c.Actor, r.LentTo(c.Actor), r.Label, d.execution.ID))
+	case !a.ByToken && r.LentTo(c.Actor, d.now) != "":
+		return refusedAnswer("used", fmt.Sprintf("%s has made a token with which %s answers step %q of execution %s", c.Actor, r.LentTo(c.Actor, d.now), r.Label, d.execution.ID))
 	case d.facts.Resolution == nil:
 		d.need(Need{Kind: NeedResolution})
 		return nil
@@ -69,6 +70,8 @@ func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) 
 		return nil, refusedAnswer("expired", fmt.Sprintf("the token for step %q of execution %s expired at %s", r.Label, d.execution.ID, a.ExpiresAt.Format(time.RFC3339)))
 	case r.HasAnswered(actor):
 		return nil, refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already", actor, r.Label, d.execution.ID))
+	case r.HasUsedRight(cmp.Or(a.TokenBy, actor)):
+		return nil, refusedAnswer("used", fmt.Sprintf("step %q of execution %s has been answered with the right of %s already", r.Label, d.execution.ID, cmp.Or(a.TokenBy, actor)))
 	}
 	return r, nil
 }
@@ -151,7 +154,7 @@ func refusedAnswer(code, text string) error {
 func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
 	answer := workflow.Answer{By: c.Actor, At: d.now, Key: c.Answer.Key, Digest: c.Answer.Digest, Rejects: f.Rejects, Value: f.Value}
 	if c.Answer.ByToken {
-		answer.Via = workflow.AnswerByToken
+		answer.Via, answer.TokenBy = workflow.AnswerByToken, c.Answer.TokenBy
 	}
 	r.Answers = append(r.Answers[:len(r.Answers):len(r.Answers)], answer)
 	approvals := 0
@@ -162,7 +165,7 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
 	}
 	data := map[string]any{"answers": len(r.Answers), "need": r.Wait.Need}
 	if answer.Via != "" {
-		data["via"] = answer.Via
+		data["via"], data["tokenBy"] = answer.Via, answer.TokenBy
 	}
 	if r.Wait.Approval {
 		data["approved"] = !f.Rejects

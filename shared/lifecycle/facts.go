@@ -215,7 +215,8 @@ type Answer struct {
 	Key        string // see workflow.AnswerKey
 	Digest     string // see workflow.AnswerDigest
 
-	ByToken    bool // Generation and ExpiresAt are those of the token
+	ByToken    bool   // TokenBy, Generation and ExpiresAt are those of the token
+	TokenBy    string // who has made it
 	Generation int64
 	ExpiresAt  time.Time // zero for never
 }

@@ -218,13 +218,13 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if !slices.Contains(words, "quietly") {
 			sr.decide()
 		}
-	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT] [generation=N] [expired]: to the last step run, unless seq names one
+	case "answer": // answer WHO key=KEY [digest=TEXT] [seq=N] [rejects] [problem=TEXT] [generation=N] [by=MAKER] [expired]: to the last step run, unless seq names one
 		a := &lifecycle.Answer{StepRunSeq: sr.execution.StepRunSeq, Key: workflow.AnswerKey(o["key"], words[0]), Digest: o["digest"]}
 		if n := intOption(o, "seq"); n > 0 {
 			a.StepRunSeq, a.Named = n, true
 		}
 		if a.ByToken = o["generation"] != ""; a.ByToken { // else by a command
-			a.Generation = int64(intOption(o, "generation"))
+			a.Generation, a.TokenBy = int64(intOption(o, "generation")), o["by"]
 		}
 		if slices.Contains(words, "expired") {
 			a.ExpiresAt = sr.now

@@ -18,16 +18,19 @@ const (
 
 // lend records that a token is made. Its bearer answers by another name, with the right of
 // whoever makes it: one person counts once, so who has answered lends nothing, and where several
-// have to answer everybody lends to one person, and answers by a token or himself.
+// have to answer everybody lends to one person at a time, and does not answer himself then. What
+// was revoked or has expired unused is not lent any more.
 func (d *decider) lend(c Command) error {
 	r, err := d.openWait(c)
 	if r == nil {
 		return err
 	}
-	to := r.LentTo(c.Actor)
+	to := r.LentTo(c.Actor, d.now)
 	switch {
 	case r.HasAnswered(c.Actor):
 		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already, and cannot let another one answer", c.Actor, r.Label, d.execution.ID))
+	case r.HasUsedRight(c.Actor):
+		return refusedAnswer("used", fmt.Sprintf("step %q of execution %s has been answered with a token of %s already", r.Label, d.execution.ID, c.Actor))
 	case r.HasAnswered(c.Tokens.For):
 		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already", c.Tokens.For, r.Label, d.execution.ID))
 	case to != "" && to != c.Tokens.For:
@@ -50,21 +53,30 @@ func (d *decider) lend(c Command) error {
 	return nil
 }
 
-// keepLent keeps for whom a token is made, in the place of an earlier one by and for the same.
-// Where there is no room, those that were revoked go first, and then the oldest, unless somebody
-// could count twice then.
+// keepLent keeps for whom a token is made, in the place of an earlier one by and for the same:
+// until when one of them is valid.
+// Where there is no room, those that were revoked or have expired unused go first, and then the
+// oldest, but none with which somebody could still answer where several have to.
 func (d *decider) keepLent(r *workflow.StepRun, c Command) error {
 	w := *r.Wait
-	w.Lent = slices.DeleteFunc(slices.Clone(w.Lent), func(l workflow.Lent) bool { return l.By == c.Actor && l.For == c.Tokens.For })
+	lent := workflow.Lent{By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation}
+	w.Lent = slices.DeleteFunc(slices.Clone(w.Lent), func(l workflow.Lent) bool {
+		same := l.By == lent.By && l.For == lent.For
+		if same && l.Generation == lent.Generation && (l.ExpiresAt.IsZero() || !lent.ExpiresAt.IsZero() && l.ExpiresAt.After(lent.ExpiresAt)) {
+			lent.ExpiresAt = l.ExpiresAt // that one is valid for longer
+		}
+		return same
+	})
 	if len(w.Lent) >= workflow.MaxAnswers {
-		w.Lent = slices.DeleteFunc(w.Lent, func(l workflow.Lent) bool { return r.StateOf(l, d.now) == workflow.TokenRevoked })
+		w.Lent = slices.DeleteFunc(w.Lent, func(l workflow.Lent) bool {
+			state := r.StateOf(l, d.now)
+			return state == workflow.TokenRevoked || state == workflow.TokenExpired
+		})
 	}
 	if len(w.Lent) >= workflow.MaxAnswers && w.Need > 1 {
 		return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(w.Lent))
 	}
-	w.Lent = append(w.Lent[max(0, len(w.Lent)-workflow.MaxAnswers+1):], workflow.Lent{
-		By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation,
-	})
+	w.Lent = append(w.Lent[max(0, len(w.Lent)-workflow.MaxAnswers+1):], lent)
 	r.Wait = &w
 	return nil
 }

@@ -5,7 +5,7 @@
 //	lst1.<payload>.<MAC>
 //
 // Both parts are unpadded base64url. The payload has the key's id, tenant, execution, step
-// run, generation, subject and expiry. The MAC is HMAC-SHA256 over everything before it.
+// run, generation, subject, maker and expiry. The MAC is HMAC-SHA256 over everything before it.
 //
 // The package is pure: the same claims and keys give the same token, so that an effect that is
 // repeated sends the same one. A claim has one encoding, and a payload one text, so that two
@@ -37,6 +37,7 @@ type Claims struct {
 	StepRunSeq int       // of the step run that waits
 	Generation int64     // of the wait: revoking its tokens begins another
 	Subject    string    // for whom it is: an answer is by this name
+	Maker      string    // who has made it: an answer uses up his right
 	ExpiresAt  time.Time // to the millisecond; zero for never. [Keys.Verify] does not judge it
 }
 
@@ -136,6 +137,7 @@ func encode(keyID string, c Claims) []byte {
 	b = binary.AppendUvarint(b, uint64(c.StepRunSeq)) //nolint:gosec // not negative
 	b = binary.AppendUvarint(b, uint64(c.Generation)) //nolint:gosec // not negative
 	text(c.Subject)
+	text(c.Maker)
 	expires := int64(0)
 	if !c.ExpiresAt.IsZero() {
 		expires = c.ExpiresAt.UnixMilli()
@@ -166,7 +168,7 @@ func decode(payload []byte) (keyID string, c Claims, ok bool) {
 		return s
 	}
 	keyID, c.Tenant, c.Execution = text(), text(), text()
-	c.StepRunSeq, c.Generation, c.Subject = int(number()), number(), text()
+	c.StepRunSeq, c.Generation, c.Subject, c.Maker = int(number()), number(), text(), text()
 	if expires := number(); expires > 0 {
 		c.ExpiresAt = time.UnixMilli(expires).UTC()
 	}

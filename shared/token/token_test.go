@@ -32,7 +32,7 @@ func keySets(t testing.TB) (before, during, after token.Keys) {
 }
 
 var claims = token.Claims{
-	Tenant: "acme", Execution: "019aa4b2-6c1f-7d3e-9a41-5be0c6f1d2a7", StepRunSeq: 7, Generation: 2, Subject: "ann@example.org",
+	Tenant: "acme", Execution: "019aa4b2-6c1f-7d3e-9a41-5be0c6f1d2a7", StepRunSeq: 7, Generation: 2, Subject: "ann@example.org", Maker: "bob",
 	ExpiresAt: time.Date(2026, 11, 22, 10, 0, 0, 123_000_000, time.UTC),
 }
 
@@ -60,7 +60,7 @@ func wantRefused(t *testing.T, k token.Keys, text string, why error) {
 // A token is as it was in every release: those that were sent stay valid.
 func TestKeys_MakeIsDeterministic(t *testing.T) {
 	k, _, _ := keySets(t)
-	const want = "lst1.AmsxBGFjbWUkMDE5YWE0YjItNmMxZi03ZDNlLTlhNDEtNWJlMGM2ZjFkMmE3BwIPYW5uQGV4YW1wbGUub3Jn-4rLlaA0.zlD_M19lu3-L8mAYRfcBAcHaJUxmXGm3DxyMgHsaKlQ"
+	const want = "lst1.AmsxBGFjbWUkMDE5YWE0YjItNmMxZi03ZDNlLTlhNDEtNWJlMGM2ZjFkMmE3BwIPYW5uQGV4YW1wbGUub3JnA2JvYvuKy5WgNA._YmJHLz8kAbX3yC5wHldfrmaq77gXFN8Z9MOFxNwSBY"
 	for range 2 {
 		if got := mustMake(t, k, claims); got != want {
 			t.Errorf("made %s", got)
@@ -96,7 +96,7 @@ func TestKeys_RefuseOthers(t *testing.T) {
 	parts := strings.Split(made, ".")
 	for _, change := range []func(*token.Claims){
 		func(c *token.Claims) { c.Tenant = "acma" }, func(c *token.Claims) { c.Execution = "019aa4b2-6c1f-7d3e-9a41-5be0c6f1d2a8" },
-		func(c *token.Claims) { c.StepRunSeq++ }, func(c *token.Claims) { c.Generation++ }, func(c *token.Claims) { c.Subject = "bob" },
+		func(c *token.Claims) { c.StepRunSeq++ }, func(c *token.Claims) { c.Generation++ }, func(c *token.Claims) { c.Subject = "bob" }, func(c *token.Claims) { c.Maker = "eve" },
 		func(c *token.Claims) { c.ExpiresAt = time.Time{} },
 	} {
 		c := claims

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -45,9 +46,10 @@ type StepWait struct {
 type Answer struct {
 	By      string    `json:"by"`
 	At      time.Time `json:"at"`
-	Via     string    `json:"via,omitempty"` // how it came, if not by a command: AnswerByToken
-	Key     string    `json:"key"`           // see AnswerKey
-	Digest  string    `json:"digest"`        // of the value as it was sent, so that the same key cannot bring another one
+	Via     string    `json:"via,omitempty"`     // how it came, if not by a command: AnswerByToken
+	TokenBy string    `json:"tokenBy,omitempty"` // who has made the token, and so whose right it has used up
+	Key     string    `json:"key"`               // see AnswerKey
+	Digest  string    `json:"digest"`            // of the value as it was sent, so that the same key cannot bring another one
 	Rejects bool      `json:"rejects,omitempty"`
 	Value   *Value    `json:"value,omitempty"`
 }
@@ -65,11 +67,11 @@ type Lent struct {
 	Generation int64     `json:"generation,omitempty"`
 }
 
-// LentTo is whom somebody has lent the right to answer, "" for nobody. Who has answered with a
-// token keeps it when tokens are revoked. Where one person decides it makes no difference.
-func (r *StepRun) LentTo(by string) string {
+// LentTo is who can answer now with the right of somebody, "" for nobody. Where one person
+// decides it makes no difference.
+func (r *StepRun) LentTo(by string, now time.Time) string {
 	for _, l := range r.Wait.Lent {
-		if l.By == by && r.Wait.Need > 1 && (l.Generation == r.Wait.Generation || r.HasAnswered(l.For)) {
+		if l.By == by && r.Wait.Need > 1 && r.StateOf(l, now) == TokenActive {
 			return l.For
 		}
 	}
@@ -87,15 +89,18 @@ const (
 	TokenRevoked TokenState = "revoked"
 )
 
-// StateOf is the state at a time of a token that was lent for a step run that still waits.
+// StateOf is the state at a time of a token that was lent for a step run that still waits. One
+// that was not used while it could be is used too if nobody can answer with it any more.
 func (r *StepRun) StateOf(l Lent, now time.Time) TokenState {
 	switch {
-	case r.HasAnswered(l.For):
+	case slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.TokenBy == l.By && a.By == l.For }):
 		return TokenUsed
 	case l.Generation != r.Wait.Generation:
 		return TokenRevoked
 	case !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt):
 		return TokenExpired
+	case r.HasAnswered(l.For) || r.HasUsedRight(l.By):
+		return TokenUsed
 	}
 	return TokenActive
 }
@@ -173,4 +178,10 @@ func (x *Execution) TakesAnswers() bool {
 // HasAnswered reports whether somebody has answered.
 func (r *StepRun) HasAnswered(by string) bool {
 	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.By == by })
+}
+
+// HasUsedRight reports whether somebody's right to answer has been used up: he has answered by
+// it, or another one has with a token of his. Each answer uses up another right.
+func (r *StepRun) HasUsedRight(whose string) bool {
+	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return cmp.Or(a.TokenBy, a.By) == whose })
 }
