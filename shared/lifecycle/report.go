@@ -53,9 +53,9 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
-	doubt := !n.OnEntities() && canBeInDoubt(r) && (f.Counts.Unknown > 0 || f.Doubt != nil || f.Counts.Failed > 0 && EndUnknown(workflow.JobCodeFail, f.Counts.Failure))
-	r.InDoubt = doubt && f.Complete && d.thread != nil
-	intolerable := failed > 0 && (doubt || d.inDoubt(r, f.Counts) || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
+	doubt := d.leavesDoubt(r, f)
+	r.InDoubt = doubt && f.Complete && (d.thread != nil || d.inWave(r))
+	intolerable := failed > 0 && (doubt || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
@@ -109,7 +109,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		}
 		cause, why := failureOfReport(r, f, doubt)
 		d.failStepRun(r, cause, why)
-	case intolerable && (!handled || !r.Closing && d.endsWave(r, f.Counts)):
+	case intolerable && (!handled || !r.Closing && d.endsWave(r, doubt)):
 		if f.Brief {
 			if f = d.report(r, NeedFailure); f == nil {
 				return false, checkAt
@@ -126,7 +126,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 			Code: workflow.FailureUnclaimed, Step: r.Label,
 			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label),
 		}
-		if !r.Closing && d.endsWave(r, f.Counts) {
+		if !r.Closing && d.endsWave(r, doubt) {
 			d.endWaveEarly(r, why)
 			break
 		}
@@ -143,6 +143,20 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		return false, d.nextCheckAt(r, f)
 	}
 	return true, checkAt
+}
+
+// leavesDoubt reports whether nobody knows what a job has done, where that is not tolerated. What
+// was done on entities is judged at the end for each of them, but no wave goes on with a doubt,
+// not even with one that an undo settles.
+func (d *decider) leavesDoubt(r *workflow.StepRun, f *Report) bool {
+	inWave := d.inWave(r)
+	switch {
+	case inWave && f.Counts.Unknown > 0 && !r.Pure:
+		return true
+	case d.node(r).OnEntities() && !inWave || !canBeInDoubt(r):
+		return false
+	}
+	return f.Counts.Unknown > 0 || f.Doubt != nil
 }
 
 // canBeInDoubt reports whether a job of the step run whose end is unknown leaves a doubt that

@@ -64,20 +64,28 @@ func (d *decider) waveTolerance(r *workflow.StepRun) (*spec.Tolerance, int) {
 	return d.node(c).Rollout.FailureTolerance, c.Waves[wave]
 }
 
-// inDoubt reports whether nobody knows what a job in a wave has done. Tolerance is for failures:
-// no wave goes on with a doubt.
-func (d *decider) inDoubt(r *workflow.StepRun, counts workflow.Counts) bool {
+// inWave reports whether a step run was entered in a wave of a rollout.
+func (d *decider) inWave(r *workflow.StepRun) bool {
 	c, _ := d.execution.WaveOf(r)
-	return c != nil && counts.Unknown > 0 && !r.Pure
+	return c != nil
 }
 
-// endsWave reports whether a failure of a step run ends its wave, and the rollout stops then.
-func (d *decider) endsWave(r *workflow.StepRun, counts workflow.Counts) bool {
+// leftDoubtInWave reports whether a step run in a wave, or one of its pipeline, has ended in
+// doubt. Nothing in the wave handles that.
+func (d *decider) leftDoubtInWave(r *workflow.StepRun) bool {
+	return d.inWave(r) && slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
+		return o.InDoubt && (o.Seq == r.Seq || r.Pipeline > 0 && o.Pipeline == r.Pipeline)
+	})
+}
+
+// endsWave reports whether a failure of a step run, or the doubt that it leaves, ends its wave,
+// and the rollout stops then.
+func (d *decider) endsWave(r *workflow.StepRun, doubt bool) bool {
 	c, _ := d.execution.WaveOf(r)
 	if c == nil || !d.node(c).StopsAtFailure() {
 		return false
 	}
-	return d.inDoubt(r, counts) || d.facts.Resolution.Program.FailureHandler(r.StepIndex) == c.StepIndex
+	return doubt || d.facts.Resolution.Program.FailureHandler(r.StepIndex) == c.StepIndex
 }
 
 // endWaveEarly stops what is at work in a wave that has failed. Once it is final, the rollout

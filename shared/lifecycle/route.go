@@ -128,7 +128,7 @@ func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *
 			}
 			return false, false // nothing around a rollout handles a failure
 		}
-		if d.inDoubt(r, r.Counts) {
+		if d.leftDoubtInWave(r) {
 			continue
 		}
 		if n.ContinueOnError {

@@ -78,8 +78,8 @@ type StepRun struct {
 	// FailedBranches is how many branches of a step that has completed did not end well.
 	FailedBranches int `json:"failedBranches,omitempty"`
 
-	// InDoubt says that nobody knows whether, or how far, a job of a step without entities was
-	// executed, in a branch: the branch is not done without.
+	// InDoubt says that nobody knows whether, or how far, a job was executed: one of a step without
+	// entities in a branch, which is not done without, or any in a wave, after which the rollout stops.
 	InDoubt bool `json:"inDoubt,omitempty"`
 
 	Status    statemachines.StepState `json:"status"`

@@ -230,8 +230,8 @@ func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *Ste
 	return rep, err
 }
 
-// countResults counts the jobs of the step run by their records, and names the first job over
-// items that is in doubt.
+// countResults counts the jobs of the step run by their records, and names the first that is in
+// doubt.
 func (r *StepRun) countResults(ctx context.Context, rep *lifecycle.Report, latest map[int]workflow.JobRecord) error {
 	var jobs []workflow.JobInput
 	var err error
@@ -246,9 +246,7 @@ func (r *StepRun) countResults(ctx context.Context, rep *lifecycle.Report, lates
 		return jobs[at].Name()
 	}
 	rep.Counts = plan.CountResults(r.Step.Jobs, latest, name)
-	if r.Step.List != nil {
-		rep.Doubt = plan.FirstInDoubt(r.Step.Jobs, latest, name)
-	}
+	rep.Doubt = plan.FirstInDoubt(r.Step.Jobs, latest, name)
 	return err
 }
 

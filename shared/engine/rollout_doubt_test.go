@@ -1,0 +1,80 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// A lost worker ends the rollout also where its job may be repeated and undone, and where it was
+// at work in the pipeline when another step of it failed.
+func TestRollout_DoubtByLostWorker(t *testing.T) {
+	for steps, config := range map[string]string{
+		"{label: one, functionBlock: p/again:1, runOn: device}": "",
+		"{label: box, continueOnError: true, workflow: {steps: [{label: first, functionBlock: p/pure:1, runOn: device}, {label: one, functionBlock: p/forever:1, runOn: device}]}}": "config: {executionStrategy: {parallel: true}}\n",
+	} {
+		slow := false
+		s, id := rolledOut(t, 4, config+`steps:
+  - {label: all, rollout: {batches: [2]`+map[bool]string{true: ", failureTolerance: 100%"}[config == ""]+`}, workflow: {steps: [`+steps+`]}}
+`, func(c harness.BlockCall) *harness.Outcome {
+			switch {
+			case c.Step == "one" && c.Entity == "d000":
+				return &harness.Outcome{Crash: true}
+			case c.Step == "first" && c.Entity == "d001" && !slow:
+				slow = true
+				return &harness.Outcome{Crash: true}
+			case c.Step == "first" && c.Entity == "d001":
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		if l := s.Locks(); len(l) != 1 || l[0].Entity.ID != "d000" {
+			t.Errorf("%s: locks %+v", steps, l)
+		}
+		if calls := callsByStep(s, id); strings.ContainsAny(calls, "23") || !strings.Contains(calls, "one 0") {
+			t.Errorf("%s: %s", steps, calls)
+		}
+	}
+}
+
+// A job that did not answer in time leaves the same doubt as one whose worker was lost, also
+// behind failures that are tolerated. It is none where the job can be repeated and undone.
+func TestRollout_DoubtByTimeout(t *testing.T) {
+	for _, c := range []struct {
+		block, extra, calls string
+		state               sm.ExecutionState
+		locks               int
+	}{
+		{"forever", "", "one 0,1", sm.ExecutionFailedUnsafe, 2},
+		{"forever", ", continueOnError: true", "one 0,1", sm.ExecutionFailedUnsafe, 2},
+		{"forever", ", failureTolerance: 100%", "one 0,1", sm.ExecutionFailedUnsafe, 2},
+		{"forever", ", onFailure: [{steps: [{label: two, functionBlock: p/pure:1, runOn: global}]}]", "one 0,1", sm.ExecutionFailedUnsafe, 2},
+		{"once", "", "one 0,1 | ~one 0,1", sm.ExecutionCompletedAck, 0},
+		{"again", "", "one 0,1,2,3 | ~one 0,1", sm.ExecutionCompletedAck, 0},
+		{"pure", "", "one 0,1,2,3", sm.ExecutionCompletedAck, 0},
+	} {
+		s, id := rolledOut(t, 4, `steps:
+  - {label: all, rollout: {batches: [2], failureTolerance: 100%}, workflow: {steps: [{label: one, functionBlock: p/`+c.block+`:1, runOn: device`+c.extra+`}]}}
+`, func(call harness.BlockCall) *harness.Outcome {
+			switch {
+			case call.Kind == workflow.JobRollback:
+			case call.Entity == "d000":
+				return &harness.Outcome{FailCode: "NO"}
+			case call.Entity == "d001":
+				return &harness.Outcome{FailCode: workflow.FailureTimeout}
+			}
+			return nil
+		})
+		settle(s)
+		x := s.ExpectState(id, c.state)
+		if c.locks > 0 && (x.Error == nil || x.Error.Step != "one") || len(s.Locks()) != c.locks {
+			t.Errorf("%s%s: %+v, locks %v", c.block, c.extra, x.Error, s.Locks())
+		}
+		expectSteps(t, s, id, c.calls)
+	}
+}
