@@ -54,7 +54,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
 	doubt := d.leavesDoubt(r, f)
-	r.InDoubt = doubt && f.Complete && (d.thread != nil || d.inWave(r))
+	r.InDoubt = doubt && f.Complete
 	intolerable := failed > 0 && (doubt || !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet))
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 || d.thread != nil
 	switch {

@@ -140,7 +140,7 @@ func (x *Execution) leavesFailure(r StepRun) bool {
 	if r.FailedBranches > 0 && r.SupersededBy == 0 {
 		return true
 	}
-	if !r.Forward() || r.SupersededBy != 0 || r.Handled > 0 || r.Status != statemachines.StepFailed && r.Counts.Failed+r.Counts.Unknown+r.Unmet == 0 {
+	if !r.Forward() || r.SupersededBy != 0 || r.Handled > 0 && !r.InDoubt || r.Status != statemachines.StepFailed && r.Counts.Failed+r.Counts.Unknown+r.Unmet == 0 {
 		return false
 	}
 	return !x.RetriedLater(&r)

@@ -79,7 +79,8 @@ type StepRun struct {
 	FailedBranches int `json:"failedBranches,omitempty"`
 
 	// InDoubt says that nobody knows whether, or how far, a job was executed: one of a step without
-	// entities in a branch, which is not done without, or any in a wave, after which the rollout stops.
+	// entities, or any in a wave. No branch is done without, no wave begins behind it, and where the
+	// definition handles it the execution has not wholly succeeded.
 	InDoubt bool `json:"inDoubt,omitempty"`
 
 	Status    statemachines.StepState `json:"status"`

@@ -189,6 +189,13 @@ type entityRecord struct {
 	undone   map[string]bool // step runs with a rollback of the entity, true if it ended well
 }
 
+// leavesDoubt reports whether nobody knows how far a job was executed that can neither be left so
+// nor repeated and undone.
+func leavesDoubt(j workflow.Job, traits blockTraits) bool {
+	endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash}, j.Error.Code)
+	return endUnknown && !traits.pure && !(traits.idempotent && traits.reversible)
+}
+
 // itemPrefix begins the name of an item; that of no entity begins so.
 const itemPrefix = "item "
 
@@ -255,8 +262,7 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 			continue
 		}
 		if j.State != sm.JobCompleted {
-			endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash}, j.Error.Code)
-			doubt := endUnknown && !traits.pure && !(traits.idempotent && traits.reversible)
+			doubt := leavesDoubt(j, traits)
 			switch {
 			case handled[j.Step] && !doubt:
 			case handled[j.Step]:
@@ -317,7 +323,7 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 	}
 	caseHandled := func(j workflow.Job) bool { // the definition says what follows instead
 		return slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
-			return r.Label == j.Step && r.Ordinal == j.StepRunOrdinal && r.Handled > 0
+			return r.Label == j.Step && r.Ordinal == j.StepRunOrdinal && r.Handled > 0 && (j.Entity != nil || !leavesDoubt(j, traitsByBlock[blocks[j.Step]]))
 		})
 	}
 	if partial := want == "COMPLETED" && slices.ContainsFunc(jobs, func(j workflow.Job) bool {

@@ -78,3 +78,27 @@ func TestRollout_DoubtByTimeout(t *testing.T) {
 		expectSteps(t, s, id, c.calls)
 	}
 }
+
+// A failure may be handled, and the execution succeed all the same. Where nobody knows what was
+// done, it does not, though the definition goes on as it says.
+func TestFlow_HandledDoubtIsNoSuccess(t *testing.T) {
+	for block, whenUnknown := range map[string]workflow.Outcome{"forever": workflow.OutcomePartial, "once": workflow.OutcomePartial, "again": workflow.OutcomeSucceeded, "pure": workflow.OutcomeSucceeded} {
+		for code, want := range map[string]workflow.Outcome{"NO": workflow.OutcomeSucceeded, workflow.FailureTimeout: whenUnknown, workflow.FailureHTTPTimeout: whenUnknown} {
+			for _, step := range []string{
+				`{label: f, functionBlock: p/` + block + `:1, runOn: global, parameters: {n: 2}, onFailure: [{next: last}]}`,
+				`{label: box, workflow: {steps: [{label: f, functionBlock: p/` + block + `:1, runOn: global, parameters: {n: 2}}]}, onFailure: [{next: last}]}`,
+				`{label: f, functionBlock: p/` + block + `:1, runOn: item, foreach: {items: "${[1, 3, 2]}"}, parameters: {n: "${item}"}, onFailure: [{next: last}]}`,
+			} {
+				s, id, _ := flow(t, "steps:\n  - "+step+"\n  - {label: last, functionBlock: p/pure:1, runOn: global}\n", "", func(c harness.BlockCall) *harness.Outcome {
+					if c.Step == "f" && strings.Contains(string(c.Parameters), "2") {
+						return &harness.Outcome{FailCode: code}
+					}
+					return nil
+				})
+				if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Outcome() != want || !s.HasCalled(id, "last EXECUTE") {
+					t.Errorf("%s, %s, %s: %s, want %s", block, code, step, x.Outcome(), want)
+				}
+			}
+		}
+	}
+}
