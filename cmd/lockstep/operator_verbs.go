@@ -163,7 +163,7 @@ func hintIllegalState(cmd *cobra.Command, api *client.Client, id string, err err
 		return err
 	}
 	x, failed := api.Execution(cmd.Context(), id)
-	if failed != nil {
+	if failed != nil || render.VerbAllowed(cmd.Name(), x.State) { // then it is refused for another reason, which it says
 		return err
 	}
 	return withHint(err, "%s", render.IllegalStateHint(cmd.Name(), x.State, id))

@@ -72,8 +72,14 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool { return step.FunctionBlock != "" && !blocks[step.FunctionBlock] }) {
 			continue
 		}
-		if _, _, err := s.Catalog.Publish(t.Context(), harness.Caller, []byte(text), false); err != nil {
+		p, _, err := s.Catalog.Publish(t.Context(), harness.Caller, []byte(text), false)
+		if err != nil {
 			t.Fatalf("%s: %v", file, err)
+		}
+		for _, w := range p.Warnings {
+			if strings.Contains(w.Message, "no step goes on with") {
+				t.Errorf("%s: %s: %s", file, w.Path, w.Message)
+			}
 		}
 		published[file] = true
 	}

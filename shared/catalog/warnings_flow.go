@@ -82,6 +82,9 @@ func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 	if s.Workflow != nil {
 		ends = f.list(s.Workflow.Steps, true) || ends
 	}
+	if s.Rollout != nil {
+		f.list(s.Rollout.Between, true)
+	}
 	if s.Parallel != nil {
 		for i := range s.Parallel.Branches {
 			f.list(s.Parallel.Branches[i].Steps, true)

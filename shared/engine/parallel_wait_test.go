@@ -307,3 +307,38 @@ func TestParallelWait_ResumeNamesTheStep(t *testing.T) {
 	s.RunFor(2 * time.Hour)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
+
+// The view names every wait of the branches, also while a branch is at work.
+func TestParallelWait_AllAreShown(t *testing.T) {
+	s, id := waiting(t, `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: a, steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}
+        - {label: b, steps: [{label: chief, wait: {approval: {deadline: 1h}}}]}
+        - {label: c, steps: [{label: soak, wait: {for: 10m}}, {label: slow, functionBlock: p/pure:1, runOn: global, retry: {maxRetries: 1, delay: 10m}}]}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Attempt == 1 {
+			return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+		}
+		return nil
+	})
+	shown := func() string {
+		x, err := s.Query.Execution(t.Context(), harness.Caller, id)
+		if err != nil || x.Waiting == nil {
+			t.Fatal(x.State, err)
+		}
+		text := fmt.Sprint(x.State, " ", x.Waiting.Kind)
+		for _, o := range x.Waiting.Others {
+			text += " " + o.Step
+		}
+		return text
+	}
+	if got := shown(); got != "WAITING INPUT soak chief" {
+		t.Error(got)
+	}
+	s.RunFor(11 * time.Minute)
+	if got := shown(); got != "RUNNING RETRY chief ask" {
+		t.Error(got)
+	}
+}

@@ -101,6 +101,14 @@ type Waiting struct {
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK
+	Others    []OtherWait       `json:"others,omitempty"`   // what else it waits for, in other branches
+}
+
+// OtherWait is one more wait of an execution.
+type OtherWait struct {
+	Kind  workflow.WaitKind `json:"kind"`
+	Step  string            `json:"step"` // label
+	Until time.Time         `json:"until"`
 }
 
 // WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields

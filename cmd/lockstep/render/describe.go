@@ -106,11 +106,19 @@ func describeWaiting(w *views.Waiting) string {
 		if w.Step != nil {
 			s += fmt.Sprintf(", at step %q", *w.Step)
 		}
-		return s
+		return s + otherWaits(w)
 	}
 	s := "has waited since " + formatTime(w.Since) + " for " + waitTarget(w)
 	if w.Until != nil {
 		s += "; gives up at " + formatTime(*w.Until)
+	}
+	return s + otherWaits(w)
+}
+
+// otherWaits says what else an execution waits for.
+func otherWaits(w *views.Waiting) (s string) {
+	for _, o := range w.Others {
+		s += fmt.Sprintf("; also waits for %s at step %s, until %s", o.Kind, o.Step, formatTime(o.Until))
 	}
 	return s
 }
@@ -211,11 +219,13 @@ var operatorVerbs = []struct {
 	{"cancel", sm.EventCancelRequested},
 	{"retry", sm.EventExecutionRetried},
 	{"resume", sm.EventExecutionResumed},
+	{"rewind", sm.EventExecutionRewound},
 	{"unlock", sm.EventLockReleased},
 	{"acknowledge", sm.EventExecutionAcknowledged},
 }
 
-func verbAllowed(verb string, state sm.ExecutionState) bool {
+// VerbAllowed reports whether an execution in the state may accept the verb.
+func VerbAllowed(verb string, state sm.ExecutionState) bool {
 	for _, o := range operatorVerbs {
 		if o.verb != verb {
 			continue
@@ -237,12 +247,12 @@ func verbAllowed(verb string, state sm.ExecutionState) bool {
 func IllegalStateHint(verb string, state sm.ExecutionState, id string) string {
 	var allowed, alternatives []string
 	for _, s := range sm.ExecutionStates() {
-		if verbAllowed(verb, s) {
+		if VerbAllowed(verb, s) {
 			allowed = append(allowed, string(s))
 		}
 	}
 	for _, o := range operatorVerbs {
-		if o.verb != verb && verbAllowed(o.verb, state) {
+		if o.verb != verb && VerbAllowed(o.verb, state) {
 			alternatives = append(alternatives, "\"lockstep "+o.verb+" "+id+"\"")
 		}
 	}

@@ -30,10 +30,12 @@ func PrintPlan(out io.Writer, p views.PlanView) error {
 	fmt.Fprintln(out)
 	t := NewTable(out, "STEP", "ON", "BLOCK", "JOBS", "SKIPPED", "CHANGES", "IF IT FAILS")
 	var notes []string
+	rollouts := map[string]bool{}
 	for i := range p.Steps {
 		s := &p.Steps[i]
+		rollouts[s.Label] = len(s.Waves) > 0 || slices.Contains(s.Unknown, "waves")
 		t.Row([]string{s.Label, OrDash(s.RunOn), plannedWork(s), plannedJobs(s), fmt.Sprint(s.Skipped), strings.ToLower(string(s.Effect)), dashIfEmpty(s.IfFails)})
-		notes = append(notes, plannedNotes(s)...)
+		notes = append(notes, plannedNotes(s, rollouts)...)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -114,16 +116,18 @@ func plannedJobs(s *views.PlannedStep) string {
 }
 
 // plannedNotes are the lines about what of a step cannot be told, and what fails already.
-func plannedNotes(s *views.PlannedStep) (notes []string) {
+func plannedNotes(s *views.PlannedStep, rollouts map[string]bool) (notes []string) {
 	if s.SkippedBy != nil {
 		notes = append(notes, fmt.Sprintf("step %s: skipped, because the condition of %s is false", s.Label, *s.SkippedBy))
 	}
-	switch by := OrDash(s.DecidedBy); s.Reached {
-	case views.ReachedByChoice:
+	switch by := OrDash(s.DecidedBy); {
+	case s.Reached == views.ReachedByChoice && rollouts[by]:
+		notes = append(notes, fmt.Sprintf("step %s: between two waves of %s", s.Label, by))
+	case s.Reached == views.ReachedByChoice:
 		notes = append(notes, fmt.Sprintf("step %s: only if %s chooses so", s.Label, by))
-	case views.ReachedByFailure:
+	case s.Reached == views.ReachedByFailure:
 		notes = append(notes, fmt.Sprintf("step %s: only after a failure that onFailure of %s handles", s.Label, by))
-	case views.ReachedNever:
+	case s.Reached == views.ReachedNever:
 		if s.SkippedBy == nil {
 			notes = append(notes, fmt.Sprintf("step %s: not reached with these parameters", s.Label))
 		}

@@ -161,49 +161,73 @@ func (e ProblemCode) Valid() bool {
 
 // Defines values for WaitingKind.
 const (
-	ACKNOWLEDGE WaitingKind = "ACKNOWLEDGE"
-	CHILD       WaitingKind = "CHILD"
-	CHILDINPUT  WaitingKind = "CHILD_INPUT"
-	CONDITION   WaitingKind = "CONDITION"
-	ENGINE      WaitingKind = "ENGINE"
-	HOLD        WaitingKind = "HOLD"
-	INPUT       WaitingKind = "INPUT"
-	LOCK        WaitingKind = "LOCK"
-	RETRY       WaitingKind = "RETRY"
-	SIGNAL      WaitingKind = "SIGNAL"
-	STEP        WaitingKind = "STEP"
-	TIMER       WaitingKind = "TIMER"
-	WORKER      WaitingKind = "WORKER"
+	WaitingKindACKNOWLEDGE WaitingKind = "ACKNOWLEDGE"
+	WaitingKindCHILD       WaitingKind = "CHILD"
+	WaitingKindCHILDINPUT  WaitingKind = "CHILD_INPUT"
+	WaitingKindCONDITION   WaitingKind = "CONDITION"
+	WaitingKindENGINE      WaitingKind = "ENGINE"
+	WaitingKindHOLD        WaitingKind = "HOLD"
+	WaitingKindINPUT       WaitingKind = "INPUT"
+	WaitingKindLOCK        WaitingKind = "LOCK"
+	WaitingKindRETRY       WaitingKind = "RETRY"
+	WaitingKindSIGNAL      WaitingKind = "SIGNAL"
+	WaitingKindSTEP        WaitingKind = "STEP"
+	WaitingKindTIMER       WaitingKind = "TIMER"
+	WaitingKindWORKER      WaitingKind = "WORKER"
 )
 
 // Valid indicates whether the value is a known member of the WaitingKind enum.
 func (e WaitingKind) Valid() bool {
 	switch e {
-	case ACKNOWLEDGE:
+	case WaitingKindACKNOWLEDGE:
 		return true
-	case CHILD:
+	case WaitingKindCHILD:
 		return true
-	case CHILDINPUT:
+	case WaitingKindCHILDINPUT:
 		return true
-	case CONDITION:
+	case WaitingKindCONDITION:
 		return true
-	case ENGINE:
+	case WaitingKindENGINE:
 		return true
-	case HOLD:
+	case WaitingKindHOLD:
 		return true
-	case INPUT:
+	case WaitingKindINPUT:
 		return true
-	case LOCK:
+	case WaitingKindLOCK:
 		return true
-	case RETRY:
+	case WaitingKindRETRY:
 		return true
-	case SIGNAL:
+	case WaitingKindSIGNAL:
 		return true
-	case STEP:
+	case WaitingKindSTEP:
 		return true
-	case TIMER:
+	case WaitingKindTIMER:
 		return true
-	case WORKER:
+	case WaitingKindWORKER:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WaitingOthersKind.
+const (
+	WaitingOthersKindCONDITION WaitingOthersKind = "CONDITION"
+	WaitingOthersKindINPUT     WaitingOthersKind = "INPUT"
+	WaitingOthersKindSIGNAL    WaitingOthersKind = "SIGNAL"
+	WaitingOthersKindTIMER     WaitingOthersKind = "TIMER"
+)
+
+// Valid indicates whether the value is a known member of the WaitingOthersKind enum.
+func (e WaitingOthersKind) Valid() bool {
+	switch e {
+	case WaitingOthersKindCONDITION:
+		return true
+	case WaitingOthersKindINPUT:
+		return true
+	case WaitingOthersKindSIGNAL:
+		return true
+	case WaitingOthersKindTIMER:
 		return true
 	default:
 		return false
@@ -1038,7 +1062,14 @@ type Waiting struct {
 		ReservedBy *NullableText `json:"reservedBy"`
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
-	Kind   WaitingKind   `json:"kind"`
+	Kind WaitingKind `json:"kind"`
+
+	// Others What else it waits for, in other branches
+	Others *[]struct {
+		Kind  WaitingOthersKind `json:"kind"`
+		Step  string            `json:"step"`
+		Until Time              `json:"until"`
+	} `json:"others,omitempty"`
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
 
@@ -1051,6 +1082,9 @@ type Waiting struct {
 
 // WaitingKind defines model for Waiting.Kind.
 type WaitingKind string
+
+// WaitingOthersKind defines model for Waiting.Others.Kind.
+type WaitingOthersKind string
 
 // Worker defines model for Worker.
 type Worker = views.WorkerView

@@ -19,7 +19,32 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 	if w := v.storedWaiting(x, v.holders(ctx, x.Tenant, x)); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
 		return w
 	}
-	return v.workerWaiting(ctx, i)
+	w := v.workerWaiting(ctx, i)
+	switch {
+	case x.State != sm.ExecutionRunning:
+	case w == nil:
+		w = branchWaiting(x)
+	default:
+		w.Others = otherWaits(x, "")
+	}
+	return w
+}
+
+// branchWaiting is what branches wait for while others are at work: that which ends first.
+func branchWaiting(x *workflow.Execution) *views.Waiting {
+	var first *workflow.StepRun
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Waiting() && (first == nil || r.Wait.Until.Before(first.Wait.Until)) {
+			first = r
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return &views.Waiting{
+		Kind: first.Wait.Kind, Since: first.Wait.Since, Until: timePtr(first.Wait.Until), Step: &first.Label, Reason: nonZeroPtr(first.Wait.Title),
+		Blockers: []views.WaitingFor{}, Others: otherWaits(x, first.Label),
+	}
 }
 
 // holders reads the states of the executions that hold what others wait for. A failed read
@@ -54,7 +79,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{
-			Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
+			Others: otherWaits(x, w.Step), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
@@ -67,6 +92,18 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		return w
 	}
 	return nil
+}
+
+// otherWaits are the waits of an execution besides that of a step, the one that ends first
+// first.
+func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Waiting() && r.Label != step {
+			others = append(others, views.OtherWait{Kind: r.Wait.Kind, Step: r.Label, Until: r.Wait.Until})
+		}
+	}
+	slices.SortStableFunc(others, func(a, b views.OtherWait) int { return a.Until.Compare(b.Until) })
+	return others
 }
 
 // lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps

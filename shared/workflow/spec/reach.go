@@ -1,6 +1,9 @@
 package spec
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Reach says whether an execution comes to a node if every step before it succeeds.
 type Reach int
@@ -47,7 +50,7 @@ func (p *Program) Ways(routes map[int]int, skipped map[int]bool) *Ways {
 		case !anyhow[i]:
 		case !well[i]:
 			w.Reach[i], w.DecidedBy[i] = ReachFailure, decides(edges, anyhow, i, true)
-		case walk(edges, 0, i, false)[end]:
+		case walk(p.withoutBetween(edges, i), 0, i, false)[end]:
 			w.Reach[i], w.DecidedBy[i] = ReachChoice, decides(edges, well, i, false)
 		default:
 			w.Reach[i] = ReachAlways
@@ -60,6 +63,16 @@ func (p *Program) Ways(routes map[int]int, skipped map[int]bool) *Ways {
 		}
 	}
 	return w
+}
+
+// withoutBetween are the edges without those that lead from a rollout past its steps to what is
+// between two of its waves, for the steps of a wave: no wave is without them.
+func (p *Program) withoutBetween(edges [][]edge, node int) [][]edge {
+	if r := p.RolloutAround(node); r >= 0 && p.InWave(r, node) {
+		edges = slices.Clone(edges)
+		edges[r] = edges[r][:1]
+	}
+	return edges
 }
 
 // MayPrecede reports whether a node may have been executed before another one, or beside it.
