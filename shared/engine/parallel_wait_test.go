@@ -342,3 +342,95 @@ func TestParallelWait_AllAreShown(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Whoever only asks is told that it is over when the time of his own wait is, not that of another
+// branch: closed is final.
+func TestParallelWait_QuestionJudgesItsOwnWait(t *testing.T) {
+	for _, c := range []struct {
+		name, more, ask string
+		after           time.Duration
+		want            string
+	}{
+		{"the timer of another branch is due", "", "", 5 * time.Minute, ""},
+		{"its own deadline", "", ", deadline: 4m", 5 * time.Minute, `the deadline of step "ok"`},
+		{"the time of the branches", "\n    stepTimeout: 1h", "", time.Hour, `the time of step "all"`},
+		{"the deadline of the execution", "\nconfig: {timeout: 1h}", "", 61 * time.Minute, "the deadline of the execution"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, id := waitingWithTokens(t, `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: a, steps: [{label: ok, wait: {approval: {need: 1`+c.ask+`}}}]}
+        - {label: b, steps: [{label: soak, wait: {for: 5m}}, {label: go, functionBlock: p/pure:1, runOn: device}]}`+c.more+"\n")
+			made, err := s.Engine.Lend(t.Context(), person("ann"), id, views.TokenRequest{For: "x", Step: "ok"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Advance(c.after) // nobody has seen it yet
+			_, err = s.Engine.QuestionOfToken(t.Context(), made.Token)
+			answered := answerWith(s, made.Token, `{"approved":true}`)
+			if c.want == "" {
+				if err != nil || answered != nil {
+					t.Errorf("asked: %v, answered: %v", err, answered)
+				}
+				return
+			}
+			expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
+			expectIssue(t, answered, workflow.CodeIllegalTransition, "closed")
+			if err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Who ends a timer of a branch after the stepTimeout of the branches is told that it is too late.
+func TestParallelWait_ResumeAfterTheTimeOfItsBranches(t *testing.T) {
+	s, id := waiting(t, `steps:
+  - label: all
+    stepTimeout: 1h
+    parallel:
+      branches:
+        - {label: a, steps: [{label: soak, wait: {for: 5h}}, {label: go, functionBlock: p/pure:1, runOn: device}]}
+        - {label: b, steps: [{label: quick, functionBlock: p/pure:1, runOn: device}]}
+`, "", nil)
+	s.Advance(time.Hour + time.Second)
+	_, err := s.Engine.ResumeStep(t.Context(), harness.Caller, id, "soak", "")
+	expectIssue(t, err, workflow.CodeIllegalTransition, "")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseTimeout || countEvents(s, id, "execution.resumed") > 0 {
+		t.Errorf("%s: %+v", x.Cause, x.Error)
+	}
+}
+
+// An answer that comes after the stepTimeout of the branches around its wait is refused, when the
+// end of the branches is stored: it would be thrown away with them.
+func TestParallelWait_AnswerAfterTheTimeOfItsBranches(t *testing.T) {
+	for _, inner := range []bool{false, true} {
+		ask := `{label: ask, wait: {input: {schema: {type: object}}}}, {label: go, functionBlock: p/pure:1, runOn: device}`
+		if inner { // in branches of a branch
+			ask = `{label: both, parallel: {branches: [{label: c, steps: [` + ask + `]}, {label: d, steps: [{label: other, functionBlock: p/pure:1, runOn: device}]}]}}`
+		}
+		s, id := waiting(t, `steps:
+  - label: all
+    stepTimeout: 1h
+    parallel:
+      branches:
+        - {label: a, steps: [`+ask+`]}
+        - {label: b, steps: [{label: quick, functionBlock: p/pure:1, runOn: device}]}
+`, "", nil)
+		s.Advance(s.Load(id).StepRunBySeq(1).Deadline.Sub(s.Now()))
+		expectIssue(t, answerStep(t, s, id, "ask", `{}`, ""), workflow.CodeIllegalTransition, "closed")
+		x := s.Load(id)
+		for _, r := range x.StepRuns {
+			if r.Waiting() {
+				t.Errorf("the refusal is not stored: step run %s waits, in %s", r.Label, x.State)
+			}
+		}
+		settle(s)
+		if x = s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseTimeout {
+			t.Errorf("%s: %+v", x.Cause, x.Error)
+		}
+	}
+}

@@ -77,14 +77,33 @@ func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) 
 }
 
 // CheckToken is the step run that the bearer of a token may answer now. It changes nothing: a
-// deadline that has passed is told before it is stored, to somebody who only asks.
+// deadline of that step run that has passed is told before it is stored, to somebody who only
+// asks. What else is due is nothing to him.
 func CheckToken(x *workflow.Execution, a *Answer, actor string, now time.Time) (*workflow.StepRun, error) {
 	d := &decider{execution: x, now: now}
 	r, err := d.mayAnswer(a, actor)
-	if err == nil && d.somethingIsDue() {
-		return nil, refusedAnswer("closed", fmt.Sprintf("the deadline of step %q was %s", r.Label, r.Wait.Until.Format(time.RFC3339)))
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	if until, what := d.closesAt(r); !now.Before(until) {
+		return nil, refusedAnswer("closed", fmt.Sprintf("%s was %s", what, until.Format(time.RFC3339)))
+	}
+	return r, nil
+}
+
+// closesAt is when a step run that waits takes answers no longer, and what ends it then: its
+// deadline, or that of the execution or of branches around it.
+func (d *decider) closesAt(r *workflow.StepRun) (until time.Time, what string) {
+	until, what = r.Wait.Until, fmt.Sprintf("the deadline of step %q", r.Label)
+	if hasDeadline(d.execution) && d.execution.Deadline.Before(until) {
+		until, what = d.execution.Deadline, "the deadline of the execution"
+	}
+	for f := d.execution.StepRunBySeq(r.In); f != nil; f = d.execution.StepRunBySeq(f.In) {
+		if at := branchDeadline(d.execution, f); !at.IsZero() && at.Before(until) {
+			until, what = at, fmt.Sprintf("the time of step %q", f.Label)
+		}
+	}
+	return until, what
 }
 
 // knownAnswer is the answer that the same request has given before, nil if there is none.
@@ -103,8 +122,8 @@ func (d *decider) knownAnswer(a *Answer) *workflow.Answer {
 	return nil
 }
 
-// somethingIsDue reports whether the deadline of the execution or of one of its waits has
-// passed, so that the next decision is about that.
+// somethingIsDue reports whether the deadline of the execution, of one of its waits or of
+// branches has passed, so that the next decision is about that.
 func (d *decider) somethingIsDue() bool {
 	if hasDeadline(d.execution) && !d.now.Before(d.execution.Deadline) {
 		return true
@@ -115,6 +134,13 @@ func (d *decider) somethingIsDue() bool {
 	for _, r := range d.waitingStepRuns() {
 		if !d.now.Before(r.Wait.Until) {
 			return true
+		}
+	}
+	for i := range d.execution.StepRuns {
+		if f := &d.execution.StepRuns[i]; f.Open() {
+			if at := branchDeadline(d.execution, f); !at.IsZero() && !d.now.Before(at) {
+				return true
+			}
 		}
 	}
 	return false

@@ -235,6 +235,10 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 		d.need(Need{Kind: NeedResolution})
 		return nil
 	}
+	if d.lateBranches() != nil { // what is ended now is ended with them
+		d.decision.CommandPending = true
+		return nil
+	}
 	var candidates []*workflow.StepRun
 	for _, r := range d.waitingStepRuns() {
 		if c.FromStep == "" && (d.execution.Wait == nil || r.Wait.Kind == d.execution.Wait.Kind) || r.Label == c.FromStep {
