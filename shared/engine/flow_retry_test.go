@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -82,5 +83,30 @@ func TestPlan_MadeAgainIsChecked(t *testing.T) {
 	}
 	if s.HasCalled(id, "one ROLLBACK d000") {
 		t.Errorf("undone: %v", s.CallsOf(id))
+	}
+}
+
+// What a cancelled execution has left stays told after it is acknowledged.
+func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
+	s, id := waiting(t, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: pause, wait: {for: 9000h}}\n", "", nil)
+	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	outcomes := func(state sm.ExecutionState) string {
+		s.ExpectState(id, state)
+		x, err := s.Query.Execution(t.Context(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(x.EntityOutcomes)
+	}
+	before := outcomes(sm.ExecutionCancelled)
+	if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "checked"); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if after := outcomes(sm.ExecutionCancelledAck); after != before || !strings.Contains(after, "FAILED_UNSAFE:3") {
+		t.Errorf("%s, after the acknowledgement %s", before, after)
 	}
 }

@@ -434,3 +434,27 @@ func TestParallelWait_AnswerAfterTheTimeOfItsBranches(t *testing.T) {
 		}
 	}
 }
+
+// A branch that ends with an answer gives it.
+func TestParallelWait_GivesTheAnswer(t *testing.T) {
+	s, id := waiting(t, `steps:
+  - label: all
+    parallel:
+      branches:
+        - {label: people, steps: [{label: first, functionBlock: p/pure:1, runOn: global}, {label: ask, wait: {approval: {}}}]}
+        - {label: time, steps: [{label: done, functionBlock: p/pure:1, runOn: global}, {label: pause, wait: {for: 1m}}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {p: "${all.branches.people.approved}", t: "${all.branches.time}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{Result: json.RawMessage(`"` + c.Step + `"`)}
+	})
+	s.RunFor(2 * time.Minute)
+	if err := answerStep(t, s, id, "ask", `{"approved":true}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	calls := callsWithParameters(s, id)
+	if last := calls[len(calls)-1]; last != `last {"p":true,"t":"done"}` {
+		t.Error(last)
+	}
+}

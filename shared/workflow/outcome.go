@@ -103,7 +103,7 @@ func (x *Execution) RestOutcome() EntityOutcome {
 		return EntitySucceeded
 	case x.StartedAt.IsZero():
 		return EntitySkipped
-	case outcome == OutcomeFailedUnsafe || x.State == statemachines.ExecutionCancelled:
+	case outcome == OutcomeFailedUnsafe || x.State == statemachines.ExecutionCancelled || outcome == OutcomeCancelled && x.Acknowledged != nil:
 		return EntityFailedUnsafe
 	}
 	return EntityFailedSafe

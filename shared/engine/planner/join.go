@@ -152,6 +152,10 @@ func (p *Planner) resultOf(ctx context.Context, x *workflow.Execution, o *workfl
 		value, err := workflow.EncodeJSON(byID)
 		return value, err == nil, err
 	}
+	if o.Wait != nil {
+		value, err := p.waitResult(ctx, o)
+		return value, value != nil && err == nil, err
+	}
 	if !o.HasJobs() && o.Child == nil && (o.Value == nil || len(n.Set) > 0 || n.Loop != nil) {
 		return nil, false, nil
 	}
