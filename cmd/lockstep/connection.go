@@ -15,8 +15,8 @@ import (
 
 // connection holds the flags that every client verb shares.
 type connection struct {
-	url, tenant, actor string
-	output             string
+	url, tenant, actor, roles string
+	output                    string
 }
 
 func (c *connection) addFlags(root *cobra.Command) {
@@ -24,6 +24,7 @@ func (c *connection) addFlags(root *cobra.Command) {
 	f.StringVar(&c.url, "url", cmp.Or(os.Getenv(topology.EnvURL), "http://localhost:3030"), "address of the service (or LOCKSTEP_URL)")
 	f.StringVar(&c.tenant, "tenant", os.Getenv(topology.EnvTenant), "tenant, if the service trusts headers (or LOCKSTEP_TENANT)")
 	f.StringVar(&c.actor, "actor", os.Getenv(topology.EnvActor), "name of the caller, for the history (or LOCKSTEP_ACTOR)")
+	f.StringVar(&c.roles, "roles", os.Getenv(topology.EnvRoles), "roles of the caller, with commas between them, if the service trusts headers (or LOCKSTEP_ROLES)")
 	f.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
 }
 
@@ -31,7 +32,7 @@ func (c *connection) addFlags(root *cobra.Command) {
 // service on AWS carry a token, or a signature with the credentials that AWS's own
 // tools would use.
 func (c *connection) newClient(adjust ...func(*client.Options)) (*client.Client, error) {
-	o := client.Options{URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: auth.NewClient(auth.DefaultCredentials(), time.Now)}
+	o := client.Options{URL: c.url, Tenant: c.tenant, Actor: c.actor, Roles: c.roles, HTTP: auth.NewClient(auth.DefaultCredentials(), time.Now)}
 	for _, f := range adjust {
 		f(&o)
 	}

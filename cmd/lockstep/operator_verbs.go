@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,18 +76,29 @@ func newAcknowledge(c *connection) *cobra.Command {
 func newResume(c *connection) *cobra.Command {
 	var all bool
 	var step string
+	hint := func(id string, x views.ExecutionView, err error) (views.ExecutionView, error) {
+		var refused *workflow.Error
+		if errors.As(err, &refused) && len(refused.Issues) > 0 && refused.Issues[0].Path == "input" {
+			err = withHint(err, "it waits for an answer: \"lockstep answer %s --ask\"", id)
+		}
+		return x, err
+	}
 	resume := func(api *client.Client, ctx context.Context, id, reason string, _ ...string) (views.ExecutionView, error) {
 		if step != "" {
-			return api.ResumeStep(ctx, id, step, reason)
+			x, err := api.ResumeStep(ctx, id, step, reason)
+			return hint(id, x, err)
 		}
 		x, err := api.Execution(ctx, id)
-		if err != nil || x.Waiting == nil || x.Waiting.Sequence == nil {
-			if err == nil && all {
-				return x, fmt.Errorf("--all is for an execution that waits in front of each step (\"lockstep run --step\"), and %s does not", id)
-			}
-			return api.Resume(ctx, id, reason)
+		switch {
+		case err != nil:
+			return x, err
+		case x.Waiting != nil && x.Waiting.Sequence != nil:
+			return api.NextStep(ctx, id, views.NextRequest{Reason: reason, Sequence: *x.Waiting.Sequence, All: all})
+		case all:
+			return x, fmt.Errorf("--all is for an execution that waits in front of a step (\"lockstep run --step\"), and %s does not now", id)
 		}
-		return api.NextStep(ctx, id, views.NextRequest{Reason: reason, Sequence: *x.Waiting.Sequence, All: all})
+		x, err = api.Resume(ctx, id, reason)
+		return hint(id, x, err)
 	}
 	cmd := newReasonCommand(c, resume, "why, for the history", new([]string), &cobra.Command{
 		Use:     "resume ID",

@@ -43,3 +43,22 @@ func TestResume_EntersNextStep(t *testing.T) {
 		}
 	}
 }
+
+// Who resumes an execution that waits for an answer is told how to answer. The roles of the
+// caller go with each request.
+func TestResume_NamesTheAnswer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"status":400,"code":"invalid","detail":"it waits for input","errors":[{"path":"input","code":"required","message":"for `+r.Header.Get("X-Roles")+`"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"X","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"WAITING","status":"ACTIVE","waiting":{"kind":"INPUT","step":"ask","for":[]}}`)
+	}))
+	defer s.Close()
+	got := runCommand(t, "resume", "X", "--roles", "cab,duty", "--url", s.URL)
+	if got.code == 0 || !strings.Contains(got.stderr, `lockstep answer X --ask`) || !strings.Contains(got.stderr, "for cab,duty") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}

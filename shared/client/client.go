@@ -38,6 +38,9 @@ type Options struct {
 	// means the service's defaults. A service behind an authorizer ignores them.
 	Tenant, Actor string
 
+	// Roles are the roles of the caller, with commas between them, as Tenant and Actor are.
+	Roles string
+
 	// Headers are sent with every request, for example Authorization.
 	Headers http.Header
 

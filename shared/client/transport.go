@@ -26,6 +26,9 @@ func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 	if t.opt.Actor != "" {
 		r.Header.Set("X-Actor", t.opt.Actor)
 	}
+	if t.opt.Roles != "" {
+		r.Header.Set("X-Roles", t.opt.Roles)
+	}
 	backoff := t.opt.Backoff
 	for retriesLeft := retries; ; retriesLeft-- {
 		res, err := t.opt.HTTP.Do(r)

@@ -123,13 +123,14 @@ const (
 	EnvURL              = "LOCKSTEP_URL"                // URL of the HTTP API, for clients and polling workers
 	EnvToken            = "LOCKSTEP_TOKEN"              // token of clients and polling workers, where the service requires one
 	EnvActor            = "LOCKSTEP_ACTOR"              // name of the caller of the command, optional
+	EnvRoles            = "LOCKSTEP_ROLES"              // roles of the caller of the command, optional
 	EnvTenant           = "LOCKSTEP_TENANT"             // tenant of clients and polling workers, optional
 )
 
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
-	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvDeployment,
+	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvRoles, EnvDeployment,
 }
 
 // TenantDefault is the tenant of callers that name none.
