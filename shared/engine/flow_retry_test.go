@@ -86,9 +86,14 @@ func TestPlan_MadeAgainIsChecked(t *testing.T) {
 	}
 }
 
-// What a cancelled execution has left stays told after it is acknowledged.
+// A cancelled execution tells which entities it has changed, also after these are acknowledged,
+// one after the other.
 func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
-	s, id := waiting(t, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: pause, wait: {for: 9000h}}\n", "", nil)
+	s, id := waiting(t, `steps:
+  - {label: look, functionBlock: p/pure:1, runOn: device}
+  - {label: one, condition: 'entity.id != "d001"', functionBlock: p/forever:1, runOn: device}
+  - {label: pause, wait: {for: 9000h}}
+`, "", nil)
 	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +107,16 @@ func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
 		return fmt.Sprint(x.EntityOutcomes)
 	}
 	before := outcomes(sm.ExecutionCancelled)
-	if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "checked"); err != nil {
-		t.Fatal(err)
+	for i, device := range harness.DeviceIDs(3) {
+		if n := len(s.Locks()); n != 3-i {
+			t.Errorf("%d locks before the acknowledgement of %s", n, device)
+		}
+		if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "checked", workflow.EntityKey{Type: "device", ID: device}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
 	}
-	s.Drain()
-	if after := outcomes(sm.ExecutionCancelledAck); after != before || !strings.Contains(after, "FAILED_UNSAFE:3") {
+	if after := outcomes(sm.ExecutionCancelledAck); after != before || after != "map[FAILED_SAFE:1 FAILED_UNSAFE:2]" {
 		t.Errorf("%s, after the acknowledgement %s", before, after)
 	}
 }

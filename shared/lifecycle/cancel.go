@@ -31,9 +31,19 @@ func (d *decider) driveCancelling() {
 	if d.execution.Cancellation.Rollback == workflow.RollbackNever {
 		mode = workflow.RollbackNever
 	}
-	if v, _ := classifyChanges(d.execution, mode); v == reversibleChanges {
+	switch v, _ := classifyChanges(d.execution, mode); v {
+	case reversibleChanges:
 		d.transition(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
 		return
+	case irreversibleChanges:
+		if d.facts.Resolution == nil || isEntityNotHeld(d.execution.Error) {
+			break
+		}
+		o := d.outcomes(true)
+		if o == nil {
+			return
+		}
+		d.execution.Result = o.Result // which entities were changed; all stay locked until somebody has looked
 	}
 	d.end(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
 }

@@ -14,7 +14,8 @@ const (
 // waits are mistakes in steps that wait. A test detects most of them.
 var waits = []Mutation{
 	{Name: "a branch that ends with an answer gives nothing", Test: "shared/engine:TestParallelWait_GivesTheAnswer", Edits: []Edit{{"shared/engine/planner/join.go", "	if o.Wait != nil {\n", "	if o.Wait != nil && o.Child != nil {\n"}}},
-	{Name: "an acknowledgement makes what a cancel left safe", Test: "shared/engine:TestCancel_UnsafeStaysUnsafe", Edits: []Edit{{"shared/workflow/outcome.go", " || outcome == OutcomeCancelled && x.Acknowledged != nil", ""}}},
+	{Name: "a cancel takes all entities for changed", Test: "shared/engine:TestCancel_UnsafeStaysUnsafe", Edits: []Edit{{"shared/lifecycle/cancel.go", "		d.execution.Result = o.Result //", "		_ = o.Result //"}}},
+	{Name: "an acknowledgement makes what a cancel left safe", Test: "shared/workflow:TestRestOutcome_AfterACancel", Edits: []Edit{{"shared/workflow/outcome.go", " || outcome == OutcomeCancelled && x.Acknowledged != nil", ""}}},
 	{Name: "a request to go on ends any wait for a time", Test: "shared/engine:TestParallelWait_ResumeNamesTheStep", Edits: []Edit{{"shared/lifecycle/wait.go", "(d.execution.Wait == nil || r.Wait.Kind == d.execution.Wait.Kind)", "r.Wait.Kind == workflow.WaitTimer"}}},
 	{Name: "the history has every signal that nobody wants", Test: "shared/engine:TestWaitSignal_UnfitAreCounted", Edits: []Edit{{"shared/lifecycle/mailbox.go", "counted.Unfit > workflow.MaxPassed", "counted.Unfit < 0"}}},
 	{Name: "a branch takes the signal that another waits for", Test: "shared/engine:TestParallelWait_SignalsByWhen", Edits: []Edit{{"shared/lifecycle/mailbox.go", "			case !other: // else", "			case !other || s.ID != \"\": // else"}}},
