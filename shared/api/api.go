@@ -76,7 +76,7 @@ type Engine interface {
 	Rewind(ctx context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error)
 	Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error)
 	Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error)
-	Lend(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error)
+	IssueToken(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error)
 	RevokeTokens(ctx context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error)
 	AnswerByToken(ctx context.Context, token string, req views.TokenAnswer) (views.TokenReceipt, error)
 	QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error)

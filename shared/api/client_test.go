@@ -146,9 +146,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	signalRequest := views.SignalRequest{Data: rawJSON(`{"amount":12}`), Reason: "r", IdempotencyKey: "k"}
 	_, err = c.Signal(ctx, executionID, "paid", signalRequest)
 	check("signal", []any{f.signal, f.signalName}, []any{signalRequest, "paid"}, err)
-	lendRequest := views.TokenRequest{For: "ann", Step: "approve", Visit: 1, Reason: "r"}
-	made, err := c.CreateToken(ctx, executionID, lendRequest)
-	check("token", []any{f.lend, made.Token, made.For}, []any{lendRequest, "lst1.a.b", "ann"}, err)
+	tokenRequest := views.TokenRequest{For: "ann", Step: "approve", Visit: 1, Reason: "r"}
+	made, err := c.CreateToken(ctx, executionID, tokenRequest)
+	check("token", []any{f.issue, made.Token, made.For}, []any{tokenRequest, "lst1.a.b", "ann"}, err)
 	revokeRequest := views.RevokeRequest{Step: "approve", Visit: 1, Reason: "r"}
 	_, err = c.RevokeTokens(ctx, executionID, revokeRequest)
 	check("revoke", f.revoke, revokeRequest, err)

@@ -260,7 +260,7 @@ func (a *routes) CreateToken(w http.ResponseWriter, r *http.Request, id gen.Id) 
 		a.writeError(w, r, err)
 		return
 	}
-	made, err := a.Engine.Lend(r.Context(), a.caller(r), id, req)
+	made, err := a.Engine.IssueToken(r.Context(), a.caller(r), id, req)
 	w.Header().Set("Cache-Control", "no-store")
 	a.respond(w, r, http.StatusCreated, made, err)
 }

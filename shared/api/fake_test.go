@@ -38,7 +38,7 @@ type fake struct {
 	signal     views.SignalRequest
 	signalName string
 	token      string
-	lend       views.TokenRequest
+	issue      views.TokenRequest
 	revoke     views.RevokeRequest
 	byToken    views.TokenAnswer
 	reason     string
@@ -312,11 +312,11 @@ func (f *fake) Signal(_ context.Context, c workflow.Caller, id, name string, dat
 	return views.SignalReceipt{ID: idempotencyKey}, err
 }
 
-func (f *fake) Lend(_ context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
-	if err := f.record("Lend", c); err != nil {
+func (f *fake) IssueToken(_ context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
+	if err := f.record("IssueToken", c); err != nil {
 		return views.TokenView{}, err
 	}
-	f.lend = req
+	f.issue = req
 	_, err := f.execution(c, id)
 	return views.TokenView{Token: "lst1.a.b", Execution: id, Step: "approve", Visit: 1, For: req.For, ExpiresAt: req.ExpiresAt}, err
 }

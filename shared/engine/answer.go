@@ -19,8 +19,8 @@ type answer struct {
 	caller workflow.Caller
 	input  json.RawMessage // compact JSON
 
-	byToken bool   // who has made the token was allowed to answer
-	lendTo  string // nothing is answered: a token is made for somebody
+	byToken  bool   // who has made the token was allowed to answer
+	tokenFor string // nothing is answered: a token is made for somebody
 }
 
 // Answer answers a step that waits for people. The same key again is the same answer, whatever
@@ -118,10 +118,10 @@ func (w *workspace) fetchAnswer(ctx context.Context, n lifecycle.Need) error {
 	case !w.answer.byToken && !q.At(r.Wait.Level).Allows(c.Actor, c.RoleNames(), w.execution.CreatedBy):
 		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s may not answer step %q of execution %s", c.Actor, r.Label, w.id)
 		return nil
-	case q.Who.NotStarter && w.answer.lendTo != "" && w.answer.lendTo == w.execution.CreatedBy:
-		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s has started execution %s, and may not answer step %q", w.answer.lendTo, w.id, r.Label)
+	case q.Who.NotStarter && w.answer.tokenFor != "" && w.answer.tokenFor == w.execution.CreatedBy:
+		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s has started execution %s, and may not answer step %q", w.answer.tokenFor, w.id, r.Label)
 		return nil
-	case w.answer.lendTo != "":
+	case w.answer.tokenFor != "":
 		return nil
 	}
 	if f.Problem = checkAnswer(q, w.answer.input); f.Problem != nil {

@@ -363,7 +363,7 @@ func TestParallelWait_QuestionJudgesItsOwnWait(t *testing.T) {
       branches:
         - {label: a, steps: [{label: ok, wait: {approval: {need: 1`+c.ask+`}}}]}
         - {label: b, steps: [{label: soak, wait: {for: 5m}}, {label: go, functionBlock: p/pure:1, runOn: device}]}`+c.more+"\n")
-			made, err := s.Engine.Lend(t.Context(), person("ann"), id, views.TokenRequest{For: "x", Step: "ok"})
+			made, err := s.Engine.IssueToken(t.Context(), person("ann"), id, views.TokenRequest{For: "x", Step: "ok"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,10 +13,10 @@ import (
 // maxSubject bounds the name for which a token is, as actors are bounded.
 const maxSubject = 256
 
-// Lend makes a token with which somebody answers a step that waits for people, by the name
+// IssueToken makes a token with which somebody answers a step that waits for people, by the name
 // req.For and with the right of the caller, who has to be allowed to answer. The token is told
 // here only: it is stored nowhere.
-func (e *Engine) Lend(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
+func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
 	var made views.TokenView
 	keys, err := e.tokenKeys(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func (e *Engine) Lend(ctx context.Context, c workflow.Caller, id string, req vie
 	}
 	w := e.newWorkspace(c.Tenant, id)
 	defer w.keepCost()
-	w.answer = &answer{caller: c, lendTo: req.For}
-	r, err := w.applyToTokens(ctx, lifecycle.Command{Kind: lifecycle.CommandLend, Actor: c.Actor, Reason: req.Reason, Tokens: &tokens}, req.Step, req.Visit)
+	w.answer = &answer{caller: c, tokenFor: req.For}
+	r, err := w.applyToTokens(ctx, lifecycle.Command{Kind: lifecycle.CommandIssueToken, Actor: c.Actor, Reason: req.Reason, Tokens: &tokens}, req.Step, req.Visit)
 	if err != nil {
 		return made, err
 	}

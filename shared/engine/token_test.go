@@ -56,14 +56,14 @@ func waitingWithTokens(t testing.TB, definition string) (*harness.Harness, strin
 	return s, id
 }
 
-func lendAs(s *harness.Harness, by workflow.Caller, id, to string, expires *time.Time) (string, error) {
-	made, err := s.Engine.Lend(context.Background(), by, id, views.TokenRequest{For: to, ExpiresAt: expires})
+func issueAs(s *harness.Harness, by workflow.Caller, id, to string, expires *time.Time) (string, error) {
+	made, err := s.Engine.IssueToken(context.Background(), by, id, views.TokenRequest{For: to, ExpiresAt: expires})
 	return made.Token, err
 }
 
-func mustLend(t testing.TB, s *harness.Harness, by, id, to string) string {
+func mustIssue(t testing.TB, s *harness.Harness, by, id, to string) string {
 	t.Helper()
-	text, err := lendAs(s, person(by), id, to, nil)
+	text, err := issueAs(s, person(by), id, to, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func expectIssue(t testing.TB, err error, code workflow.Code, issue string) {
 func TestToken_AnswersOnce(t *testing.T) {
 	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
 	useKeys(t, s, "k1")
-	text := mustLend(t, s, "bob", id, "ann@example.com")
+	text := mustIssue(t, s, "bob", id, "ann@example.com")
 	q, err := s.Engine.QuestionOfToken(t.Context(), text)
 	if err != nil || *q.Title != "Upgrade 3 devices?" || string(q.Show) != `{"behind":["d000"]}` || q.For != "ann@example.com" || q.Step != "approve" {
 		t.Errorf("%+v, %v", q, err)
@@ -139,9 +139,9 @@ func TestToken_AnswersOnce(t *testing.T) {
 // A token that no key has made is refused before anything is read, whatever is wrong with it.
 func TestToken_ForgedIsRefusedUnread(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
-	text := mustLend(t, s, "bob", id, "ann")
+	text := mustIssue(t, s, "bob", id, "ann")
 	useKeys(t, s, "k2")
-	other := mustLend(t, s, "bob", id, "eve")
+	other := mustIssue(t, s, "bob", id, "eve")
 	useKeys(t, s, "k1")
 	parts := strings.Split(text, ".")
 	calls := len(s.Trace())
@@ -158,7 +158,7 @@ func TestToken_ForgedIsRefusedUnread(t *testing.T) {
 	}
 	s.Engine.TokenKeys = nil
 	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeUnauthorized, "")
-	_, err := lendAs(s, person("bob"), id, "ann", nil)
+	_, err := issueAs(s, person("bob"), id, "ann", nil)
 	expectIssue(t, err, workflow.CodeNotImplemented, "")
 	s.Engine.TokenKeys = func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("secret unreachable") }
 	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeUnavailable, "")
@@ -168,10 +168,10 @@ func TestToken_ForgedIsRefusedUnread(t *testing.T) {
 // its tokens along.
 func TestToken_KeysAreChanged(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
-	one := mustLend(t, s, "a", id, "one")
-	two := mustLend(t, s, "b", id, "two")
+	one := mustIssue(t, s, "a", id, "one")
+	two := mustIssue(t, s, "b", id, "two")
 	useKeys(t, s, "k2", "k1")
-	three := mustLend(t, s, "c", id, "three")
+	three := mustIssue(t, s, "c", id, "three")
 	if err := answerWith(s, one, `{"approved":true}`); err != nil {
 		t.Error(err)
 	}
@@ -186,13 +186,13 @@ func TestToken_KeysAreChanged(t *testing.T) {
 // the step, and after a cancel; each says why.
 func TestToken_IsValidAsLongAsTheWait(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
-	revoked := mustLend(t, s, "bob", id, "ann")
+	revoked := mustIssue(t, s, "bob", id, "ann")
 	if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{Reason: "wrong list"}); err != nil {
 		t.Fatal(err)
 	}
 	expectIssue(t, answerWith(s, revoked, `{"approved":true}`), workflow.CodeIllegalTransition, "revoked")
 	at := s.Now().Add(time.Hour)
-	late, err := lendAs(s, person("bob"), id, "eve", &at)
+	late, err := issueAs(s, person("bob"), id, "eve", &at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +202,12 @@ func TestToken_IsValidAsLongAsTheWait(t *testing.T) {
 	_, err = s.Engine.QuestionOfToken(t.Context(), late)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "expired")
 	passed := s.Now()
-	_, err = lendAs(s, person("bob"), id, "eve", &passed)
+	_, err = issueAs(s, person("bob"), id, "eve", &passed)
 	expectIssue(t, err, workflow.CodeInvalid, "range")
-	_, err = lendAs(s, person("bob"), id, "not a name", nil)
+	_, err = issueAs(s, person("bob"), id, "not a name", nil)
 	expectIssue(t, err, workflow.CodeInvalid, "pattern")
 
-	valid := mustLend(t, s, "bob", id, "eve")
+	valid := mustIssue(t, s, "bob", id, "eve")
 	keys := tokenKeysOf(t, "k1")
 	claims, err := keys.Verify(valid)
 	if err != nil {
@@ -239,7 +239,7 @@ func TestToken_IsValidAsLongAsTheWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectIssue(t, answerWith(s, mustMake(t, keys, claims, "zoe"), `{"approved":true}`), workflow.CodeIllegalTransition, "closed")
-	_, err = lendAs(s, person("bob"), id, "eve", nil)
+	_, err = issueAs(s, person("bob"), id, "eve", nil)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
 }
 
@@ -257,7 +257,7 @@ func mustMake(t testing.TB, keys token.Keys, claims token.Claims, subject string
 // only asks is told too.
 func TestToken_AfterTheDeadline(t *testing.T) {
 	s, id := waitingWithTokens(t, strings.Replace(fmt.Sprintf(approveBy, "", 1), "onReject", "onTimeout: {next: no}, onReject", 1))
-	text := mustLend(t, s, "bob", id, "ann")
+	text := mustIssue(t, s, "bob", id, "ann")
 	s.Advance(24 * time.Hour)
 	_, err := s.Engine.QuestionOfToken(t.Context(), text)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "closed")
@@ -269,15 +269,15 @@ func TestToken_AfterTheDeadline(t *testing.T) {
 
 // A token gives the right of whoever makes it: who may not answer makes none, and nobody makes
 // one for whoever has started the execution if that may not answer.
-func TestToken_OnlyWhoMayAnswerLends(t *testing.T) {
+func TestToken_OnlyWhoMayAnswerMakesOne(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "who: {actors: [bob], roles: [cab], notStarter: true},", 1))
-	_, err := lendAs(s, person("eve"), id, "bob", nil)
+	_, err := issueAs(s, person("eve"), id, "bob", nil)
 	expectIssue(t, err, workflow.CodeForbidden, "")
-	_, err = lendAs(s, harness.Caller, id, "bob", nil)
+	_, err = issueAs(s, harness.Caller, id, "bob", nil)
 	expectIssue(t, err, workflow.CodeForbidden, "")
-	_, err = lendAs(s, person("bob"), id, harness.Caller.Actor, nil)
+	_, err = issueAs(s, person("bob"), id, harness.Caller.Actor, nil)
 	expectIssue(t, err, workflow.CodeForbidden, "")
-	text, err := lendAs(s, person("zoe", "cab"), id, "outside@example.com", nil)
+	text, err := issueAs(s, person("zoe", "cab"), id, "outside@example.com", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,17 +292,17 @@ func TestToken_OnlyWhoMayAnswerLends(t *testing.T) {
 // and answers by a token or himself.
 func TestToken_OnePersonCountsOnce(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
-	text := mustLend(t, s, "bob", id, "ann")
-	if again := mustLend(t, s, "bob", id, "ann"); again != text {
+	text := mustIssue(t, s, "bob", id, "ann")
+	if again := mustIssue(t, s, "bob", id, "ann"); again != text {
 		t.Error("the same token is another one")
 	}
-	_, err := lendAs(s, person("bob"), id, "eve", nil)
+	_, err := issueAs(s, person("bob"), id, "eve", nil)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
 	expectIssue(t, answerAs(s, person("bob"), id, `{"approved":true}`, ""), workflow.CodeIllegalTransition, "used")
 	if err := answerWith(s, text, `{"approved":true}`); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lendAs(s, person("zoe"), id, "ann", nil)
+	_, err = issueAs(s, person("zoe"), id, "ann", nil)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
 	// Revoking gives nobody who has been answered for another voice.
 	if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); err != nil {
@@ -322,28 +322,28 @@ func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 	const yes = `{"approved":true}`
 	for name, play := range map[string]func(t *testing.T, s *harness.Harness, id string){
 		"the bearer answers by his own right": func(t *testing.T, s *harness.Harness, id string) {
-			text := mustLend(t, s, "ann", id, "x")
+			text := mustIssue(t, s, "ann", id, "x")
 			if err := answerAs(s, person("x"), id, yes, ""); err != nil {
 				t.Error(err)
 			}
 			expectIssue(t, answerWith(s, text, yes), workflow.CodeIllegalTransition, "used")
 		},
 		"the bearer answers with the token of another": func(t *testing.T, s *harness.Harness, id string) {
-			mine, text := mustLend(t, s, "ann", id, "x"), mustLend(t, s, "bob", id, "x")
+			mine, text := mustIssue(t, s, "ann", id, "x"), mustIssue(t, s, "bob", id, "x")
 			if err := answerWith(s, text, yes); err != nil {
 				t.Error(err)
 			}
 			expectIssue(t, answerWith(s, mine, yes), workflow.CodeIllegalTransition, "used")
 			expectIssue(t, answerAs(s, person("bob"), id, yes, ""), workflow.CodeIllegalTransition, "used")
-			_, err := lendAs(s, person("bob"), id, "y", nil)
+			_, err := issueAs(s, person("bob"), id, "y", nil)
 			expectIssue(t, err, workflow.CodeIllegalTransition, "used")
 		},
 		"it was revoked before": func(t *testing.T, s *harness.Harness, id string) {
-			mustLend(t, s, "ann", id, "x")
+			mustIssue(t, s, "ann", id, "x")
 			if _, err := s.Engine.RevokeTokens(t.Context(), person("ann"), id, views.RevokeRequest{}); err != nil {
 				t.Error(err)
 			}
-			if err := answerWith(s, mustLend(t, s, "bob", id, "x"), yes); err != nil {
+			if err := answerWith(s, mustIssue(t, s, "bob", id, "x"), yes); err != nil {
 				t.Error(err)
 			}
 			inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
@@ -353,7 +353,7 @@ func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 		},
 		"it has expired unused": func(t *testing.T, s *harness.Harness, id string) {
 			soon := s.Now().Add(time.Hour)
-			text, err := lendAs(s, person("ann"), id, "x", &soon)
+			text, err := issueAs(s, person("ann"), id, "x", &soon)
 			if err != nil {
 				t.Error(err)
 			}
@@ -384,7 +384,7 @@ func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 func TestToken_ExpiredForOneHandlerOnly(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
 	soon := s.Now().Add(time.Hour)
-	if _, err := lendAs(s, person("ann"), id, "x", &soon); err != nil {
+	if _, err := issueAs(s, person("ann"), id, "x", &soon); err != nil {
 		t.Fatal(err)
 	}
 	s.Advance(time.Hour)
@@ -419,15 +419,15 @@ func TestToken_AreListed(t *testing.T) {
 		return strings.Join(states, ", ")
 	}
 	soon := s.Now().Add(time.Hour)
-	used, late := mustLend(t, s, "a", id, "one"), ""
+	used, late := mustIssue(t, s, "a", id, "one"), ""
 	var err error
-	if late, err = lendAs(s, person("b"), id, "two", &soon); err != nil || late == "" {
+	if late, err = issueAs(s, person("b"), id, "two", &soon); err != nil || late == "" {
 		t.Fatal(err)
 	}
 	if err := answerWith(s, used, `{"approved":true}`); err != nil {
 		t.Fatal(err)
 	}
-	mustLend(t, s, "c", id, "three")
+	mustIssue(t, s, "c", id, "three")
 	s.Advance(time.Hour)
 	if got := list(); got != "a for one used, b for two expired, c for three active" {
 		t.Error(got)
@@ -435,22 +435,22 @@ func TestToken_AreListed(t *testing.T) {
 	if _, err := s.Engine.RevokeTokens(t.Context(), person("b"), id, views.RevokeRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	mustLend(t, s, "c", id, "four") // what was revoked is no voice any more
+	mustIssue(t, s, "c", id, "four") // what was revoked is no voice any more
 	if got := list(); got != "a for one used, b for two revoked, c for three revoked, c for four active" {
 		t.Error(got)
 	}
 	for i := range workflow.MaxAnswers - 2 { // those that were revoked make room
-		mustLend(t, s, fmt.Sprint("d", i), id, fmt.Sprint("e", i))
+		mustIssue(t, s, fmt.Sprint("d", i), id, fmt.Sprint("e", i))
 	}
 	if got := list(); strings.Count(got, " for ") != workflow.MaxAnswers || strings.Contains(got, "revoked") {
 		t.Error(got)
 	}
-	_, err = lendAs(s, person("z"), id, "z", nil)
+	_, err = issueAs(s, person("z"), id, "z", nil)
 	expectIssue(t, err, workflow.CodeLimit, "")
 
 	s, id = waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
 	for i := range workflow.MaxAnswers + 1 {
-		mustLend(t, s, "bob", id, fmt.Sprint("e", i))
+		mustIssue(t, s, "bob", id, fmt.Sprint("e", i))
 	}
 	if got := list(); strings.Count(got, " for ") != workflow.MaxAnswers || strings.Contains(got, "e0 ") {
 		t.Error(got)
@@ -460,13 +460,13 @@ func TestToken_AreListed(t *testing.T) {
 // Of several tokens by and for the same, the list tells how long one of them answers.
 func TestToken_ListHasTheLastExpiry(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
-	lend := func(by string, hours ...int) (texts []string) {
+	issue := func(by string, hours ...int) (texts []string) {
 		for _, h := range hours {
 			var expires *time.Time
 			if at := s.Now().Add(time.Duration(h) * time.Hour); h > 0 {
 				expires = &at
 			}
-			text, err := lendAs(s, person(by), id, "of-"+by, expires)
+			text, err := issueAs(s, person(by), id, "of-"+by, expires)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -474,7 +474,7 @@ func TestToken_ListHasTheLastExpiry(t *testing.T) {
 		}
 		return texts
 	}
-	always, longest, first := lend("a", 0, 1)[0], lend("b", 3, 1)[0], lend("c", 1, 3)[0]
+	always, longest, first := issue("a", 0, 1)[0], issue("b", 3, 1)[0], issue("c", 1, 3)[0]
 	s.Advance(2 * time.Hour)
 	inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
 	if err != nil || len(inputs[0].Tokens) != 3 {
@@ -494,11 +494,11 @@ func TestToken_ListHasTheLastExpiry(t *testing.T) {
 
 	// One that was revoked prolongs nothing.
 	s, id = waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
-	lend("a", 0)
+	issue("a", 0)
 	if _, err := s.Engine.RevokeTokens(t.Context(), person("z"), id, views.RevokeRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	lend("a", 1)
+	issue("a", 1)
 	s.Advance(2 * time.Hour)
 	if inputs, err = s.Query.Inputs(t.Context(), harness.Caller, id); err != nil || len(inputs[0].Tokens) != 1 || inputs[0].Tokens[0].State != workflow.TokenExpired {
 		t.Errorf("%+v, %v", inputs, err)
@@ -510,7 +510,7 @@ func TestToken_ListHasTheLastExpiry(t *testing.T) {
 func TestToken_RevokedMeanwhile(t *testing.T) {
 	for _, revokeFirst := range []bool{false, true} {
 		s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 1))
-		text := mustLend(t, s, "bob", id, "ann")
+		text := mustIssue(t, s, "bob", id, "ann")
 		var answered error
 		answer := s.StartTask("answer", func() { answered = answerWith(s, text, `{"approved":true}`) })
 		if !answer.RunUntil("store.commit") {
@@ -533,7 +533,7 @@ func TestToken_RevokedMeanwhile(t *testing.T) {
 // A commit whose reply is lost is recognised by the token, also without an Idempotency-Key.
 func TestToken_LostReply(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
-	text := mustLend(t, s, "bob", id, "ann")
+	text := mustIssue(t, s, "bob", id, "ann")
 	lost := false
 	s.Faults = func(c faults.Call) faults.Fault {
 		if c.Name == "store.commit" && !lost {
@@ -575,7 +575,7 @@ func FuzzToken(f *testing.F) {
 		var tokens []made
 		generation, answers, counted, cancelled := 0, map[string]bool{}, map[string]bool{}, false
 		lent, used := map[string]made{}, map[string]bool{} // by who has the right
-		isLent := func(by string) bool {                   // somebody could answer with his right now
+		isIssued := func(by string) bool {                 // somebody could answer with his right now
 			l, ok := lent[by]
 			return ok && !used[by] && !answers[l.to] && l.generation == generation && (l.expires.IsZero() || s.Now().Before(l.expires))
 		}
@@ -593,12 +593,12 @@ func FuzzToken(f *testing.F) {
 					expires = &m.expires
 				}
 				var err error
-				if m.text, err = lendAs(s, person(m.by), id, m.to, expires); (err == nil) != (open && !answers[m.to] && !used[m.by] && (!isLent(m.by) || lent[m.by].to == m.to)) {
+				if m.text, err = issueAs(s, person(m.by), id, m.to, expires); (err == nil) != (open && !answers[m.to] && !used[m.by] && (!isIssued(m.by) || lent[m.by].to == m.to)) {
 					t.Fatalf("%d: a token for %s by %s: %v", at, m.to, m.by, err)
 				}
 				if err == nil {
 					tokens = append(tokens, m)
-					if l := lent[m.by]; isLent(m.by) && (l.expires.IsZero() || !m.expires.IsZero() && l.expires.After(m.expires)) {
+					if l := lent[m.by]; isIssued(m.by) && (l.expires.IsZero() || !m.expires.IsZero() && l.expires.After(m.expires)) {
 						m.expires = l.expires
 					}
 					lent[m.by] = m
@@ -648,7 +648,7 @@ func FuzzToken(f *testing.F) {
 			case 6: // a cancel, or somebody answers by his own right
 				if by := fmt.Sprint("by", n%7); n > 0 {
 					err := answerAs(s, person(by), id, `{"approved":true}`, "")
-					if (err == nil) != (open && !used[by] && !isLent(by)) {
+					if (err == nil) != (open && !used[by] && !isIssued(by)) {
 						t.Fatalf("%d: %s answers: %v", at, by, err)
 					}
 					if err == nil {

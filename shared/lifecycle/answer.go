@@ -38,8 +38,8 @@ func (d *decider) answer(c Command) error {
 	switch {
 	case err != nil:
 		return err
-	case !a.ByToken && r.LentTo(c.Actor, d.now) != "":
-		return refusedAnswer("used", fmt.Sprintf("%s has made a token with which %s answers step %q of execution %s", c.Actor, r.LentTo(c.Actor, d.now), r.Label, d.execution.ID))
+	case !a.ByToken && r.BearerOf(c.Actor, d.now) != "":
+		return refusedAnswer("used", fmt.Sprintf("%s has made a token with which %s answers step %q of execution %s", c.Actor, r.BearerOf(c.Actor, d.now), r.Label, d.execution.ID))
 	case d.facts.Resolution == nil:
 		d.need(Need{Kind: NeedResolution})
 		return nil

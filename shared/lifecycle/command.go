@@ -46,8 +46,8 @@ func (d *decider) applyCommand(c Command) error {
 		err = d.next(c, data)
 	case CommandRewind:
 		err = d.rewind(c, data)
-	case CommandLend:
-		err = d.lend(c)
+	case CommandIssueToken:
+		err = d.issueToken(c)
 	case CommandRevoke:
 		err = d.revokeTokens(c)
 	default:

@@ -193,7 +193,7 @@ type Command struct {
 	RerunBy string // of a rerun: id of the execution that repeats this one
 
 	Answer *Answer // of CommandAnswer
-	Tokens *Tokens // of CommandLend and CommandRevoke
+	Tokens *Tokens // of CommandIssueToken and CommandRevoke
 
 	Sequence int64 // of CommandNext: the number of the event with which the wait began, 0 for the one that is open
 	All      bool  // of CommandNext: enter this and all later steps
@@ -252,7 +252,7 @@ const (
 	CommandAnswer      CommandKind = "answer"
 	CommandNext        CommandKind = "next"
 	CommandRewind      CommandKind = "rewind"
-	CommandLend        CommandKind = "make a token for"
+	CommandIssueToken  CommandKind = "make a token for"
 	CommandRevoke      CommandKind = "revoke the tokens of"
 )
 

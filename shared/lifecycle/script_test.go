@@ -235,8 +235,8 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			sr.check.Problem = workflow.Errorf(workflow.CodeInvalid, "%s", o["problem"])
 		}
 		sr.decide()
-	case "lend": // lend WHO for=NAME [problem=TEXT]: a token for the last step run
-		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandLend, Actor: words[0], Tokens: &lifecycle.Tokens{StepRunSeq: sr.execution.StepRunSeq, For: o["for"]}}
+	case "issue": // issue WHO for=NAME [problem=TEXT]: a token for the last step run
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandIssueToken, Actor: words[0], Tokens: &lifecycle.Tokens{StepRunSeq: sr.execution.StepRunSeq, For: o["for"]}}
 		sr.check = &lifecycle.AnswerCheck{StepRunSeq: sr.execution.StepRunSeq}
 		if o["problem"] != "" {
 			sr.check.Problem = workflow.Errorf(workflow.CodeForbidden, "%s", o["problem"])

@@ -16,16 +16,16 @@ const (
 	EventTokenRevoked = "token.revoked"
 )
 
-// lend records that a token is made. Its bearer answers by another name, with the right of
+// issueToken records that a token is made. Its bearer answers by another name, with the right of
 // whoever makes it: one person counts once, so who has answered lends nothing, and where several
 // have to answer everybody lends to one person at a time, and does not answer himself then. What
-// was revoked or has expired unused is not lent any more.
-func (d *decider) lend(c Command) error {
+// was revoked or has expired unused does not count any more.
+func (d *decider) issueToken(c Command) error {
 	r, err := d.openWait(c)
 	if r == nil {
 		return err
 	}
-	to := r.LentTo(c.Actor, d.now)
+	to := r.BearerOf(c.Actor, d.now)
 	switch {
 	case r.HasAnswered(c.Actor):
 		return refusedAnswer("used", fmt.Sprintf("%s has answered step %q of execution %s already, and cannot let another one answer", c.Actor, r.Label, d.execution.ID))
@@ -42,7 +42,7 @@ func (d *decider) lend(c Command) error {
 	} else if f.Problem != nil {
 		return f.Problem
 	}
-	if err := d.keepLent(r, c); err != nil {
+	if err := d.keepToken(r, c); err != nil {
 		return err
 	}
 	data := map[string]any{"for": c.Tokens.For}
@@ -53,30 +53,30 @@ func (d *decider) lend(c Command) error {
 	return nil
 }
 
-// keepLent keeps for whom a token is made, in the place of an earlier one by and for the same:
+// keepToken keeps for whom a token is made, in the place of an earlier one by and for the same:
 // until when one of them is valid.
 // Where there is no room, those that were revoked or have expired unused go first, and then the
 // oldest, but none with which somebody could still answer where several have to.
-func (d *decider) keepLent(r *workflow.StepRun, c Command) error {
+func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	w := *r.Wait
-	lent := workflow.Lent{By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation}
-	w.Lent = slices.DeleteFunc(slices.Clone(w.Lent), func(l workflow.Lent) bool {
-		same := l.By == lent.By && l.For == lent.For
-		if same && l.Generation == lent.Generation && (l.ExpiresAt.IsZero() || !lent.ExpiresAt.IsZero() && l.ExpiresAt.After(lent.ExpiresAt)) {
-			lent.ExpiresAt = l.ExpiresAt // that one is valid for longer
+	issued := workflow.IssuedToken{By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation}
+	w.Issued = slices.DeleteFunc(slices.Clone(w.Issued), func(l workflow.IssuedToken) bool {
+		same := l.By == issued.By && l.For == issued.For
+		if same && l.Generation == issued.Generation && (l.ExpiresAt.IsZero() || !issued.ExpiresAt.IsZero() && l.ExpiresAt.After(issued.ExpiresAt)) {
+			issued.ExpiresAt = l.ExpiresAt // that one is valid for longer
 		}
 		return same
 	})
-	if len(w.Lent) >= workflow.MaxAnswers {
-		w.Lent = slices.DeleteFunc(w.Lent, func(l workflow.Lent) bool {
+	if len(w.Issued) >= workflow.MaxAnswers {
+		w.Issued = slices.DeleteFunc(w.Issued, func(l workflow.IssuedToken) bool {
 			state := r.StateOf(l, d.now)
 			return state == workflow.TokenRevoked || state == workflow.TokenExpired
 		})
 	}
-	if len(w.Lent) >= workflow.MaxAnswers && w.Need > 1 {
-		return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(w.Lent))
+	if len(w.Issued) >= workflow.MaxAnswers && w.Need > 1 {
+		return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(w.Issued))
 	}
-	w.Lent = append(w.Lent[max(0, len(w.Lent)-workflow.MaxAnswers+1):], lent)
+	w.Issued = append(w.Issued[max(0, len(w.Issued)-workflow.MaxAnswers+1):], issued)
 	r.Wait = &w
 	return nil
 }

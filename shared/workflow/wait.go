@@ -33,10 +33,10 @@ type StepWait struct {
 	Paged    int `json:"paged,omitempty"`
 	Reminded int `json:"reminded,omitempty"`
 
-	// Generation is that of its tokens: those of earlier ones are revoked. Lent are who has lent
-	// the right to answer by a token.
-	Generation int64  `json:"generation,omitempty"`
-	Lent       []Lent `json:"lent,omitempty"`
+	// Generation is that of its tokens: those of earlier ones are revoked. Issued are the tokens,
+	// without their text.
+	Generation int64         `json:"generation,omitempty"`
+	Issued     []IssuedToken `json:"issued,omitempty"`
 
 	Question *Value `json:"question,omitempty"` // JSON of a Question
 	Default  *Value `json:"default,omitempty"`  // what is taken for the answer at the deadline
@@ -57,9 +57,9 @@ type Answer struct {
 // AnswerByToken is how an answer came that a token allowed.
 const AnswerByToken = "token"
 
-// Lent says that somebody has lent another one the right to answer, by a token. It does not have
-// the token.
-type Lent struct {
+// IssuedToken says that somebody has made a token, with which another one answers by his right.
+// It does not have the token.
+type IssuedToken struct {
 	By         string    `json:"by"`
 	For        string    `json:"for"`
 	At         time.Time `json:"at"`
@@ -67,10 +67,10 @@ type Lent struct {
 	Generation int64     `json:"generation,omitempty"`
 }
 
-// LentTo is who can answer now with the right of somebody, "" for nobody. Where one person
+// BearerOf is who can answer now with the right of somebody, "" for nobody. Where one person
 // decides it makes no difference.
-func (r *StepRun) LentTo(by string, now time.Time) string {
-	for _, l := range r.Wait.Lent {
+func (r *StepRun) BearerOf(by string, now time.Time) string {
+	for _, l := range r.Wait.Issued {
 		if l.By == by && r.Wait.Need > 1 && r.StateOf(l, now) == TokenActive {
 			return l.For
 		}
@@ -89,9 +89,9 @@ const (
 	TokenRevoked TokenState = "revoked"
 )
 
-// StateOf is the state at a time of a token that was lent for a step run that still waits. One
+// StateOf is the state at a time of a token that was made for a step run that still waits. One
 // that was not used while it could be is used too if nobody can answer with it any more.
-func (r *StepRun) StateOf(l Lent, now time.Time) TokenState {
+func (r *StepRun) StateOf(l IssuedToken, now time.Time) TokenState {
 	switch {
 	case slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.TokenBy == l.By && a.By == l.For }):
 		return TokenUsed

@@ -351,7 +351,7 @@ func bearerAnswers(c *fixture) {
 		`label: use, block: echo, runOn: global, parameters: {n: "${vars.answer.n}"}`)
 	id := c.startWorkflow("{}")
 	c.waitForKind(id, workflow.WaitInput)
-	lend := func(to string, expires *time.Time) string {
+	issue := func(to string, expires *time.Time) string {
 		c.t.Helper()
 		made, err := c.CreateToken(ctx, id, views.TokenRequest{For: to, ExpiresAt: expires})
 		if err != nil {
@@ -367,19 +367,19 @@ func bearerAnswers(c *fixture) {
 			c.t.Errorf("%v, want %s %s", err, code, issue)
 		}
 	}
-	revoked := lend("ann@example.com", nil)
+	revoked := issue("ann@example.com", nil)
 	if _, err := c.RevokeTokens(ctx, id, views.RevokeRequest{Reason: "wrong address"}); err != nil {
 		c.t.Fatal(err)
 	}
 	refused(revoked, `{"n":1}`, workflow.CodeIllegalTransition, "revoked")
 	soon := time.Now().Add(time.Second)
-	expired := lend("ann@example.com", &soon)
+	expired := issue("ann@example.com", &soon)
 	c.waitUntil(id, "a token that expires", func(views.ExecutionView) bool {
 		_, err := c.QuestionOfToken(ctx, expired)
 		return workflow.Is(err, workflow.CodeIllegalTransition)
 	})
 	refused(expired, `{"n":1}`, workflow.CodeIllegalTransition, "expired")
-	token := lend("bob@example.com", nil)
+	token := issue("bob@example.com", nil)
 	refused(token[:len(token)-1], `{"n":1}`, workflow.CodeUnauthorized, "")
 	refused(token, `{}`, workflow.CodeInvalid, "required")
 	if q, err := c.QuestionOfToken(ctx, token); err != nil || q.Title == nil || *q.Title != "How many?" || q.For != "bob@example.com" {

@@ -93,7 +93,7 @@ func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question,
 	for _, a := range r.Answers {
 		view.Answers = append(view.Answers, views.AnswerView{By: a.By, At: a.At, Via: nonZeroPtr(a.Via)})
 	}
-	for _, l := range r.Wait.Lent {
+	for _, l := range r.Wait.Issued {
 		view.Tokens = append(view.Tokens, views.TokenInfo{By: l.By, For: l.For, At: l.At, ExpiresAt: timePtr(l.ExpiresAt), State: r.StateOf(l, now)})
 	}
 	return view
