@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 4500, "requests to send")
+	cases = flag.Int("cases", 12000, "requests to send")
 	seed  = flag.Uint64("seed", 1, "seed of the requests")
 )
 
@@ -44,7 +44,7 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 		for n := range *cases / fixtureCount {
 			r := all[g.IntN(len(all))]
 			if g.oneIn(4) {
-				r = all[routeIndex(all, pick(g.Rand, "POST /workflow-execution", "POST /workflow-definition/publish", "POST /blackboard/job", "POST /blackboard/job/result",
+				r = all[routeIndex(all, pick(g.Rand, "POST /workflow-execution", "POST /workflow-definition/publish", "POST /blackboard/job", "POST /blackboard/job", "POST /blackboard/job/result",
 					"POST /blackboard/job/heartbeat", "POST /workflow-execution/{id}/unlock", "POST /workflow-execution/{id}/retry"))]
 			}
 			if missing := unacceptedRoutes(all, accepted); len(missing) > 0 && round > 0 && g.oneIn(4) {
