@@ -345,6 +345,7 @@ func signalsAreKept(c *fixture) {
 // bearerAnswers: a token is the only credential of its bearer, counts once, and is refused when it
 // is forged, revoked, too old or used.
 func bearerAnswers(c *fixture) {
+	requireEmbedded(c.t, "the example app has no secret with the keys of tokens")
 	ctx := c.t.Context()
 	c.registerEcho()
 	c.publishWorkflow("", "label: ask, wait: {input: {title: How many?, schema: {type: object, required: [n]}}}, outputKey: answer",
