@@ -50,11 +50,10 @@ func (x *execution) updatesOf(id string) map[string]any {
 }
 
 // entityFailed reports whether an entity has failed in the execution, so that what was executed
-// on it is undone, or was pure.
+// on it is undone, or was pure. One that a definition leaves as it is counts as failed only if
+// nothing has changed it.
 func (x *execution) entityFailed(id string) bool {
-	if x.program.definition.LeavesFailed {
-		return false
-	}
+	changed := false
 	lastTry := map[int]int{} // in which the entity took part, by step
 	failedIn := map[int]map[int]bool{}
 	for i := range x.x.StepRuns {
@@ -68,6 +67,7 @@ func (x *execution) entityFailed(id string) bool {
 			continue
 		}
 		lastTry[n] = r.Try
+		changed = changed || f.code.executed() && !r.Pure && !x.undone(r, id, x.x.Try)
 		ended := f.part == partUnmet || f.code.code == workflow.JobCodeFail || f.code.code == workflow.JobCodeUnknown
 		if f.failed() && ended && (x.program.handler(n) < 0 || f.inDoubt(r)) {
 			if failedIn[n] == nil {
@@ -78,7 +78,7 @@ func (x *execution) entityFailed(id string) bool {
 	}
 	for n, try := range lastTry {
 		if failedIn[n][try] {
-			return true
+			return !changed || !x.program.definition.LeavesFailed
 		}
 	}
 	return false
