@@ -45,6 +45,7 @@ func main() {
 					if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 						return "", err
 					}
+					select {} // the signal may stop this thread after it has gone on
 				}
 				return commandWork, nil
 			},
