@@ -24,11 +24,7 @@ type Started struct {
 // Start starts an execution. existed is true if it was started before with the request's
 // idempotency key. Without a key the request is not retried.
 func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, existed bool, err error) {
-	q := request{method: http.MethodPost, path: "/workflow-execution", body: req}
-	if req.IdempotencyKey != "" {
-		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
-	}
-	s, status, err := decodeWithStatus[Started](c.send(ctx, q))
+	s, status, err := decodeWithStatus[Started](c.send(ctx, request{method: http.MethodPost, path: "/workflow-execution", body: req, key: req.IdempotencyKey}))
 	return s, status == http.StatusOK, err
 }
 
@@ -156,11 +152,7 @@ func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (
 // Rerun starts an execution that repeats some entities of one that has ended. existed is as
 // in [Client.Start].
 func (c *Client) Rerun(ctx context.Context, id string, req views.RerunRequest) (s Started, existed bool, err error) {
-	q := request{method: http.MethodPost, path: route("workflow-execution", id, "rerun"), body: req}
-	if req.IdempotencyKey != "" {
-		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
-	}
-	s, status, err := decodeWithStatus[Started](c.send(ctx, q))
+	s, status, err := decodeWithStatus[Started](c.send(ctx, request{method: http.MethodPost, path: route("workflow-execution", id, "rerun"), body: req, key: req.IdempotencyKey}))
 	return s, status == http.StatusOK, err
 }
 
@@ -186,11 +178,7 @@ func (c *Client) Rewind(ctx context.Context, id string, req views.RewindRequest)
 
 // Answer answers a step that waits for people, and returns the execution as it is then.
 func (c *Client) Answer(ctx context.Context, id string, req views.AnswerRequest) (views.ExecutionView, error) {
-	q := request{method: http.MethodPost, path: route("workflow-execution", id, "resume"), body: req}
-	if req.IdempotencyKey != "" {
-		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
-	}
-	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, q))
+	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, request{method: http.MethodPost, path: route("workflow-execution", id, "resume"), body: req, key: req.IdempotencyKey}))
 	return x, err
 }
 
@@ -206,25 +194,17 @@ func (c *Client) RevokeTokens(ctx context.Context, id string, req views.RevokeRe
 
 // AnswerByToken answers the step that a token names. The client's own credentials are not sent.
 func (c *Client) AnswerByToken(ctx context.Context, token string, req views.TokenAnswer) (views.TokenReceipt, error) {
-	q := request{method: http.MethodPost, path: route("answers"), body: req, header: http.Header{"Authorization": {"Bearer " + token}}}
-	if req.IdempotencyKey != "" {
-		q.header.Set("Idempotency-Key", req.IdempotencyKey)
-	}
-	return do[views.TokenReceipt](ctx, c, q)
+	return do[views.TokenReceipt](ctx, c, request{method: http.MethodPost, path: route("answers"), body: req, key: req.IdempotencyKey, token: token})
 }
 
 // QuestionOfToken reads what the bearer of a token is asked.
 func (c *Client) QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error) {
-	return do[views.QuestionView](ctx, c, request{method: http.MethodGet, path: route("answers"), header: http.Header{"Authorization": {"Bearer " + token}}})
+	return do[views.QuestionView](ctx, c, request{method: http.MethodGet, path: route("answers"), token: token})
 }
 
 // Signal sends a signal to an execution, and returns the execution as it is then.
 func (c *Client) Signal(ctx context.Context, id, name string, req views.SignalRequest) (views.ExecutionView, error) {
-	q := request{method: http.MethodPost, path: route("workflow-execution", id, "signal", name), body: req}
-	if req.IdempotencyKey != "" {
-		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
-	}
-	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, q))
+	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, request{method: http.MethodPost, path: route("workflow-execution", id, "signal", name), body: req, key: req.IdempotencyKey}))
 	return x, err
 }
 

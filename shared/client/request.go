@@ -19,7 +19,8 @@ type request struct {
 	method string
 	path   string     // escaped, see [route]
 	query  url.Values // nil for none
-	header http.Header
+	key    string     // the Idempotency-Key, without which a POST is not retried; or empty
+	token  string     // a bearer that takes the place of the client's own credentials; or empty
 
 	// body is sent as JSON; a []byte is sent unchanged, with contentType.
 	body        any
@@ -62,8 +63,11 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	if q.contentType != "" {
 		r.Header.Set("Content-Type", q.contentType)
 	}
-	for name, values := range q.header {
-		r.Header[name] = values
+	if q.key != "" {
+		r.Header.Set("Idempotency-Key", q.key)
+	}
+	if q.token != "" {
+		r.Header.Set("Authorization", "Bearer "+q.token)
 	}
 	retries := c.transport.opt.Retries
 	if q.once {
