@@ -216,8 +216,9 @@ func stepRow(s views.StepView) []string {
 	}
 }
 
-// stepWay says in which wave of a rollout a step was executed, and where the execution went from it: the case that was taken, the failure
-// that was handled, and where it went on, "-" for the step behind it.
+// stepWay says in which wave of a rollout a step was executed, and where the execution went from
+// it: the case that was taken, the failure that was handled, and where it went on, "-" for the
+// step behind it.
 func stepWay(s views.StepView) string {
 	var parts []string
 	if w := s.Rollout; w != nil {

@@ -66,11 +66,11 @@ func (a *routes) isPreflight(r *http.Request) bool {
 // security headers of the answer.
 func (a *routes) setRequestIDs(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerRequestID)
-	if !isVisibleASCII(id, 128) {
+	if !workflow.IsVisible(id, 128) {
 		id = a.opt.NewID()
 	}
 	correlation := r.Header.Get(headerCorrelationID)
-	if !isVisibleASCII(correlation, 128) {
+	if !workflow.IsVisible(correlation, 128) {
 		correlation = id
 	}
 	r.Header.Set(headerRequestID, id)
@@ -91,19 +91,6 @@ func requestAttrs(r *http.Request) []slog.Attr {
 		slog.String(observe.HTTPRequestID, r.Header.Get(headerRequestID)), slog.String(observe.CorrelationID, r.Header.Get(headerCorrelationID)),
 		slog.String("method", r.Method), slog.String("path", r.URL.Path),
 	}
-}
-
-// isVisibleASCII reports whether s is 1 to limit visible ASCII characters.
-func isVisibleASCII(s string, limit int) bool {
-	if s == "" || len(s) > limit {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < '!' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // recoverPanic turns a panic into a problem; only the log gets the stack.
@@ -242,7 +229,7 @@ func callerFromHeaders(h http.Header) (workflow.Caller, error) {
 	if c.Roles = h.Get("X-Roles"); len(c.Roles) > workflow.MaxRolesBytes {
 		issues = append(issues, workflow.Issue{Path: "X-Roles", Code: "limit", Message: "want names with commas between them, at most 4096 bytes"})
 	}
-	if !isVisibleASCII(c.Actor, 256) {
+	if !workflow.IsVisible(c.Actor, 256) {
 		issues = append(issues, workflow.Issue{Path: "X-Actor", Code: "pattern", Message: "want up to 256 visible characters"})
 	}
 	return c, workflow.Invalid("the caller's name is not valid", issues)

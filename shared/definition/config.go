@@ -60,25 +60,34 @@ func (r *reader) rollback(c *spec.Config) yamldoc.Field {
 
 // tolerance reads a count, or a percentage such as 10%.
 func (r *reader) tolerance(t *spec.Tolerance) yamldoc.Field {
-	count := r.Integer(&t.Count, 0, maxInFlight)
+	return r.countOrPercent(&t.Count, &t.Percent, 0, func(n ast.Node, path string) {
+		if t.Percent > 100 {
+			r.Report(n, path, "range", "want 0%% to 100%%")
+		}
+	})
+}
+
+// countOrPercent reads a count from a least one on, or a percentage such as 10%, whose range check
+// checks.
+func (r *reader) countOrPercent(count *int, percent *float64, least int, check func(ast.Node, string)) yamldoc.Field {
+	number := r.Integer(count, least, maxInFlight)
 	schema := yamldoc.Schema{"anyOf": []yamldoc.Schema{
-		{"type": "integer", "minimum": 0, "maximum": maxInFlight},
+		{"type": "integer", "minimum": least, "maximum": maxInFlight},
 		{"type": "string", "pattern": percentRE.String()},
 	}}
 	return yamldoc.Value(schema, func(n ast.Node, path string) {
-		s, ok := n.(*ast.StringNode)
-		if _, number := yamldoc.NumberOf(n); !ok || number {
-			count.Read(n, path)
+		text, ok := n.(*ast.StringNode)
+		if _, isNumber := yamldoc.NumberOf(n); !ok || isNumber {
+			number.Read(n, path)
 			return
 		}
-		m := percentRE.FindStringSubmatch(s.Value)
+		m := percentRE.FindStringSubmatch(text.Value)
 		if m == nil {
 			r.Report(n, path, "format", "want a count, or a percentage such as 10%%")
 			return
 		}
-		if t.Percent, _ = strconv.ParseFloat(m[1], 64); t.Percent > 100 {
-			r.Report(n, path, "range", "want 0%% to 100%%")
-		}
+		*percent, _ = strconv.ParseFloat(m[1], 64)
+		check(n, path)
 	})
 }
 

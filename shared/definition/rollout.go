@@ -2,7 +2,6 @@ package definition
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -99,23 +98,8 @@ func (r *reader) batches(into *[]spec.Share) yamldoc.Field {
 
 // share reads a count, or a percentage such as 10%.
 func (r *reader) share(s *spec.Share) yamldoc.Field {
-	count := r.Integer(&s.Count, 1, maxInFlight)
-	schema := yamldoc.Schema{"anyOf": []yamldoc.Schema{
-		{"type": "integer", "minimum": 1, "maximum": maxInFlight},
-		{"type": "string", "pattern": percentRE.String()},
-	}}
-	return yamldoc.Value(schema, func(n ast.Node, path string) {
-		text, ok := n.(*ast.StringNode)
-		if _, number := yamldoc.NumberOf(n); !ok || number {
-			count.Read(n, path)
-			return
-		}
-		m := percentRE.FindStringSubmatch(text.Value)
-		if m == nil {
-			r.Report(n, path, "format", "want a count, or a percentage such as 10%%")
-			return
-		}
-		if s.Percent, _ = strconv.ParseFloat(m[1], 64); s.Percent <= 0 || s.Percent > 100 {
+	return r.countOrPercent(&s.Count, &s.Percent, 1, func(n ast.Node, path string) {
+		if s.Percent <= 0 || s.Percent > 100 {
 			r.Report(n, path, "range", "want more than 0%%, at most 100%%")
 		}
 	})

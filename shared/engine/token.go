@@ -26,7 +26,7 @@ func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, r
 		return made, workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
 	}
 	var issues []workflow.Issue
-	if !validSubject(req.For) {
+	if !workflow.IsVisible(req.For, maxSubject) {
 		issues = append(issues, workflow.Issue{Path: "for", Code: "pattern", Message: fmt.Sprintf("want up to %d visible characters", maxSubject)})
 	}
 	tokens := lifecycle.Tokens{For: req.For}
@@ -183,16 +183,4 @@ func (w *workspace) loadForToken(ctx context.Context) error {
 		}}}
 	}
 	return err
-}
-
-func validSubject(name string) bool {
-	if name == "" || len(name) > maxSubject {
-		return false
-	}
-	for i := range len(name) {
-		if name[i] < '!' || name[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

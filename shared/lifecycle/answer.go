@@ -58,11 +58,16 @@ func (d *decider) answer(c Command) error {
 	return nil
 }
 
+// asksPeople reports whether a step run, which may be nil, waits for people to answer.
+func (d *decider) asksPeople(r *workflow.StepRun) bool {
+	return r != nil && d.execution.TakesAnswers() && r.Waiting() && r.Wait.Need > 0
+}
+
 // mayAnswer is the step run that an answer is for, if that takes one of the actor.
 func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) {
 	r := d.execution.StepRunBySeq(a.StepRunSeq)
 	switch {
-	case r == nil || !d.execution.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0:
+	case !d.asksPeople(r):
 		return nil, d.answerRefusal(r)
 	case a.ByToken && a.Generation != r.Wait.Generation:
 		return nil, refusedAnswer("revoked", fmt.Sprintf("the token for step %q of execution %s has been revoked", r.Label, d.execution.ID))

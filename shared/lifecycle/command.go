@@ -118,8 +118,8 @@ func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	return nil
 }
 
-// resume ends a wait for a condition, for notBefore, for a delay or for the starter. A wait for a child
-// ends when the child does.
+// resume ends a wait for a condition, for notBefore, for a delay or for the starter. A wait for
+// a child ends when the child does.
 func (d *decider) resume(c Command) error {
 	data := map[string]any{"reason": c.Reason}
 	switch w := d.execution.Wait; {

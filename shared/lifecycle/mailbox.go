@@ -44,10 +44,8 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 		if !awaits(r, s) {
 			continue
 		}
-		need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
-		f := d.facts.Signals[need]
+		f := d.checkSignal(s, r)
 		if f == nil {
-			d.need(need)
 			return false
 		}
 		if !f.Fits {
@@ -71,6 +69,16 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 	return false
 }
 
+// checkSignal says whether a signal is what a step run waits for, or nil after asking.
+func (d *decider) checkSignal(s workflow.Signal, r *workflow.StepRun) *SignalCheck {
+	need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
+	f := d.facts.Signals[need]
+	if f == nil {
+		d.need(need)
+	}
+	return f
+}
+
 // awaits reports whether a step run waits for signals of that name, and the signal was sent
 // before its deadline.
 func awaits(r *workflow.StepRun, s workflow.Signal) bool {
@@ -85,14 +93,8 @@ func (d *decider) fitsAnother(s workflow.Signal, than *workflow.StepRun) (fits, 
 		if r.Seq == than.Seq || !r.Waiting() || r.Wait.Kind != workflow.WaitSignal || !awaits(r, s) {
 			continue
 		}
-		need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
-		f := d.facts.Signals[need]
-		if f == nil {
-			d.need(need)
-			return false, true
-		}
-		if f.Fits {
-			return true, false
+		if f := d.checkSignal(s, r); f == nil || f.Fits {
+			return f != nil, f == nil
 		}
 	}
 	return false, false

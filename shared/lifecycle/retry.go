@@ -35,11 +35,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	program := d.facts.Resolution.Program
 	from := min(d.failedStep(program), d.firstUnfinishedStep(program))
 	if c.FromStep != "" {
-		if from = program.IndexOf(c.FromStep); from < 0 {
-			return invalidRequest("from", fmt.Sprintf("the definition has no step %q", c.FromStep))
-		}
-		if around := program.OutsideBranches(from); around != from {
-			return invalidRequest("from", fmt.Sprintf("step %q is in a branch: begin at %q, which executes all of them", c.FromStep, program.Nodes[around].Label))
+		var err error
+		if from, err = stepNamed(program, c.FromStep, "from", "begin at"); err != nil {
+			return err
 		}
 		if reached := d.lastReachedStep(); from > reached || !d.wasExecuted(from) {
 			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
@@ -99,6 +97,18 @@ func (d *decider) mayTryAgain() error {
 
 func invalidRequest(path, message string) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: path, Code: "invalid", Message: message}})
+}
+
+// stepNamed is the step with which a new try is to begin, by the label in a field of a request.
+func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
+	at := p.IndexOf(label)
+	if at < 0 {
+		return at, invalidRequest(field, fmt.Sprintf("the definition has no step %q", label))
+	}
+	if around := p.OutsideBranches(at); around != at {
+		return at, invalidRequest(field, fmt.Sprintf("step %q is in a branch: %s %q, which executes all of them", label, verb, p.Nodes[around].Label))
+	}
+	return at, nil
 }
 
 // failedStep is the step at which a retry begins unless the operator names another.
@@ -290,7 +300,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
-		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && (d.node(r).OnEntities() || d.node(r).Foreach != nil) && !r.OnlyFailed {
+		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
 			return true
 		}
 	}
@@ -348,7 +358,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
-		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && (n.OnEntities() || n.Foreach != nil) && d.inTimeOf(r, resume) {
+		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.HasJobForEach() && d.inTimeOf(r, resume) {
 			continue
 		}
 		r.SupersededBy = x.Try + 1

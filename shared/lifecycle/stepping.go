@@ -117,12 +117,9 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 		return nil
 	}
 	p := d.facts.Resolution.Program
-	to := p.IndexOf(c.FromStep)
-	if to < 0 {
-		return invalidRequest("to", fmt.Sprintf("the definition has no step %q", c.FromStep))
-	}
-	if around := p.OutsideBranches(to); around != to {
-		return invalidRequest("to", fmt.Sprintf("step %q is in a branch: go back to %q, which executes all of them", c.FromStep, p.Nodes[around].Label))
+	to, err := stepNamed(p, c.FromStep, "to", "go back to")
+	if err != nil {
+		return err
 	}
 	if d.firstOf(to) == 0 {
 		return invalidRequest("to", fmt.Sprintf("step %q has not been reached", c.FromStep))

@@ -53,9 +53,8 @@ func (d *decider) issueToken(c Command) error {
 	return nil
 }
 
-// keepToken keeps for whom a token is made, in the place of an earlier one by and for the same:
-// until when one of them is valid.
-// Where there is no room, those that were revoked or have expired unused go first, and then the
+// keepToken keeps for whom a token is made, in the place of an earlier one by and for the same,
+// until the last of them expires. Where there is no room, those that were revoked or have expired unused go first, and then the
 // oldest, but none with which somebody could still answer where several have to.
 func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	w := *r.Wait
@@ -109,7 +108,7 @@ func (d *decider) openWait(c Command) (*workflow.StepRun, error) {
 		return nil, nil
 	}
 	r := d.execution.StepRunBySeq(c.Tokens.StepRunSeq)
-	if r == nil || !d.execution.TakesAnswers() || !r.Waiting() || r.Wait.Need == 0 {
+	if !d.asksPeople(r) {
 		return nil, d.answerRefusal(r)
 	}
 	if d.facts.Resolution == nil {

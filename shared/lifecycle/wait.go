@@ -241,7 +241,7 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 	}
 	var candidates []*workflow.StepRun
 	for _, r := range d.waitingStepRuns() {
-		if c.FromStep == "" && (d.execution.Wait == nil || r.Wait.Kind == d.execution.Wait.Kind) || r.Label == c.FromStep {
+		if c.FromStep == "" && r.Wait.Kind == d.execution.Wait.Kind || r.Label == c.FromStep {
 			candidates = append(candidates, r)
 		}
 	}

@@ -25,6 +25,20 @@ func ValidName(s string) bool { return nameRE.MatchString(s) }
 // no slash and no white space.
 func ValidID(s string) bool { return idRE.MatchString(s) }
 
+// IsVisible reports whether s is 1 to limit visible ASCII characters, as names of callers and keys
+// of requests are.
+func IsVisible(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '!' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // ParseSemver reads "1.2.3". It reports whether the text is such a version.
 func ParseSemver(s string) (Semver, bool) {
 	m := semverRE.FindStringSubmatch(s)

@@ -344,6 +344,14 @@ func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.Step
 	return nil
 }
 
+// resultTooLarge rejects a plan that needs all results of a step run.
+func (p *Planner) resultTooLarge(o *workflow.StepRun) error {
+	return &resultsTooLargeError{&workflow.Failure{
+		Code: workflow.FailureLimit, Step: o.Label,
+		Message: fmt.Sprintf("the results of step %q exceed %d bytes", o.Label, p.MaxResultBytes),
+	}}
+}
+
 func (p *Planner) resultsTooLarge(s *exprScope, o *workflow.StepRun) error {
 	return &resultsTooLargeError{&workflow.Failure{
 		Code: workflow.FailureLimit, Step: s.request.Node.Label,

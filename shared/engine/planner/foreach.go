@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
@@ -120,7 +119,9 @@ func (p *Planner) keepItems(ctx context.Context, x *workflow.Execution, r, o *wo
 		return err
 	}
 	for key := range all.participants() {
-		if kept[key] = standing.ok[key]; !kept[key] {
+		if standing.ok[key] {
+			kept[key] = true
+		} else {
 			delete(kept, key)
 		}
 	}
@@ -172,8 +173,7 @@ func (p *Planner) itemResults(ctx context.Context, x *workflow.Execution, r, o *
 			return nil, err
 		}
 		if size += got.size(); size > p.MaxResultBytes {
-			return nil, &resultsTooLargeError{&workflow.Failure{Code: workflow.FailureLimit, Step: o.Label,
-				Message: fmt.Sprintf("the results of step %q exceed %d bytes", o.Label, p.MaxResultBytes)}}
+			return nil, p.resultTooLarge(o)
 		}
 		if err := p.loadResults(ctx, got); err != nil {
 			return nil, err

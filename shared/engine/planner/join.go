@@ -137,10 +137,8 @@ func (p *Planner) resultOf(ctx context.Context, x *workflow.Execution, o *workfl
 		if err != nil {
 			return nil, false, err
 		}
-		size := got.size()
-		if size > p.MaxResultBytes {
-			return nil, false, &resultsTooLargeError{&workflow.Failure{Code: workflow.FailureLimit, Step: o.Label,
-				Message: fmt.Sprintf("the results of step %q exceed %d bytes", o.Label, p.MaxResultBytes)}}
+		if got.size() > p.MaxResultBytes {
+			return nil, false, p.resultTooLarge(o)
 		}
 		if err := p.loadResults(ctx, got); err != nil {
 			return nil, false, err

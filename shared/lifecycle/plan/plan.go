@@ -92,7 +92,7 @@ type Request struct {
 // together fails the step as well. Everything it reads is immutable once the
 // step is entered, so the plan can be made again at any time.
 func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
-	if !r.Node.OnEntities() && r.Node.Foreach == nil {
+	if !r.Node.HasJobForEach() {
 		if r.Previous != nil && !r.Previous[workflow.EntityKey{}] {
 			return JobPlan{}
 		}

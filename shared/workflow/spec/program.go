@@ -205,6 +205,9 @@ func (n *Node) EntityType() string {
 	return ""
 }
 
+// HasJobForEach reports whether the step has one job for each of its entities or items.
+func (n *Node) HasJobForEach() bool { return n.OnEntities() || n.Foreach != nil }
+
 // IndexOf is the index of the node with the label, -1 if there is none.
 func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })

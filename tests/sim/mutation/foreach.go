@@ -6,8 +6,8 @@ const plannerForeach = "shared/engine/planner/foreach.go"
 // foreach are mistakes about steps that have a job for each item of a list.
 var foreach = []Mutation{
 	{Name: "a retry keeps the items of another list", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "\tif !same {\n\t\tclear(kept)", "\tif !same && false {\n\t\tclear(kept)"}}},
-	{Name: "a retry executes all items again", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "if kept[key] = standing.ok[key]; !kept[key] {", "if kept[key] = standing.ok[key] && false; !kept[key] {"}}},
-	{Name: "a retry keeps items that were undone", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "kept[key] = standing.ok[key]", "kept[key] = all.ok[key] || standing == nil"}}},
+	{Name: "a retry executes all items again", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "\t\tif standing.ok[key] {\n", "\t\tif standing.ok[key] && false {\n"}}},
+	{Name: "a retry keeps items that were undone", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "\t\tif standing.ok[key] {\n", "\t\tif all.ok[key] || standing == nil {\n"}}},
 	{Name: "the results of a foreach are those of the last try", Test: "shared/engine:TestForeach_Retry", Edits: []Edit{{plannerForeach, "\tif o.OnlyFailed {\n\t\truns", "\tif false {\n\t\truns"}}},
 	{Name: "an item that failed is out of later steps", Test: "shared/engine:TestForeach_ToleratesFailures", Edits: []Edit{{exprScope, "\t\tif ofItems && !o.HasUpdates {\n\t\t\tcontinue\n\t\t}\n", ""}, {exprScope, "\t\tcase ofItems:\n", ""}}},
 	{Name: "a doubt about an item is tolerated", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleReport, "(doubt || !d.tolerates(", "(!d.tolerates("}}},
