@@ -417,6 +417,58 @@ func TestRollout_IsCancelledBetweenWaves(t *testing.T) {
 	expectSteps(t, s, id, "one 0 | ~one 0")
 }
 
+// In step mode an operator lets the execution enter each step of each wave, and then all that is
+// left.
+func TestRollout_StepMode(t *testing.T) {
+	s, id := startWith(t, `steps:
+  - {label: all, rollout: {batches: [1]}, workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: device}, {label: two, functionBlock: p/again:1, runOn: device}]}}
+  - {label: after, functionBlock: p/pure:1, runOn: device}
+`, func(r *views.StartRequest) { r.Mode = views.ModeStep })
+	next := func(all bool) {
+		t.Helper()
+		x := s.ExpectState(id, sm.ExecutionWaiting)
+		if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Sequence: x.Wait.Event, All: all}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+	}
+	for n, want := range []string{"one", "two", "one"} {
+		x := s.ExpectState(id, sm.ExecutionWaiting)
+		if x.Wait.Kind != workflow.WaitStep || x.Wait.Step != want {
+			t.Fatalf("%d: waits for %+v, want %s", n, x.Wait, want)
+		}
+		next(n == 2)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "one 0 | two 0 | one 1 | two 1 | after 0,1")
+}
+
+// Taken back to a rollout or to a step in its waves, an execution begins with the first wave, if
+// it is forced to execute again what the waves have changed.
+func TestRollout_Rewind(t *testing.T) {
+	for _, to := range []string{"one", "all"} {
+		s, id := rolledOut(t, 3, `steps:
+  - {label: all, rollout: {batches: [1, 2], pause: 10m}, workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: device}, {label: two, functionBlock: p/again:1, runOn: device}]}}
+`, nil)
+		expectWait(t, s, id, workflow.WaitTimer, "all_pause", 10*time.Minute)
+		s.RunFor(10 * time.Minute)
+		expectWait(t, s, id, workflow.WaitTimer, "all_pause", 10*time.Minute)
+		if _, err := s.Engine.Rewind(t.Context(), harness.Caller, id, views.RewindRequest{To: to}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+			t.Errorf("to %s: %v", to, err)
+		}
+		if _, err := s.Engine.Rewind(t.Context(), harness.Caller, id, views.RewindRequest{To: to, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		expectSteps(t, s, id, "one 0 | two 0 | one 1 | two 1 | one 0 | two 0 | one 1 | two 1 | one 2 | two 2")
+		if x.Outcome() != workflow.OutcomeSucceeded {
+			t.Errorf("to %s: %s", to, x.Outcome())
+		}
+	}
+}
+
 // A rollout stops as it does without faults, whatever handler dies, and whatever call is lost or
 // comes twice.
 func TestRollout_StopSurvivesAFaultAtEveryCall(t *testing.T) {
