@@ -93,6 +93,11 @@ func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 	for _, v := range violations {
 		t.Error(v)
 	}
+	for _, x := range observed.executions {
+		if strings.Contains(strings.Join(violations, "\n"), x.ID) {
+			t.Log(x.describe())
+		}
+	}
 	for _, what := range killRound {
 		if k.kills[what] == 0 {
 			t.Errorf("no kill of kind %s: the test is too short to prove anything", what)

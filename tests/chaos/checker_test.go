@@ -76,6 +76,23 @@ func (f *fixture) observe(ctx context.Context) (e observations, err error) {
 	return e, nil
 }
 
+// describe tells all that the service says of an execution, a line each.
+func (x observedExecution) describe() string {
+	var lines strings.Builder
+	add := func(kind string, value any) {
+		text, err := json.Marshal(value)
+		fmt.Fprintln(&lines, kind, string(text), err)
+	}
+	add("execution", x.ExecutionView)
+	for _, ev := range x.events {
+		add("event", ev)
+	}
+	for _, j := range x.jobs {
+		add("job", j)
+	}
+	return lines.String()
+}
+
 // findViolations returns all violations of the rules.
 func findViolations(e observations) []string {
 	v := &checker{observations: e, jobs: map[string]executionJob{}, appliedJobs: map[string]bool{}}
