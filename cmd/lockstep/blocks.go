@@ -13,7 +13,6 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -63,7 +62,7 @@ func showBlock(cmd *cobra.Command, c *connection, api *client.Client, reference 
 	b, ok := versions[ref.Newest(slices.Collect(maps.Keys(versions)))]
 	if !ok {
 		err := render.AsServiceError(workflow.Errorf(workflow.CodeNotFound, "there is no block %s", ref))
-		if near := yamldoc.Closest(ref.FullName(), names); near != "" && near != ref.FullName() {
+		if near := workflow.Closest(ref.FullName(), names); near != "" && near != ref.FullName() {
 			return withHint(err, "did you mean %s? \"lockstep blocks\" lists all blocks", near)
 		}
 		return withHint(err, "\"lockstep blocks\" lists all blocks")

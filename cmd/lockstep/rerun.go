@@ -15,7 +15,7 @@ import (
 func newRerun(c *connection) *cobra.Command {
 	var parameters, reason, key string
 	var sets, entities []string
-	var failed, unsafe, all, detach bool
+	var failed, unsafe, skipped, all, detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun ID",
 		Short: "Start an execution again for some of its entities, and follow the new one",
@@ -23,7 +23,8 @@ func newRerun(c *connection) *cobra.Command {
 ended, and follow it like "run" does. The ended one stays as it is. Labels and parameters are
 those of the ended one: --set changes one parameter, --parameters replaces all.
 
---failed is every entity that failed, --unsafe those that ended FAILED_UNSAFE. An execution in
+--failed is every entity that failed, --unsafe those that ended FAILED_UNSAFE, --skipped those
+whose turn never came, such as in the waves that a stopped rollout left out. An execution in
 FAILED_UNSAFE still locks those: "lockstep acknowledge ID" releases them, until then the new
 execution waits.`,
 		Example: "  lockstep rerun ID --failed\n  lockstep rerun ID --entity device/sw-007 --set target=2.0.1 --detach",
@@ -34,7 +35,7 @@ execution waits.`,
 				return err
 			}
 			req := views.RerunRequest{Reason: reason, IdempotencyKey: key}
-			if req.Entities, err = rerunEntities(failed, unsafe, all, entities); err != nil {
+			if req.Entities, err = rerunEntities(map[views.RerunChoice]bool{views.RerunFailed: failed, views.RerunUnsafe: unsafe, views.RerunSkipped: skipped, views.RerunAll: all}, entities); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("idempotency-key") && key == "" {
@@ -70,6 +71,7 @@ execution waits.`,
 	f := cmd.Flags()
 	f.BoolVar(&failed, "failed", false, "the entities that failed")
 	f.BoolVar(&unsafe, "unsafe", false, "the entities that failed unsafely")
+	f.BoolVar(&skipped, "skipped", false, "the entities whose turn never came")
 	f.BoolVar(&all, "all", false, "all its entities")
 	f.StringArrayVar(&entities, "entity", nil, "an entity of it, as device/sw-007 (repeatable)")
 	f.StringVarP(&parameters, "parameters", "p", "", "other parameters, as a JSON object")
@@ -81,15 +83,16 @@ execution waits.`,
 }
 
 // rerunEntities are the entities that the flags choose: exactly one of them.
-func rerunEntities(failed, unsafe, all bool, named []string) (r views.RerunEntities, err error) {
+func rerunEntities(flags map[views.RerunChoice]bool, named []string) (r views.RerunEntities, err error) {
 	var chosen []views.RerunChoice
-	for choice, set := range map[views.RerunChoice]bool{views.RerunFailed: failed, views.RerunUnsafe: unsafe, views.RerunAll: all, "": len(named) > 0} {
+	flags[""] = len(named) > 0
+	for choice, set := range flags {
 		if set {
 			chosen = append(chosen, choice)
 		}
 	}
 	if len(chosen) != 1 {
-		return r, errors.New("say which entities: --failed, --unsafe, --all or --entity, one of these")
+		return r, errors.New("say which entities: --failed, --unsafe, --skipped, --all or --entity, one of these")
 	}
 	r.Choice = chosen[0]
 	for _, text := range named {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -222,7 +221,7 @@ func nearestDefinition(ctx context.Context, api *client.Client, reference string
 	if slices.Contains(known, name) { // only its version is unknown
 		return ""
 	}
-	return yamldoc.Closest(name, known)
+	return workflow.Closest(name, known)
 }
 
 func issueText(err error) string {

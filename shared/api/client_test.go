@@ -44,7 +44,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	want := f.view(f.executions[executionID])
 	want.Labels, want.Entities = map[string]string{}, map[string]int{}
 	want.Dropped.Blockers = []views.WaitingFor{}
-	want.EntityOutcomes, want.FailedEntities, want.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []string{}
+	want.EntityOutcomes, want.FailedEntities, want.FailedSteps, want.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	check("execution", execution, want, err)
 	status, err := c.Status(ctx, executionID)
 	wantStatus, _ := f.Status(ctx, local, executionID)

@@ -93,6 +93,7 @@ func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Children = nonNilSlice(x.Children)
 	x.EntityOutcomes = nonNilMap(x.EntityOutcomes)
 	x.FailedEntities = nonNilSlice(x.FailedEntities)
+	x.FailedSteps = nonNilSlice(x.FailedSteps)
 	x.RerunBy = nonNilSlice(x.RerunBy)
 	x.Blocks = nonNilMap(x.Blocks)
 	x.Dropped.Blockers = nonNilSlice(x.Dropped.Blockers)

@@ -12,7 +12,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -318,7 +317,7 @@ func unknownField(raw json.RawMessage, read []string) (name, suggestion string) 
 		}
 		property, ok := o.Properties[name]
 		if !ok {
-			return name, yamldoc.Suggest(name, slices.Sorted(maps.Keys(o.Properties)))
+			return name, workflow.DidYouMean(name, slices.Sorted(maps.Keys(o.Properties)))
 		}
 		raw = property
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/definition/program"
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -164,7 +164,7 @@ func (w *warner) checkVariables(d *spec.Definition, paths []string) {
 		path = cmp.Or(inputs[path], path)
 		for _, m := range variableExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
 			if name := m[1]; !set[name] && m[2] == "" {
-				w.warn(path, "unset_variable", "no step sets the variable %q%s", name, yamldoc.Suggest(name, slices.Sorted(maps.Keys(set))))
+				w.warn(path, "unset_variable", "no step sets the variable %q%s", name, workflow.DidYouMean(name, slices.Sorted(maps.Keys(set))))
 			}
 		}
 		if m := contextExpression.FindStringSubmatch(source); m != nil && !set[m[1]] {

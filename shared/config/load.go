@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -168,7 +167,7 @@ func MisspelledVariables(env []string) []workflow.Issue {
 		if !ours || slices.Contains(known, name) {
 			continue
 		}
-		if near := yamldoc.ClosestWithin(rest, short, 2); near != "" {
+		if near := workflow.ClosestWithin(rest, short, 2); near != "" {
 			issues = append(issues, workflow.Issue{Path: name, Code: "unknown_variable", Message: "there is no such variable; did you mean " + envPrefix + near + "?"})
 		}
 	}

@@ -115,7 +115,7 @@ func (r *reader) checkDeclaredParameters(d *spec.Definition) {
 	for path, source := range program.Expressions(d) {
 		for _, m := range parameterRE.FindAllStringSubmatch(program.StripStrings(source), -1) {
 			if _, declared := parameterSchema.Properties[m[1]]; !declared {
-				near := yamldoc.Suggest(m[1], slices.Sorted(maps.Keys(parameterSchema.Properties)))
+				near := workflow.DidYouMean(m[1], slices.Sorted(maps.Keys(parameterSchema.Properties)))
 				r.ReportAt(path, "unknown_parameter", "the definition takes no parameter %q%s", m[1], near)
 			}
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,9 +77,12 @@ func compactInput(input json.RawMessage) (json.RawMessage, error) {
 // may name which run of the step.
 func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRun, error) {
 	var last *workflow.StepRun
-	var open []string
+	var open, asking []string
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
+		if r.Waiting() && r.Wait.Need > 0 {
+			asking = append(asking, r.Label)
+		}
 		if r.Wait == nil || r.Wait.Need == 0 || step != "" && r.Label != step || visit > 0 && r.Ordinal != visit {
 			continue
 		}
@@ -95,7 +99,7 @@ func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRu
 	case len(open) > 1 && step == "":
 		return nil, workflow.Invalid("several steps wait for input", []workflow.Issue{{Path: "step", Code: "required", Message: "name one of these: " + strings.Join(open, ", ")}})
 	case last == nil && step != "":
-		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: step %q has not asked for input", x.ID, x.State, step)}
+		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: step %q has not asked for input; who has: %s", x.ID, x.State, step, cmp.Or(strings.Join(asking, ", "), "no step"))}
 	}
 	return last, nil
 }
@@ -116,7 +120,7 @@ func (w *workspace) fetchAnswer(ctx context.Context, n lifecycle.Need) error {
 	c := w.answer.caller
 	switch {
 	case !w.answer.byToken && !q.At(r.Wait.Level).Allows(c.Actor, c.RoleNames(), w.execution.CreatedBy):
-		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s may not answer step %q of execution %s", c.Actor, r.Label, w.id)
+		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s may not answer step %q of execution %s; who may: %s", c.Actor, r.Label, w.id, q.At(r.Wait.Level))
 		return nil
 	case q.Who.NotStarter && w.answer.tokenFor != "" && w.answer.tokenFor == w.execution.CreatedBy:
 		f.Problem = workflow.Errorf(workflow.CodeForbidden, "%s has started execution %s, and may not answer step %q", w.answer.tokenFor, w.id, r.Label)

@@ -134,6 +134,9 @@ func TestForeach_ToleratesFailures(t *testing.T) {
 			}
 			continue
 		}
+		if v := executionView(t, s, id); len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "push" || v.FailedSteps[0].Jobs == 0 || *v.FailedSteps[0].Failure.Entity != "item 3" && !c.outcome.Crash {
+			t.Errorf("%s: failed steps %+v", name, v.FailedSteps)
+		}
 		last := calls[len(calls)-3:]
 		if got := strings.Join(calls[len(calls)-8:len(calls)-3], " "); strings.Count(got, "other") != 5 || !strings.Contains(got, `other {"got":null}`) || last[1] != "look d001 {}" {
 			t.Errorf("%s: %v", name, calls)

@@ -175,8 +175,17 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 		if counts[outcome]++; !known && chosen.Choice != views.RerunAll {
 			return nil, rerunInvalid("unknown", fmt.Sprintf("so many entities of execution %s failed that it does not keep the list: rerun all, or name entities", x.ID))
 		}
-		if chosen.Choice == views.RerunAll || outcome == workflow.EntityFailedUnsafe || chosen.Choice == views.RerunFailed && outcome.Failed() {
+		if repeats(chosen.Choice, outcome) {
 			keys = append(keys, e.Key)
+		}
+	}
+	if chosen.Choice == views.RerunSkipped {
+		counts[workflow.EntitySkipped] += x.DroppedCount
+		if x.DroppedCount > len(x.Dropped) {
+			return nil, rerunInvalid("unknown", fmt.Sprintf("execution %s left out %d entities because they were locked, and keeps the first %d: name them", x.ID, x.DroppedCount, len(x.Dropped)))
+		}
+		for _, b := range x.Dropped {
+			keys = append(keys, b.Entity)
 		}
 	}
 	if len(keys) > 0 {
@@ -189,6 +198,19 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 		}
 	}
 	return nil, rerunInvalid("none", fmt.Sprintf("execution %s has no %s entities; it has: %s", x.ID, chosen.Choice, cmp.Or(strings.Join(found, ", "), "none")))
+}
+
+// repeats reports whether a choice includes an entity that ended so.
+func repeats(c views.RerunChoice, outcome workflow.EntityOutcome) bool {
+	switch c {
+	case views.RerunAll:
+		return true
+	case views.RerunSkipped:
+		return outcome == workflow.EntitySkipped
+	case views.RerunFailed:
+		return outcome.Failed()
+	}
+	return outcome == workflow.EntityFailedUnsafe
 }
 
 func rerunInvalid(code, message string) error {

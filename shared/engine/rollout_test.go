@@ -72,6 +72,15 @@ func expectCount(t *testing.T, x *workflow.Execution, want map[workflow.EntityOu
 	}
 }
 
+func executionView(t *testing.T, s *harness.Harness, id string) views.ExecutionView {
+	t.Helper()
+	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // A rollout executes its steps wave by wave: by shares of the entities, by an attribute in the
 // order given, and all that is left at the end. No wave is empty.
 func TestRollout_Waves(t *testing.T) {
@@ -398,6 +407,20 @@ func TestRollout_IsApproved(t *testing.T) {
 		settle(s)
 		x = s.ExpectState(id, want.state)
 		expectSteps(t, s, id, want.calls)
+		if v := executionView(t, s, id); onFailure == "stop" {
+			if len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "all_approval" || v.FailedSteps[0].Visit != 2 || v.FailedSteps[0].Failure.Code != workflow.FailureRejected {
+				t.Errorf("failed steps %+v", v.FailedSteps)
+			}
+			again, err := rerun(s, id, chosen(views.RerunSkipped))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ids := s.Load(again).Input.Selector.IDs; !slices.Equal(ids, []string{"d002"}) {
+				t.Errorf("skipped were %v", ids)
+			}
+		} else if len(v.FailedSteps) > 0 {
+			t.Errorf("failed steps %+v", v.FailedSteps)
+		}
 		if expectCount(t, x, want.count); onFailure == "stop" && (x.Outcome() != workflow.OutcomePartial || x.StepRuns[1].StoppedAt != 3) {
 			t.Errorf("%s, stopped at %d", x.Outcome(), x.StepRuns[1].StoppedAt)
 		}

@@ -103,7 +103,7 @@ func invalidRequest(path, message string) error {
 func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 	at := p.IndexOf(label)
 	if at < 0 {
-		return at, invalidRequest(field, fmt.Sprintf("the definition has no step %q", label))
+		return at, invalidRequest(field, fmt.Sprintf("the definition has no step %q%s", label, workflow.DidYouMean(label, p.Labels())))
 	}
 	if around := p.OutsideBranches(at); around != at {
 		return at, invalidRequest(field, fmt.Sprintf("step %q is in a branch: %s %q, which executes all of them", label, verb, p.Nodes[around].Label))

@@ -27,6 +27,7 @@ type ExecutionView struct {
 
 	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
+	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of one that completed in part: the first ten, in the order in which they were entered
 	Kept           *int                           `json:"kept"`           // entities whose locks it still holds after its end; null before
 	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
 	Probe          bool                           `json:"probe"`   // only the pure steps at its beginning are executed
@@ -53,6 +54,16 @@ type ExecutionView struct {
 	Try           int                    `json:"try"`
 	Version       int64                  `json:"version"`
 	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
+}
+
+// FailedStep is a step whose failure an execution has left when it completed: it was tolerated, or
+// it stopped a rollout. Jobs counts the jobs that failed; Failure is that of the first, null if
+// nothing is known.
+type FailedStep struct {
+	Step    string       `json:"step"`  // label
+	Visit   int          `json:"visit"` // which run of the step, from 1
+	Jobs    int          `json:"jobs"`
+	Failure *FailureView `json:"failure"`
 }
 
 // Dropped are the entities that an execution left out because they were locked: their
@@ -101,6 +112,7 @@ type Waiting struct {
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK
+	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals that it has taken and that did not fit
 	Others    []OtherWait       `json:"others,omitempty"`   // what else it waits for, in other branches
 }
 

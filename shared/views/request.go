@@ -134,9 +134,10 @@ type RerunChoice string
 
 // The choices.
 const (
-	RerunFailed RerunChoice = "failed" // FAILED_SAFE, LEFT and FAILED_UNSAFE
-	RerunUnsafe RerunChoice = "unsafe" // FAILED_UNSAFE
-	RerunAll    RerunChoice = "all"
+	RerunFailed  RerunChoice = "failed"  // FAILED_SAFE, LEFT and FAILED_UNSAFE
+	RerunUnsafe  RerunChoice = "unsafe"  // FAILED_UNSAFE
+	RerunSkipped RerunChoice = "skipped" // SKIPPED: their turn never came, or they were left out because they were locked
+	RerunAll     RerunChoice = "all"
 )
 
 // RerunEntities are the entities that a rerun repeats: a choice, or keys. In JSON they are

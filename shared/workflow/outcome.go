@@ -96,6 +96,16 @@ func (x *Execution) Outcome() Outcome {
 	return ""
 }
 
+// FailedSteps are the step runs whose failures the execution has left when it has ended.
+func (x *Execution) FailedSteps() (failed []*StepRun) {
+	for i := range x.StepRuns {
+		if x.leavesFailure(x.StepRuns[i]) {
+			failed = append(failed, &x.StepRuns[i])
+		}
+	}
+	return failed
+}
+
 // RestOutcome is the outcome of the entities about which nothing is recorded.
 func (x *Execution) RestOutcome() EntityOutcome {
 	switch outcome := x.Outcome(); {

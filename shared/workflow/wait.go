@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -168,6 +169,22 @@ func (w Who) Allows(actor string, roles []string, starter string) bool {
 	}
 	return len(w.Actors)+len(w.Roles) == 0 || slices.Contains(w.Actors, actor) ||
 		slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(w.Roles, role) })
+}
+
+// String says who may answer.
+func (w Who) String() string {
+	var parts []string
+	if len(w.Roles) > 0 {
+		parts = append(parts, "who has the role "+strings.Join(w.Roles, " or "))
+	}
+	if len(w.Actors) > 0 {
+		parts = append(parts, strings.Join(w.Actors, ", "))
+	}
+	s := cmp.Or(strings.Join(parts, "; "), "everybody")
+	if w.NotStarter {
+		s += "; not who has started the execution"
+	}
+	return s
 }
 
 // TakesAnswers reports whether an execution takes answers to its step runs that wait.

@@ -156,7 +156,11 @@ func waitTarget(w *views.Waiting) string {
 	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
 	case workflow.WaitSignal:
-		return "the signal " + OrDash(w.Reason) + of
+		s := "the signal " + OrDash(w.Reason) + of
+		if w.Unfit > 0 {
+			s += fmt.Sprintf(" (%d that did not fit came; the history has the first)", w.Unfit)
+		}
+		return s
 	case workflow.WaitInput:
 		s := "somebody to answer step " + OrDash(w.Step)
 		if w.Reason != nil {

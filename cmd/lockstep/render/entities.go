@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -15,10 +16,11 @@ func failedCount(x views.ExecutionView) int {
 }
 
 // DescribeEntities describes what became of the entities of an execution in which something
-// failed: their number by outcome, the first that failed, who acknowledged the end, and what
-// to do next. It is empty for any other execution.
+// failed: their number by outcome, the first that failed and the steps that failed without naming
+// one, who acknowledged the end, and what to do next. It is empty for any other execution.
 func DescribeEntities(x views.ExecutionView) string {
-	if x.Outcome == nil || failedCount(x) == 0 {
+	steps := unnamedSteps(x)
+	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -28,21 +30,59 @@ func DescribeEntities(x views.ExecutionView) string {
 			counts = append(counts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
-	fmt.Fprintf(&b, "Entities: %s.\n", strings.Join(counts, ", "))
+	if len(counts) > 0 {
+		fmt.Fprintf(&b, "Entities: %s.\n", strings.Join(counts, ", "))
+	}
 	for _, f := range x.FailedEntities {
 		b.WriteString(OneLine(fmt.Sprintf("  %s  %s  step %s  %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)) + "\n")
 	}
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
 		fmt.Fprintf(&b, "  and %d more\n", more)
 	}
+	for _, s := range steps {
+		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")
+	}
 	if a := x.Acknowledged; a != nil {
 		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
 	}
+	next := func(format string, args ...any) { fmt.Fprintf(&b, "Next: "+format+"\n", args...) }
 	switch {
 	case x.State == sm.ExecutionFailedUnsafe:
-		fmt.Fprintf(&b, "Next: check them, then \"lockstep acknowledge %s\" releases their locks; \"lockstep retry %s\" tries again on those that are still locked.\n", x.ID, x.ID)
-	default:
-		fmt.Fprintf(&b, "Next: \"lockstep rerun %s --failed\" runs it again on those that failed.\n", x.ID)
+		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" tries again on those that are still locked.`, x.ID, x.ID)
+	case x.State == sm.ExecutionCancelled:
+		next(`check them, then "lockstep acknowledge %s" releases their locks.`, x.ID)
+	case failedCount(x) > 0:
+		next(`"lockstep rerun %s --failed" runs it again on those that failed.`, x.ID)
+	}
+	if n := x.EntityOutcomes[workflow.EntitySkipped]; n > 0 && *x.Outcome == workflow.OutcomePartial {
+		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
 	}
 	return b.String()
+}
+
+// unnamedSteps are the steps that failed without an entity that is named.
+func unnamedSteps(x views.ExecutionView) (steps []views.FailedStep) {
+	for _, s := range x.FailedSteps {
+		if !slices.ContainsFunc(x.FailedEntities, func(f workflow.EntityFailure) bool { return f.Step == s.Step }) {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+func describeFailedStep(s views.FailedStep) string {
+	text := "step " + s.Step
+	if s.Visit > 1 {
+		text += fmt.Sprintf(", run %d", s.Visit)
+	}
+	if s.Jobs > 1 {
+		text += fmt.Sprintf(", %d jobs failed, first", s.Jobs)
+	}
+	if f := s.Failure; f != nil {
+		if f.Entity != nil && !strings.Contains(f.Message, *f.Entity) {
+			text += "  " + *f.Entity
+		}
+		text += "  " + f.Code + ": " + f.Message
+	}
+	return text
 }

@@ -223,6 +223,26 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: \"lockstep rerun x-1 --failed\" runs it again on those that failed.\n") {
 		t.Errorf("got\n%s", got)
 	}
+	x.State = sm.ExecutionCancelled
+	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: check them, then \"lockstep acknowledge x-1\" releases their locks.\n") {
+		t.Errorf("got\n%s", got)
+	}
+	item := "item 3"
+	stopped := views.ExecutionView{
+		ID: "x-2", State: sm.ExecutionCompletedAck, Outcome: &partial, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntitySucceeded: 2, workflow.EntitySkipped: 20},
+		FailedSteps: []views.FailedStep{
+			{Step: "go_approval", Visit: 2, Failure: &views.FailureView{Code: "REJECTED", Message: "ann has rejected it"}},
+			{Step: "mail", Visit: 1, Jobs: 4, Failure: &views.FailureView{Code: "BOUNCED", Message: "no such box", Entity: &item}},
+		},
+	}
+	want = `Entities: 2 SUCCEEDED, 20 SKIPPED.
+  step go_approval, run 2  REJECTED: ann has rejected it
+  step mail, 4 jobs failed, first  item 3  BOUNCED: no such box
+Next: "lockstep rerun x-2 --skipped" runs it on those whose turn never came.
+`
+	if got := DescribeEntities(stopped); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 	if got := DescribeEntities(views.ExecutionView{Outcome: &partial}); got != "" {
 		t.Errorf("without failures: %q", got)
 	}

@@ -522,6 +522,21 @@ type FailedEntityList struct {
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
+// FailedStep defines model for FailedStep.
+type FailedStep struct {
+	// Failure Of the first of them
+	Failure *Failure `json:"failure"`
+
+	// Jobs Number of its jobs that failed
+	Jobs int `json:"jobs"`
+
+	// Step Label
+	Step string `json:"step"`
+
+	// Visit Which run of the step, from 1
+	Visit int `json:"visit"`
+}
+
 // Failure defines model for Failure.
 type Failure = views.FailureView
 
@@ -1077,7 +1092,10 @@ type Waiting struct {
 	Sequence *int64        `json:"sequence,omitempty"`
 	Since    Time          `json:"since"`
 	Step     *NullableText `json:"step"`
-	Until    *NullableTime `json:"until"`
+
+	// Unfit For SIGNAL: number of signals that it has taken and that did not fit; the history has the first
+	Unfit *int          `json:"unfit,omitempty"`
+	Until *NullableTime `json:"until"`
 }
 
 // WaitingKind defines model for Waiting.Kind.

@@ -181,8 +181,8 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 		case seen[key]: // reported as a duplicate
 		case !known:
 			names := slices.Sorted(maps.Keys(fields))
-			r.Report(v.Key, at, "unknown_field", "there is no field %q here%s", key, Suggest(key, names))
-			if name := Closest(key, names); name != "" && !present[name] && !seen[name] {
+			r.Report(v.Key, at, "unknown_field", "there is no field %q here%s", key, workflow.DidYouMean(key, names))
+			if name := workflow.Closest(key, names); name != "" && !present[name] && !seen[name] {
 				r.readMisspelled(v.Value, fields[name], JoinPath(path, name))
 				seen[name] = true
 			}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -8,7 +9,7 @@ import (
 
 // addOutcome adds to a view how the execution has ended, and how each of its entities has.
 func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
-	e.EntityOutcomes, e.FailedEntities, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []string{}
+	e.EntityOutcomes, e.FailedEntities, e.FailedSteps, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	e.Probe = x.Probe
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
 	if x.RerunOf != "" {
@@ -20,6 +21,9 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	}
 	e.Outcome = &outcome
 	e.EntityOutcomes = entityOutcomes(x)
+	if outcome == workflow.OutcomePartial {
+		e.FailedSteps = failedSteps(x)
+	}
 	if x.Result != nil {
 		e.FailedEntities = append(e.FailedEntities, x.Result.Named...)
 	}
@@ -29,6 +33,21 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 			*e.Kept = x.Kept.Len()
 		}
 	}
+}
+
+// failedSteps are the first steps whose failure is left, without those around them.
+func failedSteps(x *workflow.Execution) []views.FailedStep {
+	steps := []views.FailedStep{}
+	for _, r := range x.FailedSteps() {
+		why, jobs := r.Failure, r.Counts.Failed+r.Counts.Unknown
+		if why == nil && jobs > 0 {
+			_, why = lifecycle.FailureOf(r, r.Counts)
+		}
+		if why != nil && len(steps) < workflow.MaxNamedFailures {
+			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Failure: views.NewFailureView(why)})
+		}
+	}
+	return steps
 }
 
 // wholeScope is how many entities the execution has, or had before it was retried for some.

@@ -43,7 +43,7 @@ func branchWaiting(x *workflow.Execution) *views.Waiting {
 	}
 	return &views.Waiting{
 		Kind: first.Wait.Kind, Since: first.Wait.Since, Until: timePtr(first.Wait.Until), Step: &first.Label, Reason: nonZeroPtr(first.Wait.Title),
-		Blockers: []views.WaitingFor{}, Others: otherWaits(x, first.Label),
+		Unfit: first.Wait.Unfit, Blockers: []views.WaitingFor{}, Others: otherWaits(x, first.Label),
 	}
 }
 
@@ -80,7 +80,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		w := x.Wait
 		return &views.Waiting{
 			Others: otherWaits(x, w.Step), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
-			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
+			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Unfit: unfitSignals(x, w.Step), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.lockWaiting(x, holders[x.BlockedBy.Execution])
@@ -104,6 +104,16 @@ func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
 	}
 	slices.SortStableFunc(others, func(a, b views.OtherWait) int { return a.Until.Compare(b.Until) })
 	return others
+}
+
+// unfitSignals is how many signals that did not fit a step has taken while it waits.
+func unfitSignals(x *workflow.Execution, step string) int {
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Waiting() && r.Label == step {
+			return r.Wait.Unfit
+		}
+	}
+	return 0
 }
 
 // lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps

@@ -213,6 +213,15 @@ func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })
 }
 
+// Labels are the labels of all steps.
+func (p *Program) Labels() []string {
+	labels := make([]string, len(p.Nodes))
+	for i := range p.Nodes {
+		labels[i] = p.Nodes[i].Label
+	}
+	return labels
+}
+
 // LabelOf is the label of the step with an index in FlatSteps of one of the definitions, ""
 // if there is none.
 func (p *Program) LabelOf(origin, localIndex int) string {

@@ -1,12 +1,9 @@
-package yamldoc
+package workflow
 
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
 // Closest is the word of the list that a misspelled word was probably meant to be, ""
@@ -31,9 +28,9 @@ func ClosestWithin(word string, words []string, limit int) string {
 	return best
 }
 
-// Suggest is the end of a message about an unknown word: the closest known one, "" if none
+// DidYouMean is the end of a message about an unknown word: the closest known one, "" if none
 // is close.
-func Suggest(word string, words []string) string {
+func DidYouMean(word string, words []string) string {
 	if name := Closest(word, words); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)
 	}
@@ -58,27 +55,4 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// readMisspelled reads a value under the name that its misspelled key was meant to be, so
-// that one typing error is one issue and later checks find the field.
-func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
-	if field.read == nil {
-		return
-	}
-	r.IndexAs(n, path)
-	field.read(n, path)
-}
-
-// IndexAs records a value and everything in it under another path.
-func (r *Reader) IndexAs(n ast.Node, path string) {
-	r.nodes[path] = n
-	if s, ok := n.(*ast.SequenceNode); ok {
-		for i, v := range s.Values {
-			r.IndexAs(v, path+"["+strconv.Itoa(i)+"]")
-		}
-	}
-	for _, v := range pairs(n) {
-		r.IndexAs(v.Value, JoinPath(path, KeyOf(v)))
-	}
 }
