@@ -86,7 +86,7 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"run", "nonsense"}, "want package/name"},
 		{[]string{"failures", "--since", "week"}, "--since wants a duration such as 7d"},
 		{[]string{"failures", "--since", "-7d"}, "--since wants a duration such as 7d"},
-		{[]string{"rerun", executionID}, "say which entities: --failed, --unsafe, --all or --entity"},
+		{[]string{"rerun", executionID}, "say which entities: --failed, --unsafe, --skipped, --all or --entity"},
 		{[]string{"rerun", executionID, "--failed", "--all"}, "one of these"},
 		{[]string{"rerun", executionID, "--entity", "sw-1"}, "want type/id"},
 		{[]string{"run", "p/w", "-p", "[1]"}, "--parameters wants a JSON object such as"},

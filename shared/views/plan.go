@@ -124,7 +124,7 @@ type PlannedStep struct {
 	Problem   *FailureView   `json:"problem"`   // of an assertion or a parameter that fails already
 	Fails     bool           `json:"fails"`     // the step fails before any job exists, if it is reached
 	Tolerated int            `json:"tolerated"` // entities or items that may fail
-	OnFailure *FailureEffect `json:"onFailure"` // null for a step without jobs
+	OnFailure *FailureEffect `json:"onFailure"` // null for a step that cannot fail by itself: one without jobs, executions and waits
 	IfFails   string         `json:"ifFails"`   // the same in words, with what becomes of tolerated failures
 
 	Waves []workflow.Wave `json:"waves"` // of a rollout, of the entities that were examined

@@ -254,11 +254,25 @@ func smallestWave(waves []workflow.Wave, entities int) int {
 // it, the step itself included.
 func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 	n := &b.Program.Nodes[i]
-	if s.Effect == views.EffectStarts && b.changes[i] == nil || s.Effect != views.EffectStarts && s.Jobs == 0 {
-		return
+	why := ""
+	switch s.Effect {
+	case views.EffectStarts:
+		if b.changes[i] == nil {
+			return
+		}
+	case views.EffectWaits:
+		if why = n.Wait.Failure(); why == "" || s.SkippedBy != nil || s.Skipped > 0 {
+			return
+		}
+		why += ": "
+	default:
+		if s.Jobs == 0 {
+			return
+		}
 	}
 	done := b.doneBefore(i)
 	effect, text := b.failureOf(i, s, done)
+	text = why + text
 	s.OnFailure, s.IfFails = &effect, text
 	if s.Tolerated > 0 && n.Foreach != nil {
 		s.IfFails = fmt.Sprintf("up to %d items may fail, with the outcome PARTIAL; more: %s", s.Tolerated, text)

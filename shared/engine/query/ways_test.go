@@ -246,6 +246,38 @@ func TestPlan_TellsWhatAChoiceDecides(t *testing.T) {
 	}
 }
 
+// A plan tells what it means that a wait is not ended in time, or is rejected.
+func TestPlan_TellsWhatAWaitLeadsTo(t *testing.T) {
+	s := newPlanHarness(t, 3)
+	s.Publish("w", `steps:
+  - {label: change, functionBlock: p/again:1, runOn: device}
+  - {label: nap, wait: {for: 1h}}
+  - {label: form, wait: {input: {deadline: 2h, onTimeout: {next: end}}}}
+  - {label: vote, wait: {approval: {deadline: 24h}}}
+  - {label: veto, wait: {approval: {deadline: 24h, onTimeout: {next: door}}}, continueOnError: true}
+  - {label: door, wait: {signal: {name: open}}}
+`)
+	p, err := planOf(t, s, harness.NewStartRequest("w", harness.DeviceIDs(3)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range p.Steps {
+		got = append(got, plannedWay(p.Steps[i]))
+	}
+	undone := ": rolled back, then FAILED_SAFE: change"
+	if diff := cmp.Diff([]string{
+		"change ALWAYS fails ROLLED_BACK" + undone,
+		"nap ALWAYS",
+		"form ALWAYS",
+		"vote CHOICE by form fails ROLLED_BACK: if nothing has ended it within 24h0m0s, or if it is rejected" + undone,
+		`veto CHOICE by form fails CONTINUES: if it is rejected: goes on after step "veto" (continueOnError), with the outcome PARTIAL`,
+		"door CHOICE by veto fails ROLLED_BACK: if nothing ends it" + undone,
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What cannot be told before there are variables is named and not taken for false; what fails
 // already is told.
 func TestPlan_VariablesCannotBeTold(t *testing.T) {

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -138,6 +139,24 @@ func (w *Wait) Limit() (workflow.Duration, *OnTimeout) {
 		return w.Signal.Deadline, w.Signal.OnTimeout
 	}
 	return w.Deadline, w.OnTimeout
+}
+
+// Failure is what makes the step fail, in words; empty for one that only waits for a time, or that
+// goes on whatever happens.
+func (w *Wait) Failure() string {
+	var ways []string
+	limit, late := w.Limit()
+	switch {
+	case w.Kind() == workflow.WaitTimer || late != nil:
+	case limit > 0:
+		ways = append(ways, "if nothing has ended it within "+limit.Std().String())
+	default:
+		ways = append(ways, "if nothing ends it")
+	}
+	if w.Approval != nil && w.Approval.OnReject == nil {
+		ways = append(ways, "if it is rejected")
+	}
+	return strings.Join(ways, ", or ")
 }
 
 // HasResult reports whether something is the result of the wait: what somebody answered, or
