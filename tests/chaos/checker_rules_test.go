@@ -48,7 +48,7 @@ func validObservations() observations {
 func retriedForOthers(e *observations) {
 	x := &e.executions[1]
 	x.State, x.Try = sm.ExecutionCompletedAck, 2
-	x.FailedEntities = []workflow.EntityFailure{{Entity: "device/d", Outcome: workflow.EntityFailedSafe}}
+	x.failed = map[string]workflow.EntityOutcome{"device/d": workflow.EntityFailedSafe}
 	x.events = []workflow.Event{
 		{Sequence: 1, Type: "execution.created"}, {Sequence: 2, Type: "execution.failed_unsafe"},
 		{Sequence: 3, Type: "execution.retried"}, {Sequence: 4, Type: "execution.completed"},
@@ -99,7 +99,7 @@ func TestFindViolations_FindsEveryFault(t *testing.T) {
 		}, "completed in try 1, and tells that device/d is FAILED_SAFE"},
 		"completed with an unsafe entity": {func(e *observations) {
 			retriedForOthers(e)
-			e.executions[1].FailedEntities[0].Outcome = workflow.EntityFailedUnsafe
+			e.executions[1].failed["device/d"] = workflow.EntityFailedUnsafe
 		}, "tells that device/d is FAILED_UNSAFE"},
 		"told as undone, and not rolled back": {func(e *observations) {
 			retriedForOthers(e)

@@ -28,6 +28,7 @@ type observedExecution struct {
 	views.ExecutionView
 	events []workflow.Event
 	jobs   []workflow.Job
+	failed map[string]workflow.EntityOutcome // by "type/id": the entities that did not succeed
 	target string
 }
 
@@ -63,6 +64,19 @@ func (f *fixture) observe(ctx context.Context) (e observations, err error) {
 			observed.jobs = append(observed.jobs, j)
 		}
 		e.executions = append(e.executions, observed)
+	}
+	failed := map[string]map[string]workflow.EntityOutcome{}
+	for entity, err := range f.Failures(ctx, views.FailureFilter{}) {
+		if err != nil {
+			return e, err
+		}
+		if failed[entity.Execution] == nil {
+			failed[entity.Execution] = map[string]workflow.EntityOutcome{}
+		}
+		failed[entity.Execution][entity.Entity] = entity.Outcome
+	}
+	for i := range e.executions {
+		e.executions[i].failed = failed[e.executions[i].ID]
 	}
 	for l, err := range f.Locks(ctx) {
 		if err != nil {
@@ -196,9 +210,9 @@ func (v *checker) checkEnd(x *observedExecution) {
 	}
 	// No definition tolerates a failure. Only a try of the entities that an unsafe end has kept
 	// completes without others: those that were undone, and released by that end.
-	for _, f := range x.FailedEntities {
-		if x.Try == 1 || f.Outcome != workflow.EntityFailedSafe {
-			v.violate("execution %s completed in try %d, and tells that %s is %s", x.ID, x.Try, f.Entity, f.Outcome)
+	for entity, outcome := range x.failed {
+		if x.Try == 1 || outcome != workflow.EntityFailedSafe {
+			v.violate("execution %s completed in try %d, and tells that %s is %s", x.ID, x.Try, entity, outcome)
 		}
 	}
 	for _, j := range x.jobs {
@@ -228,9 +242,7 @@ func (v *checker) checkEnd(x *observedExecution) {
 
 // released reports whether a completed execution tells that it left a device as it had been.
 func released(x *observedExecution, device string) bool {
-	return slices.ContainsFunc(x.FailedEntities, func(f workflow.EntityFailure) bool {
-		return f.Entity == "device/"+device && f.Outcome == workflow.EntityFailedSafe
-	})
+	return x.failed["device/"+device] == workflow.EntityFailedSafe
 }
 
 // checkDeviceLog checks that every change that a device accepted belongs to a job that
