@@ -238,6 +238,51 @@ func TestRewind_GoesBack(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// An execution whose branches all wait goes back too, and what was asked in them is asked again.
+func TestRewind_LeavesBranches(t *testing.T) {
+	for _, to := range []string{"look", "both"} {
+		s, id := startWith(t, `steps:
+  - {label: look, functionBlock: p/pure:1, runOn: device}
+  - label: both
+    parallel:
+      branches:
+        - {label: people, steps: [{label: around, workflow: {steps: [{label: cab, wait: {approval: {by: [cab], deadline: 24h}}}]}}]}
+        - {label: time, steps: [{label: look2, functionBlock: p/pure:1, runOn: device}, {label: nap, wait: {for: 24h}}]}
+        - {label: done, steps: [{label: look3, functionBlock: p/pure:1, runOn: global}]}
+`, func(*views.StartRequest) {})
+		s.ExpectState(id, sm.ExecutionWaiting)
+		before := len(s.CallsOf(id))
+		if _, err := s.Engine.Rewind(t.Context(), harness.Caller, id, views.RewindRequest{To: to}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+		x := s.ExpectState(id, sm.ExecutionWaiting)
+		want := 3
+		if to == "look" {
+			want += 2
+		}
+		if got := s.CallsOf(id)[before:]; x.Try != 2 || len(x.Threads) != 3 || len(got) != want {
+			t.Errorf("to %s: try %d, %d branches, calls %v", to, x.Try, len(x.Threads), got)
+		}
+		cancelled := ""
+		for _, e := range s.History(id) {
+			if e.Type == string(sm.EventWorkflowCancelled) {
+				cancelled += e.Step + " "
+			}
+		}
+		if cancelled != "around both.people both.time " {
+			t.Errorf("to %s: ended %s", to, cancelled)
+		}
+		boss := harness.Caller
+		boss.Roles = "cab"
+		if _, err := s.Engine.Answer(t.Context(), boss, id, views.AnswerRequest{Step: "cab", Input: []byte(`{"approved":true}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.RunUntilIdle(48 * time.Hour)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}
+
 // What was changed is not executed again, unless that is forced; and only an execution that
 // waits with nothing at work goes back, to a step that it has reached.
 func TestRewind_Refuses(t *testing.T) {

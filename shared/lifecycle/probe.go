@@ -1,9 +1,6 @@
 package lifecycle
 
-import (
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
-	sm "github.com/lockstep-run/lockstep/statemachines"
-)
+import "github.com/lockstep-run/lockstep/shared/workflow/spec"
 
 // A probe executes the pure steps of a definition up to the first step that is not, under
 // shared locks, and completes there: PC then names that step. It applies no updates.
@@ -18,10 +15,7 @@ func (d *decider) mayProbe(n *spec.Node) bool {
 // endProbe completes a probe in front of a step that is not pure. The steps around it are
 // cancelled: not all that is nested in them was executed.
 func (d *decider) endProbe() {
-	for c := d.openContainer(); c != nil; c = d.openContainer() {
-		d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, c.Label)
-		d.exitStepRun(c, sm.StepCancelled)
-	}
+	d.leaveContainers()
 	d.complete()
 }
 

@@ -105,10 +105,6 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	if err := d.mayTryAgain(); err != nil {
 		return err
 	}
-	if len(x.Threads) > 0 {
-		return &workflow.Error{Code: workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("cannot rewind execution %s: branches are open: cancel it, or wait until they have ended", x.ID)}
-	}
 	if open := d.openStepRuns(); len(open) > 0 {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot rewind execution %s: step %q is at work", x.ID, open[0].Label)}
 	}
@@ -134,12 +130,7 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 		return nil
 	}
 	d.cancelOpenStepRuns()
-	for around := d.openContainer(); around != nil; around = d.openContainer() {
-		if d.node(around).RunsWorkflow() {
-			d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, around.Label)
-		}
-		d.exitStepRun(around, sm.StepCancelled)
-	}
+	d.leaveContainers()
 	deadline := x.Deadline
 	d.resetForTry(to, begin, false, sm.ExecutionRunning)
 	x.Deadline = deadline
@@ -149,6 +140,24 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	}
 	d.transition(sm.EventExecutionRewound, sm.ExecutionRunning, c.Actor, data)
 	return nil
+}
+
+// leaveContainers ends all open steps with nested steps, and the branches in them: the execution
+// goes elsewhere, and nothing in them is at work.
+func (d *decider) leaveContainers() {
+	for c := d.openContainer(); c != nil; c = d.openContainer() {
+		n := d.node(c)
+		for _, t := range d.execution.Threads {
+			if t.In == c.Seq && !t.Done {
+				d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, n.Label+"."+n.Parallel.Branches[t.Index].Label)
+			}
+		}
+		if n.RunsWorkflow() {
+			d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, c.Label)
+		}
+		d.exitStepRun(c, sm.StepCancelled)
+	}
+	d.execution.Threads = nil
 }
 
 // changedSince is the first step run from a step on that may have changed something; nil if

@@ -9,5 +9,6 @@ var stepping = []Mutation{
 	{Name: "step mode enters a pipeline as one step", Test: "shared/engine:TestStepMode_EntersOneStepAtATime", Edits: []Edit{{"shared/lifecycle/probe.go", "	if d.execution.Stepping {\n", "	if d.execution.Stepping && d.execution.Probe {\n"}}},
 	{Name: "a rewind executes again what changes entities", Test: "shared/engine:TestRewind_Refuses", Edits: []Edit{{"shared/lifecycle/stepping.go", "r != nil && !c.Force", "r != nil && r.Pure"}}},
 	{Name: "answers to a wait that was left count", Test: "shared/engine:TestRewind_GoesBack", Edits: []Edit{{"shared/lifecycle/stepping.go", "	d.cancelOpenStepRuns()\n", ""}}},
+	{Name: "a rewind leaves branches without a word", Test: "shared/engine:TestRewind_LeavesBranches", Edits: []Edit{{"shared/lifecycle/stepping.go", "if t.In == c.Seq && !t.Done {", "if t.In != c.Seq && !t.Done {"}}},
 	{Name: "a rewind begins the deadline again", Test: "shared/engine:TestRewind_GoesBack", Edits: []Edit{{"shared/lifecycle/stepping.go", "	x.Deadline = deadline\n", "	_ = deadline\n"}}},
 }
