@@ -10,6 +10,9 @@
  * token for it (TOKENS), or means the open wait. Each reading of a clock is right within the
  * skew: before, after, or, while time is 1, either. A token's expiry has a clock of its own.
  *
+ * The job of a callback may end, well or badly, before the answer or after it, and may be sent
+ * again: what is seen of it is its end. At the deadline it is stopped first if it is at work.
+ *
  *   MUTATION_1    an answer that is too late is refused without a commit
  *   MUTATION_2    which wait is meant is settled again after a lost race
  *   MUTATION_3    keys are looked for in the open wait only
@@ -26,6 +29,9 @@
  *   MUTATION_15   the token of a callback has the present generation
  *   MUTATION_16   an answer by token has no key
  *   MUTATION_17   the expiry of a token is judged before the key
+ *   MUTATION_18   a callback that is answered goes on although its job has failed
+ *   MUTATION_19   a callback takes answers while its job is stopped at the deadline
+ *   MUTATION_20   the answer ends a callback whose job is at work
  */
 
 #ifndef NR
@@ -77,13 +83,14 @@
 byte version, state, current = 1;
 byte outcome[3];
 byte decided[3];		/* 0, ANSWERED or REJECTED */
+bool lapsed;			/* the job of the callback is stopped at the deadline */
 byte answers[3];		/* mask of requests: their keys */
 byte people[3];			/* mask of persons */
 byte rejections[3];
 byte gen[3];
 byte level, paged;		/* of the escalation in step run 1 */
 
-byte job;			/* of the callback: 0, or how it has ended */
+byte job;			/* of the callback: 0, ANSWERED if it has ended well, or JOBFAILED */
 bool started;			/* somebody was called by the escalation */
 
 /* what has happened */
@@ -97,8 +104,10 @@ byte time, expiry, crashed, lost;
 #define PERSON(id)	(IN(id, ONEPERSON) -> 1 : BIT(id))
 #ifdef MUTATION_10
 #define OPEN(sr)	(outcome[sr] == 0 && decided[sr] == 0)
-#else
+#elif defined(MUTATION_19)
 #define OPEN(sr)	(state == LIVE && outcome[sr] == 0 && decided[sr] == 0)
+#else
+#define OPEN(sr)	(state == LIVE && outcome[sr] == 0 && decided[sr] == 0 && !lapsed)
 #endif
 #define READ(clock, past) \
 	if :: clock == 0 -> past = 0 :: clock == 1 -> past = 0 :: clock == 1 -> past = 1 :: clock == 2 -> past = 1 fi
@@ -106,6 +115,10 @@ byte time, expiry, crashed, lost;
 
 inline leave(sr, how) {
 	assert(outcome[sr] == 0);	/* a wait has two outcomes */
+	assert(how != TIMEOUT || decided[sr] == 0);	/* a wait times out that an answer had decided */
+#ifdef CALLBACK
+	assert((how != ANSWERED && how != REJECTED) || job == ANSWERED);	/* a callback goes on without its job */
+#endif
 	outcome[sr] = how;
 	if
 	:: how == TIMEOUT || how == JOBFAILED -> state = FAILED
@@ -131,7 +144,12 @@ inline lapse(seen) {
 			assert(time > 0);	/* a wait times out before its deadline */
 			assert(level == 0 || started);	/* the deadline passes, and the escalation has called nobody */
 			version++;
-			leave(current, TIMEOUT)
+			if
+#ifdef CALLBACK
+			:: job == 0 -> lapsed = 1
+#endif
+			:: else -> leave(current, TIMEOUT)
+			fi
 		:: else
 		fi
 	}
@@ -279,7 +297,7 @@ round:
 			assert(rejections[sr] == 0)	/* a wait is approved that somebody has rejected */
 		:: else
 		fi;
-#ifndef CALLBACK
+#if !defined(CALLBACK) || defined(MUTATION_20)
 		if
 		:: decided[sr] != 0 -> leave(sr, decided[sr])
 		:: else
@@ -313,13 +331,13 @@ done:
 
 active proctype Alarm() {
 	byte seen, what, seenJob;
-	bool past;
+	bool past, stopped;
 end:
 	do
 	:: atomic {
 			state == LIVE && outcome[current] == 0 && (
 #ifdef DEADLINE
-				(time > 0
+				(time > 0 && !lapsed
 #ifndef MUTATION_12
 					&& decided[current] == 0
 #endif
@@ -328,18 +346,24 @@ end:
 #ifdef ESCALATES
 				(current == 1 && decided[1] == 0 && (level == 0 || paged < level)) ||
 #endif
-				(job != 0 && (decided[current] != 0 || job == JOBFAILED)));
-			seen = version; what = decided[current]; seenJob = job
+				(job != 0 && (decided[current] != 0 || lapsed || job == JOBFAILED)));
+			seen = version; what = decided[current]; seenJob = job; stopped = lapsed
 		};
 		if
-		:: seenJob != 0 && (what != 0 || seenJob == JOBFAILED) ->
+		:: seenJob != 0 && (what != 0 || stopped || seenJob == JOBFAILED) ->
 			atomic {
 				if
 				:: version == seen ->
 					version++;
 					if
-					:: what != 0 -> leave(current, what)
+					:: stopped -> leave(current, TIMEOUT)
+#ifdef MUTATION_18
+					:: !stopped && what != 0 -> leave(current, what)
 					:: else -> leave(current, JOBFAILED)
+#else
+					:: !stopped && seenJob == JOBFAILED -> leave(current, JOBFAILED)
+					:: else -> leave(current, what)
+#endif
 					fi
 				:: else
 				fi
@@ -378,7 +402,7 @@ end:
 			fi
 		fi;
 again:
-		atomic { seen = 0; what = 0; seenJob = 0; past = 0 }
+		atomic { seen = 0; what = 0; seenJob = 0; past = 0; stopped = 0 }
 	od
 }
 

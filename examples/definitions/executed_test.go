@@ -30,7 +30,7 @@ var givesRE = regexp.MustCompile(`(?m)^# gives (.*)$`)
 type devices map[string]string
 
 func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
-	var p struct{ Target, Former string }
+	var p struct{ Target, Former, To string }
 	if err := json.Unmarshal(c.Parameters, &p); err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +40,8 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 	switch {
 	case c.Kind == workflow.JobRollback:
 		d[c.Entity] = p.Former
+	case p.To != "": // mail/send
+		return &harness.Outcome{Result: json.RawMessage(`{"sent":true}`)}
 	case c.Entity == "": // fleet/report
 		return &harness.Outcome{Result: c.Parameters}
 	case p.Former != "": // fleet/upgrade
@@ -48,6 +50,29 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 		return &harness.Outcome{FailCode: "WRONG_VERSION", FailMessage: "another version"}
 	}
 	return &harness.Outcome{Result: shown()}
+}
+
+// mailSchema are the parameters of a block that sends a mail.
+const mailSchema = `{"type":"object","additionalProperties":false,"required":["to","text","token"],"properties":{"to":{"type":"string"},"text":{"type":"string"},"token":{"type":"string"}}}`
+
+// What a step has sent is answered with the token in it.
+func TestExamples_CallbackIsAnswered(t *testing.T) {
+	s, _ := publishExamples(t)
+	fleet := devices{}
+	s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
+	id := s.StartWith(views.StartRequest{Workflow: "fleet/ask", Parameters: json.RawMessage(`{"owner":"ann@example.com"}`)})
+	s.Drain()
+	var mail struct{ To, Token string }
+	if err := json.Unmarshal(s.BlockCalls[0].Parameters, &mail); err != nil || mail.To != "ann@example.com" {
+		t.Fatalf("%s, %v", s.BlockCalls[0].Parameters, err)
+	}
+	if _, err := s.Engine.AnswerByToken(t.Context(), mail.Token, views.TokenAnswer{Input: json.RawMessage(`{"ok":true}`)}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunUntilIdle(24 * time.Hour)
+	if r, err := s.Query.Result(t.Context(), harness.Caller, id); err != nil || string(r.Output) != `{"answer":{"ok":true}}` || string(r.Steps["ask"].Result) != `{"ok":true}` {
+		t.Errorf("%s, %+v, %v", r.Output, r.Steps, err)
+	}
 }
 
 // publishExamples makes a world with the blocks of the example fleet, in which all examples
@@ -62,6 +87,8 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 		s.RegisterBlock(b)
 		blocks[b.Package+"/"+b.Name+":1"] = true
 	}
+	s.RegisterBlock(workflow.Block{Package: "mail", Name: "send", ParameterSchema: json.RawMessage(mailSchema)})
+	blocks["mail/send:1"] = true
 	s.ImportDevices(harness.DeviceIDs(3)...)
 	published = map[string]bool{}
 	for file, text := range readExamples(t) {

@@ -103,8 +103,13 @@ func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 	if ends || s.Workflow == nil && len(s.Switch) == 0 && s.Parallel == nil || s.ContinueOnError {
 		to(s.Next)
 	}
-	if s.Wait != nil && s.Wait.OnTimeout != nil {
-		to(cmp.Or(s.Wait.OnTimeout.Next, s.Next))
+	if w := s.Waits(); w != nil {
+		if _, o := w.Limit(); o != nil {
+			to(cmp.Or(o.Next, s.Next))
+		}
+		if w.Approval != nil && w.Approval.OnReject != nil {
+			to(cmp.Or(w.Approval.OnReject.Next, s.Next))
+		}
 	}
 	for i := range s.OnFailure {
 		if c := &s.OnFailure[i]; f.list(c.Steps, true) {

@@ -55,6 +55,12 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"10:7 steps[0].parameters.former required", "10:15 steps[0].parameters.target type", "12:15 steps[0].parameters.colour additionalProperties",
 			},
 		},
+		"questions": {
+			head: "package: p\nname: %s\nversion: 1.0.0\nsteps:\n",
+			steps: "  - {label: a, wait: {input: {deadline: 1h, onTimeout: {next: timed1}}}, next: end}\n  - {label: timed1, set: {x: 1}, next: b}\n" +
+				"  - {label: b, wait: {approval: {deadline: 1h, onTimeout: {next: timed2}, onReject: {next: rejected}}}, next: end}\n" +
+				"  - {label: timed2, set: {x: 1}, next: end}\n  - {label: rejected, set: {x: 1}, next: end}\n",
+		},
 		"results": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
 				"  - {label: b, functionBlock: fleet/open, runOn: device, condition: a.result.verion != parameters.target}\n" +

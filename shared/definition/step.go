@@ -65,6 +65,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"requires":  r.requires(&s.Assert),
 
 		"wait":     yamldoc.Optional(&s.Wait, r.wait),
+		"callback": yamldoc.Optional(&s.Callback, r.waitInput),
 		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
 		"loop":     yamldoc.Optional(&s.Loop, r.loop),
 		"foreach":  yamldoc.Optional(&s.Foreach, r.foreach),
@@ -74,6 +75,9 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		r.setBetween(s, n, path)
 		if s.Foreach != nil && s.FunctionBlock != "" {
 			r.checkForeach(s, path)
+		}
+		if s.Callback != nil && s.FunctionBlock != "" {
+			r.checkCallback(s, path)
 		}
 	}).WithSchema(kindSchema)
 }
@@ -95,7 +99,7 @@ var kinds = []struct {
 }
 
 var (
-	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance"} // of a step that calls a block
+	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance", "callback"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )
@@ -120,8 +124,16 @@ var kindSchema = func() yamldoc.Schema {
 	}
 	return yamldoc.Schema{
 		"oneOf": forms,
-		"if":    yamldoc.Schema{"required": []string{"foreach"}},
-		"then":  yamldoc.Schema{"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnItem}}},
+		"allOf": []yamldoc.Schema{{
+			"if":   yamldoc.Schema{"required": []string{"foreach"}},
+			"then": yamldoc.Schema{"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnItem}}},
+		}, {
+			"if": yamldoc.Schema{"required": []string{"callback"}},
+			"then": yamldoc.Schema{
+				"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnGlobal}},
+				"not":        yamldoc.Schema{"anyOf": requires(withoutCallback...)},
+			},
+		}},
 	}
 }()
 

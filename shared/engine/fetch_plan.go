@@ -127,7 +127,8 @@ func (w *workspace) ensurePlanner(ctx context.Context) (*planner.Planner, error)
 	}
 	w.planner = &planner.Planner{
 		Tenant: w.tenant, Execution: w.id, Dispatcher: w.dispatcher(), Program: w.program, Blocks: w.facts.Resolution.Blocks,
-		Input: w.startInput, Entities: w.loadEntities, MaxResultBytes: w.e.MaxResultBytes, MaxPlanCost: w.e.MaxPlanCost, JobTimeout: w.e.JobTimeout, MinFencingToken: w.e.Policy.MinFencingToken,
+		Input: w.startInput, Entities: w.loadEntities, CallbackToken: w.callbackToken,
+		MaxResultBytes: w.e.MaxResultBytes, MaxPlanCost: w.e.MaxPlanCost, JobTimeout: w.e.JobTimeout, MinFencingToken: w.e.Policy.MinFencingToken,
 	}
 	return w.planner, nil
 }

@@ -13,6 +13,21 @@ import (
 // maxSubject bounds the name for which a token is, as actors are bounded.
 const maxSubject = 256
 
+var errNoTokenKeys = workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
+
+// callbackToken makes the token that the job of a step brings to whoever has to answer. It is the
+// same whenever the job is sent again, as long as the key is.
+func (w *workspace) callbackToken(ctx context.Context, stepRunSeq int) (string, error) {
+	keys, err := w.e.tokenKeys(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !keys.Set() {
+		return "", errNoTokenKeys
+	}
+	return keys.Make(token.Claims{Tenant: w.tenant, Execution: w.id, StepRunSeq: stepRunSeq, Subject: workflow.CallbackBearer})
+}
+
 // IssueToken makes a token with which somebody answers a step that waits for people, by the name
 // req.For and with the right of the caller, who has to be allowed to answer. The token is told
 // here only: it is stored nowhere.
@@ -23,7 +38,7 @@ func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, r
 		return made, err
 	}
 	if !keys.Set() {
-		return made, workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
+		return made, errNoTokenKeys
 	}
 	var issues []workflow.Issue
 	if !workflow.IsVisible(req.For, maxSubject) {

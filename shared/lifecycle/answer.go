@@ -158,7 +158,7 @@ func (d *decider) answerRefusal(r *workflow.StepRun) error {
 	switch {
 	case r == nil:
 		text += "it has not asked for input"
-	case r.Wait != nil && !r.Wait.Decided && !r.Open() && !r.EndedAt.Before(r.Wait.Until):
+	case r.Wait != nil && (r.Wait.Lapsed || !r.Wait.Decided && !r.Open() && !r.EndedAt.Before(r.Wait.Until)):
 		text += fmt.Sprintf("the deadline of step %q was %s", r.Label, r.Wait.Until.Format(time.RFC3339))
 	case r.Wait != nil && r.Wait.Decided:
 		text += fmt.Sprintf("step %q has been answered", r.Label)
@@ -196,7 +196,10 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
 	}
 	data := map[string]any{"answers": len(r.Answers), "need": r.Wait.Need}
 	if answer.Via != "" {
-		data["via"], data["tokenBy"] = answer.Via, answer.TokenBy
+		data["via"] = answer.Via
+	}
+	if answer.TokenBy != "" {
+		data["tokenBy"] = answer.TokenBy
 	}
 	if r.Wait.Approval {
 		data["approved"] = !f.Rejects
@@ -213,10 +216,11 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
 	r.Wait = &decided
 	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, map[string]any{"step": r.Label})
 	if !f.Rejects {
-		if !r.Wait.Approval {
-			r.Value = f.Value
+		value := f.Value
+		if r.Wait.Approval {
+			value = nil // its result is made of all answers
 		}
-		d.endWait(r, sm.StepCompleted)
+		d.completeWait(r, value)
 		return
 	}
 	why := &workflow.Failure{Code: workflow.FailureRejected, Step: r.Label, Message: fmt.Sprintf("step %q was rejected by %s", r.Label, c.Actor)}
@@ -244,7 +248,7 @@ func nextDue(ask *spec.Ask, w *workflow.StepWait) (at time.Time) {
 // committed before executions of it are started, with a timer that is near, whatever is due
 // next.
 func (d *decider) escalate(r *workflow.StepRun) {
-	ask, w := d.node(r).Wait.Asks(), *r.Wait
+	ask, w := d.node(r).Waits().Asks(), *r.Wait
 	for w.Reminded < len(ask.Remind) && !d.now.Before(w.Since.Add(ask.Remind[w.Reminded].Std())) {
 		w.Reminded++
 	}

@@ -58,7 +58,7 @@ func (d *decider) closeOpenSteps() bool {
 			continue
 		}
 		d.recordResult(r, f)
-		if t := r.Counts; t.Failed+t.Unknown+t.NotExecuted == 0 {
+		if d.endedWell(r) {
 			d.exitStepRun(r, sm.StepCompleted)
 			continue
 		}
@@ -78,6 +78,12 @@ func (d *decider) closeOpenSteps() bool {
 		d.execution.Threads, d.changed = nil, true
 	}
 	return true
+}
+
+// endedWell reports whether a step run that was stopped has done all that it was for.
+func (d *decider) endedWell(r *workflow.StepRun) bool {
+	t := r.Counts
+	return t.Failed+t.Unknown+t.NotExecuted == 0 && (r.Wait == nil || r.Value != nil)
 }
 
 // closeUnresolved reports whether none of the execution's jobs can start any more, so

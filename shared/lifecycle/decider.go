@@ -165,7 +165,7 @@ func (d *decider) config() spec.Config {
 func (d *decider) openStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Open() && (r.HasJobs() || r.Child != nil) && d.inThread(r) {
+		if r := &d.execution.StepRuns[i]; r.AtWork() && d.inThread(r) {
 			open = append(open, r)
 		}
 	}

@@ -88,6 +88,8 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 // also wait.
 func (d *decider) cancelOpenStepRuns() {
 	for _, r := range append(d.openStepRuns(), d.waitingStepRuns()...) {
-		d.exitStepRun(r, sm.StepCancelled)
+		if r.Open() { // one may be in both
+			d.exitStepRun(r, sm.StepCancelled)
+		}
 	}
 }

@@ -102,7 +102,11 @@ func (d *decider) enterStep(at int) {
 	case r.Pipeline > 0:
 		d.openPipeline(at, end, plan, r)
 	default:
-		d.appendStepRun(d.newStepRun(at, workflow.JobExecute, plan, r))
+		r = d.newStepRun(at, workflow.JobExecute, plan, r)
+		if n.Callback != nil {
+			d.beginWait(&r, plan)
+		}
+		d.appendStepRun(r)
 		d.decision.DispatchSeq = d.execution.StepRunSeq
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	}

@@ -43,9 +43,17 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 			checkAt = earlier(checkAt, at)
 		}
 	}
-	if len(d.openStepRuns()) > 0 {
-		d.waitUntil(checkAt)
+	if len(d.openStepRuns()) == 0 {
+		return
 	}
+	if waiting := d.waitingStepRuns(); len(waiting) > 0 {
+		at, goesOn := d.followEach(waiting)
+		if goesOn {
+			return
+		}
+		checkAt = earlier(checkAt, at)
+	}
+	d.waitUntil(checkAt)
 }
 
 // evaluateStepRun evaluates one open step run. It reports whether the step run has
@@ -60,6 +68,10 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
 		d.recordResult(r, f)
+		if n.OnTimeout != nil && r.Wait != nil && r.Wait.Lapsed && failed == 0 {
+			d.endWaitAt(r, r.Failure, n.OnTimeout)
+			break
+		}
 		cause := workflow.CauseTimeout
 		if r.Failure.Code != workflow.FailureTimeout {
 			cause = causeOf(r.Failure.Code)
@@ -68,7 +80,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && r.Closing && d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing:
 		d.recordResult(r, f) // its branch is closed
 		status := sm.StepCancelled
-		if t := r.Counts; t.Failed+t.Unknown+t.NotExecuted == 0 {
+		if d.endedWell(r) {
 			status = sm.StepCompleted
 		}
 		d.exitStepRun(r, status)
@@ -90,6 +102,9 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		d.stopStepRun(r)
 	case f.Problem != nil:
 		d.failExecution(r, f.Cause, f.Problem, 0)
+	case f.Complete && !intolerable && f.Counts.NotExecuted == 0 && r.Waiting():
+		d.recordResult(r, f)
+		r.JobsOver, d.changed = true, true
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 		d.recordResult(r, f)
 		d.exitStepRun(r, sm.StepCompleted)
@@ -270,8 +285,11 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 	return at
 }
 
-// recordResult stores the result of a step run whose lanes are all over.
+// recordResult stores the result of a step run whose lanes are all over, once.
 func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
+	if r.JobsOver {
+		return
+	}
 	r.Counts, r.HasUpdates = f.Counts, f.HasUpdates
 	r.Skipped, r.Unmet = r.Skipped+f.Skipped, r.Unmet+f.Unmet
 	d.execution.Cost.Add(f.Cost)

@@ -79,6 +79,7 @@ type scriptRunner struct {
 	times     map[string]int    // of loops, by label
 	check     *lifecycle.AnswerCheck
 	unfit     map[string]bool // by id of a signal
+	job       string          // what reports on the jobs of callbacks say
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
@@ -203,6 +204,19 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if to := o["next"]; to != "" {
 			sr.onTimeout[words[0]] = to
 		}
+	case "callback": // callback LABEL deadline=D [next=LABEL] [default] [retries=N] [pure]: a global step whose block is answered
+		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: workflow.RunOnGlobal, Callback: &spec.WaitInput{Ask: spec.Ask{Deadline: sr.duration(o["deadline"])}}}
+		sr.addNode(st, words, o)
+		sr.blocks[st.FunctionBlock] = workflow.Block{Package: "p", Name: words[0], Version: "1.0.0", Pool: "default", Pure: slices.Contains(words, "pure")}
+		sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Question: &workflow.Value{Inline: []byte(`{}`)}}
+		if slices.Contains(words, "default") {
+			sr.plans[words[0]].Default = &workflow.Value{Inline: []byte(`{}`)}
+		}
+		if to := o["next"]; to != "" {
+			sr.onTimeout[words[0]] = to
+		}
+	case "job": // job works|ends|fails: what the reports on the jobs of callbacks say from now on
+		sr.job = words[0]
 	case "awaits": // awaits NAME [deadline=D] [next=LABEL]: a step of that label that waits for the signal
 		sr.addNode(&spec.Step{Label: words[0], Wait: &spec.Wait{Signal: &spec.WaitSignal{Name: words[0], Deadline: sr.duration(o["deadline"])}}}, words, o)
 		if to := o["next"]; to != "" {
@@ -541,6 +555,19 @@ func (sr *scriptRunner) decide() {
 					sr.facts.Signals = map[lifecycle.Need]*lifecycle.SignalCheck{}
 				}
 				sr.facts.Signals[*d.Need] = &lifecycle.SignalCheck{Fits: !sr.unfit[d.Need.Signal], Value: &workflow.Value{Inline: []byte(`{}`)}}
+				continue
+			}
+			if d.Need.Kind == lifecycle.NeedReport && sr.job != "" || d.Need.Kind == lifecycle.NeedClose && sr.job != "" {
+				rep := &lifecycle.Report{StepRunSeq: d.Need.StepRunSeq, Complete: sr.job != "works", Counts: workflow.Counts{}}
+				switch {
+				case sr.job == "ends":
+					rep.Counts.OK = 1
+				case sr.job == "fails":
+					rep.Counts.Failed, rep.Counts.Failure = 1, &workflow.Failure{Code: "REFUSED", Message: "the mail server refused"}
+				case d.Need.Kind == lifecycle.NeedClose: // it had not begun
+					rep.Complete, rep.Counts.NotExecuted = true, 1
+				}
+				sr.facts.Reports = map[lifecycle.Need]*lifecycle.Report{*d.Need: rep}
 				continue
 			}
 			if d.Need.Kind == lifecycle.NeedAnswer {

@@ -211,7 +211,7 @@ func (d *decider) closeBranches(f *workflow.StepRun) {
 		}
 	}
 	for _, r := range d.waitingStepRuns() {
-		if d.isIn(r, f) {
+		if d.isIn(r, f) && !r.AtWork() {
 			d.exitStepRun(r, sm.StepCancelled)
 		}
 	}

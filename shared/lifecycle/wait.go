@@ -29,8 +29,17 @@ func (d *decider) waitingStepRuns() []*workflow.StepRun {
 
 // enterWait begins a step run that waits. A time that has passed already is not waited for.
 func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
-	w := d.facts.Resolution.Program.Nodes[at].Wait
 	r = d.newStepRun(at, "", &Plan{}, r)
+	d.beginWait(&r, plan)
+	d.appendStepRun(r)
+	if entered := d.execution.LastStepRun(); entered.Wait.Kind == workflow.WaitTimer && !d.now.Before(entered.Wait.Until) {
+		d.endWait(entered, sm.StepCompleted)
+	}
+}
+
+// beginWait begins what a step run waits for: from its entry on, also beside its jobs.
+func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
+	w := d.node(r).Waits()
 	limit, _ := w.Limit()
 	r.Wait = &workflow.StepWait{Kind: w.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait)}
 	switch {
@@ -52,10 +61,6 @@ func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 			r.Wait.Need, r.Wait.Approval = max(1, w.Approval.Need), true
 		}
 		r.Wait.Next = nextDue(w.Asks(), r.Wait)
-	}
-	d.appendStepRun(r)
-	if entered := d.execution.LastStepRun(); entered.Wait.Kind == workflow.WaitTimer && !d.now.Before(entered.Wait.Until) {
-		d.endWait(entered, sm.StepCompleted)
 	}
 }
 
@@ -169,13 +174,19 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	n := d.node(r)
 	if r.Wait.Default != nil {
 		d.leaveWaiting(sm.EventExecutionExpired, "", data)
-		r.Value = r.Wait.Default
-		d.endWait(r, sm.StepCompleted)
+		lapsed := *r.Wait
+		lapsed.Lapsed = true
+		r.Wait = &lapsed
+		d.completeWait(r, lapsed.Default)
 		return
 	}
 	why := &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: timeoutMessage(r)}
 	if detail != "" {
 		why.Message += " (" + workflow.Truncate(detail, workflow.MaxShortMessage) + ")"
+	}
+	if r.AtWork() {
+		d.lapseAtWork(r, why)
+		return
 	}
 	if n.OnTimeout != nil {
 		d.leaveWaiting(sm.EventExecutionExpired, "", data)
@@ -192,6 +203,28 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	}
 	d.leaveWaiting(sm.EventExecutionExpired, "", data)
 	d.failStepRun(r, workflow.CauseTimeout, why)
+}
+
+// lapseAtWork begins to end a step run whose deadline has passed before its job has ended: that is
+// stopped first.
+func (d *decider) lapseAtWork(r *workflow.StepRun, why *workflow.Failure) {
+	lapsed := *r.Wait
+	lapsed.Lapsed = true
+	r.Wait, r.Failure = &lapsed, why
+	if d.node(r).OnTimeout == nil && d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.threadOf(r) == nil {
+		d.failExecution(r, workflow.CauseTimeout, why, 0)
+		return
+	}
+	d.stopStepRun(r)
+}
+
+// completeWait ends a wait well that is decided or has lapsed, with what was answered or is taken
+// for that. A step run that has a job beside it ends when that has ended too.
+func (d *decider) completeWait(r *workflow.StepRun, value *workflow.Value) {
+	r.Value = value
+	if d.changed = true; !r.HasJobs() {
+		d.endWait(r, sm.StepCompleted)
+	}
 }
 
 func timeoutMessage(r *workflow.StepRun) string {

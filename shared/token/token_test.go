@@ -224,3 +224,42 @@ func FuzzKeys_Verify(f *testing.F) {
 		}
 	})
 }
+
+// What is sealed is read with the key only, under which it was, and with nothing changed.
+func TestKeys_Seal(t *testing.T) {
+	before, during, after := keySets(t)
+	data := []byte("the token of " + strings.Repeat("somebody", 100))
+	sealed, err := before.Seal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := before.Seal(data); err != nil || !bytes.Equal(again, sealed) {
+		t.Errorf("sealed again: %v", err)
+	}
+	if !token.Sealed(sealed) || token.Sealed(data) || bytes.Contains(sealed, []byte("somebody")) {
+		t.Errorf("%q", sealed)
+	}
+	for _, k := range []token.Keys{before, during} {
+		if got, err := k.Open(sealed); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for _, k := range []token.Keys{after, {}} {
+		if _, err := k.Open(sealed); !workflow.Is(err, workflow.CodeUnavailable) {
+			t.Errorf("opened with another key: %v", err)
+		}
+	}
+	for i := range sealed {
+		changed := bytes.Clone(sealed)
+		changed[i] ^= 1
+		if _, err := during.Open(changed); !workflow.Is(err, workflow.CodeUnavailable) {
+			t.Errorf("changed at %d: %v", i, err)
+		}
+		if _, err := during.Open(sealed[:i]); !workflow.Is(err, workflow.CodeUnavailable) {
+			t.Errorf("cut at %d: %v", i, err)
+		}
+	}
+	if _, err := (token.Keys{}).Seal(data); err == nil {
+		t.Error("sealed without a key")
+	}
+}

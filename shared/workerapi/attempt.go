@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -49,12 +50,19 @@ func (a *attempt) key() workflow.PollAttempt {
 	return workflow.PollAttempt{Tenant: a.caller.Tenant, Worker: a.poll.Worker, ID: a.poll.Attempt}
 }
 
-// save stores the receipt of the pack that is claimed next.
-func (a *attempt) save(ctx context.Context, packs Packs, r *receipt) error {
+// save stores the receipt of the pack that is claimed next. One whose message holds a token is
+// sealed.
+func (a *attempt) save(ctx context.Context, packs Packs, r *receipt, m *workflow.PackMessage) error {
 	if a.poll.Attempt == "" {
 		return nil
 	}
 	packed, err := r.compress()
+	if err == nil && m.HoldsToken {
+		var keys token.Keys
+		if keys, err = a.service.TokenKeys(ctx); err == nil {
+			packed, err = keys.Seal(packed)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -123,11 +131,27 @@ func (a *attempt) endWithoutPack(ctx context.Context) (*views.PackOffer, error) 
 	return offer, err
 }
 
+// openReceipt decodes a stored receipt.
+func (s *Service) openReceipt(ctx context.Context, stored []byte) (*receipt, error) {
+	if !token.Sealed(stored) {
+		return decompressReceipt(stored)
+	}
+	keys, err := s.TokenKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := keys.Open(stored)
+	if err != nil {
+		return nil, err
+	}
+	return decompressReceipt(plain)
+}
+
 // offerAgain offers the pack of a stored receipt; nil if the worker may not have it, or
 // not any more.
 func (a *attempt) offerAgain(ctx context.Context, stored *workflow.PollReceipt, ports Ports, p worker.Ports) (*views.PackOffer, error) {
 	s := a.service
-	rcpt, err := decompressReceipt(stored.Receipt)
+	rcpt, err := s.openReceipt(ctx, stored.Receipt)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (s *Service) claimMessage(ctx context.Context, a *attempt, pool string, q P
 		w := s.sdkWorker(a.poll.Worker, rcpt.claimNonce())
 		return nil, w.Settle(ctx, q, d, m, worker.Disposition{RetryAfter: unmatchedDelay}, p)
 	}
-	if err := a.save(ctx, ports.Packs, rcpt); err != nil {
+	if err := a.save(ctx, ports.Packs, rcpt, m); err != nil {
 		if errors.Is(err, errAttemptTaken) {
 			err = errors.Join(err, q.Defer(ctx, d, 0)) // for another poll
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -71,6 +72,9 @@ type Service struct {
 	// told how many there are: SQS cannot count them by tenant.
 	OwnsQueues func(tenant string) bool
 	Decode     func(body string) (*workflow.PackMessage, error)
+	// TokenKeys are the keys of resume tokens, the zero value for none. With them what has to be
+	// stored of a message with a token is sealed.
+	TokenKeys func(ctx context.Context) (token.Keys, error)
 	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger
 	// and Concurrency are set by the service.
 	WorkerOptions worker.Options

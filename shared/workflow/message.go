@@ -97,6 +97,10 @@ type PackMessage struct {
 	Chain        []LaneJobs  `json:"chain,omitempty"`
 	ChainCut     int         `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
 	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet written down
+
+	// HoldsToken says that a job has the token of a callback in its parameters: the message is
+	// stored nowhere as it is.
+	HoldsToken bool `json:"holdsToken,omitempty"`
 }
 
 // LaneJobs is a later lane of a chain, with its jobs.
@@ -125,6 +129,9 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	}
 	if jobBytes <= MaxMessageJobBytes {
 		return &next, nil
+	}
+	if m.HoldsToken { // a plan with such parameters fails
+		return nil, Errorf(CodeInternal, "the jobs of pack %s hold a token and are not stored", m.Key)
 	}
 	data, err := EncodeJSON(m.Jobs)
 	if err != nil {

@@ -103,10 +103,11 @@ type StepRun struct {
 	MaxAttempts  int       `json:"maxAttempts,omitempty"`
 	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages is counted from here
 
-	Closing    bool     `json:"closing,omitempty"` // no job of it may start any more
-	Failure    *Failure `json:"failure,omitempty"` // why it failed, if not because of its jobs
-	Counts     Counts   `json:"counts,omitzero"`   // set once, when the step run has ended
-	HasUpdates bool     `json:"updates,omitempty"` // some job asked for updates of entities
+	JobsOver   bool     `json:"jobsOver,omitempty"` // its jobs have ended well, and Counts is set, but it goes on waiting
+	Closing    bool     `json:"closing,omitempty"`  // no job of it may start any more
+	Failure    *Failure `json:"failure,omitempty"`  // why it failed, if not because of its jobs
+	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
+	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
 }
 
 // Child is an execution that a step has started.
@@ -137,7 +138,15 @@ func (r StepRun) needsOutcomes() bool {
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time.
-func (r *StepRun) Waiting() bool { return r.Open() && r.Wait != nil && !r.Wait.Decided }
+func (r *StepRun) Waiting() bool {
+	return r.Open() && r.Wait != nil && !r.Wait.Decided && !r.Wait.Lapsed
+}
+
+// AtWork reports whether the step run has jobs or a child that may not have ended. One that waits
+// beside its jobs only waits once they are over.
+func (r *StepRun) AtWork() bool {
+	return r.Open() && (r.HasJobs() || r.Child != nil) && !(r.JobsOver && r.Waiting())
+}
 
 // LoopSeq is the number that the step runs in a loop have in In.
 func (r *StepRun) LoopSeq() int { return cmp.Or(r.Continues, r.Seq) }

@@ -13,7 +13,7 @@ import (
 )
 
 // StepWait is what a step run waits for. It is over when the step run has ended, or when it is
-// decided: a step run that also has a job waits for that then.
+// decided or has lapsed: a step run that also has a job waits for that then.
 type StepWait struct {
 	Kind    WaitKind  `json:"kind"`
 	Since   time.Time `json:"since"`
@@ -21,7 +21,8 @@ type StepWait struct {
 	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
 	Title   string    `json:"title,omitempty"` // the beginning of what people are asked; the name of a signal
 	Decided bool      `json:"decided,omitempty"`
-	Unfit   int       `json:"unfit,omitempty"` // signals that it has taken and that did not fit: the history has the first
+	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: something is taken for the answer, or its job is being stopped
+	Unfit   int       `json:"unfit,omitempty"`  // signals that it has taken and that did not fit: the history has the first
 
 	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the
 	// first rejection decides.
@@ -54,6 +55,14 @@ type Answer struct {
 	Rejects bool      `json:"rejects,omitempty"`
 	Value   *Value    `json:"value,omitempty"`
 }
+
+// CallbackBearer is the name by which somebody answers with the token that the job of a step has
+// brought him.
+const CallbackBearer = "callback"
+
+// MaxCallbackParameterBytes bounds the parameters of a step with a callback: its message is sent
+// with them, and they are never stored with the token.
+const MaxCallbackParameterBytes = 256 << 10
 
 // AnswerByToken is how an answer came that a token allowed.
 const AnswerByToken = "token"

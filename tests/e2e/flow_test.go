@@ -34,6 +34,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R38_R52_times":              timesPass,
 		"R39_signals":                signalsAreKept,
 		"R40_tokens":                 bearerAnswers,
+		"R49_callback":               callbackIsAnswered,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,
 		"R57_other_tenant":           flowOfOtherTenant,
@@ -339,6 +340,81 @@ func signalsAreKept(c *fixture) {
 	}
 	if _, err := c.Signal(c.t.Context(), id, "paid", views.SignalRequest{Data: json.RawMessage(`{}`), IdempotencyKey: "k2"}); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		c.t.Errorf("a signal after the end: %v", err)
+	}
+}
+
+// callbackIsAnswered: a block gets a token, and its bearer answers the step: one before the block
+// has returned, and one after that. A job that fails ends the step.
+func callbackIsAnswered(c *fixture) {
+	requireEmbedded(c.t, "the example app has no secret with the keys of tokens")
+	ctx := c.t.Context()
+	tokens := make(chan string, 10)
+	answer := func(token, input string) error {
+		_, err := c.AnswerByToken(ctx, token, views.TokenAnswer{Input: json.RawMessage(input)})
+		return err
+	}
+	c.registerEcho()
+	c.registerBlock("send", workflow.Block{}, func(k call) blockAnswer {
+		token, _ := k.Parameters["token"].(string)
+		if !strings.HasPrefix(token, "lst1.") {
+			return errorAnswer("NO_TOKEN", false)
+		}
+		if k.Parameters["when"] != "later" {
+			if err := answer(token, `{"n":1}`); err != nil {
+				return errorAnswer("NOT_TAKEN", false)
+			}
+		}
+		if k.Parameters["when"] == "failing" {
+			return errorAnswer("NO_MAIL", false)
+		}
+		tokens <- token
+		return okAnswer(map[string]any{"sent": true})
+	})
+	c.publishWorkflow("", "label: ask, block: send, runOn: global, parameters: {token: \"${callback.token}\", when: \"${parameters.when}\"}, "+
+		"callback: {title: How many?, schema: {type: object, required: [n]}, deadline: 1h}, outputKey: said",
+		`label: use, block: echo, runOn: global, parameters: {n: "${vars.said.n}"}`)
+	id := c.startWorkflow(`{"when":"early"}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "use"); got != `{"n":1}` {
+		c.t.Errorf("the answer gave %s", got)
+	}
+	used := <-tokens
+	id = c.startWorkflow(`{"when":"later"}`)
+	c.waitForKind(id, workflow.WaitInput)
+	token := <-tokens
+	if err := answer(token, `{}`); !workflow.Is(err, workflow.CodeInvalid) {
+		c.t.Errorf("an answer that does not match: %v", err)
+	}
+	if q, err := c.QuestionOfToken(ctx, token); err != nil || q.Title == nil || *q.Title != "How many?" {
+		c.t.Errorf("%+v, %v", q, err)
+	}
+	if err := answer(used, `{"n":9}`); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		c.t.Errorf("the token of another execution: %v", err)
+	}
+	if err := answer(token, `{"n":2}`); err != nil {
+		c.t.Fatal(err)
+	}
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "ask") + c.resultOf(id, "use"); got != `{"n":2}{"n":2}` {
+		c.t.Errorf("the answer gave %s", got)
+	}
+	for job, err := range c.Jobs(ctx, id, views.JobFilter{}) {
+		if raw, _ := workflow.EncodeJSON(job); err != nil || strings.Contains(string(raw), "lst1.") {
+			c.t.Errorf("a job shows the token: %s, %v", raw, err)
+		}
+	}
+	for _, e := range c.history(id) {
+		if strings.Contains(string(e.Data), "lst1.") {
+			c.t.Errorf("%s holds a token", e.Type)
+		}
+	}
+	if strings.Contains(c.log.String(), "lst1.") {
+		c.t.Error("the log holds a token")
+	}
+	id = c.startWorkflow(`{"when":"failing"}`)
+	x := c.waitEnded(id, sm.ExecutionFailedUnsafe)
+	if x.Error == nil || x.Error.Code != "NO_MAIL" {
+		c.t.Errorf("%+v", x.Error)
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/monitor"
+	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workerapi"
@@ -81,6 +82,7 @@ func (f *fixture) newWorkerAPI() *workerapi.Service {
 			return queueSource{f, f.PoolQueue(pool)}, nil
 		},
 		OwnsQueues: func(tenant string) bool { return tenant == ownerTenant },
+		TokenKeys:  func(ctx context.Context) (token.Keys, error) { return f.Engine.TokenKeys(ctx) },
 		Decode: func(body string) (*workflow.PackMessage, error) {
 			var m *workflow.PackMessage
 			return m, json.Unmarshal([]byte(body), &m)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -278,5 +279,43 @@ func TestPoll_ReadsBlockVersionsOnce(t *testing.T) {
 	f.wantPack("a poll after another version was registered", f.poll("w1", "a3"))
 	if a := f.do("POST", "/blackboard/job", `{"worker":"w1","blocks":["p/slow:2"],"wait":"0s"}`); a.status != 404 {
 		t.Errorf("a block that does not exist: %s", a)
+	}
+}
+
+// A pack with the token of a callback is offered again as it was, and what is stored for that is
+// sealed: no table has the token, in no form that can be read without the keys.
+func TestPoll_CallbackTokenIsSealed(t *testing.T) {
+	f := newPollFixture(t, 1, 0)
+	f.mustDo(nil, "POST", "/workflow-definition/publish", `{"package":"p","name":"asks","version":"1.0.0","steps":[{"label":"ask","functionBlock":"p/slow:1","runOn":"global","parameters":{"token":"${callback.token}"},"callback":{}}]}`)
+	var x struct{ ID string }
+	f.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/asks"}`)
+	f.Drain()
+	lost := f.poll("w1", "a1")
+	f.wantPack("the first poll", lost)
+	again := f.poll("w1", "a1")
+	f.wantPack("the repeated poll", again)
+	var job struct{ Parameters struct{ Token string } }
+	if err := json.Unmarshal(again.Jobs[0], &job); err != nil || !strings.HasPrefix(job.Parameters.Token, "lst1.") || string(lost.Jobs[0]) != string(again.Jobs[0]) || lost.Pack != again.Pack {
+		t.Fatalf("the first poll got %s, the repeated one %s: %v", lost.Jobs, again.Jobs, err)
+	}
+	receipt, err := base64.RawURLEncoding.DecodeString(again.Pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{job.Parameters.Token, job.Parameters.Token[5:60], string(receipt[:40]), string(receipt[len(receipt)-40:])} {
+		if where := f.Storing(text); len(where) > 0 {
+			t.Errorf("%q is stored in %v", text, where)
+		}
+	}
+	if a := f.finish(again); a.status != 200 {
+		t.Errorf("the result: %s", a)
+	}
+	f.Drain()
+	if s := f.executionState(x.ID); s != "WAITING" {
+		t.Errorf("the execution is %s", s)
+	}
+	a := f.do("POST", "/answers", `{"input":5}`, "Authorization: Bearer "+job.Parameters.Token)
+	if f.Drain(); a.status != 202 || f.executionState(x.ID) != "COMPLETED_ACK" {
+		t.Errorf("%s, the execution is %s", a, f.executionState(x.ID))
 	}
 }

@@ -177,6 +177,7 @@ func checks() []check {
 		{model: "waits", property: "tokens of two generations", defines: "NR=2 TOKENS=3 LATER=2 REVOKE DEADLINE LOSSES=1"},
 		{model: "waits", property: "one person under two keys", defines: "NR=2 ONEPERSON=3 NEED=2 DEADLINE CRASHES=1", minLevel: usual},
 		{model: "waits", property: "two people, a callback whose job ends well or badly", defines: "NR=2 CALLBACK DEADLINE"},
+		{model: "waits", property: "the token of a callback used twice, its job ends well or badly, a revoke, a crash", defines: "TOKENS=1 TWICE=1 CALLBACK DEADLINE REVOKE CRASHES=1 LOSSES=1"},
 		{model: "waits", property: "two people, one rejects", defines: "NR=2 REJECTS=2 NEED=2 DEADLINE CRASHES=1", minLevel: usual},
 		{model: "waits", property: "an escalation", defines: "ESCALATES DEADLINE CRASHES=1 LOSSES=1"},
 		{model: "waits", property: "two people, a cancel", defines: "NR=2 CANCEL DEADLINE CRASHES=1"},
@@ -202,6 +203,9 @@ func checks() []check {
 		{model: "waits", mutation: "15", property: "the token of a callback has the present generation", defines: "TOKENS=1 REVOKE"},
 		{model: "waits", mutation: "16", property: "an answer by token has no key", defines: "TWICE=1 TOKENS=1 NEED=2"},
 		{model: "waits", mutation: "17", property: "the expiry of a token is judged before the key", defines: "TWICE=1 TOKENS=1 EXPIRES"},
+		{model: "waits", mutation: "18", property: "a callback that is answered goes on although its job has failed", defines: "CALLBACK"},
+		{model: "waits", mutation: "19", property: "a callback takes answers while its job is stopped at the deadline", defines: "CALLBACK DEADLINE"},
+		{model: "waits", mutation: "20", property: "the answer ends a callback whose job is at work", defines: "CALLBACK"},
 
 		{model: "keys", property: "at most one is live, no signal is lost, with retries", defines: "SIGNALS=3 RETRIES=1"},
 		{model: "keys", property: "the same with a signal by the key", defines: "SIGNALS=3 RETRIES=1 KEYED=1", minLevel: usual},

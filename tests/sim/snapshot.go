@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"maps"
+	"reflect"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -55,6 +58,58 @@ func (w *World) Snapshot(t Table) (restore func()) {
 			replaceMap(w.schedules, schedules)
 		})
 	}
+}
+
+// Storing lists the tables that hold a text in any item.
+func (w *World) Storing(text string) (where []Table) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range []struct {
+		name  Table
+		items []any
+	}{
+		{ExecutionsTable, []any{w.executions}}, {JobsTable, []any{w.packs, w.doneSets, w.payloads, w.polls, w.workers}}, {LocksTable, []any{w.locks}},
+		{RegistryTable, []any{w.definitions, w.blocks, w.versionIndexes, w.entities, w.bindings, w.watchers, w.schedules}},
+	} {
+		for _, items := range t.items {
+			if holds(reflect.ValueOf(items), text) {
+				where = append(where, t.name)
+			}
+		}
+	}
+	return where
+}
+
+// holds reports whether a text stands in any part of a value.
+func holds(v reflect.Value, text string) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return strings.Contains(v.String(), text)
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && holds(v.Elem(), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if holds(v.Field(i), text) {
+				return true
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 && v.Kind() == reflect.Slice {
+			return bytes.Contains(v.Bytes(), []byte(text))
+		}
+		for i := range v.Len() {
+			if holds(v.Index(i), text) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for each := v.MapRange(); each.Next(); {
+			if holds(each.Key(), text) || holds(each.Value(), text) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // underLock returns a function that calls do under the world's mutex.

@@ -103,7 +103,8 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 		OwnsQueues: func(tenant string) bool {
 			return tenant == topology.TenantDefault && os.Getenv(topology.EnvTenantClaim) == ""
 		},
-		Decode: sqs.DecodePack,
+		Decode:    sqs.DecodePack,
+		TokenKeys: h.Engine.TokenKeys,
 		WorkerOptions: worker.Options{
 			LeaseDuration: cfg.Job.Lease, HeartbeatInterval: cfg.Job.Heartbeat, MaxClockSkew: cfg.Clock.Skew, LeaseMargin: cfg.Clock.Margin,
 			MaxClaims: cfg.Job.MaxTakeovers, UnclaimedTimeout: cfg.Job.Unclaimed,

@@ -4,6 +4,7 @@
 //   - compile.go compiles the expressions of steps, acquire entries and start conditions.
 //   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - wait.go compiles what steps wait for.
+//   - callback.go finds the places of the token of a callback.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
 //   - compiled.go evaluates them for the engine.
@@ -120,7 +121,7 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		for _, c := range slices.Concat(s.Switch, s.OnFailure) {
 			add(c.When)
 		}
-		eachWaitExpression(s.Wait, func(_, source string) { add(source) })
+		eachWaitExpression(s, func(_, source string) { add(source) })
 		if s.Parallel != nil {
 			for i := range s.Parallel.Branches {
 				expr.EachToken(s.Parallel.Branches[i].Result, add)
@@ -162,7 +163,7 @@ func (c *compiler) compileStep(i int) {
 			into.asserts = append(into.asserts, p)
 		}
 	}
-	into.parameters, into.rawParameters = c.compileTemplate(i, s.Parameters, path+".parameters"), s.RawParameters
+	into.parameters, into.rawParameters = c.compileTemplate(i, c.takeCallbackTokens(i, path+".parameters"), path+".parameters"), s.RawParameters
 	c.inLoop = -1
 	if s.Repeat != nil {
 		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)
@@ -298,6 +299,10 @@ func (c *compiler) reportError(path string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
 		c.ReportAt(path, "expression", "%v", err)
+		return
+	}
+	if _, isStep := c.index["callback"]; !isStep && callbackRE.MatchString(e.Source) {
+		c.ReportAtText(path, e.Source, e.Line, e.Column, "reference", "%s", aboutCallback)
 		return
 	}
 	c.ReportAtText(path, e.Source, e.Line, e.Column, "expression", "%v", e)

@@ -23,24 +23,25 @@ type Compiled struct {
 }
 
 type step struct {
-	label         string
-	condition     *expr.Program
-	asserts       []*expr.Program
-	parameters    *expr.Template
-	rawParameters json.RawMessage
-	repeatWhile   *expr.Program
-	retryWhen     *expr.Program
-	selector      *expr.Template
-	refs          expr.References
-	set           []assignment
-	next          *Target
-	cases         []branch         // of switch
-	handlers      []branch         // of onFailure
-	results       []*expr.Template // of branches that are executed side by side
-	wait          wait
-	over          *expr.Program
-	loopWhile     *expr.Program
-	rolloutBy     *expr.Program
+	label          string
+	condition      *expr.Program
+	asserts        []*expr.Program
+	parameters     *expr.Template
+	rawParameters  json.RawMessage
+	repeatWhile    *expr.Program
+	retryWhen      *expr.Program
+	selector       *expr.Template
+	refs           expr.References
+	set            []assignment
+	next           *Target
+	cases          []branch         // of switch
+	handlers       []branch         // of onFailure
+	results        []*expr.Template // of branches that are executed side by side
+	wait           wait
+	callbackTokens [][]string // where in the parameters the token of its callback stands: names of fields, and numbers of items
+	over           *expr.Program
+	loopWhile      *expr.Program
+	rolloutBy      *expr.Program
 }
 
 type acquire struct {

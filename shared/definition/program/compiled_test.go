@@ -315,3 +315,39 @@ func TestCompiled_NotBefore(t *testing.T) {
 		t.Errorf("without notBefore: %s, %v", at, err)
 	}
 }
+
+// The token of a callback is filled in where the definition has it, and nowhere else: not where a
+// value happens to be the same text. Numbers keep their digits.
+func TestCompiled_FillsCallbackTokenByPlace(t *testing.T) {
+	d, c := compile(t, head+`steps:
+  - label: ask
+    functionBlock: a/b
+    runOn: global
+    parameters: {n: 12345678901234567890, a: "${callback.token}", "b.c": [1, {"0": "${callback.token}"}], same: "${parameters.same}", text: "$${callback.token}"}
+    rawParameters: {raw: "${callback.token}"}
+    callback: {}
+  - {label: other, functionBlock: a/b, runOn: global, parameters: {a: "$${callback.token}"}}
+`)
+	at := index(t, d, "ask")
+	s := expr.Scope{Context: expr.NewStepContext(raw(`{"same":"${callback.token}"}`), nil, nil, nil)}
+	planned, err := c.Parameters(at, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"a":"${callback.token}","b.c":[1,{"0":"${callback.token}"}],"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","text":"${callback.token}"}`
+	if string(planned) != want {
+		t.Errorf("planned %s", planned)
+	}
+	filled, err := c.FillCallbackToken(at, planned, `to"ken`)
+	if err != nil || string(filled) != `{"a":"to\"ken","b.c":[1,{"0":"to\"ken"}],"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","text":"${callback.token}"}` {
+		t.Errorf("filled %s, %v", filled, err)
+	}
+	for _, other := range []string{`{}`, `{"a":"x"}`, `[]`, `{"a":"${callback.token}","b.c":[1]}`, `{"a":"${callback.token}","b.c":{"1":2}}`, `{"a":{}}`} {
+		if filled, err := c.FillCallbackToken(at, raw(other), "token"); err == nil {
+			t.Errorf("%s: filled %s", other, filled)
+		}
+	}
+	if !c.HasCallbackToken(at) || c.HasCallbackToken(index(t, d, "other")) {
+		t.Error("the wrong step has a token")
+	}
+}

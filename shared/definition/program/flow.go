@@ -64,7 +64,7 @@ func (c *compiler) compileFlow(i int) {
 	if s.OutputKey != "" && s.FunctionBlock != "" && !isGlobal(s) {
 		c.ReportAt(path+".outputKey", "conflict", "the step has one result for each entity: outputKey needs a step with one result")
 	}
-	if s.OutputKey != "" && s.Wait != nil && !s.Wait.HasResult() {
+	if w := s.Waits(); s.OutputKey != "" && w != nil && !w.HasResult() {
 		c.ReportAt(path+".outputKey", "conflict", "the step has no result: it waits for a time or a condition")
 	}
 	if c.variables += len(into.set); s.OutputKey != "" {

@@ -114,7 +114,7 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			for n, c := range s.OnFailure {
 				emit(paths[i]+".onFailure["+strconv.Itoa(n)+"].when", c.When)
 			}
-			eachWaitExpression(s.Wait, func(path, source string) { emit(paths[i]+path, source) })
+			eachWaitExpression(s, func(path, source string) { emit(paths[i]+path, source) })
 		}
 		expr.EachToken(d.Output, func(source string) { emit("output", source) })
 		acquires := AcquirePaths(d)

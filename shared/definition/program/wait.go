@@ -26,9 +26,10 @@ type wait struct {
 	parameters  []*expr.Template // of the executions that escalations start, nil for none
 }
 
-// eachWaitExpression yields the expressions of a wait, each with the path of its value in
-// the step. w may be nil.
-func eachWaitExpression(w *spec.Wait, yield func(path, source string)) {
+// eachWaitExpression yields the expressions of what a step waits for, each with the path of its
+// value in the step.
+func eachWaitExpression(s *spec.Step, yield func(path, source string)) {
+	w := s.Waits()
 	if w == nil {
 		return
 	}
@@ -51,7 +52,7 @@ func eachWaitExpression(w *spec.Wait, yield func(path, source string)) {
 	if ask == nil {
 		return
 	}
-	path := askPath(w)
+	path := askPath(s)
 	tokens(path+".title", textTemplate(ask.Title))
 	tokens(path+".show", ask.Show)
 	if ask.Who != nil {
@@ -70,8 +71,11 @@ func eachWaitExpression(w *spec.Wait, yield func(path, source string)) {
 }
 
 // askPath is the path of what people are asked, in their step.
-func askPath(w *spec.Wait) string {
-	if w.Approval != nil {
+func askPath(s *spec.Step) string {
+	switch {
+	case s.Callback != nil:
+		return ".callback"
+	case s.Wait.Approval != nil:
 		return ".wait.approval"
 	}
 	return ".wait.input"
@@ -95,7 +99,7 @@ func textTemplate(text string) json.RawMessage {
 
 // compileWait compiles what step i waits for.
 func (c *compiler) compileWait(i int) {
-	w, into, path := c.flat[i].Wait, &c.steps[i].wait, c.positions[i].path+".wait"
+	w, into, path := c.flat[i].Waits(), &c.steps[i].wait, c.positions[i].path+".wait"
 	if w == nil {
 		return
 	}
@@ -111,7 +115,7 @@ func (c *compiler) compileWait(i int) {
 		c.compileOnTimeout(i, w.Signal.OnTimeout, path+".signal.onTimeout")
 	}
 	if ask := w.Asks(); ask != nil {
-		c.compileAsk(i, ask, c.positions[i].path+askPath(w))
+		c.compileAsk(i, ask, c.positions[i].path+askPath(c.flat[i]))
 	}
 	if w.Approval != nil && w.Approval.OnReject != nil {
 		into.onReject = c.compileTarget(i, w.Approval.OnReject.Next, path+".approval.onReject.next")

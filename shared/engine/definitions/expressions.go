@@ -239,7 +239,7 @@ func (x *Expressions) SignalFits(node int, data json.RawMessage) (bool, error) {
 // Question evaluates what the step asks people; nil if it asks nobody.
 func (x *Expressions) Question(node int) (*workflow.Question, error) {
 	c, step := x.compiledStep(node)
-	return c.Question(step, x.program.Nodes[node].Wait, x.scope(nil))
+	return c.Question(step, x.program.Nodes[node].Waits(), x.scope(nil))
 }
 
 // TimeoutAnswer evaluates what is taken for the answer when the deadline has passed, nil if
@@ -302,6 +302,18 @@ func (p *Program) Embedded(node int) *Definition {
 		}
 	}
 	return nil
+}
+
+// HasCallbackToken reports whether the token of its callback stands in the parameters of a node.
+func (p *Program) HasCallbackToken(node int) bool {
+	n := &p.Nodes[node]
+	return n.Callback != nil && p.Definitions[n.Origin].compiled.HasCallbackToken(n.LocalIndex)
+}
+
+// FillCallbackToken returns the parameters of a node with the token of its callback.
+func (p *Program) FillCallbackToken(node int, parameters json.RawMessage, token string) (json.RawMessage, error) {
+	n := &p.Nodes[node]
+	return p.Definitions[n.Origin].compiled.FillCallbackToken(n.LocalIndex, parameters, token)
 }
 
 // HasRetryWhen reports whether the node's retry has a condition.

@@ -53,7 +53,7 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	if n := len(l.packs); n > 0 && r.Step.Lanes() > 1 {
 		m.Cost.Add(l.packs[n-1].Cost) // the done set gets the sum; the packs of a single lane are read one by one
 	}
-	if err := d.sendMessages(ctx, now, []*workflow.PackMessage{m}); err != nil {
+	if err := d.sendMessages(ctx, r, now, []*workflow.PackMessage{m}); err != nil {
 		return false, err
 	}
 	*cost = workflow.Cost{}

@@ -63,6 +63,10 @@ type StepRun struct {
 	// message is written, or when jobs that did not end OK are counted.
 	Jobs func(ctx context.Context) ([]workflow.JobInput, error)
 
+	// Fill returns jobs as they are sent: with the token of a callback, which nothing else has.
+	// It is nil if they are sent as they are.
+	Fill func(ctx context.Context, jobs []workflow.JobInput) ([]workflow.JobInput, error)
+
 	// ShouldRetry reports whether a job that failed in the given attempt is tried
 	// again. If it is nil, the failure's own Retryable flag decides.
 	ShouldRetry func(attempt int, why *workflow.Failure) bool
@@ -116,7 +120,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, ca
 			messages = append(messages, d.laneMessage(r, jobs, next))
 		}
 		messages[0].Cost, carried = carried, workflow.Cost{}
-		if err := d.sendMessages(ctx, now, messages); err != nil {
+		if err := d.sendMessages(ctx, r, now, messages); err != nil {
 			return err
 		}
 	}
@@ -141,7 +145,7 @@ func (d *Dispatcher) SendLanes(ctx context.Context, r *StepRun, lanes int, now t
 			continue
 		}
 		if messages = append(messages, d.singleLaneMessage(r, jobs, lane)); len(messages) == maxMessagesPerSend {
-			if err := d.sendMessages(ctx, now, messages); err != nil {
+			if err := d.sendMessages(ctx, r, now, messages); err != nil {
 				return empty, err
 			}
 			messages = nil
@@ -150,7 +154,7 @@ func (d *Dispatcher) SendLanes(ctx context.Context, r *StepRun, lanes int, now t
 	if len(messages) == 0 {
 		return empty, nil
 	}
-	return empty, d.sendMessages(ctx, now, messages)
+	return empty, d.sendMessages(ctx, r, now, messages)
 }
 
 // requestCount is the number of SQS requests for a number of messages. The messages
@@ -219,12 +223,12 @@ func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now tim
 	if err != nil {
 		return err
 	}
-	return d.sendMessages(ctx, now, []*workflow.PackMessage{d.laneMessage(r, jobs, lane)})
+	return d.sendMessages(ctx, r, now, []*workflow.PackMessage{d.laneMessage(r, jobs, lane)})
 }
 
 // sendMessages sends those messages that have not expired. The jobs of a message that
 // is too large for the queue are stored separately first.
-func (d *Dispatcher) sendMessages(ctx context.Context, now time.Time, messages []*workflow.PackMessage) error {
+func (d *Dispatcher) sendMessages(ctx context.Context, r *StepRun, now time.Time, messages []*workflow.PackMessage) error {
 	messages = slices.DeleteFunc(messages, func(m *workflow.PackMessage) bool { return m.ExpiredAt(now) })
 	if len(messages) == 0 {
 		return nil
@@ -234,6 +238,12 @@ func (d *Dispatcher) sendMessages(ctx context.Context, now time.Time, messages [
 	}
 	for i, m := range messages {
 		var err error
+		if r.Fill != nil {
+			if m.Jobs, err = r.Fill(ctx, m.Jobs); err != nil {
+				return err
+			}
+			m.HoldsToken = true
+		}
 		if messages[i], err = m.OffloadPayload(save); err != nil {
 			return err
 		}

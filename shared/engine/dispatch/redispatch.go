@@ -87,7 +87,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 			messages = append(messages, m)
 		}
 		if len(messages) == maxMessagesPerSend && (overdue.IsZero() || !d.offeredSince(r, overdue)) {
-			if err := d.sendMessages(ctx, now, messages); err != nil {
+			if err := d.sendMessages(ctx, r, now, messages); err != nil {
 				return err
 			}
 			messages = nil
@@ -106,7 +106,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 	if len(messages) == 0 {
 		return nil
 	}
-	return d.sendMessages(ctx, now, messages)
+	return d.sendMessages(ctx, r, now, messages)
 }
 
 // lastActivity is when a worker last worked on any pack of the step run, which is not

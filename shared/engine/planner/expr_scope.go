@@ -226,7 +226,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			continue // it has none of the same entities
 		}
 		newer := s.bindings.Results[o.StepIndex]
-		if !o.HasJobs() {
+		if !o.HasJobs() || o.Wait != nil {
 			if o.Value != nil && o.Wait == nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
 				fields, err := p.loadValue(ctx, o)
 				if err != nil {

@@ -39,10 +39,11 @@ type Planner struct {
 	Blocks          map[string]workflow.Block // by reference as written
 	Input           func(context.Context) (*workflow.Input, error)
 	Entities        func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
-	MaxResultBytes  int           // bytes of earlier results that a step's expressions may read
-	MaxPlanCost     uint64        // of all expressions of one plan together; 0 for no limit
-	JobTimeout      time.Duration // for blocks that set none
-	MinFencingToken int64         // written into every message
+	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys to make one with
+	MaxResultBytes  int                                                       // bytes of earlier results that a step's expressions may read
+	MaxPlanCost     uint64                                                    // of all expressions of one plan together; 0 for no limit
+	JobTimeout      time.Duration                                             // for blocks that set none
+	MinFencingToken int64                                                     // written into every message
 
 	plans    map[lifecycle.Need]plan.JobPlan
 	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
@@ -170,6 +171,11 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	}
 	if err != nil {
 		return plan.JobPlan{}, err
+	}
+	if planned.Plan.Jobs > 0 && planned.Plan.Problem == nil && x.StepRunBySeq(r.Seq) == nil {
+		if err := p.checkCallback(ctx, r, &planned); err != nil {
+			return plan.JobPlan{}, err
+		}
 	}
 	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true})
 	if n := scope.request.Node; n.Rollout != nil {
@@ -319,6 +325,11 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	stepRun.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
 		planned, err := p.Plan(ctx, x, &step)
 		return planned.Jobs, err
+	}
+	if step.Kind == workflow.JobExecute && p.Program.HasCallbackToken(step.StepIndex) {
+		stepRun.Fill = func(ctx context.Context, jobs []workflow.JobInput) ([]workflow.JobInput, error) {
+			return p.fillCallback(ctx, &step, jobs)
+		}
 	}
 	if step.Kind == workflow.JobExecute && p.Program.HasRetryWhen(step.StepIndex) {
 		stepRun.ShouldRetry = func(attempt int, why *workflow.Failure) bool {

@@ -59,7 +59,7 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 			}
 			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
 		}
-	case n.Wait != nil && told.Wait:
+	case n.Waits() != nil && told.Wait:
 		planWait(planned, n, at, expressions, fail)
 	}
 }

@@ -34,8 +34,8 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	if err == nil {
 		answer, err = expressions.TimeoutAnswer(at)
 	}
-	if err == nil && answer != nil && !schema.Absent(n.Wait.Schema()) {
-		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(n.Wait.Schema(), answer, "onTimeout.answer"))
+	if err == nil && answer != nil && !schema.Absent(n.Waits().Schema()) {
+		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(n.Waits().Schema(), answer, "onTimeout.answer"))
 	}
 	switch {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Result is what the steps of an execution have returned: for each step and entity, the last
@@ -38,11 +39,18 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		s := views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: program.Nodes[r.StepIndex].RunOn}
 		var jobs []workflow.JobInput
 		var packs []*workflow.Pack
-		if r.Jobs > 0 {
+		if r.Jobs > 0 && r.Wait == nil {
 			if jobs, err = i.PlannedJobs(ctx, r); err == nil {
 				packs, err = i.Packs(ctx, r)
 			}
 			if err != nil {
+				return answer, err
+			}
+		}
+		if r.Wait != nil && r.Status == sm.StepCompleted && r.Value != nil { // its result is the answer
+			if bytes += valueBytes(r); bytes > maxPageBytes {
+				answer.Truncated = true
+			} else if s.Result, err = loadValue(ctx, i, r.Seq, r.Value); err != nil {
 				return answer, err
 			}
 		}

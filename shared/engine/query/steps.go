@@ -135,7 +135,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		Pending: new(int), Claimed: new(int), Running: new(int),
 		Cancelled: ptr(r.Counts.NotExecuted), Unknown: ptr(r.Counts.Unknown),
 	}
-	if r.Open() && r.HasJobs() {
+	if r.Open() && r.HasJobs() && !r.JobsOver {
 		open, err := packs(ctx, r)
 		if err != nil {
 			return s, err

@@ -163,7 +163,7 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 	var since time.Time
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if !r.Open() || !r.HasJobs() {
+		if !r.AtWork() || !r.HasJobs() {
 			continue
 		}
 		if r.Closing {

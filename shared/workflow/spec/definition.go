@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
-	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil
+	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -210,8 +210,9 @@ type Step struct {
 	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
 
-	Wait *Wait `json:"wait,omitempty"`
-	Loop *Loop `json:"loop,omitempty"` // of a step with an embedded workflow, which is executed several times
+	Wait     *Wait      `json:"wait,omitempty"`
+	Callback *WaitInput `json:"callback,omitempty"` // of a step that calls a global block: the answer to what it sends
+	Loop     *Loop      `json:"loop,omitempty"`     // of a step with an embedded workflow, which is executed several times
 
 	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
 	Rollout *Rollout `json:"rollout,omitempty"` // of a step with an embedded workflow, which is executed wave by wave

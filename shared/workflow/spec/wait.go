@@ -80,6 +80,20 @@ type OnTimeout struct {
 // ApprovalSchema is the JSON Schema of an answer to an approval.
 var ApprovalSchema = json.RawMessage(`{"type":"object","required":["approved"],"additionalProperties":false,"properties":{"approved":{"type":"boolean"},"note":{"type":"string","maxLength":1000}}}`)
 
+// CallbackToken is the text that stands for the token of a callback in parameters.
+const CallbackToken = "${callback.token}"
+
+// MaxCallbackTokens is in how many places of its parameters a step has its token.
+const MaxCallbackTokens = 10
+
+// Waits is what the step waits for, besides its jobs if it has any; nil if it does not.
+func (s *Step) Waits() *Wait {
+	if s.Callback != nil {
+		return &Wait{Input: s.Callback}
+	}
+	return s.Wait
+}
+
 // Kind is what kind of thing the step waits for.
 func (w *Wait) Kind() workflow.WaitKind {
 	switch {

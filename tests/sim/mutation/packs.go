@@ -124,7 +124,7 @@ var packs = []Mutation{
 	{Name: "a repeated poll does not stop the request before it", Test: "tests/httpapi:TestPoll_OvertakenRequestClaimsNothing", Edits: []Edit{
 		{"shared/workerapi/attempt.go", "switch err := a.put(ctx, ports.Packs, stored.Receipt); {", "switch err := error(nil); {"}}},
 	{Name: "a pack is claimed before its receipt is stored", Test: "tests/httpapi:TestPoll_RepeatedAfterCrashAtEveryCall", Edits: []Edit{
-		{"shared/workerapi/poll.go", "	if err := a.save(ctx, ports.Packs, rcpt); err != nil {", "	offer, err := s.claimReceipt(ctx, a, q, d, m, rcpt, p)\n	if err != nil {\n		return nil, err\n	}\n	if err := a.save(ctx, ports.Packs, rcpt); err != nil {"},
+		{"shared/workerapi/poll.go", "	if err := a.save(ctx, ports.Packs, rcpt, m); err != nil {", "	offer, err := s.claimReceipt(ctx, a, q, d, m, rcpt, p)\n	if err != nil {\n		return nil, err\n	}\n	if err := a.save(ctx, ports.Packs, rcpt, m); err != nil {"},
 		{"shared/workerapi/poll.go", "	return s.claimReceipt(ctx, a, q, d, m, rcpt, p)\n}\n\n// claimReceipt", "	return offer, nil\n}\n\n// claimReceipt"}}},
 	{Name: "a pack is handed out again after a report about it", Test: "tests/httpapi:TestPoll_LateRepetitionGetsNothing", Edits: []Edit{
 		{"shared/worker/remote_lease.go", "!proceed || seen.Confirmed ||", "!proceed ||"}}},

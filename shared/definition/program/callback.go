@@ -1,0 +1,117 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// The token of a callback is no value that expressions read. Its places are found when the
+// definition is compiled, and whatever is planned, stored or shown has the text in it. Only a
+// message to a worker has the token. So a value that happens to be that text stays what it is.
+
+// callbackRE finds expressions that read the token of a callback.
+var callbackRE = regexp.MustCompile(`(?:^|[^.\w])callback\s*\.`)
+
+const aboutCallback = "the token of a callback is the whole value of a parameter: write " + spec.CallbackToken +
+	" and nothing else, in parameters of a step with callback"
+
+// takeCallbackTokens finds the places of the token in the parameters of step i, and returns the
+// parameters with the text of each as it is.
+func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
+	s, into := c.flat[i], &c.steps[i]
+	if s.Callback == nil {
+		return s.Parameters
+	}
+	d := json.NewDecoder(bytes.NewReader(s.Parameters))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return s.Parameters // reported when it is compiled, if there are any
+	}
+	v = takeTokens(v, nil, &into.callbackTokens)
+	if len(into.callbackTokens) > spec.MaxCallbackTokens {
+		c.ReportAt(path, "limit", "the token of a callback stands in at most %d places", spec.MaxCallbackTokens)
+	}
+	raw, err := workflow.EncodeJSON(v)
+	if err != nil || len(into.callbackTokens) == 0 {
+		return s.Parameters
+	}
+	return raw
+}
+
+// takeTokens escapes the token in a value wherever it stands alone, and adds these places.
+func takeTokens(v any, at []string, into *[][]string) any {
+	switch v := v.(type) {
+	case string:
+		if v == spec.CallbackToken {
+			*into = append(*into, slices.Clone(at))
+			return "$" + v
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			v[name] = takeTokens(v[name], append(at, name), into)
+		}
+	case []any:
+		for i := range v {
+			v[i] = takeTokens(v[i], append(at, strconv.Itoa(i)), into)
+		}
+	}
+	return v
+}
+
+// HasCallbackToken reports whether a token stands in the parameters of a step.
+func (c *Compiled) HasCallbackToken(step int) bool { return len(c.steps[step].callbackTokens) > 0 }
+
+// FillCallbackToken returns the parameters of a step with a token in its places.
+func (c *Compiled) FillCallbackToken(step int, parameters json.RawMessage, token string) (json.RawMessage, error) {
+	raw, err := workflow.EncodeJSON(token)
+	for _, at := range c.steps[step].callbackTokens {
+		if err == nil {
+			parameters, err = replaceAt(parameters, at, raw)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the token of a callback has no place in the parameters: %w", err)
+	}
+	return parameters, nil
+}
+
+// replaceAt replaces the text of the token at a place of a value.
+func replaceAt(v json.RawMessage, at []string, token json.RawMessage) (json.RawMessage, error) {
+	if len(at) == 0 {
+		var text string
+		if json.Unmarshal(v, &text) != nil || text != spec.CallbackToken {
+			return nil, errors.New("another value stands there")
+		}
+		return token, nil
+	}
+	var err error
+	if v = bytes.TrimLeft(v, " \t\r\n"); len(v) > 0 && v[0] == '[' {
+		var items []json.RawMessage
+		n, notNumber := strconv.Atoi(at[0])
+		if err = errors.Join(notNumber, json.Unmarshal(v, &items)); err != nil || n >= len(items) {
+			return nil, errors.Join(err, errors.New("the list is shorter"))
+		}
+		if items[n], err = replaceAt(items[n], at[1:], token); err != nil {
+			return nil, err
+		}
+		return workflow.EncodeJSON(items)
+	}
+	var fields map[string]json.RawMessage
+	if err = json.Unmarshal(v, &fields); err != nil {
+		return nil, err
+	}
+	if fields[at[0]], err = replaceAt(fields[at[0]], at[1:], token); err != nil {
+		return nil, err
+	}
+	return workflow.EncodeJSON(fields)
+}

@@ -1,0 +1,51 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// checkCallback fails the plan of a step with a callback whose message could not be sent. Only the
+// first plan of a step run is checked: the keys may be others later.
+func (p *Planner) checkCallback(ctx context.Context, r *workflow.StepRun, planned *plan.JobPlan) error {
+	n := &p.Program.Nodes[r.StepIndex]
+	if n.Callback == nil {
+		return nil
+	}
+	if size := len(planned.Jobs[0].Parameters); size > workflow.MaxCallbackParameterBytes {
+		planned.Plan.Cause, planned.Plan.Problem = workflow.CauseLimit, &workflow.Failure{Code: workflow.FailureLimit, Step: n.Label,
+			Message: fmt.Sprintf("the parameters of step %q take %d bytes, and those of a step with callback at most %d", n.Label, size, workflow.MaxCallbackParameterBytes)}
+		return nil
+	}
+	if !p.Program.HasCallbackToken(r.StepIndex) {
+		return nil
+	}
+	_, err := p.CallbackToken(ctx, r.Seq)
+	if !workflow.Is(err, workflow.CodeNotImplemented) {
+		return err
+	}
+	planned.Plan.Cause, planned.Plan.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: workflow.FailureParameters, Step: n.Label,
+		Message: fmt.Sprintf("the token of step %q cannot be made: %s", n.Label, err)}
+	return nil
+}
+
+// fillCallback returns the jobs of a step run with the token of its callback. Its generation is
+// the first, whenever they are sent: a token that was revoked is not valid again because a job is
+// sent again.
+func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []workflow.JobInput) ([]workflow.JobInput, error) {
+	token, err := p.CallbackToken(ctx, r.Seq)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		if jobs[i].Parameters, err = p.Program.FillCallbackToken(r.StepIndex, jobs[i].Parameters, token); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
