@@ -20,20 +20,22 @@ import (
 func newEntities(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entities",
-		Short: "Import, list and show entities",
+		Short: "Import, synchronise, export, list, show, change and delete entities",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEntitiesImport(c), newEntitiesList(c), newEntitiesShow(c), newEntitiesHistory(c))
+	cmd.AddCommand(newEntitiesImport(c), newEntitiesList(c), newEntitiesShow(c), newEntitiesHistory(c),
+		newEntitiesPatch(c), newEntitiesDelete(c), newEntitiesExport(c), newEntitiesSync(c))
 	return cmd
 }
 
 func newEntitiesImport(c *connection) *cobra.Command {
 	var fromLine int
+	var replace bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import entities from JSON lines (- reads standard input)",
-		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nExisting entities are replaced. Nothing is stored if any line is invalid. A long file is sent\nin parts, which are repeated after server errors. If one fails for good, the error says from\nwhich line to continue (--from-line); to import a line twice is harmless.",
+		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nThe attributes of a line are set, and all others of an entity stay, such as those that blocks have\nset; so do its groups if the line has none. With --replace an entity has afterwards what its line\nsays, and nothing else. Nothing is stored if any line is invalid. A long file is sent\nin parts, which are repeated after server errors. If one fails for good, the error says from\nwhich line to continue (--from-line); to import a line twice is harmless.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if fromLine < 1 {
@@ -47,9 +49,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := importEntities(cmd.Context(), api, lines, fromLine, cmd.ErrOrStderr())
+			n, err := importEntities(cmd.Context(), api, lines, fromLine, replace, cmd.ErrOrStderr())
 			if err != nil {
-				return hintContinue(&render.FileError{Path: args[0], Err: render.AsServiceError(err)}, args[0])
+				return hintContinue(&render.FileError{Path: args[0], Err: render.AsServiceError(err)}, args[0], replace)
 			}
 			if c.json() {
 				return render.PrintJSON(cmd, map[string]int{"imported": n})
@@ -59,12 +61,13 @@ func newEntitiesImport(c *connection) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&fromLine, "from-line", 1, "continue an import at this line; the lines before it are checked, but not sent")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace entities instead of merging the lines into them")
 	return cmd
 }
 
 // importEntities imports an inventory of any length from a line on, and prints how far it is
 // every few seconds.
-func importEntities(ctx context.Context, api *client.Client, lines []byte, fromLine int, notes io.Writer) (int, error) {
+func importEntities(ctx context.Context, api *client.Client, lines []byte, fromLine int, replace bool, notes io.Writer) (int, error) {
 	var progress atomic.Pointer[client.ImportProgress]
 	stop := render.StartProgressNotes(notes, func() string {
 		if p := progress.Load(); p != nil {
@@ -74,18 +77,22 @@ func importEntities(ctx context.Context, api *client.Client, lines []byte, fromL
 	})
 	defer stop()
 	return api.Import(ctx, bytes.NewReader(lines), client.ImportOptions{
-		FirstLine: fromLine,
-		Progress:  func(p client.ImportProgress) { progress.Store(&p) },
+		FirstLine: fromLine, Replace: replace,
+		Progress: func(p client.ImportProgress) { progress.Store(&p) },
 	})
 }
 
 // hintContinue adds to the error of an import that is partly done from where to continue it.
-func hintContinue(err error, file string) error {
+func hintContinue(err error, file string, replace bool) error {
 	var partly *client.ImportError
 	if !errors.As(err, &partly) {
 		return err
 	}
-	return withHint(err, "all before line %d of %d is stored; continue with \"lockstep entities import %s --from-line %d\"", partly.NextLine, partly.Lines, file, partly.NextLine)
+	more := ""
+	if replace {
+		more = " --replace"
+	}
+	return withHint(err, "all before line %d of %d is stored; continue with \"lockstep entities import %s --from-line %d%s\"", partly.NextLine, partly.Lines, file, partly.NextLine, more)
 }
 
 func newEntitiesList(c *connection) *cobra.Command {

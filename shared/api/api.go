@@ -60,7 +60,9 @@ type Catalog interface {
 	Entity(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error)
 	EntityTypes(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[string], error)
 	Entities(ctx context.Context, c workflow.Caller, sel workflow.Selector, page workflow.Page) (workflow.List[workflow.Entity], error)
-	ImportEntities(ctx context.Context, c workflow.Caller, r io.Reader) (n int, err error)
+	PatchEntity(ctx context.Context, c workflow.Caller, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error)
+	DeleteEntity(ctx context.Context, c workflow.Caller, key workflow.EntityKey, version *int64) (workflow.Entity, error)
+	ImportEntities(ctx context.Context, c workflow.Caller, r io.Reader, replace bool) (views.ImportResult, error)
 }
 
 // Engine starts executions and changes them.

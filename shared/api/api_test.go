@@ -298,7 +298,7 @@ func TestHandler_SetsRequestIDs(t *testing.T) {
 func TestHandler_AllowHeaderListsMethods(t *testing.T) {
 	h := newHandler(newFake())
 	for line, want := range map[string]string{
-		"POST /locks": "GET, HEAD", "PATCH /entities/a/b": "GET, HEAD, PUT", "GET /workflow-execution/x": "DELETE", "PUT /workflow-execution": "GET, HEAD, POST",
+		"POST /locks": "GET, HEAD", "POST /entities/a/b": "GET, HEAD, PUT, PATCH, DELETE", "GET /workflow-execution/x": "DELETE", "PUT /workflow-execution": "GET, HEAD, POST",
 	} {
 		if got := sendRequest(h, line, "").Header().Get("Allow"); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)

@@ -110,6 +110,18 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("put", e, workflow.Entity{Type: "device", ID: "a:b@c", Attributes: rawJSON("{}"), Groups: []string{"core"}, Version: 3}, err)
 	n, err := c.ImportEntities(ctx, strings.NewReader("{}\n{}\n"))
 	check("import", n, 2, err)
+	check("merges", f.replaced, false, nil)
+	n, err = c.Import(ctx, strings.NewReader("{}\n"), client.ImportOptions{Replace: true})
+	check("replace", []any{n, f.replaced}, []any{1, true}, err)
+	three := int64(3)
+	patch := views.EntityPatch{Set: map[string]json.RawMessage{"a": rawJSON("1")}, Remove: []string{"b"}, AddGroups: []string{"core"}, Version: &three}
+	key := workflow.EntityKey{Type: "device", ID: "a:b@c"}
+	e, err = c.PatchEntity(ctx, key, patch)
+	check("patch", []any{e.ID, e.Version, f.patch}, []any{"a:b@c", int64(8), patch}, err)
+	e, err = c.DeleteEntity(ctx, key, 7)
+	check("delete", []any{e.ID, *f.deletedAt}, []any{"a:b@c", int64(7)}, err)
+	_, err = c.DeleteEntity(ctx, key, 0)
+	check("delete whatever its version", f.deletedAt, (*int64)(nil), err)
 
 	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: rawJSON(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
 	started, existed, err := c.Start(ctx, req)

@@ -23,9 +23,9 @@ func (a *routes) ListEntityTypes(w http.ResponseWriter, r *http.Request, params 
 }
 
 // ImportEntities serves POST /entities/import.
-func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request) {
-	n, err := a.Catalog.ImportEntities(r.Context(), a.caller(r), r.Body)
-	a.respond(w, r, http.StatusOK, gen.Imported{Imported: n}, err)
+func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request, params gen.ImportEntitiesParams) {
+	result, err := a.Catalog.ImportEntities(r.Context(), a.caller(r), r.Body, deref(params.Replace))
+	a.respond(w, r, http.StatusOK, result, err)
 }
 
 // GetEntity serves GET /entities/{type}/{id}.
@@ -55,6 +55,23 @@ func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType ge
 	e = workflow.Entity{Type: entityType, ID: id, Attributes: nullToNil(e.Attributes), Groups: e.Groups}
 	stored, err := a.Catalog.PutEntity(r.Context(), a.caller(r), e)
 	a.respond(w, r, http.StatusOK, entityResponse(stored), err)
+}
+
+// PatchEntity serves PATCH /entities/{type}/{id}.
+func (a *routes) PatchEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
+	var patch views.EntityPatch
+	if err := decodeBody(r, &patch); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	e, err := a.Catalog.PatchEntity(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id}, patch)
+	a.respond(w, r, http.StatusOK, entityResponse(e), err)
+}
+
+// DeleteEntity serves DELETE /entities/{type}/{id}.
+func (a *routes) DeleteEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId, params gen.DeleteEntityParams) {
+	e, err := a.Catalog.DeleteEntity(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id}, params.Version)
+	a.respond(w, r, http.StatusOK, entityResponse(e), err)
 }
 
 // ListEntityExecutions serves GET /entities/{type}/{id}/executions.

@@ -50,6 +50,9 @@ type fake struct {
 	keys       map[string]string
 	source     []byte
 	imported   []byte
+	replaced   bool
+	patch      views.EntityPatch
+	deletedAt  *int64
 	block      workflow.Block
 	entity     workflow.Entity
 	executions map[string]*workflow.Execution
@@ -183,13 +186,23 @@ func (f *fake) EntityTypes(_ context.Context, c workflow.Caller, page workflow.P
 	return workflow.List[string]{Items: []string{"device"}, NextToken: f.next}, f.record("EntityTypes", c)
 }
 
-func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader) (int, error) {
+func (f *fake) PatchEntity(_ context.Context, c workflow.Caller, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {
+	f.patch = patch
+	return workflow.Entity{Type: key.Type, ID: key.ID, Version: 8}, f.record("PatchEntity", c)
+}
+
+func (f *fake) DeleteEntity(_ context.Context, c workflow.Caller, key workflow.EntityKey, version *int64) (workflow.Entity, error) {
+	f.deletedAt = version
+	return workflow.Entity{Type: key.Type, ID: key.ID, Version: 8}, f.record("DeleteEntity", c)
+}
+
+func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader, replace bool) (views.ImportResult, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
-		return 0, err
+		return views.ImportResult{}, err
 	}
-	f.imported = b
-	return bytes.Count(b, []byte("\n")), f.record("ImportEntities", c)
+	f.imported, f.replaced = b, replace
+	return views.ImportResult{Imported: bytes.Count(b, []byte("\n"))}, f.record("ImportEntities", c)
 }
 
 func (f *fake) Start(_ context.Context, c workflow.Caller, req views.StartRequest) (*workflow.Execution, bool, error) {

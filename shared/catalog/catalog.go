@@ -10,13 +10,15 @@
 //     registered.
 //   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
-//   - blocks.go registers blocks, entities.go keeps the inventory.
+//   - blocks.go registers blocks, entities.go keeps the inventory; change_entity.go patches and
+//     deletes an entity, merge.go merges an import into what is stored.
 package catalog
 
 import (
 	"context"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -32,6 +34,8 @@ type Registry interface {
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
+	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
+	DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (ok bool, watchers []string, err error)
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
 	EntityTypes(ctx context.Context, tenant string, page workflow.Page) (workflow.List[string], error)
 	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
@@ -50,8 +54,14 @@ type Sender interface {
 	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
 }
 
+// Locks says who holds an entity.
+type Locks interface {
+	LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
+}
+
 // Ports is what the catalog needs for one request.
 type Ports struct {
+	Locks     Locks
 	Registry  Registry
 	Schedules Schedules
 	Sender    Sender

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,12 @@ func newCatalog() *catalog.Catalog {
 		v := w.Open()
 		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
 	}, w.Now)
+}
+
+// importLines merges lines into the inventory.
+func importLines(ctx context.Context, c *catalog.Catalog, lines io.Reader) (int, error) {
+	result, err := c.ImportEntities(ctx, ann, lines, false)
+	return result.Imported, err
 }
 
 func definition(version, description string) []byte {
@@ -244,7 +251,7 @@ func TestCatalog_RegisterBlock(t *testing.T) {
 // TestCatalog_ImportEntities: an import stores all entities or none, and names each wrong line.
 func TestCatalog_ImportEntities(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
-	n, err := c.ImportEntities(ctx, ann, strings.NewReader(`
+	n, err := importLines(ctx, c, strings.NewReader(`
 {"type":"device","id":"a","attributes":{"n":1},"groups":["core"]}
 
 {"type":"device","id":"b","version":7,"token":9}
@@ -261,7 +268,7 @@ not json
 {"type":"device","id":"f"} {"type":"device","id":"g"}
 {"type":"global","id":"h"}
 [1]`
-	_, err = c.ImportEntities(ctx, ann, strings.NewReader(bad))
+	_, err = importLines(ctx, c, strings.NewReader(bad))
 	var e *workflow.Error
 	if !errors.As(err, &e) || e.Code != workflow.CodeInvalid {
 		t.Fatal(err)
@@ -278,7 +285,7 @@ not json
 			t.Errorf("the message shows Go internals: %s", i)
 		}
 	}
-	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(strings.Repeat("x", 70<<10))); !workflow.Is(err, workflow.CodeInvalid) {
+	if _, err := importLines(ctx, c, strings.NewReader(strings.Repeat("x", 70<<10))); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("a line that is too long: %v", err)
 	}
 	l, err := c.Entities(ctx, ann, workflow.Selector{Type: "device"}, workflow.Page{})
@@ -352,7 +359,7 @@ func TestCatalog_CostlyQueryGivesShortPage(t *testing.T) {
 	for i := range 800 {
 		fmt.Fprintf(&lines, `{"type":"device","id":"d%04d","attributes":{"l":%s}}`+"\n", i, list)
 	}
-	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(lines.String())); err != nil {
+	if _, err := importLines(ctx, c, strings.NewReader(lines.String())); err != nil {
 		t.Fatal(err)
 	}
 	sel := workflow.Selector{Type: "device", Query: `entity.l.exists(x, x > 1)`}
@@ -377,12 +384,12 @@ type slowRegistry struct {
 	calls int
 }
 
-func (r *slowRegistry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+func (r *slowRegistry) WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) ([]bool, []string, error) {
 	if r.calls--; r.calls < 0 {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
-	return r.Registry.PutEntities(ctx, tenant, entities)
+	return r.Registry.WriteEntities(ctx, tenant, writes)
 }
 
 // TestCatalog_ImportSaysWhereToContinue: an import that has no more time answers before its
@@ -401,7 +408,7 @@ func TestCatalog_ImportSaysWhereToContinue(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	n, err := c.ImportEntities(ctx, ann, strings.NewReader(strings.Join(lines, "")))
+	n, err := importLines(ctx, c, strings.NewReader(strings.Join(lines, "")))
 	var e *workflow.Error
 	if !errors.As(err, &e) || e.Code != workflow.CodeUnavailable || n != 1000 || len(e.Issues) != 1 || e.Issues[0].Code != "not_stored" || e.Issues[0].Line != 1002 {
 		t.Fatalf("%d, %+v", n, err)
@@ -410,7 +417,7 @@ func TestCatalog_ImportSaysWhereToContinue(t *testing.T) {
 		t.Error("the request's time is over: there is none left to answer")
 	}
 	slow.calls = 100
-	if n, err := c.ImportEntities(context.Background(), ann, strings.NewReader(strings.Join(lines[e.Issues[0].Line-1:], ""))); n != 200 || err != nil {
+	if n, err := importLines(context.Background(), c, strings.NewReader(strings.Join(lines[e.Issues[0].Line-1:], ""))); n != 200 || err != nil {
 		t.Errorf("the rest: %d, %v", n, err)
 	}
 	l, err := c.Entities(context.Background(), ann, workflow.Selector{Type: "device"}, workflow.Page{Limit: 1000})
@@ -432,7 +439,7 @@ func TestCatalog_ImportIsBounded(t *testing.T) {
 		fmt.Fprintf(&lines, "{\"type\":\"device\",\"id\":\"d-%05d\"}\n", i)
 	}
 	c := newCatalog()
-	_, err := c.ImportEntities(context.Background(), ann, strings.NewReader(lines.String()))
+	_, err := importLines(context.Background(), c, strings.NewReader(lines.String()))
 	var e *workflow.Error
 	if !errors.As(err, &e) || e.Code != workflow.CodeTooLarge || len(e.Issues) != 1 || e.Issues[0].Code != "limit" || e.Issues[0].Line != 10_001 || !strings.Contains(e.Issues[0].Message, "lockstep entities import") {
 		t.Errorf("%+v", err)
@@ -454,7 +461,7 @@ func TestCatalog_RefusesInvalidEntities(t *testing.T) {
 		if !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("%s, put: %v", name, err)
 		}
-		_, err = c.ImportEntities(ctx, ann, strings.NewReader(`{"type":"device","id":"a","attributes":`+attributes+`}`))
+		_, err = importLines(ctx, c, strings.NewReader(`{"type":"device","id":"a","attributes":`+attributes+`}`))
 		var e *workflow.Error
 		if !errors.As(err, &e) || e.Code != workflow.CodeInvalid || len(e.Issues) != 1 || e.Issues[0].Line != 1 {
 			t.Errorf("%s, imported: %v", name, err)
@@ -463,11 +470,11 @@ func TestCatalog_RefusesInvalidEntities(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"device","id":"a","id":"b"}`, `{"type":"device","id":"a","ID":"c"}`, `{"Type":"device","id":"a"}`,
 	} {
-		if _, err := c.ImportEntities(ctx, ann, strings.NewReader(line)); !workflow.Is(err, workflow.CodeInvalid) {
+		if _, err := importLines(ctx, c, strings.NewReader(line)); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if n, err := c.ImportEntities(ctx, ann, strings.NewReader(`{"type":"device","id":"a","attributes":{"x":{"id":1},"y":{"id":2},"ID":3,"z":[1,1]}}`)); n != 1 || err != nil {
+	if n, err := importLines(ctx, c, strings.NewReader(`{"type":"device","id":"a","attributes":{"x":{"id":1},"y":{"id":2},"ID":3,"z":[1,1]}}`)); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 }

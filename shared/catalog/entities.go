@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/inventory"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -102,10 +104,12 @@ func invalidQuery(err error) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }
 
-// ImportEntities creates or updates entities given as JSON lines, and returns their number.
-// All lines are checked before any is stored, and stored in their order. The error names
-// each wrong line. If the time is up first, it names the line to continue at.
-func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader) (int, error) {
+// ImportEntities creates or updates entities given as JSON lines. It merges each into what is
+// stored, or replaces that. All lines are checked before any is stored, and stored in their
+// order. The error names each wrong line. If the time is up first, it names the line to
+// continue at.
+func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader, replace bool) (views.ImportResult, error) {
+	var result views.ImportResult
 	var entities []workflow.Entity
 	var lines []int // of entities
 	issues, err := inventory.ReadImport(r, maxIssues, func(line int, e workflow.Entity) error {
@@ -119,26 +123,44 @@ func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r 
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return result, err
 	}
 	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
-		return 0, err
+		return result, err
 	}
 	writeCtx, cancel := withImportDeadline(ctx)
 	defer cancel()
 	for from := 0; from < len(entities); from += importChunk {
 		to := min(from+importChunk, len(entities))
-		if err := c.storeEntities(ctx, writeCtx, caller.Tenant, entities[from:to]); err != nil {
-			if from == 0 {
-				return 0, err
-			}
-			return from, &workflow.Error{
-				Code: workflow.CodeUnavailable, Message: fmt.Sprintf("%d of %d entities are stored: all before line %d", from, len(entities), lines[from]), Cause: err,
-				Issues: []workflow.Issue{{Line: lines[from], Code: inventory.IssueNotStored, Message: "send the lines from here on again; to send stored ones again is harmless"}},
-			}
+		written := to - from
+		if replace {
+			err = c.storeEntities(ctx, writeCtx, caller.Tenant, entities[from:to])
+		} else {
+			written, err = c.mergeEntities(ctx, writeCtx, caller.Tenant, entities[from:to], lines[from:to])
 		}
+		if err != nil {
+			return result, importError(err, from, len(entities), lines[from])
+		}
+		result.Imported += to - from
+		result.Unchanged += to - from - written
 	}
-	return len(entities), nil
+	return result, nil
+}
+
+// importError is why an import has stored n of its entities only, all before a line.
+func importError(err error, n, total, line int) error {
+	if n == 0 {
+		return err
+	}
+	partly := &workflow.Error{
+		Code: workflow.CodeUnavailable, Message: fmt.Sprintf("%d of %d entities are stored: all before line %d", n, total, line), Cause: err,
+		Issues: []workflow.Issue{{Line: line, Code: inventory.IssueNotStored, Message: "send the lines from here on again; to send stored ones again is harmless"}},
+	}
+	var invalid *workflow.Error
+	if errors.As(err, &invalid) && invalid.Code == workflow.CodeInvalid {
+		partly.Code, partly.Issues = invalid.Code, append(partly.Issues, invalid.Issues...)
+	}
+	return partly
 }
 
 // withImportDeadline bounds the writes of an import, so that there is time for an answer
@@ -152,16 +174,22 @@ func withImportDeadline(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // storeEntities stores entities until writeCtx is over, and wakes up the executions that wait
-// for a condition on them. If a wake-up is not sent, the execution's timer will retry.
+// for a condition on them.
 func (c *Catalog) storeEntities(ctx, writeCtx context.Context, tenant string, entities []workflow.Entity) error {
 	ports := c.openPorts()
 	watchers, err := ports.Registry.PutEntities(writeCtx, tenant, entities)
+	ports.wake(ctx, tenant, watchers)
+	return err
+}
+
+// wake wakes up the executions that wait for a condition on an entity that has changed. If a
+// wake-up is not sent, the execution's timer will retry.
+func (p Ports) wake(ctx context.Context, tenant string, watchers []string) {
 	wakeups := make([]workflow.Wakeup, len(watchers))
 	for i, id := range watchers {
 		wakeups[i] = workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "an entity has changed"}
 	}
 	if len(wakeups) > 0 {
-		_ = ports.Sender.SendWakeups(ctx, 0, wakeups...)
+		_ = p.Sender.SendWakeups(ctx, 0, wakeups...)
 	}
-	return err
 }

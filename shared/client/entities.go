@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -13,6 +14,22 @@ import (
 // PutEntity inserts or replaces an entity and returns it as stored.
 func (c *Client) PutEntity(ctx context.Context, e workflow.Entity) (workflow.Entity, error) {
 	return do[workflow.Entity](ctx, c, request{method: http.MethodPut, path: route("entities", e.Type, e.ID), body: e})
+}
+
+// PatchEntity changes some attributes and groups of an entity and returns it as stored. It may
+// be called again if the answer was lost.
+func (c *Client) PatchEntity(ctx context.Context, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {
+	return do[workflow.Entity](ctx, c, request{method: http.MethodPatch, path: route("entities", key.Type, key.ID), body: patch})
+}
+
+// DeleteEntity deletes an entity and returns it as it was; version, unless 0, is the one that it
+// has to have. An entity that an execution holds or waits for is CodeEntityLocked.
+func (c *Client) DeleteEntity(ctx context.Context, key workflow.EntityKey, version int64) (workflow.Entity, error) {
+	query := url.Values{}
+	if version > 0 {
+		query.Set("version", strconv.FormatInt(version, 10))
+	}
+	return do[workflow.Entity](ctx, c, request{method: http.MethodDelete, path: route("entities", key.Type, key.ID), query: query})
 }
 
 // EntityExecutions lists the last executions that locked an entity, newest first.

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/inventory"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -29,6 +31,10 @@ const (
 type ImportOptions struct {
 	// FirstLine is the line to begin with; 0 is the first.
 	FirstLine int
+
+	// Replace replaces entities instead of merging the lines into them: what a line does not
+	// have is gone afterwards.
+	Replace bool
 
 	// Progress, if set, is called whenever lines have been stored.
 	Progress func(ImportProgress)
@@ -60,7 +66,7 @@ func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, erro
 	return c.Import(ctx, lines, ImportOptions{})
 }
 
-// Import inserts or replaces entities, one JSON object per line, and returns their number. It
+// Import merges entities into the inventory, one JSON object per line, and returns their number. It
 // sends many lines in parts, continues where the service says that it had no more time, and
 // repeats a part after a server error. If a line is invalid, nothing is stored. Once
 // something is stored, the error is an [*ImportError].
@@ -102,10 +108,12 @@ type importer struct {
 func (i *importer) send(ctx context.Context, part []byte, n int) error {
 	opt := i.client.transport.opt
 	backoff, failures := opt.Backoff, 0
+	query := url.Values{}
+	if i.opt.Replace {
+		query.Set("replace", "true")
+	}
 	for {
-		answer, err := do[struct {
-			Imported int `json:"imported"`
-		}](ctx, i.client, request{method: http.MethodPost, path: "/entities/import", body: part, contentType: "application/x-ndjson", once: true})
+		answer, err := do[views.ImportResult](ctx, i.client, request{method: http.MethodPost, path: "/entities/import", query: query, body: part, contentType: "application/x-ndjson", once: true})
 		if err == nil {
 			i.advance(n, answer.Imported)
 			return nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -20,7 +21,23 @@ const (
 	attrAttributes = "attributes"
 	attrGroups     = "groups"
 	attrWatchers   = "watchers"
+
+	// The version at which the entity was deleted. It counts only while it is the item's
+	// version: whoever writes the entity again brings it back by that alone.
+	attrDeleted = "deleted"
 )
+
+// ifEntityExists and ifEntityMissing are the conditions that an entity is there, and that it
+// is not.
+const (
+	ifEntityExists  = "attribute_exists(#pk) AND (attribute_not_exists(#deleted) OR #deleted <> #version)"
+	ifEntityMissing = "attribute_not_exists(#pk) OR #deleted = #version"
+)
+
+// isDeleted reports whether an item is what is left of a deleted entity.
+func isDeleted(it table.Item) bool {
+	return it.Has(attrDeleted) && it.Int(attrDeleted) == it.Int(attrVersion)
+}
 
 // maxWatchers bounds an entity's watchers, so that they cannot fill its item. Any
 // others wait for their timers.
@@ -75,6 +92,59 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 	return slices.Sorted(maps.Keys(watchers)), err
 }
 
+// WriteEntities writes entities that are still as they were read, or creates them.
+func (r *Registry) WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) ([]bool, []string, error) {
+	var created []workflow.Entity
+	for i := range writes {
+		if writes[i].SeenVersion == 0 {
+			created = append(created, writes[i].Entity)
+		}
+	}
+	if err := r.putEntityTypes(ctx, tenant, created); err != nil {
+		return nil, nil, err
+	}
+	var mu sync.Mutex
+	watchers, written := map[string]bool{}, make([]bool, len(writes))
+	err := parallel.Each(ctx, importConcurrency, len(writes), func(ctx context.Context, i int) error {
+		c := entityUpdate(tenant, &writes[i].Entity)
+		c.Add, c.Condition = table.Item{attrVersion: table.N(1)}, ifEntityMissing
+		if seen := writes[i].SeenVersion; seen > 0 {
+			c.Condition, c.Values = ifEntityExists+" AND #version = :seen", table.Item{"seen": table.N(seen)}
+		}
+		ok, old, err := r.t.Update(ctx, c)
+		if err != nil || !ok {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		written[i] = true
+		for _, id := range old.StringSet(attrWatchers) {
+			watchers[id] = true
+		}
+		return nil
+	})
+	return written, slices.Sorted(maps.Keys(watchers)), err
+}
+
+// DeleteEntity leaves an item with the version and the token of the entity. No function may
+// delete items: DynamoDB does, some time after until.
+func (r *Registry) DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (bool, []string, error) {
+	ok, old, err := r.t.Update(ctx, table.Update{
+		Key:       entityKey(tenant, key),
+		Set:       table.Item{attrVersion: table.N(seenVersion + 1), attrDeleted: table.N(seenVersion + 1), topology.AttrTTL: table.N(until.Unix())},
+		Remove:    []string{attrAttributes, attrGroups, attrWatchers},
+		Condition: ifEntityExists + " AND #version = :seen", Values: table.Item{"seen": table.N(seenVersion)},
+		Return: types.ReturnValueAllOld,
+	})
+	switch {
+	case err != nil:
+		return false, nil, err
+	case ok:
+		return true, old.StringSet(attrWatchers), nil
+	}
+	return isDeleted(old) && old.Int(attrVersion) == seenVersion+1, nil, nil
+}
+
 // AddWatcher adds an execution to those that are woken when the entity is written.
 // If the condition fails, the item as it was distinguishes an entity that does not
 // exist from one whose set is full; the latter is ok.
@@ -82,17 +152,17 @@ func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.E
 	ok, old, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
 		Add:       table.Item{attrWatchers: table.StringSet(execution)},
-		Condition: "attribute_exists(#pk) AND (attribute_not_exists(#watchers) OR size(#watchers) < :max)",
+		Condition: ifEntityExists + " AND (attribute_not_exists(#watchers) OR size(#watchers) < :max)",
 		Values:    table.Item{"max": table.N(maxWatchers)},
 	})
-	return ok || old != nil, err
+	return ok || old != nil && !isDeleted(old), err
 }
 
 // entityUpdate sets an entity's attributes and groups, and takes its watchers.
 func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	c := table.Update{
 		Key: entityKey(tenant, e.Key()), Set: table.Item{},
-		Remove: []string{attrWatchers}, Return: types.ReturnValueUpdatedOld,
+		Remove: []string{attrWatchers, attrDeleted, topology.AttrTTL}, Return: types.ReturnValueUpdatedOld,
 	}
 	if len(e.Attributes) > 0 {
 		c.Set[attrAttributes] = table.B(table.Deflate.Compress(e.Attributes))
@@ -142,6 +212,9 @@ func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.
 		if err := it.CheckSchema(); err != nil {
 			return err
 		}
+		if isDeleted(it) {
+			return nil
+		}
 		k := byItem[it.Key()]
 		e, err := entityOf(k.Type, it)
 		entities[k] = e
@@ -165,12 +238,26 @@ func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, pa
 		q := partitionQuery(entityPartitionKey(tenant, entityType, n), after, limit)
 		// A little more than the shard's share, so that one read is usually enough.
 		q.PageSize = limit/entityShards*5/4 + entityShards
-		shards[n] = r.t.Query(ctx, q)
+		shards[n] = withoutDeleted(r.t.Query(ctx, q))
 	}
 	byID := func(a, b table.Item) bool { return a.Key().SK < b.Key().SK }
 	return collectPage(table.Merge(ctx, byID, shards), limit, func(it table.Item) (workflow.Entity, error) {
 		return entityOf(entityType, it)
 	})
+}
+
+// withoutDeleted leaves out what is left of deleted entities.
+func withoutDeleted(rows table.Rows) table.Rows {
+	return func(yield func(table.Item, error) bool) {
+		for it, err := range rows {
+			if err == nil && isDeleted(it) {
+				continue
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
 }
 
 func entityOf(entityType string, it table.Item) (workflow.Entity, error) {

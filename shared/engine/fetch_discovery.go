@@ -275,7 +275,7 @@ func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) 
 	}
 	for _, key := range keys {
 		if !s.matches[key] {
-			return &workflow.Failure{Code: "ENTITY_NOT_FOUND", Entity: key.String(),
+			return &workflow.Failure{Code: workflow.FailureEntityNotFound, Entity: key.String(),
 				Message: fmt.Sprintf("the inventory has no entity %s", key)}, nil
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -40,23 +41,40 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil {
-		held, err := w.readHeldEntities(ctx, entities, got.Tokens)
+		held, gone, err := w.readHeldEntities(ctx, entities, got.Tokens)
 		if err != nil {
 			return err
 		}
-		if answer.Scope, err = w.offloadScope(ctx, held); err != nil {
-			return err
+		if answer.Problem = deletedFailure(gone); answer.Problem == nil {
+			if answer.Scope, err = w.offloadScope(ctx, held); err != nil {
+				return err
+			}
+			answer.Scope.HeldEpoch = w.execution.Epoch
 		}
-		answer.Scope.HeldEpoch = w.execution.Epoch
 	}
 	w.facts.Locks = answer
 	return nil
 }
 
+// deletedFailure is why an execution does not begin some of whose entities were deleted after
+// it had found them; nil if none were.
+func deletedFailure(gone []workflow.EntityKey) *workflow.Failure {
+	if len(gone) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("%s was deleted before the execution had locked it", gone[0])
+	if n := len(gone) - 1; n > 0 {
+		message += fmt.Sprintf(", and %d other entities", n)
+	}
+	return &workflow.Failure{Code: workflow.FailureEntityNotFound, Entity: gone[0].String(), Message: message + "; start it again without what was deleted"}
+}
+
 // readHeldEntities reads the attributes of those of the entities that are locked, each
 // with the token of its lock, and its place in the list of which the locks were asked for.
-func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) ([]workflow.ScopeEntity, error) {
-	held := make([]workflow.ScopeEntity, 0, len(tokens))
+// gone are those that are not in the inventory any more: a deletion that finds no lock may
+// come before the lock.
+func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) (held []workflow.ScopeEntity, gone []workflow.EntityKey, err error) {
+	held = make([]workflow.ScopeEntity, 0, len(tokens))
 	keys := make([]workflow.EntityKey, 0, len(tokens))
 	for _, e := range entities {
 		if token, locked := tokens[e.Key]; locked {
@@ -65,14 +83,18 @@ func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.Sc
 		}
 	}
 	if len(keys) == 0 {
-		return held, nil
+		return held, nil, nil
 	}
 	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range held {
-		held[i].Attributes = known[held[i].Key].Attributes
+		e, exists := known[held[i].Key]
+		if !exists {
+			gone = append(gone, held[i].Key)
+		}
+		held[i].Attributes = e.Attributes
 	}
-	return held, nil
+	return held, gone, nil
 }

@@ -31,7 +31,7 @@ func (d *decider) acquireLocks() {
 	}
 	switch {
 	case a.Problem != nil:
-		d.setFailure(workflow.CauseInternal, a.Problem)
+		d.setFailure(workflow.CauseValidation, a.Problem)
 		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
 	case a.Conflict != nil && d.config().OnLocked == spec.OnLockedFail:
 		c := a.Conflict

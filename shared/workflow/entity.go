@@ -51,6 +51,12 @@ type Entity struct {
 	Token      int64           `json:"token"`   // lock token of the last execution that updated it; 0 for none
 }
 
+// EntityWrite is a write of an entity under the condition that it is still as it was read.
+type EntityWrite struct {
+	Entity      Entity
+	SeenVersion int64 // 0 if there was no such entity
+}
+
 // Key is the key of the entity.
 func (e *Entity) Key() EntityKey { return EntityKey{e.Type, e.ID} }
 

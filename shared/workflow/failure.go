@@ -34,6 +34,7 @@ const (
 	FailureUnclaimed         = "UNCLAIMED"              // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"           // the worker stopped during the call
 	FailureChangesRemain     = "CHANGES_REMAIN"         // something was executed that was not, or cannot be, undone
+	FailureEntityNotFound    = "ENTITY_NOT_FOUND"       // the inventory has no such entity, or not any more
 	FailureNothingSelected   = "NOTHING_SELECTED"       // the starter's selection matches no entity
 	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing

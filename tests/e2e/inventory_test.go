@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -216,5 +218,56 @@ func acquireExpanded(c *fixture) {
 	x := c.waitEnded(c.startWorkflow(`{"sites":["missing"]}`), sm.ExecutionFailedSafeAck)
 	if !strings.Contains(x.Reason, "missing") {
 		c.t.Errorf("reason %q", x.Reason)
+	}
+}
+
+// What an execution holds cannot be deleted. An import leaves what a block has set, one that
+// replaces does not. What was deleted is not found any more, until it is stored again.
+func inventoryChangesByPeople(c *fixture) {
+	ctx, ids := c.t.Context(), c.importEntities(c.entityType(), 2)
+	key := workflow.EntityKey{Type: c.entityType(), ID: ids[0]}
+	g := newBlockGate()
+	c.registerBlock("work", workflow.Block{Idempotent: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+		g.wait(k)
+		return c.updateAnswer(k.entityID(), map[string]any{"byBlock": true})
+	})
+	c.publishWorkflow("", "label: work, block: work, runOn: KIND")
+	id := c.startWorkflow("{}", ids[0])
+	<-g.entered
+	var refused *workflow.Error
+	if _, err := c.DeleteEntity(ctx, key, 0); !errors.As(err, &refused) || refused.Code != workflow.CodeEntityLocked || !strings.Contains(refused.Message, id) {
+		c.t.Errorf("deleted while it is held: %v", err)
+	}
+	if e, err := c.PatchEntity(ctx, key, views.EntityPatch{Set: map[string]json.RawMessage{"byHand": json.RawMessage("1")}}); err != nil || string(e.Attributes) != `{"byHand":1,"n":1}` {
+		c.t.Errorf("patched to %s, %v", e.Attributes, err)
+	}
+	close(g.open)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	line := fmt.Sprintf(`{"type":%q,"id":%q,"attributes":{"n":7}}`, key.Type, key.ID)
+	if _, err := c.ImportEntities(ctx, strings.NewReader(line)); err != nil {
+		c.t.Fatal(err)
+	}
+	if got := c.entityAttributes(ids[0]); got != `{"byBlock":true,"byHand":1,"n":7}` {
+		c.t.Errorf("after an import: %s", got)
+	}
+	if _, err := c.Import(ctx, strings.NewReader(line), client.ImportOptions{Replace: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	if got := c.entityAttributes(ids[0]); got != `{"n":7}` {
+		c.t.Errorf("after an import that replaces: %s", got)
+	}
+	before, err := c.DeleteEntity(ctx, key, 0)
+	if err != nil || before.ID != ids[0] {
+		c.t.Fatalf("%+v, %v", before, err)
+	}
+	if _, err := c.Entity(ctx, key); !workflow.Is(err, workflow.CodeNotFound) {
+		c.t.Errorf("a deleted entity: %v", err)
+	}
+	x := c.waitEnded(c.startWorkflow("{}", ids[0]), sm.ExecutionFailedSafeAck)
+	if x.Error == nil || x.Error.Code != workflow.FailureEntityNotFound {
+		c.t.Errorf("an execution over it: %+v", x.Error)
+	}
+	if e, err := c.PutEntity(ctx, workflow.Entity{Type: key.Type, ID: key.ID}); err != nil || e.Version <= before.Version || e.Token != before.Token {
+		c.t.Errorf("stored again: %+v after %+v, %v", e, before, err)
 	}
 }

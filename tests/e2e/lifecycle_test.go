@@ -79,6 +79,7 @@ func TestLifecycle_Scenarios(t *testing.T) {
 		"workflow_embedded_twice":               workflowEmbeddedTwice,
 		"acquire_by_block":                      acquireByBlock,
 		"acquire_expanded":                      acquireExpanded,
+		"inventory_changes_by_people":           inventoryChangesByPeople,
 		"skip_locked_entities":                  skipLockedEntities,
 		"shared_locks":                          sharedLocks,
 		"retry_from_a_step":                     retryFromAStep,

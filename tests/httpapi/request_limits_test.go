@@ -124,6 +124,9 @@ var requestLimits = map[string]probe{
 	"groups of an entity": {send: func(f *fixture, n int) answer {
 		return f.do("PUT", "/entities/device/d1", `{"groups":[`+joinItems(n, func(i int) string { return fmt.Sprintf(`"g%d"`, i) })+`]}`)
 	}},
+	"attributes that a patch names": {send: func(f *fixture, n int) answer {
+		return f.do("PATCH", "/entities/device/d1", `{"remove":[`+joinItems(n, func(i int) string { return fmt.Sprintf(`"a%d"`, i) })+`]}`)
+	}},
 	"attributes of an entity": {send: func(f *fixture, n int) answer {
 		return f.do("PUT", "/entities/device/d1", `{"attributes":{"a":"`+repeatX(n-8)+`"}}`)
 	}},

@@ -215,16 +215,70 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 			if r.w.entities[tenant] == nil {
 				r.w.entities[tenant] = map[workflow.EntityKey]workflow.Entity{}
 			}
-			old := r.w.entities[tenant][e.Key()]
-			e = clone(e)
-			e.Version, e.Token = old.Version+1, old.Token
-			r.storeEntity(tenant, old, e)
-			at := tenantKey(tenant, e.Key().String())
-			maps.Copy(watchers, r.w.watchers[at])
-			delete(r.w.watchers, at)
+			maps.Copy(watchers, r.writeEntity(tenant, e))
 		}
 		return slices.Sorted(maps.Keys(watchers)), nil
 	})
+}
+
+// writeEntity replaces or creates an entity, which goes on with the version and the token of
+// a deleted one, and removes and returns its watchers.
+func (r *Registry) writeEntity(tenant string, e workflow.Entity) map[string]bool {
+	at := tenantKey(tenant, e.Key().String())
+	old := r.w.entities[tenant][e.Key()]
+	e = clone(e)
+	e.Version, e.Token = old.Version+1, old.Token
+	if gone, ok := r.w.deleted[at]; ok {
+		e.Version, e.Token = gone.Version+1, gone.Token
+		delete(r.w.deleted, at)
+	}
+	r.storeEntity(tenant, old, e)
+	watchers := r.w.watchers[at]
+	delete(r.w.watchers, at)
+	return watchers
+}
+
+// WriteEntities writes entities whose versions are still the ones seen.
+func (r *Registry) WriteEntities(_ context.Context, tenant string, writes []workflow.EntityWrite) (written []bool, watchers []string, err error) {
+	written, err = call(r.conn, "registry.write_entities", func(bool) ([]bool, error) {
+		written, woken := make([]bool, len(writes)), map[string]bool{}
+		defer func() { watchers = slices.Sorted(maps.Keys(woken)) }()
+		for i, one := range writes {
+			r.countWrite(tableRegistry)
+			if err := checkItemSize(one.Entity); err != nil {
+				return written, err
+			}
+			if r.w.entities[tenant][one.Entity.Key()].Version != one.SeenVersion {
+				continue
+			}
+			if r.w.entities[tenant] == nil {
+				r.w.entities[tenant] = map[workflow.EntityKey]workflow.Entity{}
+			}
+			maps.Copy(woken, r.writeEntity(tenant, one.Entity))
+			written[i] = true
+		}
+		return written, nil
+	})
+	return written, watchers, err
+}
+
+// DeleteEntity deletes an entity whose version is still the one seen.
+func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.EntityKey, seenVersion int64, _ time.Time) (ok bool, watchers []string, err error) {
+	ok, err = call(r.conn, "registry.delete_entity", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		at := tenantKey(tenant, key.String())
+		old, known := r.w.entities[tenant][key]
+		if !known || old.Version != seenVersion {
+			gone, deleted := r.w.deleted[at]
+			return deleted && gone.Version == seenVersion+1, nil
+		}
+		watchers = slices.Sorted(maps.Keys(r.w.watchers[at]))
+		delete(r.w.watchers, at)
+		delete(r.w.entities[tenant], key)
+		r.w.deleted[at] = workflow.Entity{Type: key.Type, ID: key.ID, Version: seenVersion + 1, Token: old.Token}
+		return true, nil
+	})
+	return ok, watchers, err
 }
 
 // storeEntity replaces an entity and notifies the observer.
@@ -292,12 +346,17 @@ func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.En
 	})
 }
 
-// EntityTypes lists the types that have entities, in order.
+// EntityTypes lists the types of entities that exist or have existed, in order.
 func (r *Registry) EntityTypes(_ context.Context, tenant string, page workflow.Page) (workflow.List[string], error) {
 	return call(r.conn, "registry.entity_types", func(bool) (workflow.List[string], error) {
 		found := map[string]bool{}
 		for k := range r.w.entities[tenant] {
 			found[k.Type] = true
+		}
+		for at, e := range r.w.deleted {
+			if at == tenantKey(tenant, e.Key().String()) {
+				found[e.Type] = true
+			}
 		}
 		list, err := paginate(r.w.PageItems, slices.Sorted(maps.Keys(found)), page, func(name string) string { return name })
 		r.countReads(tableRegistry, len(list.Items))

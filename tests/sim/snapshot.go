@@ -52,9 +52,9 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		for key, all := range w.watchers {
 			watchers[key] = maps.Clone(all)
 		}
-		bindings, schedules := maps.Clone(w.bindings), maps.Clone(w.schedules)
+		deleted, bindings, schedules := maps.Clone(w.deleted), maps.Clone(w.bindings), maps.Clone(w.schedules)
 		return w.underLock(func() {
-			w.entities, w.watchers, w.bindings = entities, watchers, bindings
+			w.entities, w.watchers, w.deleted, w.bindings = entities, watchers, deleted, bindings
 			replaceMap(w.schedules, schedules)
 		})
 	}

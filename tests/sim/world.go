@@ -62,6 +62,7 @@ type World struct {
 	blocks         map[string]workflow.Block
 	versionIndexes map[string]workflow.VersionIndex
 	entities       map[string]map[workflow.EntityKey]workflow.Entity
+	deleted        map[string]workflow.Entity // version and token of deleted entities
 	bindings       map[string]workflow.IdempotencyRecord
 	watchers       map[string]map[string]bool // of entities
 	schedules      scheduleItems
@@ -90,7 +91,7 @@ func New(seed uint64) *World {
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
-		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.IdempotencyRecord{},
+		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, bindings: map[string]workflow.IdempotencyRecord{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
 	}
@@ -114,6 +115,7 @@ func (w *World) CloneRegistry(seed uint64) *World {
 	for tenant, entities := range w.entities {
 		next.entities[tenant] = maps.Clone(entities)
 	}
+	next.deleted = maps.Clone(w.deleted)
 	for pool := range w.poolQueues {
 		next.PoolQueue(pool)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -126,7 +127,7 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 		if pending++; pending < entitiesPerRequest && lines.Len() < bytesPerRequest && i+1 < len(p.entities) {
 			continue
 		}
-		if _, err := s.ImportEntities(ctx, bytes.NewReader(lines.Bytes())); err != nil {
+		if _, err := s.Import(ctx, bytes.NewReader(lines.Bytes()), client.ImportOptions{Replace: true}); err != nil {
 			return withPosition(err, "entities up to line %d", e.line)
 		}
 		sent += pending

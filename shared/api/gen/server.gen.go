@@ -433,6 +433,9 @@ type EntityName = string
 // EntityOutcome defines model for EntityOutcome.
 type EntityOutcome = workflow.EntityOutcome
 
+// EntityPatch defines model for EntityPatch.
+type EntityPatch = views.EntityPatch
+
 // EntityPath defines model for EntityPath.
 type EntityPath = string
 
@@ -541,9 +544,7 @@ type FailedStep struct {
 type Failure = views.FailureView
 
 // Imported defines model for Imported.
-type Imported struct {
-	Imported int `json:"imported"`
-}
+type Imported = views.ImportResult
 
 // Input defines model for Input.
 type Input struct {
@@ -1216,6 +1217,12 @@ type ListEntitiesParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ImportEntitiesParams defines parameters for ImportEntities.
+type ImportEntitiesParams struct {
+	// Replace Replace entities instead of merging into them
+	Replace *bool `form:"replace,omitempty" json:"replace,omitempty"`
+}
+
 // ListEntityTypesParams defines parameters for ListEntityTypes.
 type ListEntityTypesParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1223,6 +1230,12 @@ type ListEntityTypesParams struct {
 
 	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// DeleteEntityParams defines parameters for DeleteEntity.
+type DeleteEntityParams struct {
+	// Version Delete it only at this version
+	Version *int64 `form:"version,omitempty" json:"version,omitempty"`
 }
 
 // ListFailuresParams defines parameters for ListFailures.
@@ -1453,6 +1466,9 @@ type FinishJobJSONRequestBody = PackResults
 // RedriveDeadLettersJSONRequestBody defines body for RedriveDeadLetters for application/json ContentType.
 type RedriveDeadLettersJSONRequestBody = RedriveRequest
 
+// PatchEntityJSONRequestBody defines body for PatchEntity for application/json ContentType.
+type PatchEntityJSONRequestBody = EntityPatch
+
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
@@ -1533,15 +1549,21 @@ type ServerInterface interface {
 	// ListEntities List the entities of a type, filtered by groups (any of them) or by a query over attributes
 	// (GET /entities)
 	ListEntities(w http.ResponseWriter, r *http.Request, params ListEntitiesParams)
-	// ImportEntities Insert or replace entities, one JSON object per line, of any content type, up to 10 MiB
+	// ImportEntities Merge entities into the inventory, one JSON object per line, of any content type, up to 10 MiB
 	// (POST /entities/import)
-	ImportEntities(w http.ResponseWriter, r *http.Request)
+	ImportEntities(w http.ResponseWriter, r *http.Request, params ImportEntitiesParams)
 	// ListEntityTypes List the types of all entities that were ever stored
 	// (GET /entities/types)
 	ListEntityTypes(w http.ResponseWriter, r *http.Request, params ListEntityTypesParams)
+	// DeleteEntity Delete an entity that no execution holds or waits for
+	// (DELETE /entities/{type}/{id})
+	DeleteEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId, params DeleteEntityParams)
 	// GetEntity Read an entity
 	// (GET /entities/{type}/{id})
 	GetEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
+	// PatchEntity Change some attributes and groups of an entity, and leave the others
+	// (PATCH /entities/{type}/{id})
+	PatchEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
 	// PutEntity Insert or replace an entity
 	// (PUT /entities/{type}/{id})
 	PutEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
@@ -1959,8 +1981,27 @@ func (siw *ServerInterfaceWrapper) ListEntities(w http.ResponseWriter, r *http.R
 // ImportEntities operation middleware
 func (siw *ServerInterfaceWrapper) ImportEntities(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportEntitiesParams
+
+	// ------------- Optional query parameter "replace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "replace", r.URL.Query(), &params.Replace, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "replace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "replace", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ImportEntities(w, r)
+		siw.Handler.ImportEntities(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2016,6 +2057,57 @@ func (siw *ServerInterfaceWrapper) ListEntityTypes(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// DeleteEntity operation middleware
+func (siw *ServerInterfaceWrapper) DeleteEntity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "type" -------------
+	var pType EntityType
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", r.PathValue("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntityId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteEntityParams
+
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", r.URL.Query(), &params.Version, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "version"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteEntity(w, r, pType, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetEntity operation middleware
 func (siw *ServerInterfaceWrapper) GetEntity(w http.ResponseWriter, r *http.Request) {
 
@@ -2042,6 +2134,41 @@ func (siw *ServerInterfaceWrapper) GetEntity(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetEntity(w, r, pType, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PatchEntity operation middleware
+func (siw *ServerInterfaceWrapper) PatchEntity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "type" -------------
+	var pType EntityType
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", r.PathValue("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntityId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PatchEntity(w, r, pType, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4196,7 +4323,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/dead-letters", wrapper.ListDeadLetters)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/dead-letters/redrive", wrapper.RedriveDeadLetters)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities", wrapper.ListEntities)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.DeleteEntity)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.GetEntity)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PatchEntity)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PutEntity)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}/executions", wrapper.ListEntityExecutions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)

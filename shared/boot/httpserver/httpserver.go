@@ -33,13 +33,14 @@ const queryParallelism = 16
 // Handler serves the HTTP API. The caller is the one that the gateway's authorizer
 // has verified; headers name the caller only where the environment says so.
 func Handler(h *enginehost.Host) http.Handler {
+	queries := query.New(h.Engine, queryParallelism)
 	services := api.Services{
 		Catalog: catalog.New(func() catalog.Ports {
 			v := h.Unmetered()
-			return catalog.Ports{Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender}
+			return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender}
 		}, h.Engine.Now),
 		Engine:  h.Engine,
-		Queries: query.New(h.Engine, queryParallelism),
+		Queries: queries,
 
 		WorkerAPI:  newWorkerAPI(h),
 		Operations: newOperations(h),

@@ -214,6 +214,16 @@ type Registry interface {
 	// seen. The version grows by one, and watchers are as in PutEntities. A write whose
 	// reply was lost is recognised by the token.
 	ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (ok bool, watchers []string, err error)
+	// WriteEntities writes each entity whose version is still the one seen, and creates one
+	// that is not there if that is 0. The version grows by one, the token stays, and watchers
+	// are as in PutEntities. ok is by position. It is false as well for a write whose reply was
+	// lost: who reads the entity again finds what it has written.
+	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
+	// DeleteEntity deletes an entity if its version is still the one seen; ok if it has been
+	// deleted at that version. Until the time given its version and its token are kept, for an
+	// entity of the same key: it goes on with them, so that who has read the deleted one, or
+	// held it, does not take the new one for it.
+	DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (ok bool, watchers []string, err error)
 	// Entities reads by key; missing ones are left out. strong asks for strongly
 	// consistent reads.
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)

@@ -191,6 +191,13 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 	if _, ok := known[key]; !ok {
 		return views.LockView{}, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
 	}
+	return v.LockOf(ctx, c, key)
+}
+
+// LockOf is the lock of an entity, whether or not the inventory has it, as Lock shows it.
+func (v *Service) LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
+	ports := v.engine.OpenPorts()
+	keys := []workflow.EntityKey{key}
 	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
 	if err != nil {
 		return views.LockView{}, err

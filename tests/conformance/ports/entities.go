@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,6 +102,99 @@ func Entities(t *testing.T, open Open) {
 			late.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			_, err = replace(late, 7)
 			s.wantCode(err, workflow.CodeTooLarge)
+		},
+		"entities are written as they were read, or created": func(s *fixture) {
+			e := device("sw-007")
+			write := func(e workflow.Entity, seen int64) (bool, error) {
+				ok, _, err := s.Registry.WriteEntities(s.ctx, s.tenant, []workflow.EntityWrite{{Entity: e, SeenVersion: seen}})
+				return len(ok) == 1 && ok[0], err
+			}
+			s.wantApplied(false)(write(e, 1))
+			s.wantApplied(true)(write(e, 0))
+			s.wantApplied(false)(write(e, 0))
+			next := e
+			next.Attributes, next.Groups, next.Version, next.Token = json.RawMessage(`{"a":1}`), nil, 90, 91
+			s.wantApplied(false)(write(next, 2))
+			if diff := cmp.Diff(e, s.entity(e.Key())); diff != "" {
+				s.Error(diff)
+			}
+			s.wantApplied(true)(write(next, 1))
+			next.Version, next.Token = 2, 0
+			if diff := cmp.Diff(next, s.entity(e.Key())); diff != "" {
+				s.Error(diff)
+			}
+			s.oneWinner(func(int) (bool, error) { return write(e, 2) })
+			if !s.watch(e.Key(), "x") {
+				s.Error("the watcher was rejected")
+			}
+			both := []workflow.EntityWrite{{Entity: device("other"), SeenVersion: 4}, {Entity: e, SeenVersion: 3}, {Entity: device("third")}}
+			ok, watchers, err := s.Registry.WriteEntities(s.ctx, s.tenant, both)
+			s.noError(err)
+			if diff := cmp.Diff([]bool{false, true, true}, ok) + cmp.Diff([]string{"x"}, watchers); diff != "" {
+				s.Error(diff)
+			}
+			types := must[workflow.List[string]](s)(s.Registry.EntityTypes(s.ctx, s.tenant, workflow.Page{}))
+			if diff := cmp.Diff([]string{"device"}, types.Items); diff != "" {
+				s.Error(diff)
+			}
+			e.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
+			_, err = write(e, 4)
+			s.wantCode(err, workflow.CodeTooLarge)
+		},
+		"a deleted entity is gone, and one of its key goes on with its version and token": func(s *fixture) {
+			e, until := device("sw-007"), time.Now().Add(time.Hour)
+			remove := func(seen int64) (bool, error) {
+				ok, _, err := s.Registry.DeleteEntity(s.ctx, s.tenant, e.Key(), seen, until)
+				return ok, err
+			}
+			s.wantApplied(false)(remove(0))
+			s.wantApplied(false)(remove(1))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e, device("stays")}))
+			held := e
+			held.Token = 50
+			ok, _, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, held, 1)
+			s.wantApplied(true)(ok, err)
+			s.wantApplied(false)(remove(1))
+			if !s.watch(e.Key(), "x") {
+				s.Error("the watcher was rejected")
+			}
+			ok, watchers, err := s.Registry.DeleteEntity(s.ctx, s.tenant, e.Key(), 2, until)
+			s.wantApplied(true)(ok, err)
+			if diff := cmp.Diff([]string{"x"}, watchers); diff != "" {
+				s.Error(diff)
+			}
+			s.wantApplied(true)(remove(2)) // the same deletion, whose reply was lost
+			s.wantApplied(false)(remove(3))
+			if got := s.entity(e.Key()); got.ID != "" {
+				s.Errorf("it is still there: %+v", got)
+			}
+			list := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", workflow.Page{}))
+			if len(list.Items) != 1 || list.Items[0].ID != "stays" {
+				s.Errorf("listed %+v", list)
+			}
+			if s.watch(e.Key(), "y") {
+				s.Error("a deleted entity is watched")
+			}
+			late := held
+			late.Token = 60
+			ok, _, err = s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 2) // by who has read it before
+			s.wantApplied(false)(ok, err)
+			written, _, err := s.Registry.WriteEntities(s.ctx, s.tenant, []workflow.EntityWrite{{Entity: e, SeenVersion: 2}})
+			s.wantApplied(false)(written[0], err)
+			written, _, err = s.Registry.WriteEntities(s.ctx, s.tenant, []workflow.EntityWrite{{Entity: e}})
+			s.wantApplied(true)(written[0], err)
+			again := e
+			again.Version, again.Token = 4, 50
+			if diff := cmp.Diff(again, s.entity(e.Key())); diff != "" {
+				s.Error(diff)
+			}
+			s.wantApplied(true)(remove(4))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			if again.Version = 6; cmp.Diff(again, s.entity(e.Key())) != "" {
+				s.Error(cmp.Diff(again, s.entity(e.Key())))
+			}
+			s.loseReply()
+			s.wantApplied(true)(remove(6))
 		},
 		"many entities are imported, read and listed by id": func(s *fixture) {
 			var all []workflow.Entity
@@ -207,6 +301,12 @@ func Entities(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// entity is the entity with a key, the zero entity if there is none.
+func (s *fixture) entity(key workflow.EntityKey) workflow.Entity {
+	s.Helper()
+	return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{key}, true))[key]
 }
 
 // mustPut returns the watchers of a write of entities.

@@ -136,7 +136,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 	s.Query = query.New(s.Engine, 1)
 	s.Catalog = catalog.New(func() catalog.Ports {
 		v := s.Open()
-		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
+		return catalog.Ports{Locks: s.Query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
 	}, func() time.Time { return s.Now() })
 	tb.Cleanup(func() {
 		if tb.Failed() {

@@ -1,0 +1,136 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/inventory"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// deletedRetention is how long the version and the token of a deleted entity are kept. No
+// handler works with what it has read for as long as that.
+const deletedRetention = 30 * 24 * time.Hour
+
+// PatchEntity changes some attributes and groups of an entity, and leaves the others. It writes
+// on the condition that the entity is still as it was read; if somebody else has written it
+// meanwhile, it reads it again. A patch that changes nothing writes nothing and succeeds,
+// whatever version it names: so it may be sent again if its answer was lost.
+func (c *Catalog) PatchEntity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {
+	ports := c.openPorts()
+	for range maxMergeRounds {
+		old, err := c.Entity(ctx, caller, key)
+		if err != nil {
+			return old, err
+		}
+		next, differs := applyPatch(old, patch)
+		if !differs {
+			return old, nil
+		}
+		if err := checkVersion(old, patch.Version); err != nil {
+			return old, err
+		}
+		if err := workflow.Invalid("the entity would not be valid", inventory.ValidateEntity(&next, "")); err != nil {
+			return old, err
+		}
+		ok, watchers, err := ports.Registry.WriteEntities(ctx, caller.Tenant, []workflow.EntityWrite{{Entity: next, SeenVersion: old.Version}})
+		ports.wake(ctx, caller.Tenant, watchers)
+		if err != nil {
+			return old, err
+		}
+		if ok[0] {
+			next.Version++
+			return next, nil
+		}
+	}
+	return workflow.Entity{}, workflow.Errorf(workflow.CodeUnavailable, "%s keeps changing; try again", key)
+}
+
+// applyPatch returns the entity with the patch applied: first names are set and groups added, then
+// names and groups are removed. differs is false if that changes nothing.
+func applyPatch(e workflow.Entity, p views.EntityPatch) (patched workflow.Entity, differs bool) {
+	patched = e
+	patched.Attributes = workflow.ApplyUpdates(e.Attributes, []workflow.Update{{Set: p.Set, Remove: p.Remove}})
+	patched.Groups = slices.Clone(e.Groups)
+	for _, g := range p.AddGroups {
+		if !slices.Contains(patched.Groups, g) {
+			patched.Groups = append(patched.Groups, g)
+		}
+	}
+	patched.Groups = slices.DeleteFunc(patched.Groups, func(g string) bool { return slices.Contains(p.RemoveGroups, g) })
+	return patched, !inventory.SameJSON(e.Attributes, patched.Attributes) || !slices.Equal(e.Groups, patched.Groups)
+}
+
+// checkVersion refuses a change of an entity that has another version than the one named.
+func checkVersion(e workflow.Entity, want *int64) error {
+	if want == nil || *want == e.Version {
+		return nil
+	}
+	return &workflow.Error{
+		Code: workflow.CodeConflict, Message: fmt.Sprintf("%s has version %d, not %d: read it again", e.Key(), e.Version, *want),
+		Issues: []workflow.Issue{{Path: "version", Code: "version", Message: fmt.Sprintf("the entity has version %d", e.Version)}},
+	}
+}
+
+// DeleteEntity deletes an entity that no execution holds, has reserved or waits for. The lock and
+// the entity are two items, and an execution reads its entities once it has locked them. So the
+// lock is read again when the entity is deleted: who has locked it before the deletion may have
+// read it, and it is brought back; who locks it later does not find it, and fails safely.
+// If the handler dies between the two, the entity stays deleted: the execution goes on with what
+// it has read, and its updates of the entity are not applied.
+func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey, version *int64) (workflow.Entity, error) {
+	ports := c.openPorts()
+	e, err := c.Entity(ctx, caller, key)
+	if err != nil {
+		return e, err
+	}
+	if err := checkVersion(e, version); err != nil {
+		return e, err
+	}
+	lock, err := ports.Locks.LockOf(ctx, caller, key)
+	if err != nil {
+		return e, err
+	}
+	if err := inUse(lock); err != nil {
+		return e, err
+	}
+	ok, watchers, err := ports.Registry.DeleteEntity(ctx, caller.Tenant, key, e.Version, c.now().Add(deletedRetention))
+	if err != nil {
+		return e, err
+	}
+	if !ok {
+		return e, workflow.Errorf(workflow.CodeConflict, "somebody else has changed %s meanwhile: read it again", key)
+	}
+	if lock, err = ports.Locks.LockOf(ctx, caller, key); err == nil && lock.HeldBy != nil {
+		_, more, err := ports.Registry.WriteEntities(ctx, caller.Tenant, []workflow.EntityWrite{{Entity: e}})
+		ports.wake(ctx, caller.Tenant, slices.Concat(watchers, more))
+		if err != nil {
+			return e, err
+		}
+		return e, inUse(lock)
+	}
+	ports.wake(ctx, caller.Tenant, watchers)
+	return e, err
+}
+
+// inUse is the refusal to delete an entity that is locked, nil if it is not.
+func inUse(l views.LockView) error {
+	refuse := func(code, format string, args ...any) error {
+		return &workflow.Error{
+			Code: workflow.CodeEntityLocked, Message: fmt.Sprintf("%s cannot be deleted: ", l.Entity) + fmt.Sprintf(format, args...),
+			Issues: []workflow.Issue{{Path: "id", Code: code, Message: fmt.Sprintf(format, args...)}},
+		}
+	}
+	switch {
+	case l.HeldBy != nil:
+		return refuse("locked", "execution %s holds it", *l.HeldBy)
+	case l.ReservedBy != nil:
+		return refuse("reserved", "execution %s waits for it", *l.ReservedBy)
+	case len(l.Waiting) > 0:
+		return refuse("reserved", "execution %s waits for it", l.Waiting[0].Execution)
+	}
+	return nil
+}

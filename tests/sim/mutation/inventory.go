@@ -1,0 +1,25 @@
+package mutation
+
+// inventory are mistakes in what people change of the inventory. No play of the simulation
+// deletes or patches entities: a test detects each.
+var inventory = []Mutation{
+	{Name: "an entity is deleted whoever holds it", Test: "shared/engine:TestDeleteEntity_AtAnyTimeOfAnExecution", Edits: []Edit{{changeEntity, "if err := inUse(lock); err != nil {", "if err := inUse(lock); false && err != nil {"}, {changeEntity, "err == nil && lock.HeldBy != nil {", "err == nil && lock.HeldBy != nil && e.ID == \"\" {"}}},
+	{Name: "an entity that was locked meanwhile stays deleted", Test: "shared/engine:TestDeleteEntity_WhileAnExecutionBegins", Edits: []Edit{{changeEntity, "err == nil && lock.HeldBy != nil {", "err == nil && lock.HeldBy != nil && e.ID == \"\" {"}}},
+	{Name: "an execution works on what was deleted before it was locked", Test: "shared/engine:TestDeleteEntity_AtAnyTimeOfAnExecution", Edits: []Edit{{"shared/engine/fetch_locks.go", "\t\tif !exists {\n", "\t\tif false && !exists {\n"}}},
+	{Name: "a deletion wakes nobody", Test: "shared/engine:TestDeleteEntity_WakesWatchers", Edits: []Edit{{changeEntity, "\tports.wake(ctx, caller.Tenant, watchers)\n\treturn e, err", "\treturn e, err"}}},
+	{Name: "dynamo: a deleted entity is read", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{dynamoEntities, "\t\tif isDeleted(it) {\n\t\t\treturn nil\n\t\t}\n", ""}}},
+	{Name: "dynamo: a deleted entity is listed", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{dynamoEntities, "if err == nil && isDeleted(it) {", "if false && isDeleted(it) {"}}},
+	{Name: "dynamo: a deleted entity is watched", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{dynamoEntities, "return ok || old != nil && !isDeleted(old), err", "return ok || old != nil, err"}}},
+	{Name: "dynamo: what takes the place of a deleted entity cannot be created", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{dynamoEntities, "\"attribute_not_exists(#pk) OR #deleted = #version\"", "\"attribute_not_exists(#pk)\""}}},
+	{Name: "an import wipes what blocks have set", Test: "shared/catalog:TestCatalog_ImportMerges", Edits: []Edit{{"shared/catalog/entities.go", "\t\tif replace {\n", "\t\tif true || replace {\n"}}},
+	{Name: "an import writes what is stored already", Test: "shared/catalog:TestCatalog_ImportMerges", Edits: []Edit{{"shared/catalog/merge.go", "\t\t\tcase !differs:\n", "\t\t\tcase false && !differs:\n"}}},
+	{Name: "an import forgets what was written meanwhile", Test: "shared/catalog:TestCatalog_ConcurrentChangesAreAllMade", Edits: []Edit{{"shared/catalog/merge.go", "; !ok[n] {", "; false && !ok[n] {"}}},
+	{Name: "a patch is made whatever version it names", Test: "shared/catalog:TestCatalog_PatchEntity", Edits: []Edit{{changeEntity, "if want == nil || *want == e.Version {", "if want == nil || *want > 0 {"}}},
+	{Name: "what a program has written that has failed is synchronised", Test: "cmd/lockstep:TestEntitiesSync_ChangesWhatItShows", Edits: []Edit{{"cmd/lockstep/entities_sync.go", "\tcase err != nil:\n\t\treturn nil, fmt.Errorf(\"%s has failed", "\tcase err != nil && len(program) == 0:\n\t\treturn nil, fmt.Errorf(\"%s has failed"}}},
+	{Name: "the program of a synchronisation gets the token of the service", Test: "cmd/lockstep:TestReadProgram_IsKeptApart", Edits: []Edit{{"cmd/lockstep/entities_sync.go", "return strings.HasPrefix(v, topology.EnvToken+\"=\")", "return strings.HasPrefix(v, topology.EnvToken+\"==\")"}}},
+}
+
+const (
+	changeEntity   = "shared/catalog/change_entity.go"
+	dynamoEntities = "shared/dynamo/entities.go"
+)
