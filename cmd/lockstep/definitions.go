@@ -8,13 +8,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -207,30 +205,13 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 			return render.PrintJSON(cmd, d)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", done, d.Package, d.Name, d.Version)
+		if cmd.Name() != "archive" {
+			return nil
+		}
+		if s, err := api.Schedule(cmd.Context(), d.Package, d.Name); err == nil && s.Paused != nil && s.Paused.By == nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine(fmt.Sprintf("note: its schedule is paused: %s, with \"lockstep schedules resume %s/%s\"", s.Paused.Reason, d.Package, d.Name)))
+		}
 		return nil
 	}
 	return cmd
-}
-
-func newSchedules(c *connection) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schedules",
-		Short: "List the workflows that a schedule starts",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.newClient()
-			if err != nil {
-				return err
-			}
-			return printListOrNote(cmd, c, api.Schedules(cmd.Context()), 0,
-				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST EXECUTION", "SKIPPED"},
-				func(v views.ScheduleView) []string {
-					next := "-"
-					if v.NextAt != nil {
-						next = v.NextAt.Local().Format(time.DateTime + " MST")
-					}
-					return []string{v.Workflow.String(), v.Cron, v.Zone, next, render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
-				}, "no published workflow has a schedule")
-		},
-	}
 }

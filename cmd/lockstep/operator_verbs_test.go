@@ -27,6 +27,7 @@ func (s *stubService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const (
 	executionJSON  = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
 	definitionJSON = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
+	scheduleJSON   = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
 	conflictJSON   = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
 
@@ -48,7 +49,12 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"cancel X --reason r", `POST /workflow-execution/X/cancel {"reason":"r","rollback":"auto"}`, executionJSON, "RUNNING"},
 		{"cancel X --rollback never --no-cascade", `POST /workflow-execution/X/cancel {"rollback":"never","cascade":false}`, executionJSON, "RUNNING"},
 		{"cancel X --cascade=false", `POST /workflow-execution/X/cancel {"rollback":"auto","cascade":false}`, executionJSON, "RUNNING"},
-		{"archive a/b:1.0.0", "DELETE /workflow-definition/a/b/1.0.0", definitionJSON, "archived a/b:1.0.0"},
+		{"archive a/b:1.0.0", "GET /schedules/a/b", definitionJSON, "archived a/b:1.0.0"},
+		{"schedules a/b", "GET /schedules/a/b", scheduleJSON, "paused by ann at"},
+		{"schedules pause a/b --reason r", `POST /schedules/a/b/pause {"reason":"r"}`, scheduleJSON, "paused by ann at"},
+		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},
+		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule of a/b:1.0.0"},
+		{"schedules fire a/b --detach", `POST /schedules/a/b/fire`, `{"id":"X"}`, "X"},
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
@@ -90,6 +96,8 @@ func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 		"resume":                          "ID",
 		"unlock X --force":                "--force",
 		"archive a/b":                     "a/b",
+		"schedules pause":                 "WORKFLOW",
+		"schedules fire a/b:1":            "newest version",
 		"archive a/b:1":                   "MAJOR.MINOR.PATCH",
 		"restore nothing":                 "nothing",
 		"run a/b --not-before tomorrow":   "--not-before",

@@ -52,6 +52,9 @@ type Catalog interface {
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
 	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error)
+	PauseSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
+	ResumeSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
+	RemoveSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
@@ -99,6 +102,7 @@ type Queries interface {
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
 	Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error)
 	Inbox(ctx context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error)
+	Schedule(ctx context.Context, c workflow.Caller, fullName string) (views.ScheduleView, error)
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 	Failures(ctx context.Context, c workflow.Caller, f views.FailureFilter, page workflow.Page) (workflow.List[views.FailedEntityView], error)
@@ -119,11 +123,12 @@ type WorkerAPI interface {
 	Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error)
 }
 
-// Operations serves operators: dead letters and the sweep.
+// Operations serves operators: dead letters, the sweep, and schedules that are fired by hand.
 type Operations interface {
 	DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error)
 	Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error)
 	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
+	FireSchedule(ctx context.Context, c workflow.Caller, fullName, idempotencyKey string) (id string, existed bool, err error)
 }
 
 // Services are the services behind the API. All are required.

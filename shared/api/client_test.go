@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http/httptest"
 	"slices"
@@ -80,6 +82,18 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	wantSteps, _ := f.Steps(ctx, local, executionID, workflow.Page{})
 	check("steps", collect(t, c.Steps(ctx, executionID)), wantSteps.Items, nil)
 	check("schedules", len(collect(t, c.Schedules(ctx))), 1, nil)
+	oneSchedule, err := c.Schedule(ctx, "fleet", "upgrade")
+	wantSchedule, _ := f.Schedule(ctx, local, "fleet/upgrade")
+	check("schedule", oneSchedule, wantSchedule, err)
+	for want, change := range map[string]func(context.Context, string, string, string) (views.ScheduleView, error){
+		"pause fleet/upgrade r": c.PauseSchedule, "resume fleet/upgrade r": c.ResumeSchedule, "remove fleet/upgrade r": c.RemoveSchedule,
+	} {
+		changed, err := change(ctx, "fleet", "upgrade", "r")
+		check(want, f.schedule, want, err)
+		check(want, changed.Paused != nil, strings.HasPrefix(want, "pause"), nil)
+	}
+	fired, existed, err := c.FireSchedule(ctx, "fleet", "upgrade", "k")
+	check("fire", fmt.Sprint(fired.ID, " ", existed, " ", f.schedule), executionID+" false fire fleet/upgrade k", err)
 	check("blocks", len(collect(t, c.Blocks(ctx))), 1, nil)
 	check("definitions", len(collect(t, c.Definitions(ctx))), 1, nil)
 	check("versions", len(collect(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // PublishDefinition serves POST /workflow-definition/publish.
@@ -74,6 +75,52 @@ func (a *routes) GetDefinitionSchema(w http.ResponseWriter, _ *http.Request) {
 // ListSchedules serves GET /schedules.
 func (a *routes) ListSchedules(w http.ResponseWriter, r *http.Request, params gen.ListSchedulesParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, views.NewScheduleView, a.Catalog.Schedules)
+}
+
+// GetSchedule serves GET /schedules/{package}/{name}.
+func (a *routes) GetSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name) {
+	v, err := a.Queries.Schedule(r.Context(), a.caller(r), pkg+"/"+name)
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
+// PauseSchedule serves POST /schedules/{package}/{name}/pause.
+func (a *routes) PauseSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name) {
+	a.changeSchedule(w, r, pkg+"/"+name, a.Catalog.PauseSchedule)
+}
+
+// ResumeSchedule serves POST /schedules/{package}/{name}/resume.
+func (a *routes) ResumeSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name) {
+	a.changeSchedule(w, r, pkg+"/"+name, a.Catalog.ResumeSchedule)
+}
+
+// changeSchedule changes a schedule for a reason and answers with it as it is then.
+func (a *routes) changeSchedule(w http.ResponseWriter, r *http.Request, name string, do func(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)) {
+	var req gen.ReasonRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	s, err := do(r.Context(), a.caller(r), name, deref(req.Reason))
+	a.respond(w, r, http.StatusOK, views.NewScheduleView(s), err)
+}
+
+// RemoveSchedule serves DELETE /schedules/{package}/{name}.
+func (a *routes) RemoveSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, params gen.RemoveScheduleParams) {
+	s, err := a.Catalog.RemoveSchedule(r.Context(), a.caller(r), pkg+"/"+name, deref(params.Reason))
+	a.respond(w, r, http.StatusOK, views.NewScheduleView(s), err)
+}
+
+// FireSchedule serves POST /schedules/{package}/{name}/fire.
+func (a *routes) FireSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, params gen.FireScheduleParams) {
+	id, existed, err := a.Operations.FireSchedule(r.Context(), a.caller(r), pkg+"/"+name, deref(params.IdempotencyKey))
+	status := http.StatusAccepted
+	if existed {
+		status = http.StatusOK
+	}
+	if err == nil {
+		w.Header().Set("Location", "/workflow-execution/id/"+id)
+	}
+	a.respond(w, r, status, views.FiredView{ID: id}, err)
 }
 
 // RegisterBlock serves POST /function-blocks/register.

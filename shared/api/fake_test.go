@@ -37,6 +37,8 @@ type fake struct {
 	rewind     views.RewindRequest
 	signal     views.SignalRequest
 	signalName string
+	schedule   string // the last request about one
+	existed    bool
 	token      string
 	issue      views.TokenRequest
 	revoke     views.RevokeRequest
@@ -139,6 +141,33 @@ func (f *fake) Archive(_ context.Context, c workflow.Caller, _ workflow.Ref) err
 func (f *fake) Restore(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
 	f.archived = false
 	return f.record("Restore", c)
+}
+
+func (f *fake) PauseSchedule(_ context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	f.schedule = "pause " + fullName + " " + reason
+	return spec.Schedule{Name: fullName, Paused: &spec.ScheduleHalt{By: c.Actor, At: at, Reason: reason}, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}, f.record("PauseSchedule", c)
+}
+
+func (f *fake) ResumeSchedule(_ context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	f.schedule = "resume " + fullName + " " + reason
+	return spec.Schedule{Name: fullName, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}, f.record("ResumeSchedule", c)
+}
+
+func (f *fake) RemoveSchedule(_ context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	f.schedule = "remove " + fullName + " " + reason
+	return spec.Schedule{Name: fullName, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}, f.record("RemoveSchedule", c)
+}
+
+func (f *fake) FireSchedule(_ context.Context, c workflow.Caller, fullName, key string) (string, bool, error) {
+	f.schedule = "fire " + fullName + " " + key
+	return executionID, f.existed, f.record("FireSchedule", c)
+}
+
+func (f *fake) Schedule(_ context.Context, c workflow.Caller, fullName string) (views.ScheduleView, error) {
+	state := statemachines.ExecutionCompletedAck
+	v := views.NewScheduleView(spec.Schedule{Name: fullName, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Cron: &spec.Cron{Schedule: "0 4 * * *"}, Recent: []spec.ScheduledStart{{Execution: executionID, At: at, By: "ann"}}})
+	v.Executions[0].State = &state
+	return v, f.record("Schedule", c)
 }
 
 func (f *fake) Schedules(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error) {

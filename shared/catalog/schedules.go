@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -66,22 +68,121 @@ func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) 
 	return definition.Parse(p.Source)
 }
 
-// nextSchedule is the schedule that the definition asks for. The next fire time stays unless
-// the cron expression or the zone has changed.
+// nextSchedule is the schedule that the newest version of a definition asks for. The next fire
+// time stays unless the cron expression or the zone has changed. If that version is older than
+// the one before, because others were archived, the schedule is paused: nobody has asked for
+// its work to begin again.
 func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
-	if d == nil || d.Cron == nil || d.Cron.Disabled {
-		s.NextAt = spec.Schedule{}.NextAt
+	asks := d != nil && d.Cron != nil && !d.Cron.Disabled
+	if asks && s.Removed != nil && s.Removed.Version != d.Version {
+		s.Removed = nil
+	}
+	switch {
+	case d == nil:
+	case asks && s.Paused == nil && olderThan(d.Version, s.Workflow.Version):
+		s.Paused = &spec.ScheduleHalt{At: c.now().UTC(), Version: s.Workflow.Version,
+			Reason: fmt.Sprintf("version %s was archived, and version %s before it has a schedule too: resume it if that is to start executions again", s.Workflow.Version, d.Version)}
+	case s.Paused != nil && s.Paused.By == "" && !olderThan(d.Version, s.Paused.Version):
+		s.Paused = nil
+	}
+	if d != nil && (asks || s.Version > 0) {
+		s.Workflow = d.Ref()
+	}
+	if asks && s.Removed == nil {
+		s.Cron = d.Cron
+	}
+	if s.Cron == nil || s.Paused != nil && s.FiringAt.IsZero() {
+		s.NextAt = time.Time{}
 		return s, nil
 	}
-	s.Workflow, s.Cron = d.Ref(), d.Cron
 	if before != nil && before.Schedule == d.Cron.Schedule && before.Zone == d.Cron.Zone && !s.NextAt.IsZero() {
 		return s, nil
 	}
 	var err error
 	s.NextAt, err = definition.NextFireTime(d.Cron, c.now())
 	return s, err
+}
+
+// olderThan reports whether one version is older than another. No version is older than none.
+func olderThan(version, than string) bool {
+	v, ok := workflow.ParseSemver(version)
+	w, known := workflow.ParseSemver(than)
+	return ok && known && v.Compare(w) < 0
+}
+
+// NoSchedule is the error of a request about a schedule that is off.
+func NoSchedule(s spec.Schedule) error {
+	why := "the newest version of the workflow has no schedule"
+	if s.Removed != nil {
+		why = fmt.Sprintf("%s has removed it at %s: publish another version with a schedule", s.Removed.By, s.Removed.At.Format(time.RFC3339))
+	}
+	return workflow.Errorf(workflow.CodeNotFound, "there is no schedule %q: %s", s.Name, why)
+}
+
+// PauseSchedule lets a schedule start nothing until it is resumed, whatever is published. One that
+// is paused stays as it is.
+func (c *Catalog) PauseSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
+		if s.Paused != nil && s.Paused.By != "" {
+			return nil
+		}
+		s.Paused = &spec.ScheduleHalt{By: caller.Actor, At: c.now().UTC(), Reason: workflow.Truncate(reason, workflow.MaxReasonBytes)}
+		if s.FiringAt.IsZero() { // else the scheduler ends that first
+			s.NextAt = time.Time{}
+		}
+		return nil
+	})
+}
+
+// ResumeSchedule lets a paused schedule start executions again, from its next fire time on. Those
+// that passed meanwhile are not made up for.
+func (c *Catalog) ResumeSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) (err error) {
+		if s.Paused == nil {
+			return nil
+		}
+		if s.Paused = nil; s.FiringAt.IsZero() {
+			s.NextAt, err = definition.NextFireTime(s.Cron, c.now())
+		}
+		return err
+	})
+}
+
+// RemoveSchedule switches a schedule off for the version of the definition that it has now.
+func (c *Catalog) RemoveSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
+	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
+		s.Removed = &spec.ScheduleHalt{By: caller.Actor, At: c.now().UTC(), Reason: workflow.Truncate(reason, workflow.MaxReasonBytes), Version: s.Workflow.Version}
+		s.Cron, s.Paused, s.NextAt = nil, nil, time.Time{}
+		return nil
+	})
+}
+
+// changeSchedule changes a schedule that is not off, and writes it if that makes a difference.
+func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fullName string, change func(*spec.Schedule) error) (spec.Schedule, error) {
+	schedules := c.openPorts().Schedules
+	for range maxScheduleWrites {
+		s, err := schedules.Schedule(ctx, caller.Tenant, fullName)
+		if err != nil {
+			return s, err
+		}
+		if s.Cron == nil {
+			return s, NoSchedule(s)
+		}
+		before := s
+		if err := change(&s); err != nil {
+			return s, err
+		}
+		if same, err := sameSchedule(before, s); err != nil || same {
+			return s, err
+		}
+		if ok, err := schedules.PutSchedule(ctx, s); err != nil || ok {
+			s.Version++
+			return s, err
+		}
+	}
+	return spec.Schedule{}, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", fullName)
 }
 
 // sameSchedule compares two schedules as they are stored.

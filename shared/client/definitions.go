@@ -86,3 +86,32 @@ func (c *Client) Blocks(ctx context.Context) iter.Seq2[workflow.Block, error] {
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[views.ScheduleView, error] {
 	return paginate[views.ScheduleView](ctx, c, nil, "schedules")
 }
+
+// Schedule reads the schedule of a workflow, with the states of its newest executions.
+func (c *Client) Schedule(ctx context.Context, pkg, name string) (views.ScheduleView, error) {
+	return get[views.ScheduleView](ctx, c, "schedules", pkg, name)
+}
+
+// PauseSchedule pauses a schedule until it is resumed.
+func (c *Client) PauseSchedule(ctx context.Context, pkg, name, why string) (views.ScheduleView, error) {
+	return post[views.ScheduleView](ctx, c, reason{why}, "schedules", pkg, name, "pause")
+}
+
+// ResumeSchedule resumes a paused schedule, from its next fire time on.
+func (c *Client) ResumeSchedule(ctx context.Context, pkg, name, why string) (views.ScheduleView, error) {
+	return post[views.ScheduleView](ctx, c, reason{why}, "schedules", pkg, name, "resume")
+}
+
+// RemoveSchedule removes a schedule until another version of the workflow is published.
+func (c *Client) RemoveSchedule(ctx context.Context, pkg, name, why string) (views.ScheduleView, error) {
+	query := url.Values{}
+	set(query, "reason", why)
+	return do[views.ScheduleView](ctx, c, request{method: http.MethodDelete, path: route("schedules", pkg, name), query: query})
+}
+
+// FireSchedule starts an execution of a schedule now. existed is true if it was started before
+// with the idempotency key. Without a key the request is not retried.
+func (c *Client) FireSchedule(ctx context.Context, pkg, name, idempotencyKey string) (f views.FiredView, existed bool, err error) {
+	f, status, err := decodeWithStatus[views.FiredView](c.send(ctx, request{method: http.MethodPost, path: route("schedules", pkg, name, "fire"), key: idempotencyKey}))
+	return f, status == http.StatusOK, err
+}

@@ -137,4 +137,43 @@ func cronSchedule(c *fixture) {
 	}
 	n := count()
 	eventually(c.t, "the restored schedule fires again", func() bool { return count() > n })
+	pauseAndFire(c, ref)
+}
+
+// pauseAndFire pauses a schedule that fires every second, fires it once by hand, resumes and
+// removes it.
+func pauseAndFire(c *fixture, ref workflow.Ref) {
+	ctx := c.t.Context()
+	if v, err := c.PauseSchedule(ctx, ref.Package, ref.Name, "freeze"); err != nil || v.Paused == nil || v.Paused.Reason != "freeze" {
+		c.t.Fatalf("%+v, %v", v.Paused, err)
+	}
+	var fired views.FiredView
+	eventually(c.t, "the paused schedule can be fired", func() bool {
+		var err error
+		if fired, _, err = c.FireSchedule(ctx, ref.Package, ref.Name, "by hand"); err != nil && !workflow.Is(err, workflow.CodeConflict) { // its last execution may still work
+			c.t.Fatal(err)
+		}
+		return err == nil
+	})
+	if again, existed, err := c.FireSchedule(ctx, ref.Package, ref.Name, "by hand"); err != nil || !existed || again != fired {
+		c.t.Errorf("fired again as %+v, %v, %v; want %s", again, existed, err, fired.ID)
+	}
+	c.waitEnded(fired.ID, sm.ExecutionCompletedAck)
+	v, err := c.Schedule(ctx, ref.Package, ref.Name)
+	if err != nil || len(v.Executions) < 2 || v.Executions[0].ID != fired.ID || *v.Executions[0].State != sm.ExecutionCompletedAck || v.Executions[0].By == nil || v.Executions[1].By != nil {
+		c.t.Errorf("%+v, %v", v.Executions, err)
+	}
+	if _, err := c.ResumeSchedule(ctx, ref.Package, ref.Name, ""); err != nil {
+		c.t.Fatal(err)
+	}
+	eventually(c.t, "the resumed schedule fires", func() bool {
+		v, err := c.Schedule(ctx, ref.Package, ref.Name)
+		return err == nil && v.Executions[0].ID != fired.ID
+	})
+	if _, err := c.RemoveSchedule(ctx, ref.Package, ref.Name, "done"); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.Schedule(ctx, ref.Package, ref.Name); !workflow.Is(err, workflow.CodeNotFound) || !strings.Contains(err.Error(), "removed") {
+		c.t.Errorf("removed, and answers %v", err)
+	}
 }

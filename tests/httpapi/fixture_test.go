@@ -196,6 +196,10 @@ type operations struct {
 	fixture *fixture
 }
 
+func (o operations) FireSchedule(ctx context.Context, c workflow.Caller, fullName, key string) (string, bool, error) {
+	return scheduler.Fire(ctx, o.fixture.Engine, c, fullName, key)
+}
+
 func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
 	return scheduler.PlanSweep(ctx, o.fixture.Engine, livenessTimeouts, o.fixture.Shards, c.Tenant)
 }

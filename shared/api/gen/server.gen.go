@@ -543,6 +543,12 @@ type FailedStep struct {
 // Failure defines model for Failure.
 type Failure = views.FailureView
 
+// Fired defines model for Fired.
+type Fired struct {
+	// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Id ExecutionId `json:"id"`
+}
+
 // Imported defines model for Imported.
 type Imported = views.ImportResult
 
@@ -881,6 +887,11 @@ type Question struct {
 // QueueName lifecycle, or jobs- and the name of a pool
 type QueueName = string
 
+// ReasonRequest defines model for ReasonRequest.
+type ReasonRequest struct {
+	Reason *string `json:"reason,omitempty"`
+}
+
 // Redrive defines model for Redrive.
 type Redrive = views.RedriveView
 
@@ -949,6 +960,25 @@ type ScheduleList struct {
 
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// SchedulePause defines model for SchedulePause.
+type SchedulePause struct {
+	At     Time          `json:"at"`
+	By     *NullableText `json:"by"`
+	Reason string        `json:"reason"`
+}
+
+// ScheduledExecution defines model for ScheduledExecution.
+type ScheduledExecution struct {
+	At Time          `json:"at"`
+	By *NullableText `json:"by"`
+
+	// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Id ExecutionId `json:"id"`
+
+	// State Null in lists, and if there is no such execution any more
+	State *ExecutionState `json:"state"`
 }
 
 // Selector The union of ids, groups and query; without any of them it selects nothing
@@ -1304,6 +1334,17 @@ type ListSchedulesParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// RemoveScheduleParams defines parameters for RemoveSchedule.
+type RemoveScheduleParams struct {
+	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
+}
+
+// FireScheduleParams defines parameters for FireSchedule.
+type FireScheduleParams struct {
+	// IdempotencyKey 1 to 255 visible characters. The same key answers 200 and the same execution, as long as that is among the newest ten of the schedule
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListWorkersParams defines parameters for ListWorkers.
 type ListWorkersParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1475,6 +1516,12 @@ type PutEntityJSONRequestBody = EntityInput
 // RegisterBlockJSONRequestBody defines body for RegisterBlock for application/json ContentType.
 type RegisterBlockJSONRequestBody = BlockRegistration
 
+// PauseScheduleJSONRequestBody defines body for PauseSchedule for application/json ContentType.
+type PauseScheduleJSONRequestBody = ReasonRequest
+
+// ResumeScheduleJSONRequestBody defines body for ResumeSchedule for application/json ContentType.
+type ResumeScheduleJSONRequestBody = ReasonRequest
+
 // RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
 type RegisterWorkerJSONRequestBody = WorkerRegistration
 
@@ -1597,6 +1644,21 @@ type ServerInterface interface {
 	// ListSchedules List schedules, with their last and next fire times
 	// (GET /schedules)
 	ListSchedules(w http.ResponseWriter, r *http.Request, params ListSchedulesParams)
+	// RemoveSchedule Remove the schedule: it starts nothing until another version of the workflow is published with a schedule
+	// (DELETE /schedules/{package}/{name})
+	RemoveSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params RemoveScheduleParams)
+	// GetSchedule Read the schedule of a workflow, with the states of its newest executions
+	// (GET /schedules/{package}/{name})
+	GetSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	// FireSchedule Start an execution of a schedule now, also while it is paused. Its fire times stay
+	// (POST /schedules/{package}/{name}/fire)
+	FireSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params FireScheduleParams)
+	// PauseSchedule Pause a schedule: it starts nothing until it is resumed, whatever is published
+	// (POST /schedules/{package}/{name}/pause)
+	PauseSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	// ResumeSchedule Resume a paused schedule, from its next fire time on
+	// (POST /schedules/{package}/{name}/resume)
+	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
@@ -2669,6 +2731,221 @@ func (siw *ServerInterfaceWrapper) ListSchedules(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListSchedules(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveSchedule operation middleware
+func (siw *ServerInterfaceWrapper) RemoveSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveScheduleParams
+
+	// ------------- Optional query parameter "reason" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reason", r.URL.Query(), &params.Reason, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "reason"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reason", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveSchedule(w, r, pPackage, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSchedule operation middleware
+func (siw *ServerInterfaceWrapper) GetSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSchedule(w, r, pPackage, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FireSchedule operation middleware
+func (siw *ServerInterfaceWrapper) FireSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FireScheduleParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FireSchedule(w, r, pPackage, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseSchedule operation middleware
+func (siw *ServerInterfaceWrapper) PauseSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseSchedule(w, r, pPackage, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeSchedule operation middleware
+func (siw *ServerInterfaceWrapper) ResumeSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeSchedule(w, r, pPackage, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4339,6 +4616,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules", wrapper.ListSchedules)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/schedules/{package}/{name}", wrapper.RemoveSchedule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules/{package}/{name}", wrapper.GetSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/fire", wrapper.FireSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/pause", wrapper.PauseSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/resume", wrapper.ResumeSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)

@@ -128,6 +128,11 @@ func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.Swe
 	return scheduler.PlanSweep(ctx, o.host.Engine, o.host.LivenessTimeouts(), topology.DueShards, c.Tenant)
 }
 
+// FireSchedule starts an execution of a schedule now.
+func (o operations) FireSchedule(ctx context.Context, c workflow.Caller, fullName, idempotencyKey string) (id string, existed bool, err error) {
+	return scheduler.Fire(ctx, o.host.Engine, c, fullName, idempotencyKey)
+}
+
 func newOperations(h *enginehost.Host) operations {
 	return operations{&deadletter.Service{
 		Blocks: h.Unmetered().Registry,

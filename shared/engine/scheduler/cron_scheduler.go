@@ -155,7 +155,7 @@ func (c *cronScheduler) fire(ctx context.Context, f firing) (started bool, err e
 		_, err := c.setNextFireTime(ctx, s, f.fireTime)
 		return false, err
 	case !f.recorded:
-		s.FiringAt, s.LastExecution, s.LastAt, s.Problem = f.fireTime, f.executionID(), f.fireTime, ""
+		s.Begin(spec.ScheduledStart{Execution: f.executionID(), At: f.fireTime})
 		if f.missed > 0 {
 			s.SkippedAt, s.SkippedCount = f.lastMissed, s.SkippedCount+f.missed
 		}
@@ -189,10 +189,10 @@ func (c *cronScheduler) lastIsActive(ctx context.Context, s spec.Schedule) (bool
 }
 
 // setNextFireTime stores the schedule with the fire time that follows at, or with none if
-// there is no other.
+// there is no other, or if it is paused.
 func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at time.Time) (bool, error) {
 	next, err := definition.NextFireTime(s.Cron, at)
-	if err != nil {
+	if err != nil || s.Paused != nil {
 		next = time.Time{}
 	}
 	s.NextAt = next

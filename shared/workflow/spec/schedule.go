@@ -14,7 +14,7 @@ type Schedule struct {
 	Name    string `json:"name"`    // package/name
 	Version int64  `json:"version"` // +1 with every write; 0 is a schedule that was never written
 
-	Workflow workflow.Ref `json:"workflow"` // exact
+	Workflow workflow.Ref `json:"workflow"` // exact: the newest version when the schedule was last written
 	Cron     *Cron        `json:"cron"`     // nil: off
 	NextAt   time.Time    `json:"nextAt,omitzero"`
 
@@ -33,6 +33,41 @@ type Schedule struct {
 	// because an earlier execution had not ended, and SkippedCount the number of them.
 	SkippedAt    time.Time `json:"skippedAt,omitzero"`
 	SkippedCount int       `json:"skipped,omitempty"`
+
+	// Paused says who has paused the schedule: it has no next fire time then. Removed says who
+	// has switched it off for one version of the definition; another one that is published
+	// switches it on again.
+	Paused  *ScheduleHalt `json:"paused,omitempty"`
+	Removed *ScheduleHalt `json:"removed,omitempty"`
+
+	// Recent are the newest executions, the newest first, at most [MaxRecent].
+	Recent []ScheduledStart `json:"recent,omitempty"`
+}
+
+// MaxRecent is how many of its newest executions a schedule names.
+const MaxRecent = 10
+
+// ScheduleHalt says by whom, when and why a schedule was paused or removed.
+type ScheduleHalt struct {
+	By      string    `json:"by,omitempty"` // empty if archiving a version has paused it
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason,omitempty"`
+	Version string    `json:"version,omitempty"` // the version that was archived, or for which the schedule was removed
+}
+
+// ScheduledStart is one execution that a schedule has started.
+type ScheduledStart struct {
+	Execution string    `json:"execution"`
+	At        time.Time `json:"at"`
+	By        string    `json:"by,omitempty"`  // who has fired it; empty for a fire time
+	Key       string    `json:"key,omitempty"` // digest of the Idempotency-Key
+}
+
+// Begin records that an execution is being started. No fire time is chosen until it exists.
+func (s *Schedule) Begin(start ScheduledStart) {
+	s.FiringAt, s.LastExecution, s.LastAt, s.Problem = start.At, start.Execution, start.At, ""
+	s.Recent = append([]ScheduledStart{start}, s.Recent...)
+	s.Recent = s.Recent[:min(len(s.Recent), MaxRecent)]
 }
 
 // LabelSchedule is the label of executions that a schedule has started; its value is the

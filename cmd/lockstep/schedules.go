@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newSchedules(c *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "schedules [WORKFLOW]",
+		Short:   "List the workflows that a schedule starts, or show one with its newest executions",
+		Example: "  lockstep schedules\n  lockstep schedules fleet/nightly\n  lockstep schedules pause fleet/nightly --reason \"change freeze\"",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return onSchedule(cmd, c, args[0], func(ctx context.Context, api *client.Client, ref workflow.Ref) error {
+					v, err := api.Schedule(ctx, ref.Package, ref.Name)
+					if err != nil {
+						return err
+					}
+					return printSchedule(cmd, c, v)
+				})
+			}
+			return printListOrNote(cmd, c, api.Schedules(cmd.Context()), 0,
+				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST EXECUTION", "SKIPPED"},
+				func(v views.ScheduleView) []string {
+					return []string{v.Workflow.String(), v.Cron, v.Zone, nextFireTime(v), render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
+				}, "no published workflow has a schedule")
+		},
+	}
+	cmd.AddCommand(
+		newScheduleVerb(c, (*client.Client).PauseSchedule, &cobra.Command{
+			Use:   "pause WORKFLOW",
+			Short: "Let a schedule start nothing until it is resumed, whatever is published",
+		}),
+		newScheduleVerb(c, (*client.Client).ResumeSchedule, &cobra.Command{
+			Use:   "resume WORKFLOW",
+			Short: "Let a paused schedule start executions again, from its next fire time on",
+		}),
+		newScheduleVerb(c, (*client.Client).RemoveSchedule, &cobra.Command{
+			Use:   "remove WORKFLOW",
+			Short: "Switch a schedule off until another version of the workflow is published",
+		}),
+		newFire(c),
+	)
+	return cmd
+}
+
+// newScheduleVerb completes a verb that changes one schedule for a reason.
+func newScheduleVerb(c *connection, do func(api *client.Client, ctx context.Context, pkg, name, why string) (views.ScheduleView, error), cmd *cobra.Command) *cobra.Command {
+	var reason string
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return onSchedule(cmd, c, args[0], func(ctx context.Context, api *client.Client, ref workflow.Ref) error {
+			v, err := do(api, ctx, ref.Package, ref.Name, reason)
+			if err != nil {
+				return err
+			}
+			if cmd.Name() == "remove" && !c.json() {
+				fmt.Fprintf(cmd.OutOrStdout(), "removed the schedule of %s; publish another version to have one again\n", v.Workflow)
+				return nil
+			}
+			return printSchedule(cmd, c, v)
+		})
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
+
+func newFire(c *connection) *cobra.Command {
+	var key string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "fire WORKFLOW",
+		Short: "Start an execution of a schedule now, and follow it",
+		Long: `Start an execution as the schedule does, with its parameters and its label, and follow it. A paused
+schedule can be fired too. Its fire times stay. While an execution of it has not ended, the service
+refuses, unless the schedule has concurrency.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onSchedule(cmd, c, args[0], func(ctx context.Context, api *client.Client, ref workflow.Ref) error {
+				fired, existed, err := api.FireSchedule(ctx, ref.Package, ref.Name, key)
+				if err != nil {
+					return err
+				}
+				if existed {
+					fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", fired.ID)
+				}
+				switch {
+				case detach && c.json():
+					return render.PrintJSON(cmd, fired)
+				case detach:
+					fmt.Fprintln(cmd.OutOrStdout(), fired.ID)
+					return nil
+				}
+				return follow(cmd, c, api, fired.ID, nil)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
+	return cmd
+}
+
+// onSchedule calls do with the workflow that an argument names.
+func onSchedule(cmd *cobra.Command, c *connection, arg string, do func(ctx context.Context, api *client.Client, ref workflow.Ref) error) error {
+	api, err := c.newClient()
+	if err != nil {
+		return err
+	}
+	ref, err := workflow.ParseRef(arg)
+	if err != nil {
+		return err
+	}
+	if ref.Version != "" {
+		return fmt.Errorf("a schedule is that of the newest version: want %s", ref.FullName())
+	}
+	err = do(cmd.Context(), api, ref)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		err = withHint(err, "\"lockstep schedules\" lists all schedules")
+	}
+	return render.AsServiceError(err)
+}
+
+// nextFireTime is when a schedule starts its next execution, as text.
+func nextFireTime(v views.ScheduleView) string {
+	switch {
+	case v.Paused != nil:
+		return "paused"
+	case v.NextAt == nil:
+		return "-"
+	}
+	return v.NextAt.Local().Format(time.DateTime + " MST")
+}
+
+// printSchedule prints one schedule with its newest executions.
+func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) error {
+	if c.json() {
+		return render.PrintJSON(cmd, v)
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s  %s  %s\nnext: %s\n", v.Workflow, v.Cron, v.Zone, nextFireTime(v))
+	if p := v.Paused; p != nil {
+		by := ""
+		if p.By != nil {
+			by = " by " + *p.By
+		}
+		fmt.Fprintln(out, render.OneLine(strings.TrimSuffix(fmt.Sprintf("paused%s at %s: %s", by, p.At.Local().Format(time.DateTime+" MST"), p.Reason), ": ")))
+	}
+	if v.Skipped > 0 {
+		fmt.Fprintf(out, "skipped: %d fire times, the last at %s\n", v.Skipped, v.SkippedAt.Local().Format(time.DateTime+" MST"))
+	}
+	if v.Problem != nil {
+		fmt.Fprintln(out, render.OneLine("problem: "+*v.Problem))
+	}
+	if len(v.Executions) == 0 {
+		return nil
+	}
+	t := render.NewTable(out, "EXECUTION", "AT", "STATE", "FIRED BY")
+	for _, x := range v.Executions {
+		state := "-"
+		if x.State != nil {
+			state = string(*x.State)
+		}
+		t.Row([]string{x.ID, x.At.Local().Format(time.DateTime + " MST"), state, render.OrDash(x.By)})
+	}
+	return t.Flush()
+}

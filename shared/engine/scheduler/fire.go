@@ -1,0 +1,107 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// maxFireWrites is how often a fire is tried again because others write the schedule too.
+const maxFireWrites = 16
+
+// Fire starts an execution of a schedule now, also while the schedule is paused, and returns its
+// id. It is recorded first, like a fire time: if the caller dies before the execution exists, the
+// next sweep creates it. The same key again starts nothing. An execution of the schedule that has
+// not ended is CodeConflict, unless the schedule allows several at once; a schedule that is off is
+// CodeNotFound.
+func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, key string) (id string, existed bool, err error) {
+	c := newSweeper(e, workers.LivenessTimeouts{}).schedules
+	keyDigest := ""
+	if key != "" {
+		sum := sha256.Sum256([]byte(key))
+		keyDigest = base64.RawURLEncoding.EncodeToString(sum[:12])
+	}
+	for range maxFireWrites {
+		s, err := c.Schedules.Schedule(ctx, caller.Tenant, name)
+		if err != nil {
+			return "", false, err
+		}
+		if s.Cron == nil {
+			return "", false, catalog.NoSchedule(s)
+		}
+		if at := slices.IndexFunc(s.Recent, func(r spec.ScheduledStart) bool { return keyDigest != "" && r.Key == keyDigest }); at >= 0 {
+			id = s.Recent[at].Execution
+			return id, true, c.finish(ctx, s, id)
+		}
+		due, err := c.evaluate(ctx, caller.Tenant, name)
+		if err == nil && due == nil && !s.FiringAt.IsZero() {
+			due = &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
+			due.recorded, err = c.isRecorded(ctx, due)
+		}
+		if err != nil {
+			return "", false, err
+		}
+		if due != nil { // what has been begun, or a fire time that has passed, comes first
+			if _, err := c.fire(ctx, *due); err != nil {
+				return "", false, err
+			}
+			continue
+		}
+		busy, err := c.lastIsActive(ctx, s)
+		if err != nil {
+			return "", false, err
+		}
+		if busy {
+			return "", false, workflow.Errorf(workflow.CodeConflict, "execution %s of schedule %s has not ended, and the schedule allows one at a time", s.LastExecution, name)
+		}
+		at := c.Now().UTC().Truncate(time.Second).Add(time.Millisecond) // no fire time has a fraction
+		if !s.LastAt.Before(at) {
+			at = s.LastAt.Add(time.Millisecond)
+		}
+		id = ExecutionID(caller.Tenant, name, at, c.MinFencingToken)
+		s.Begin(spec.ScheduledStart{Execution: id, At: at, By: caller.Actor, Key: keyDigest})
+		s.NextAt = at // so that a sweep sees it
+		ok, err := c.Schedules.PutSchedule(ctx, s)
+		if err != nil {
+			return "", false, err
+		}
+		if !ok {
+			continue
+		}
+		s.Version++
+		return id, false, c.finish(ctx, s, id)
+	}
+	return "", false, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", name)
+}
+
+// finish creates the execution that was recorded last, unless that has been done. It fails if the
+// execution can never be created; for any other reason the next sweep creates it.
+func (c *cronScheduler) finish(ctx context.Context, s spec.Schedule, id string) error {
+	if s.LastExecution != id {
+		return nil
+	}
+	if !s.FiringAt.IsZero() {
+		started, err := c.fire(ctx, firing{schedule: s, fireTime: s.FiringAt, recorded: true, minFencingToken: c.MinFencingToken})
+		if err != nil {
+			c.logFailure(ctx, s, err)
+		}
+		if started || err != nil {
+			return nil
+		}
+		if s, err = c.Schedules.Schedule(ctx, s.Tenant, s.Name); err != nil {
+			return err
+		}
+	}
+	if s.LastExecution == id && s.Problem != "" {
+		return workflow.Errorf(workflow.CodeIllegalTransition, "schedule %s cannot start an execution: %s", s.Name, s.Problem)
+	}
+	return nil
+}
