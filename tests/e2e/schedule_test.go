@@ -150,12 +150,12 @@ func pauseAndFire(c *fixture, ref workflow.Ref) {
 	var fired views.FiredView
 	eventually(c.t, "the paused schedule can be fired", func() bool {
 		var err error
-		if fired, _, err = c.FireSchedule(ctx, ref.Package, ref.Name, "by hand"); err != nil && !workflow.Is(err, workflow.CodeConflict) { // its last execution may still work
+		if fired, _, err = c.FireSchedule(ctx, ref.Package, ref.Name, "by-hand"); err != nil && !workflow.Is(err, workflow.CodeConflict) { // its last execution may still work
 			c.t.Fatal(err)
 		}
 		return err == nil
 	})
-	if again, existed, err := c.FireSchedule(ctx, ref.Package, ref.Name, "by hand"); err != nil || !existed || again != fired {
+	if again, existed, err := c.FireSchedule(ctx, ref.Package, ref.Name, "by-hand"); err != nil || !existed || again != fired {
 		c.t.Errorf("fired again as %+v, %v, %v; want %s", again, existed, err, fired.ID)
 	}
 	c.waitEnded(fired.ID, sm.ExecutionCompletedAck)

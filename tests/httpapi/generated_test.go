@@ -140,6 +140,9 @@ func (g *requestGenerator) populate() {
 	g.Publish("one", fmt.Sprintf(steps, "again"))
 	g.Publish("two", fmt.Sprintf(steps, "once"))
 	g.Publish("unsafe", fmt.Sprintf(steps, "forever"))
+	for _, name := range []string{"pure", "again"} {
+		g.Publish(name, "cron: {schedule: \"0 4 * * *\", concurrency: true}\n"+fmt.Sprintf(steps, "again"))
+	}
 	g.Publish("ask", "steps:\n  - {label: one, wait: {input: {title: ask}}}\n")
 	for range 6 {
 		var x struct{ ID string }
