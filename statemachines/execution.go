@@ -168,7 +168,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventRollbackFailed, ExecutionFailedUnsafe, byEngine, "something could not be undone", ExecutionRollback),
 
 		// Cancellation.
-		moves(EventCancelRequested, ExecutionCancelling, "operator, parent", "always; no further job starts", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),
+		moves(EventCancelRequested, ExecutionCancelling, "operator, parent, check-in", "always; no further job starts", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),
 		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final; a rollback was requested and is possible", ExecutionCancelling),
 		moves(EventExecutionCancelled, ExecutionCancelled, byEngine, "every job is final; a rollback is not possible or was not requested", ExecutionCancelling),
 

@@ -109,6 +109,12 @@ func AcceptsSignals(state ExecutionState) bool {
 	return state != "" && !f.stopping && f.terminal == ""
 }
 
+// ChecksIn reports whether an execution in this state may have still to check in: it does so
+// when it is new, and when it is tried again.
+func ChecksIn(state ExecutionState) bool {
+	return state == ExecutionNew || state == ExecutionReady
+}
+
 // Terminal reports whether an execution in this state has ended, acknowledged or
 // not.
 func Terminal(state ExecutionState) bool { return factsByState[state].terminal != "" }

@@ -18,7 +18,7 @@ import (
 )
 
 func newList(c *connection) *cobra.Command {
-	var state, status, outcome, name, parent string
+	var state, status, outcome, name, parent, key string
 	var labels []string
 	var active bool
 	var limit int
@@ -32,7 +32,7 @@ func newList(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := views.ExecutionFilter{Active: active, Parent: parent}
+			f := views.ExecutionFilter{Active: active, Parent: parent, Key: key}
 			if state != "" {
 				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
 					return err
@@ -80,6 +80,7 @@ func newList(c *connection) *cobra.Command {
 	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
 	f.StringVar(&outcome, "outcome", "", "only this outcome: SUCCEEDED, PARTIAL, FAILED_SAFE, FAILED_UNSAFE, CANCELLED, PROBED")
 	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
+	f.StringVar(&key, "key", "", "only executions with this business key")
 	f.StringVar(&parent, "parent", "", "only executions started by the one with this id")
 	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
 	f.IntVar(&limit, "limit", 50, "maximum number; 0 for all")

@@ -186,13 +186,16 @@ func newSignal(c *connection) *cobra.Command {
 	var req views.SignalRequest
 	var data, file string
 	var sets []string
+	var workflowName, key string
 	cmd := &cobra.Command{
-		Use:   "signal ID NAME",
+		Use:   "signal ID [NAME]",
 		Short: "Send a signal to an execution",
 		Long: `Send a signal to an execution. A step that waits for a signal of this name takes it; one that comes before the step
-is kept. With --id it may be sent again: it is the same signal, whatever has become of it.`,
-		Example: "  lockstep signal ID paid --set amount=12\n  lockstep signal ID paid --data '{\"amount\":12}' --id invoice-7",
-		Args:    cobra.ExactArgs(2),
+is kept. With --id it may be sent again: it is the same signal, whatever has become of it.
+
+With --workflow and --key there is no ID, only the NAME: it goes to the execution of the workflow that has the key.`,
+		Example: "  lockstep signal ID paid --set amount=12\n  lockstep signal ID paid --data '{\"amount\":12}' --id invoice-7\n  lockstep signal --workflow shop/order --key order-7 paid",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
@@ -206,14 +209,24 @@ is kept. With --id it may be sent again: it is the same signal, whatever has bec
 					return err
 				}
 			}
-			x, err := api.Signal(cmd.Context(), args[0], args[1], req)
-			return printExecution(cmd, c, x, err)
+			byKey := workflowName != "" && key != ""
+			switch {
+			case len(args) == 2 && workflowName == "" && key == "":
+				x, err := api.Signal(cmd.Context(), args[0], args[1], req)
+				return printExecution(cmd, c, x, err)
+			case len(args) == 1 && byKey && strings.Count(workflowName, "/") == 1 && !strings.Contains(workflowName, ":"):
+				x, err := api.SignalKey(cmd.Context(), workflowName, key, args[0], req)
+				return printExecution(cmd, c, x, err)
+			}
+			return errors.New("say to which execution: signal ID NAME, or signal --workflow PACKAGE/NAME --key KEY NAME")
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "", "its data, as JSON")
 	f.StringVarP(&file, "file", "f", "", "a file with its data as JSON, - for standard input")
 	f.StringArrayVar(&sets, "set", nil, "one field of its data as NAME=VALUE, as for run (repeatable)")
+	f.StringVar(&workflowName, "workflow", "", "with --key: PACKAGE/NAME of the workflow")
+	f.StringVar(&key, "key", "", "send it to the execution that has this business key")
 	f.StringVar(&req.IdempotencyKey, "id", "", "id of the signal: the same id again is the same signal")
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	return cmd

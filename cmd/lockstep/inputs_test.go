@@ -93,6 +93,21 @@ func TestSignal_SendsItsData(t *testing.T) {
 		}
 	}
 	*sent = ""
+	if got := runCommand(t, "signal", "paid", "--workflow", "p/w", "--key", "order-7", "--data", "2", "--url="+url); got.code != 0 || *sent != `{"data":2}` {
+		t.Errorf("by key: exit %d, sent %s\n%s", got.code, *sent, got.stderr)
+	}
+	if got := runCommand(t, "run", "p/w", "--key", "order-7", "--signal", `paid={"n":1}`, "--signal-id", "s", "-d", "--url="+url); got.code != 0 || *sent != `{"workflow":"p/w","key":"order-7","signal":{"name":"paid","data":{"n":1},"id":"s"}}` {
+		t.Errorf("with a start: exit %d, sent %s\n%s", got.code, *sent, got.stderr)
+	}
+	*sent = ""
+	for _, args := range [][]string{
+		{"signal", "paid"}, {"signal", "x1", "paid", "--key", "k", "--workflow", "p/w"}, {"signal", "paid", "--key", "k"}, {"signal", "paid", "--key", "k", "--workflow", "p/w:1"},
+		{"run", "p/w", "--signal", "paid"}, {"run", "p/w", "--key", "k", "--signal", "paid={"}, {"run", "p/w", "--key", "k", "--signal-id", "s"},
+	} {
+		if got := runCommand(t, append(args, "--url="+url)...); got.code != exitUsage || *sent != "" {
+			t.Errorf("%v: exit %d, sent %s\n%s", args, got.code, *sent, got.stderr)
+		}
+	}
 	if got := runCommand(t, "signal", "x1", "paid", "--data", "{", "--url="+url); got.code != exitUsage || *sent != "" {
 		t.Errorf("exit %d, sent %s", got.code, *sent)
 	}

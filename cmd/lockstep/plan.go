@@ -16,6 +16,7 @@ import (
 // startFlags are the flags that say what to start.
 type startFlags struct {
 	parameters, kind, query, notBefore string
+	key                                string
 	sets, ids, groups, labels          []string
 }
 
@@ -27,6 +28,7 @@ func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.groups, "group", nil, "entity groups (repeatable, comma-separated)")
 	f.StringVar(&r.query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
 	f.StringArrayVarP(&r.labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
+	f.StringVar(&r.key, "key", "", "business key: at most one execution of the workflow with this key runs")
 	f.StringVar(&r.notBefore, "not-before", "", "do not start before this time (RFC 3339)")
 }
 
@@ -35,7 +37,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if _, err := workflow.ParseRef(name); err != nil {
 		return req, err
 	}
-	req.Workflow = name
+	req.Workflow, req.Key = name, r.key
 	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {
 		return req, err
 	}

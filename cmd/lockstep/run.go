@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
@@ -21,6 +23,7 @@ import (
 func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
+	var signal, signalID string
 	var detach, probe, stepwise, hold bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
@@ -30,6 +33,9 @@ starts the newest. Ctrl-C stops following; the execution continues.
 
 --id, --group and --query add up: an entity that matches any of them is changed. One condition
 narrows another only within the query: --query "'core' in entity.groups && entity.site == 'zrh'".
+
+With --key at most one execution of the workflow with that key runs: while one does, the start is
+refused, or its --signal goes to that one.
 
 Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
 failed (outcome PARTIAL). 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
@@ -47,6 +53,12 @@ if everything succeeded.`,
 			}
 			if req.IdempotencyKey = key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
+			}
+			if req.Signal, err = startSignal(signal, signalID, req.Key); err != nil {
+				return err
+			}
+			if req.Signal != nil && req.IdempotencyKey == "" {
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
 			}
 			req.Hold = hold
 			switch {
@@ -68,7 +80,9 @@ if everything succeeded.`,
 				fmt.Fprintln(cmd.OutOrStdout(), started.ID)
 				return nil
 			}
-			if existed {
+			if started.Signalled {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s has the key %q, and has the signal\n", started.ID, req.Key)
+			} else if existed {
 				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", started.ID)
 			}
 			err = follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
@@ -83,11 +97,31 @@ if everything succeeded.`,
 	f := cmd.Flags()
 	request.add(f)
 	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
+	f.StringVar(&signal, "signal", "", "signal as NAME or NAME=JSON: an execution that has the --key gets it, and none is started")
+	f.StringVar(&signalID, "signal-id", "", "id of the signal: the same id again is the same signal")
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
+}
+
+// startSignal reads the signal that a start brings, nil for none.
+func startSignal(text, id, key string) (*views.StartSignal, error) {
+	name, data, hasData := strings.Cut(text, "=")
+	switch {
+	case text == "" && id == "":
+		return nil, nil
+	case name == "" || key == "":
+		return nil, errors.New("a signal wants --key and --signal NAME=JSON")
+	case hasData && !json.Valid([]byte(data)):
+		return nil, fmt.Errorf("--signal wants NAME=JSON such as 'paid={\"amount\":12}', and %q is not JSON", data)
+	}
+	s := &views.StartSignal{Name: name, ID: id}
+	if hasData {
+		s.Data = json.RawMessage(data)
+	}
+	return s, nil
 }
 
 func newWatch(c *connection) *cobra.Command {

@@ -80,6 +80,8 @@ type Engine interface {
 	NextStep(ctx context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error)
 	Rewind(ctx context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error)
 	Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error)
+	SignalKey(ctx context.Context, c workflow.Caller, workflowName, key, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error)
+	SignalWithStart(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, started, existed bool, err error)
 	Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error)
 	IssueToken(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error)
 	RevokeTokens(ctx context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error)

@@ -143,6 +143,12 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("request", f.start, req, nil)
 	_, existed, err = c.Start(ctx, req)
 	check("start again", existed, true, err)
+	for key, signalled := range map[string]bool{"free": false, "held": true} {
+		req.Key, req.Signal = key, &views.StartSignal{Name: "paid", Data: rawJSON(`{"n":1}`), Reason: "r", ID: "s"}
+		started, existed, err = c.Start(ctx, req)
+		check("start with a signal", []any{started.ID, started.Signalled, existed}, []any{executionID, signalled, false}, err)
+		check("request", f.start, req, nil)
+	}
 	_, err = c.Cancel(ctx, executionID, views.CancelRequest{Reason: "r"})
 	check("cancel", f.cancel, views.CancelRequest{Reason: "r"}, err)
 	_, err = c.Acknowledge(ctx, executionID, "why")
@@ -172,6 +178,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	signalRequest := views.SignalRequest{Data: rawJSON(`{"amount":12}`), Reason: "r", IdempotencyKey: "k"}
 	_, err = c.Signal(ctx, executionID, "paid", signalRequest)
 	check("signal", []any{f.signal, f.signalName}, []any{signalRequest, "paid"}, err)
+	_, err = c.SignalKey(ctx, "fleet/upgrade", "order:7", "paid", signalRequest)
+	check("signal by key", []any{f.signal, f.signalName}, []any{signalRequest, "fleet/upgrade order:7 paid"}, err)
 	tokenRequest := views.TokenRequest{For: "ann", Step: "approve", Visit: 1, Reason: "r"}
 	made, err := c.CreateToken(ctx, executionID, tokenRequest)
 	check("token", []any{f.issue, made.Token, made.For}, []any{tokenRequest, "lst1.a.b", "ann"}, err)

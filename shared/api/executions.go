@@ -19,12 +19,20 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 	}
 	req.Parameters = nullToNil(req.Parameters)
 	req.IdempotencyKey = deref(params.IdempotencyKey)
+	if req.Signal != nil {
+		req.Signal.Data = nullToNil(req.Signal.Data)
+		x, started, existed, err := a.Engine.SignalWithStart(r.Context(), a.caller(r), req)
+		signalled := !started
+		a.respondStarted(w, r, x, existed, &signalled, err)
+		return
+	}
 	x, existed, err := a.Engine.Start(r.Context(), a.caller(r), req)
-	a.respondStarted(w, r, x, existed, err)
+	a.respondStarted(w, r, x, existed, nil, err)
 }
 
-// respondStarted answers with the execution that the request has started, now or before.
-func (a *routes) respondStarted(w http.ResponseWriter, r *http.Request, x *workflow.Execution, existed bool, err error) {
+// respondStarted answers with the execution that the request has started, now or before, or to
+// which it has sent its signal.
+func (a *routes) respondStarted(w http.ResponseWriter, r *http.Request, x *workflow.Execution, existed bool, signalled *bool, err error) {
 	if err != nil {
 		a.writeError(w, r, err)
 		return
@@ -34,7 +42,7 @@ func (a *routes) respondStarted(w http.ResponseWriter, r *http.Request, x *workf
 		status = http.StatusOK
 	}
 	w.Header().Set("Location", "/workflow-execution/id/"+x.ID)
-	a.respond(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status()}, nil)
+	a.respond(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status(), Signalled: signalled}, nil)
 }
 
 // PlanExecution serves POST /workflow-execution/plan.
@@ -52,7 +60,7 @@ func (a *routes) PlanExecution(w http.ResponseWriter, r *http.Request) {
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
 	f := views.ExecutionFilter{
-		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent),
+		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key),
 		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
 	}
 	if params.Workflow != nil {
@@ -205,7 +213,7 @@ func (a *routes) RerunExecution(w http.ResponseWriter, r *http.Request, id gen.I
 	req.Parameters = nullToNil(req.Parameters)
 	req.IdempotencyKey = deref(params.IdempotencyKey)
 	x, existed, err := a.Engine.Rerun(r.Context(), a.caller(r), id, req)
-	a.respondStarted(w, r, x, existed, err)
+	a.respondStarted(w, r, x, existed, nil, err)
 }
 
 // AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.
@@ -251,6 +259,23 @@ func (a *routes) SignalExecution(w http.ResponseWriter, r *http.Request, id gen.
 		_, err := a.Engine.Signal(ctx, c, id, name, nullToNil(req.Data), deref(params.IdempotencyKey), req.Reason)
 		return nil, err
 	})
+}
+
+// SignalKey serves POST /signals/{package}/{name}/{key}/{signal}.
+func (a *routes) SignalKey(w http.ResponseWriter, r *http.Request, pkg, name gen.PlainName, key gen.EntityName, signal string, params gen.SignalKeyParams) {
+	var req views.SignalRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	ref := workflow.Ref{Package: pkg, Name: name}
+	receipt, err := a.Engine.SignalKey(r.Context(), a.caller(r), ref.FullName(), key, signal, nullToNil(req.Data), deref(params.IdempotencyKey), req.Reason)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	x, err := a.Queries.Execution(r.Context(), a.caller(r), receipt.Execution)
+	a.respond(w, r, http.StatusAccepted, executionResponse(x), err)
 }
 
 // CreateToken serves POST /workflow-execution/{id}/tokens.

@@ -354,6 +354,22 @@ func (f *fake) Signal(_ context.Context, c workflow.Caller, id, name string, dat
 	return views.SignalReceipt{ID: idempotencyKey}, err
 }
 
+func (f *fake) SignalKey(_ context.Context, c workflow.Caller, workflowName, key, name string, data json.RawMessage, idempotencyKey, reason string) (views.SignalReceipt, error) {
+	if err := f.record("SignalKey", c); err != nil {
+		return views.SignalReceipt{}, err
+	}
+	f.signal, f.signalName = views.SignalRequest{Data: data, Reason: reason, IdempotencyKey: idempotencyKey}, workflowName+" "+key+" "+name
+	return views.SignalReceipt{ID: idempotencyKey, Execution: executionID}, nil
+}
+
+func (f *fake) SignalWithStart(_ context.Context, c workflow.Caller, req views.StartRequest) (*workflow.Execution, bool, bool, error) {
+	if err := f.record("SignalWithStart", c); err != nil {
+		return nil, false, false, err
+	}
+	f.start = req
+	return f.executions[executionID], req.Key == "free", false, nil
+}
+
 func (f *fake) IssueToken(_ context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
 	if err := f.record("IssueToken", c); err != nil {
 		return views.TokenView{}, err

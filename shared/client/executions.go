@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -19,6 +20,10 @@ type Started struct {
 	ID     string                       `json:"id"`
 	State  statemachines.ExecutionState `json:"state"`
 	Status statemachines.Status         `json:"status"`
+
+	// Signalled says that a start with a signal has started nothing: the execution was there, and
+	// has the signal.
+	Signalled bool `json:"signalled,omitempty"`
 }
 
 // Start starts an execution. existed is true if it was started before with the request's
@@ -56,6 +61,7 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	set(query, "status", string(f.Status))
 	set(query, "outcome", string(f.Outcome))
 	set(query, "parent", f.Parent)
+	set(query, "key", f.Key)
 	if !f.CreatedAfter.IsZero() {
 		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))
 	}
@@ -205,6 +211,14 @@ func (c *Client) QuestionOfToken(ctx context.Context, token string) (views.Quest
 // Signal sends a signal to an execution, and returns the execution as it is then.
 func (c *Client) Signal(ctx context.Context, id, name string, req views.SignalRequest) (views.ExecutionView, error) {
 	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, request{method: http.MethodPost, path: route("workflow-execution", id, "signal", name), body: req, key: req.IdempotencyKey}))
+	return x, err
+}
+
+// SignalKey sends a signal to the execution that has a business key of the workflow
+// "package/name", and returns that.
+func (c *Client) SignalKey(ctx context.Context, workflowName, key, name string, req views.SignalRequest) (views.ExecutionView, error) {
+	pkg, plain, _ := strings.Cut(workflowName, "/")
+	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, request{method: http.MethodPost, path: route("signals", pkg, plain, key, name), body: req, key: req.IdempotencyKey}))
 	return x, err
 }
 

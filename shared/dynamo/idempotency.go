@@ -43,6 +43,19 @@ func (r *Registry) BindIdempotencyKey(ctx context.Context, tenant, key string, w
 	return bound, bound.Execution == want.Execution, nil
 }
 
+// MoveIdempotencyKey binds a key to another execution, if it is bound to from and has not
+// expired at now.
+func (r *Registry) MoveIdempotencyKey(ctx context.Context, tenant, key, from, to string, now time.Time) (bool, error) {
+	ok, old, err := r.t.Update(ctx, table.Update{
+		Key: bindingKey(tenant, key), Set: table.Item{attrBoundExecution: table.S(to)},
+		Condition: "#execution = :from AND #expires > :now", Values: table.Item{"from": table.S(from), "now": table.N(now.UnixMilli())},
+	})
+	if ok || err != nil {
+		return ok, err
+	}
+	return old != nil && old.Text(attrBoundExecution) == to && old.Int(attrExpiresAt) > now.UnixMilli(), nil
+}
+
 // IdempotencyRecord is a strongly consistent read of what a key is bound to; zero
 // if it is free or its binding has expired at now.
 func (r *Registry) IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error) {

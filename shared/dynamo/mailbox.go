@@ -84,7 +84,7 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, signal workfl
 // unreadable for releases that know no signals: they would end the execution without having
 // seen it.
 func sendUpdate(tenant, id string, signal workflow.Signal, heardOut int64) table.Update {
-	states, values := stateCondition(statemachines.AcceptsSignals)
+	states, values := stateCondition(signal.AcceptedIn)
 	conditions := []string{
 		"attribute_exists(#pk)", states, "(attribute_not_exists(#schema) OR #schema <= :set_schema)",
 		"attribute_not_exists(#sg)", "(attribute_not_exists(#heard) OR NOT contains(#heard, :key))",

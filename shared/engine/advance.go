@@ -194,6 +194,8 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 // has been decided; it is not committed.
 func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	switch n.Kind {
+	case lifecycle.NeedCheckIn:
+		return w.fetchCheckIn(ctx)
 	case lifecycle.NeedResolution:
 		return w.fetchResolution(ctx)
 	case lifecycle.NeedReadiness:
@@ -307,7 +309,7 @@ func (w *workspace) clearStaleFacts() {
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
-	f.Escalated, f.Answer, f.Signals = nil, nil, nil
+	f.Escalated, f.Answer, f.Signals, f.CheckIn = nil, nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to

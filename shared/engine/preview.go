@@ -68,6 +68,11 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 	if err != nil {
 		return nil, err
 	}
+	if req.Signal == nil {
+		if err := w.refuseHeldKey(ctx, d.Ref(), req.Key); err != nil {
+			return nil, err
+		}
+	}
 	w.execution = &workflow.Execution{Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, CreatedAt: w.now, Labels: req.Labels, NotBefore: req.NotBefore}
 	w.execution.Probe = req.Mode == views.ModeProbe
 	p := &Preview{Ref: d.Ref(), Probe: w.execution.Probe, Policy: e.Policy, Counts: map[string]int{}}

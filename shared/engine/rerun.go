@@ -14,8 +14,8 @@ import (
 )
 
 // Rerun starts an execution of the same version of the definition as one that has ended,
-// over some of its entities, and records in the ended one that it did. The labels are
-// carried over, and the parameters unless the request has others. The idempotency key is as
+// over some of its entities, and records in the ended one that it did. The labels and the
+// business key are carried over, and the parameters unless the request has others. The idempotency key is as
 // in [Engine.Start]; a request that is repeated with it makes up for a record that is missing.
 // An archived version allows no new executions, so none by a rerun either.
 func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error) {
@@ -50,6 +50,9 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	if err != nil {
 		return nil, false, err
 	}
+	if err := w.refuseHeldKey(ctx, d.Ref(), old.execution.Key); err != nil {
+		return nil, false, err
+	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
 	if err != nil {
 		return nil, false, err
@@ -58,7 +61,7 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	err = w.createAndAdvance(ctx, workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(), RerunOf: of, Reason: req.Reason,
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
-		Labels: old.execution.Labels,
+		Labels: old.execution.Labels, Key: old.execution.Key,
 	}, in, nil)
 	if err != nil {
 		return nil, false, err

@@ -24,17 +24,27 @@ type SignalReceipt = views.SignalReceipt
 // a place CodeLimit; a key that belongs to another signal CodeIdempotencyMismatch. With
 // CodeUnavailable the signal may have been accepted: send it again under the same key.
 func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
+	signal, err := e.newSignal(c, name, data, idempotencyKey, reason)
+	if err != nil {
+		return SignalReceipt{}, err
+	}
+	return e.deliver(ctx, c.Tenant, id, signal)
+}
+
+// newSignal is the signal that a request sends, if it is valid.
+func (e *Engine) newSignal(c workflow.Caller, name string, data json.RawMessage, idempotencyKey, reason string) (workflow.Signal, error) {
 	if idempotencyKey == "" {
 		idempotencyKey = e.NewID()
 	}
-	if err := validateSignal(name, data); err != nil {
-		return SignalReceipt{}, err
-	}
-	signal := workflow.Signal{
+	return workflow.Signal{
 		ID: workflow.NewSignalID(idempotencyKey), Name: name, At: e.now(), By: workflow.Truncate(c.Actor, workflow.MaxSignalSender),
 		Reason: workflow.Truncate(reason, workflow.MaxSignalReason), Data: data, Digest: workflow.SignalDigest(name, data),
-	}
-	w := e.newWorkspace(c.Tenant, id)
+	}, validateSignal(name, data)
+}
+
+// deliver puts a signal into the mailbox of an execution, and wakes the execution.
+func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow.Signal) (SignalReceipt, error) {
+	w := e.newWorkspace(tenant, id)
 	defer w.keepCost()
 	result, state, err := w.sendSignal(ctx, signal)
 	if err != nil {
@@ -49,16 +59,16 @@ func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string,
 	default:
 		return SignalReceipt{}, workflow.Errorf(workflow.CodeLimit,
 			"execution %s has no place for another signal %q: it holds %d that no step has taken, and keeps the other %d places for signals that a step waits for",
-			id, name, workflow.MaxUnawaited, workflow.MaxSignals-workflow.MaxUnawaited)
+			id, signal.Name, workflow.MaxUnawaited, workflow.MaxSignals-workflow.MaxUnawaited)
 	}
 	// Also for a duplicate: who sends it again may not have got this far. A step that waits for
 	// the signal may have no other timer than its deadline, so a lost wake-up is an error.
-	if err := w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: c.Tenant, Execution: id, Reason: "signal"}); err != nil {
+	if err := w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "signal"}); err != nil {
 		return SignalReceipt{}, &workflow.Error{
 			Code: workflow.CodeUnavailable, Message: fmt.Sprintf("execution %s has the signal and could not be woken: send it again with Idempotency-Key %q", id, signal.ID), Cause: err,
 		}
 	}
-	return SignalReceipt{ID: signal.ID, Duplicate: result == workflow.SignalDuplicate}, nil
+	return SignalReceipt{ID: signal.ID, Execution: id, Duplicate: result == workflow.SignalDuplicate}, nil
 }
 
 func validateSignal(name string, data json.RawMessage) error {

@@ -38,20 +38,29 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
+	if err := w.refuseHeldKey(ctx, d.Ref(), req.Key); err != nil {
+		return nil, false, err
+	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
 	if err != nil {
 		return nil, false, err
 	}
 	existed = existed || bound
-	err = w.createAndAdvance(ctx, workflow.Execution{
-		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(),
-		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
-		Labels: req.Labels, Probe: req.Mode == views.ModeProbe, Stepping: req.Mode == views.ModeStep, Hold: req.Hold, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
-	}, in, nil)
+	err = w.createAndAdvance(ctx, w.requested(ctx, c, req, d.Ref(), existed), in, nil)
 	if err != nil {
 		return nil, false, err
 	}
 	return w.execution, existed, nil
+}
+
+// requested is the execution that a request asks for. known says that its id is known already.
+func (w *workspace) requested(ctx context.Context, c workflow.Caller, req views.StartRequest, ref workflow.Ref, known bool) workflow.Execution {
+	return workflow.Execution{
+		StepRunSeq: lifecycle.ForgottenStepRuns(w.e.Policy, known), Workflow: ref,
+		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
+		Labels: req.Labels, Probe: req.Mode == views.ModeProbe, Stepping: req.Mode == views.ModeStep, Hold: req.Hold, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+		Key: req.Key,
+	}
 }
 
 // findStarted returns the execution that a request with the key has started, if there is

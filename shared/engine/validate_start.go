@@ -26,6 +26,9 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if req.Mode != "" && req.Mode != views.ModeProbe && req.Mode != views.ModeStep {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe or step, or leave it out"}})
 	}
+	if req.Key != "" && !workflow.ValidBusinessKey(req.Key) {
+		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "key", Code: "pattern", Message: "want 1 to 128 letters, digits, . _ : @ + or -, beginning with a letter or a digit"}})
+	}
 	if req.ExecuteOnParameters.Unspecified() {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}})
 	}

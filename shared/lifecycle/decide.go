@@ -14,7 +14,7 @@
 //
 //   - facts.go: the facts, needs, policy and decision. decider.go: the working state
 //     of one decision.
-//   - resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
+//   - check_in.go, resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
 //   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
 //     entered. report.go: how an open step run ends. child.go: steps that start an
@@ -57,6 +57,9 @@ func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	data := map[string]any{"workflow": x.Workflow.String()}
 	if x.RerunOf != "" {
 		data["rerunOf"], data["reason"], x.Reason = x.RerunOf, workflow.Truncate(x.Reason, workflow.MaxReasonBytes), ""
+	}
+	if x.Key != "" {
+		data["key"] = x.Key
 	}
 	d.transition(sm.EventExecutionCreated, sm.ExecutionNew, x.CreatedBy, data)
 	return d.execution
@@ -109,13 +112,17 @@ func (d *decider) advanceOnce() {
 	}
 	switch d.execution.State {
 	case sm.ExecutionNew:
-		d.resolve()
+		if d.checkIn() {
+			d.resolve()
+		}
 	case sm.ExecutionValid:
 		d.checkReadiness()
 	case sm.ExecutionBlockedWaiting:
 		d.driveBlocked()
 	case sm.ExecutionReady:
-		d.transition(sm.EventDiscoveryStarted, sm.ExecutionResourceDiscovery, "", nil)
+		if d.checkIn() {
+			d.transition(sm.EventDiscoveryStarted, sm.ExecutionResourceDiscovery, "", nil)
+		}
 	case sm.ExecutionResourceDiscovery:
 		d.discover()
 	case sm.ExecutionResourcesDiscovered:

@@ -24,6 +24,7 @@ type decider struct {
 	wakeAt     time.Time        // when to advance again; zero if the execution waits for nothing
 	idleUntil  time.Time        // of an idle execution: the timer it needs all the same, or zero
 	changed    bool             // there is something to commit
+	handedOver bool             // the execution that has the key has every signal of this one
 	repeated   bool             // the command was taken before: nothing is left to do for it
 	stopped    bool             // this decision ends here
 	decision   Decision

@@ -11,6 +11,7 @@ import (
 // Facts is what the engine has fetched for one decision. A nil field is a fact that has
 // not been fetched; Decide asks for it when it needs it.
 type Facts struct {
+	CheckIn        *CheckIn
 	Resolution     *Resolution
 	Readiness      *Readiness
 	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
@@ -34,6 +35,24 @@ type Facts struct {
 	Discarded      bool  // the packs, and the items stored apart from the state item, may be dropped
 	Command        *Command
 }
+
+// CheckIn is what an execution that exists, and has not begun, has found out about what is not
+// its own item. Key is that of its business key, and Owner the execution that has the key where
+// Key is KeyHeld or KeyUndecided.
+type CheckIn struct {
+	Key   KeyStatus
+	Owner string
+}
+
+// KeyStatus says who has a business key.
+type KeyStatus string
+
+// The statuses of a key.
+const (
+	KeyMine      KeyStatus = "mine"
+	KeyHeld      KeyStatus = "held"      // an execution that is live has it, and has every signal of the mailbox
+	KeyUndecided KeyStatus = "undecided" // one that has still to check in has it, or the one that is live cannot take a signal now
+)
 
 // Resolution is the program of the execution, made from the pinned definitions, with the
 // pinned or newest matching version of each block it names, or the problem that rejects
@@ -305,6 +324,7 @@ type NeedKind string
 // execution's own: NeedReadiness, NeedBlocker, NeedLocks, NeedClose and others. All of
 // that work is conditional and may be repeated.
 const (
+	NeedCheckIn        NeedKind = "checkIn" // a CheckIn, after taking the key if that is free, or handing the signals over
 	NeedResolution     NeedKind = "resolution"
 	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
 	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits

@@ -113,12 +113,12 @@ func (d *decider) awaitSignals() {
 }
 
 // closeMailbox makes the commit depend on that it has seen every signal that the execution
-// has accepted, and records those that nobody took. They stay where they are: a retry may
+// has accepted, and records those that nobody took and that it has not handed over. They stay where they are: a retry may
 // still take them, and a duplicate is still known.
 func (d *decider) closeMailbox() {
 	d.decision.DependsOnSignals = true
 	left := d.execution.Signals
-	if len(left) == 0 {
+	if len(left) == 0 || d.handedOver {
 		return
 	}
 	var names []string

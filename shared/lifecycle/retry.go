@@ -13,11 +13,17 @@ import (
 // beginRetry begins a new try of a failed execution: at the step that failed, or the
 // first that was rolled back, or the one that the operator names. An execution that
 // still holds its locks continues under them, with the entities that it still holds; any
-// other starts again from READY.
+// other starts again from READY. One that has a business key always does.
 func (d *decider) beginRetry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
 	if d.execution.State == sm.ExecutionFailedUnsafe && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch {
 		to = sm.ExecutionRunning
+	}
+	if to == sm.ExecutionRunning && d.execution.Key != "" {
+		// It has to take its key before it does anything, and may lose it. Until an operator has
+		// looked, nobody else may have its entities.
+		return workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s has the key %q and holds locks, and a retry takes the key before the locks: acknowledge it, which releases them, and retry it after that", d.execution.ID, d.execution.Key)
 	}
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionRetried, to); err != nil {
 		return d.refusal(c, err)

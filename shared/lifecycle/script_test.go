@@ -296,8 +296,11 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: workflow.FailureAssertion, Message: o["problem"], Step: words[0]}
 		}
 		sr.plans[words[0]+o["iteration"]] = p
-	case "start": // start [parent=EXECUTION] [probe]
-		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe")}, sr.now)
+	case "key": // key mine | key held|undecided by=EXECUTION: what the execution finds out about its key
+		sr.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyStatus(words[0]), Owner: o["by"]}
+		sr.decide()
+	case "start": // start [parent=EXECUTION] [probe] [key=KEY]
+		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe"), Key: o["key"]}, sr.now)
 		if by := o["parent"]; by != "" {
 			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
 		}
@@ -607,7 +610,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals = nil, nil, nil
+	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn = nil, nil, nil, nil
 	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 

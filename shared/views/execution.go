@@ -30,9 +30,11 @@ type ExecutionView struct {
 	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of one that completed in part: the first ten, in the order in which they were entered
 	Kept           *int                           `json:"kept"`           // entities whose locks it still holds after its end; null before
 	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
-	Probe          bool                           `json:"probe"`   // only the pure steps at its beginning are executed
-	RerunOf        *string                        `json:"rerunOf"` // execution id
-	RerunBy        []string                       `json:"rerunBy"` // execution ids, the last ten
+	Probe          bool                           `json:"probe"`    // only the pure steps at its beginning are executed
+	Key            *string                        `json:"key"`      // business key
+	KeyOwner       *string                        `json:"keyOwner"` // execution id: it had the key, and this execution gave way to it
+	RerunOf        *string                        `json:"rerunOf"`  // execution id
+	RerunBy        []string                       `json:"rerunBy"`  // execution ids, the last ten
 
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored apart from the state item
 	Labels        map[string]string      `json:"labels"`

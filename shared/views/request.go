@@ -19,8 +19,21 @@ type StartRequest struct {
 	Mode                StartMode          `json:"mode,omitempty"`
 	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it
 
+	// Key is the business key: at most one execution of the workflow with the same key is live.
+	// With Signal, a start while the key is held sends that to the execution that holds it.
+	Key    string       `json:"key,omitempty"`
+	Signal *StartSignal `json:"signal,omitempty"`
+
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
 	IdempotencyKey string `json:"-"`
+}
+
+// StartSignal is the signal that a start brings.
+type StartSignal struct {
+	Name   string          `json:"name"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	ID     string          `json:"id,omitempty"` // as the Idempotency-Key of a signal; that of the start if empty
 }
 
 // StartMode says what of the definition is executed, and how; empty is all of it.
@@ -126,6 +139,7 @@ type SignalRequest struct {
 // SignalReceipt is the answer to an accepted signal.
 type SignalReceipt struct {
 	ID        string // of the signal; to send it again under this key changes nothing
+	Execution string // that has it
 	Duplicate bool   // it was accepted before
 }
 
@@ -199,6 +213,7 @@ type ExecutionFilter struct {
 	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id
+	Key           string                       // business key
 	CreatedAfter  time.Time                    // exclusive
 	CreatedBefore time.Time                    // exclusive
 }

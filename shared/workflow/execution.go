@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != ""
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
@@ -56,6 +56,11 @@ type Execution struct {
 	RerunOf   string            `json:"rerunOf,omitempty"` // id of the execution of which this one repeats some entities
 	RerunBy   []string          `json:"rerunBy,omitempty"` // ids of the executions that repeat some of this one: the last ten
 	Probe     bool              `json:"probe,omitempty"`   // only the pure steps at the beginning are executed
+
+	// Key is the business key, of which at most one execution of the workflow is live, and
+	// KeyOwner the execution to which this one gave way because that has the key.
+	Key      string `json:"key,omitempty"`
+	KeyOwner string `json:"keyOwner,omitempty"`
 
 	Hold     bool `json:"hold,omitempty"`     // its starter holds it before it begins
 	Stepping bool `json:"stepping,omitempty"` // it waits for an operator in front of each step
@@ -345,7 +350,7 @@ const (
 
 // Cancellation records who cancelled an execution, and why.
 type Cancellation struct {
-	Source   string       `json:"source"` // user, parent, timeout
+	Source   string       `json:"source"` // user, parent, timeout, key
 	Reason   string       `json:"reason"`
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`

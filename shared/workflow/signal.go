@@ -29,6 +29,10 @@ type Signal struct {
 	Data   json.RawMessage
 	Stored *PayloadRef
 
+	// Forwarded says that an execution that gives way hands it over: only one that has checked
+	// in accepts it. It is not stored.
+	Forwarded bool
+
 	// Order is greater than that of every signal that the execution accepted before.
 	Order int64
 }
@@ -118,11 +122,17 @@ func (x *Execution) KnowsSignal(s Signal) SignalResult {
 	return ""
 }
 
+// AcceptedIn reports whether an execution in that state accepts the signal. One that is handed
+// over is refused by an execution that has still to check in, and may itself give way.
+func (s Signal) AcceptedIn(state statemachines.ExecutionState) bool {
+	return statemachines.AcceptsSignals(state) && (!s.Forwarded || !statemachines.ChecksIn(state))
+}
+
 // RefusesSignal is the second judgement: of a signal that was not accepted before. It returns
 // "" if the execution accepts it.
 func (x *Execution) RefusesSignal(s Signal) SignalResult {
 	switch {
-	case !statemachines.AcceptsSignals(x.State):
+	case !s.AcceptedIn(x.State):
 		return SignalRefused
 	case len(x.Signals) < MaxUnawaited, len(x.Signals) < MaxSignals && slices.Contains(x.AwaitedSignals, s.Name):
 		return ""

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R35_R36_R54_input":          inputIsAnswered,
 		"R38_R52_times":              timesPass,
 		"R39_signals":                signalsAreKept,
+		"R39_business_keys":          oneOfAKeyIsLive,
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
@@ -415,6 +417,75 @@ func callbackIsAnswered(c *fixture) {
 	x := c.waitEnded(id, sm.ExecutionFailedUnsafe)
 	if x.Error == nil || x.Error.Code != "NO_MAIL" {
 		c.t.Errorf("%+v", x.Error)
+	}
+}
+
+// oneOfAKeyIsLive: starts with one key at the same time leave one execution, which gets the
+// signals of all, and the key is free after its end.
+func oneOfAKeyIsLive(c *fixture) {
+	ctx := c.t.Context()
+	c.registerEcho()
+	c.publishWorkflow("", "label: first, wait: {signal: {name: paid}}", "label: second, wait: {signal: {name: paid}}", "label: third, wait: {signal: {name: paid}}",
+		`label: last, wait: {signal: {name: done}}`, `label: use, block: echo, runOn: global, parameters: {sum: "${first.result.n + second.result.n + third.result.n}"}`)
+	name := "test/w-" + c.name
+	request := func(n int) views.StartRequest {
+		return views.StartRequest{
+			Workflow: name, Key: "order-7", IdempotencyKey: fmt.Sprintf("%s-%d", c.name, n),
+			Signal: &views.StartSignal{Name: "paid", Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))},
+		}
+	}
+	var starts sync.WaitGroup
+	for _, n := range []int{1, 10, 100} {
+		starts.Go(func() {
+			if _, _, err := c.Start(ctx, request(n)); err != nil {
+				c.t.Errorf("start: %v", err)
+			}
+		})
+	}
+	starts.Wait()
+	var owner string
+	eventually(c.t, "one execution waits and the others gave way", func() bool {
+		owner = ""
+		gaveWay, all := 0, 0
+		for x, err := range c.Executions(ctx, views.ExecutionFilter{Workflow: workflow.Ref{Package: "test", Name: "w-" + c.name}, Key: "order-7"}) {
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			all++
+			if x.Key == nil || *x.Key != "order-7" {
+				c.t.Fatalf("listed %+v", x)
+			}
+			switch {
+			case x.State == sm.ExecutionCancelledAck && x.KeyOwner != nil && x.Cancellation.Source == "key":
+				gaveWay++
+			case x.Waiting != nil && x.CurrentStep != nil && *x.CurrentStep == "last":
+				owner = x.ID
+			}
+		}
+		return owner != "" && gaveWay == all-1
+	})
+	_, _, err := c.Start(ctx, views.StartRequest{Workflow: name, Key: "order-7"})
+	var e *workflow.Error
+	if !errors.As(err, &e) || e.Code != workflow.CodeConflict || len(e.Issues) != 1 || e.Issues[0].Message != owner {
+		c.t.Errorf("a start while the key is held: %v", err)
+	}
+	again, existed, err := c.Start(ctx, request(1))
+	if err != nil || !existed {
+		c.t.Errorf("the same request again: %+v %v %v", again, existed, err)
+	}
+	if x, err := c.SignalKey(ctx, name, "order-7", "done", views.SignalRequest{IdempotencyKey: "k"}); err != nil || x.ID != owner {
+		c.t.Errorf("a signal by the key: %s, %v", x.ID, err)
+	}
+	c.waitEnded(owner, sm.ExecutionCompletedAck)
+	if got := c.resultOf(owner, "use"); got != `{"sum":111}` {
+		c.t.Errorf("its signals gave %s", got)
+	}
+	if _, err := c.SignalKey(ctx, name, "order-7", "done", views.SignalRequest{IdempotencyKey: "k2"}); !workflow.Is(err, workflow.CodeNotFound) {
+		c.t.Errorf("a signal to a key that nobody holds: %v", err)
+	}
+	x, _, err := c.Start(ctx, views.StartRequest{Workflow: name, Key: "order-7"})
+	if err != nil || x.ID == owner {
+		c.t.Errorf("a start after the end: %v", err)
 	}
 }
 

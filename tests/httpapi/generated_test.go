@@ -149,6 +149,9 @@ func (g *requestGenerator) populate() {
 		g.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/ask"}`)
 		g.asking = append(g.asking, x.ID)
 	}
+	for _, name := range []string{"one", "two", "unsafe"} { // they hold a key, and no lock
+		g.mustDo(nil, "POST", "/workflow-execution", fmt.Sprintf(`{"workflow":"p/%s","key":"order-7","hold":true}`, name))
+	}
 	g.mustDo(nil, "POST", "/workers/register", `{"id":"w1","pool":"default","blocks":["p/pure:1"]}`)
 	for i := range 6 {
 		var x struct{ ID string }

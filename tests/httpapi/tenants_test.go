@@ -71,7 +71,7 @@ func createOwnerData(f *fixture) ownerData {
 	f.mustDo(&x, "POST", "/workflow-execution", fmt.Sprintf(startFormat, "unsafe", `"d005"`))
 	p.UnsafeExecution = x.ID
 	f.RunFor(2 * time.Hour) // until its second step fails as unclaimed
-	f.mustDo(&x, "POST", "/workflow-execution", fmt.Sprintf(startFormat, "patient", `"d004"`))
+	f.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/patient","key":"order-7","executeOnParameters":{"ids":["d004"]}}`)
 	p.WaitingExecution = x.ID
 	f.mustDo(&x, "POST", "/workflow-execution", fmt.Sprintf(startFormat, "slow", `"d001","d002","d003"`), "Idempotency-Key: "+p.Key)
 	p.Execution = x.ID
@@ -186,7 +186,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workflow-execution":                                      lists("/workflow-execution", "parent="+p.Execution, "state=RUNNING", "status=FAILED", "workflow=p/slow"),
 		"GET /workflow-execution/active":                               lists("/workflow-execution/active"),
 		"GET /workflow-execution/state/{state}":                        {{target: "/workflow-execution/state/RUNNING"}, {target: "/workflow-execution/state/FAILED_UNSAFE"}},
-		"POST /workflow-execution":                                     {{target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001"`), header: "Idempotency-Key: " + p.Key}, {target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001","d002"`)}},
+		"POST /workflow-execution":                                     {{target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001"`), header: "Idempotency-Key: " + p.Key}, {target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001","d002"`)}, {target: "/workflow-execution", body: `{"workflow":"p/patient","key":"order-7"}`}},
 		"POST /workflow-execution/plan":                                {{target: "/workflow-execution/plan", body: fmt.Sprintf(startFormat, "slow", `"d001"`)}},
 		"GET /workflow-execution/id/{id}":                              each("/workflow-execution/id/%s", ""),
 		"GET /workflow-execution/id/{id}/history":                      pages("/workflow-execution/id/%s/history"),
@@ -209,6 +209,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/tokens/revoke":                  each("/workflow-execution/%s/tokens/revoke", reasonBody),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),
 		"POST /workflow-execution/{id}/signal/{name}":                  each("/workflow-execution/%s/signal/go", "{}"),
+		"POST /signals/{package}/{name}/{key}/{signal}":                one("/signals/p/patient/order-7/go", "{}"),
 		"GET /locks":                     lists("/locks"),
 		"GET /locks/{type}/{id}":         {{target: "/locks/device/d001"}, {target: "/locks/device/d005"}},
 		"GET /workers":                   lists("/workers"),

@@ -191,6 +191,43 @@ func (r *Registry) BindIdempotencyKey(_ context.Context, tenant, key string, wan
 	return a.bound, a.fresh, err
 }
 
+// MoveIdempotencyKey binds a key that is bound to from, and has not expired at now, to another
+// execution.
+func (r *Registry) MoveIdempotencyKey(_ context.Context, tenant, key, from, to string, now time.Time) (bool, error) {
+	return call(r.conn, "registry.move_idempotency_key", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		at := tenantKey(tenant, key)
+		old, ok := r.w.bindings[at]
+		if !ok || !now.Before(old.ExpiresAt) || old.Execution != from && old.Execution != to {
+			return false, nil
+		}
+		old.Execution = to
+		r.w.bindings[at] = old
+		return true, nil
+	})
+}
+
+// BusinessKey reads a business key of a workflow.
+func (r *Registry) BusinessKey(_ context.Context, tenant, workflowName, key string) (workflow.BusinessKey, error) {
+	return call(r.conn, "registry.business_key", func(bool) (workflow.BusinessKey, error) {
+		r.countReads(tableRegistry, 1)
+		return r.w.businessKeys[tenantKey(tenant, workflowName+"#"+key)], nil
+	})
+}
+
+// TakeBusinessKey writes the execution to a business key whose revision is still seen.
+func (r *Registry) TakeBusinessKey(_ context.Context, tenant, workflowName, key string, seen int64, execution string) (bool, error) {
+	return call(r.conn, "registry.take_business_key", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		at, next := tenantKey(tenant, workflowName+"#"+key), workflow.BusinessKey{Execution: execution, Revision: seen + 1}
+		if r.w.businessKeys[at].Revision != seen {
+			return r.w.businessKeys[at] == next, nil
+		}
+		r.w.businessKeys[at] = next
+		return true, nil
+	})
+}
+
 // IdempotencyRecord reads the record of a key; zero if there is none or it has expired.
 func (r *Registry) IdempotencyRecord(_ context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error) {
 	return call(r.conn, "registry.idempotency_record", func(bool) (workflow.IdempotencyRecord, error) {

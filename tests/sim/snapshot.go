@@ -52,9 +52,9 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		for key, all := range w.watchers {
 			watchers[key] = maps.Clone(all)
 		}
-		deleted, bindings, schedules := maps.Clone(w.deleted), maps.Clone(w.bindings), maps.Clone(w.schedules)
+		deleted, bindings, keys, schedules := maps.Clone(w.deleted), maps.Clone(w.bindings), maps.Clone(w.businessKeys), maps.Clone(w.schedules)
 		return w.underLock(func() {
-			w.entities, w.watchers, w.deleted, w.bindings = entities, watchers, deleted, bindings
+			w.entities, w.watchers, w.deleted, w.bindings, w.businessKeys = entities, watchers, deleted, bindings, keys
 			replaceMap(w.schedules, schedules)
 		})
 	}

@@ -313,7 +313,7 @@ type Cancellation struct {
 	Reason   string                `json:"reason"`
 	Rollback *CancellationRollback `json:"rollback,omitempty"`
 
-	// Source user, parent or timeout
+	// Source user, parent, timeout or key: another execution had its business key
 	Source string `json:"source"`
 }
 
@@ -1010,9 +1010,12 @@ type StartRequest = views.StartRequest
 // Started defines model for Started.
 type Started struct {
 	// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
-	Id     ExecutionId    `json:"id"`
-	State  ExecutionState `json:"state"`
-	Status Status         `json:"status"`
+	Id ExecutionId `json:"id"`
+
+	// Signalled Only after a start with a signal: the execution was there before this request, and has the signal
+	Signalled *bool          `json:"signalled,omitempty"`
+	State     ExecutionState `json:"state"`
+	Status    Status         `json:"status"`
 }
 
 // Status defines model for Status.
@@ -1345,6 +1348,12 @@ type FireScheduleParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// SignalKeyParams defines parameters for SignalKey.
+type SignalKeyParams struct {
+	// IdempotencyKey 1 to 255 visible characters, as for a signal to an execution.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListWorkersParams defines parameters for ListWorkers.
 type ListWorkersParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1392,6 +1401,9 @@ type ListExecutionsParams struct {
 
 	// Parent Id of the parent execution
 	Parent *ExecutionId `form:"parent,omitempty" json:"parent,omitempty"`
+
+	// Key Business key
+	Key *EntityName `form:"key,omitempty" json:"key,omitempty"`
 
 	// CreatedAfter Exclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
@@ -1521,6 +1533,9 @@ type PauseScheduleJSONRequestBody = ReasonRequest
 
 // ResumeScheduleJSONRequestBody defines body for ResumeSchedule for application/json ContentType.
 type ResumeScheduleJSONRequestBody = ReasonRequest
+
+// SignalKeyJSONRequestBody defines body for SignalKey for application/json ContentType.
+type SignalKeyJSONRequestBody = SignalRequest
 
 // RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
 type RegisterWorkerJSONRequestBody = WorkerRegistration
@@ -1659,6 +1674,9 @@ type ServerInterface interface {
 	// ResumeSchedule Resume a paused schedule, from its next fire time on
 	// (POST /schedules/{package}/{name}/resume)
 	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	// SignalKey Send a signal to the execution that has a business key
+	// (POST /signals/{package}/{name}/{key}/{signal})
+	SignalKey(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, key EntityName, signal string, params SignalKeyParams)
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
@@ -2955,6 +2973,83 @@ func (siw *ServerInterfaceWrapper) ResumeSchedule(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// SignalKey operation middleware
+func (siw *ServerInterfaceWrapper) SignalKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "key" -------------
+	var key EntityName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", r.PathValue("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "signal" -------------
+	var signal string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "signal", r.PathValue("signal"), &signal, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "signal", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignalKeyParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SignalKey(w, r, pPackage, name, key, signal, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetSweep operation middleware
 func (siw *ServerInterfaceWrapper) GetSweep(w http.ResponseWriter, r *http.Request) {
 
@@ -3479,6 +3574,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "parent"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "parent", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
 		}
 		return
 	}
@@ -4621,6 +4729,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/fire", wrapper.FireSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/pause", wrapper.PauseSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/resume", wrapper.ResumeSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/signals/{package}/{name}/{key}/{signal}", wrapper.SignalKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)

@@ -173,7 +173,7 @@ type Packs interface {
 	ForceCancel(ctx context.Context, seen, next *workflow.Pack) (ok bool, err error)
 }
 
-// Registry keeps definitions, blocks, entities and idempotency keys.
+// Registry keeps definitions, blocks, entities, idempotency keys and business keys.
 type Registry interface {
 	// PutDefinition stores a definition if none exists under its exact version; otherwise
 	// it returns the stored one.
@@ -236,7 +236,18 @@ type Registry interface {
 	// the key is free or has expired at now; otherwise it returns what the key is bound
 	// to.
 	BindIdempotencyKey(ctx context.Context, tenant, key string, want workflow.IdempotencyRecord, now time.Time) (bound workflow.IdempotencyRecord, fresh bool, err error)
+	// MoveIdempotencyKey binds a key that is bound to the execution from, and has not expired
+	// at now, to the execution to; ok is false if it is not. If it is bound to that one
+	// already, ok is true.
+	MoveIdempotencyKey(ctx context.Context, tenant, key, from, to string, now time.Time) (ok bool, err error)
 	// IdempotencyRecord reads what a key is bound to; the zero record if it is free or has
 	// expired at now.
 	IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error)
+
+	// BusinessKey is a strongly consistent read of a business key of a workflow; zero if no
+	// execution has taken it.
+	BusinessKey(ctx context.Context, tenant, workflowName, key string) (workflow.BusinessKey, error)
+	// TakeBusinessKey makes the execution the one that took the key last, if its revision is
+	// still seen; the new one is seen+1. A write whose reply was lost is recognised.
+	TakeBusinessKey(ctx context.Context, tenant, workflowName, key string, seen int64, execution string) (ok bool, err error)
 }

@@ -131,6 +131,9 @@ func matchesFilter(x *workflow.Execution, f views.ExecutionFilter) bool {
 	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {
 		return false
 	}
+	if f.Key != "" && x.Key != f.Key {
+		return false
+	}
 	for k, want := range f.Labels {
 		if got, ok := x.Labels[k]; !ok || got != want {
 			return false

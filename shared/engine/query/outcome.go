@@ -12,6 +12,12 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.EntityOutcomes, e.FailedEntities, e.FailedSteps, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	e.Probe = x.Probe
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
+	if x.Key != "" {
+		e.Key = &x.Key
+	}
+	if x.KeyOwner != "" {
+		e.KeyOwner = &x.KeyOwner
+	}
 	if x.RerunOf != "" {
 		e.RerunOf = &x.RerunOf
 	}

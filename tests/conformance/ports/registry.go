@@ -227,6 +227,60 @@ func Registry(t *testing.T, open Open) {
 			s.loseReply()
 			bind("lost", a, baseTime, true, a)
 		},
+		"an idempotency key is moved from what it is bound to": func(s *fixture) {
+			record := workflow.IdempotencyRecord{Execution: "a", Digest: "d", ExpiresAt: baseTime.Add(time.Hour)}
+			move := func(key, from, to string, at time.Time, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Registry.MoveIdempotencyKey(s.ctx, s.tenant, key, from, to, at))
+			}
+			move("k", "a", "b", baseTime, false)
+			if _, fresh, err := s.Registry.BindIdempotencyKey(s.ctx, s.tenant, "k", record, baseTime); err != nil || !fresh {
+				s.Fatal(fresh, err)
+			}
+			move("k", "x", "b", baseTime, false)
+			move("k", "a", "b", record.ExpiresAt, false)
+			move("k", "a", "b", baseTime, true)
+			move("k", "a", "b", baseTime, true) // its reply was lost
+			move("k", "a", "c", baseTime, false)
+			s.loseReply()
+			move("k", "b", "c", baseTime, true)
+			record.Execution = "c"
+			if got := must[workflow.IdempotencyRecord](s)(s.Registry.IdempotencyRecord(s.ctx, s.tenant, "k", baseTime)); !cmp.Equal(got, record) {
+				s.Errorf("bound to %+v", got)
+			}
+		},
+		"a business key is taken at the revision that was read": func(s *fixture) {
+			check := func(name, key string, want workflow.BusinessKey) {
+				s.Helper()
+				if got := must[workflow.BusinessKey](s)(s.Registry.BusinessKey(s.ctx, s.tenant, name, key)); got != want {
+					s.Errorf("%s %s is %+v, want %+v", name, key, got, want)
+				}
+			}
+			take := func(execution string, seen int64, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Registry.TakeBusinessKey(s.ctx, s.tenant, "shop/order", "k:7", seen, execution))
+			}
+			check("shop/order", "k:7", workflow.BusinessKey{})
+			take("a", 1, false)
+			take("a", 0, true)
+			take("a", 0, true) // its reply was lost
+			take("b", 0, false)
+			check("shop/order", "k:7", workflow.BusinessKey{Execution: "a", Revision: 1})
+			take("a", 1, true) // it is tried again
+			take("b", 1, false)
+			s.loseReply()
+			take("b", 2, true)
+			check("shop/order", "k:7", workflow.BusinessKey{Execution: "b", Revision: 3})
+			check("shop/order", "k", workflow.BusinessKey{})
+			check("shop/other", "k:7", workflow.BusinessKey{})
+		},
+		"one of many concurrent executions takes a business key": func(s *fixture) {
+			for seen := range int64(2) {
+				s.oneWinner(func(i int) (bool, error) {
+					return s.Registry.TakeBusinessKey(s.ctx, s.tenant, "shop/order", "k", seen, strconv.Itoa(i))
+				})
+			}
+		},
 		"one of many concurrent requests binds a key": func(s *fixture) {
 			ids := make([]string, racers)
 			got := make([]workflow.IdempotencyRecord, racers)

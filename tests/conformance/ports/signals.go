@@ -82,6 +82,13 @@ func Signals(t *testing.T, open Open) {
 		"the state decides whether a new signal is accepted": func(s *fixture) {
 			for _, state := range append(sm.ExecutionStates(), "HIBERNATING") {
 				x := s.createExecution(state)
+				forwarded := newSignal("f", "paid", "")
+				forwarded.Forwarded = true
+				if sm.AcceptsSignals(state) && !sm.ChecksIn(state) {
+					s.wantSignal(x.ID, forwarded, workflow.SignalAccepted, "")
+				} else {
+					s.wantSignal(x.ID, forwarded, workflow.SignalRefused, state)
+				}
 				if sm.AcceptsSignals(state) {
 					s.wantSignal(x.ID, newSignal("k", "paid", ""), workflow.SignalAccepted, "")
 				} else {

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// refuseHeldKey refuses a start while another execution holds its business key. It only saves an
+// execution that would give way: which one of those that are started at the same time has the
+// key, they find out themselves.
+func (w *workspace) refuseHeldKey(ctx context.Context, ref workflow.Ref, key string) error {
+	if key == "" {
+		return nil
+	}
+	owner, err := w.readKeyHolder(ctx, ref.FullName(), key)
+	if owner == "" || err != nil {
+		return err
+	}
+	return &workflow.Error{
+		Code: workflow.CodeConflict, Message: fmt.Sprintf("execution %s of %s has the key %q and has not ended: send it a signal, or start again after its end", owner, ref.FullName(), key),
+		Issues: []workflow.Issue{{Path: "key", Code: "held", Message: owner}},
+	}
+}
+
+// readKeyHolder is the id of the execution that holds a business key; empty if none does.
+func (w *workspace) readKeyHolder(ctx context.Context, workflowName, key string) (string, error) {
+	k, err := w.ports.Registry.BusinessKey(ctx, w.tenant, workflowName, key)
+	if err != nil {
+		return "", err
+	}
+	if state, err := w.keyHolder(ctx, k); state == "" || err != nil {
+		return "", err
+	}
+	return k.Execution, nil
+}
+
+// SignalKey sends a signal to the execution that holds a business key of a workflow, as
+// [Engine.Signal] does. CodeNotFound says that none does.
+func (e *Engine) SignalKey(ctx context.Context, c workflow.Caller, workflowName, key, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
+	signal, err := e.newSignal(c, name, data, idempotencyKey, reason)
+	if err != nil {
+		return SignalReceipt{}, err
+	}
+	w := e.newWorkspace(c.Tenant, "")
+	for range maxKeyRounds {
+		owner, err := w.readKeyHolder(ctx, workflowName, key)
+		if err != nil {
+			return SignalReceipt{}, err
+		}
+		if owner == "" {
+			return SignalReceipt{}, workflow.Errorf(workflow.CodeNotFound, "no execution of %s has the key %q", workflowName, key)
+		}
+		receipt, err := e.deliver(ctx, c.Tenant, owner, signal)
+		if !endedBeforeSignal(err) {
+			return receipt, err
+		}
+	}
+	return SignalReceipt{}, keyKeepsChanging(workflowName, key)
+}
+
+// endedBeforeSignal reports whether a signal was refused because its execution does not accept
+// signals any more, or does not exist any more.
+func endedBeforeSignal(err error) bool {
+	return workflow.Is(err, workflow.CodeIllegalTransition) || workflow.Is(err, workflow.CodeNotFound)
+}
+
+func keyKeepsChanging(workflowName, key string) error {
+	return workflow.Errorf(workflow.CodeUnavailable, "the key %q of %s changes all the time: send the request again", key, workflowName)
+}
+
+// SignalWithStart sends the signal of a request to the execution that holds the request's
+// business key, or starts one that has it in its mailbox. So the signal is accepted whether or
+// not there is an execution, and is not lost if the one that is started gives way to another.
+// It returns the execution that has the signal; started is set if it was made for this request.
+//
+// An idempotency key is bound to that execution before the signal is sent, and to another one
+// only when that execution has ended without it: so a request that is repeated finds it again.
+func (e *Engine) SignalWithStart(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, started, existed bool, err error) {
+	if req.Key == "" || req.Signal == nil {
+		return nil, false, false, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "key", Code: "required", Message: "a start with a signal needs the key of the execution"}})
+	}
+	signal, err := e.newSignal(c, req.Signal.Name, req.Signal.Data, cmp.Or(req.Signal.ID, req.IdempotencyKey), req.Signal.Reason)
+	if err != nil {
+		return nil, false, false, err
+	}
+	w := e.newWorkspace(c.Tenant, e.NewID())
+	defer w.keepCost()
+	w.inline = true
+	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the request itself
+	s := startWithSignal{workspace: w, caller: c, req: req, signal: signal}
+	if s.digest, err = requestDigest(req); err != nil {
+		return nil, false, false, err
+	}
+	if s.definition, err = w.resolveWorkflow(ctx, req); err != nil {
+		return nil, false, false, err
+	}
+	if s.input, err = validateStart(s.definition.Definition, req); err != nil {
+		return nil, false, false, err
+	}
+	return s.run(ctx)
+}
+
+// startWithSignal is a request that sends a signal or starts an execution.
+type startWithSignal struct {
+	*workspace
+	caller     workflow.Caller
+	req        views.StartRequest
+	signal     workflow.Signal
+	digest     string
+	definition *definitions.Definition
+	input      workflow.Input
+}
+
+func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, started, existed bool, err error) {
+	bound, name := "", s.definition.Ref().FullName()
+	if s.req.IdempotencyKey != "" {
+		record, err := s.ports.Registry.IdempotencyRecord(ctx, s.tenant, s.req.IdempotencyKey, s.e.now())
+		if err != nil {
+			return nil, false, false, err
+		}
+		if bound = record.Execution; bound != "" && record.Digest != s.digest {
+			return nil, false, false, idempotencyMismatch()
+		}
+	}
+	target, owner, existed := bound, "", bound != ""
+	for range maxKeyRounds {
+		unwritten := ""
+		if target != "" {
+			receipt, err := s.e.deliver(ctx, s.tenant, target, s.signal)
+			if err == nil {
+				x, err := s.ports.Store.Load(ctx, s.tenant, receipt.Execution)
+				return x, false, existed, err
+			}
+			if !endedBeforeSignal(err) {
+				return nil, false, false, err
+			}
+			if workflow.Is(err, workflow.CodeNotFound) && target != owner {
+				unwritten = target // a request with this idempotency key was about to write it
+			}
+		}
+		if owner, err = s.readKeyHolder(ctx, name, s.req.Key); err != nil {
+			return nil, false, false, err
+		}
+		want := cmp.Or(owner, unwritten, s.id)
+		if bound, err = s.bind(ctx, bound, want); err != nil {
+			return nil, false, false, err
+		}
+		if bound == want && owner == "" {
+			s.id = want
+			return s.start(ctx, existed)
+		}
+		target = bound
+	}
+	return nil, false, false, keyKeepsChanging(name, s.req.Key)
+}
+
+// bind binds the idempotency key of the request, if it has one, to an execution, and returns the
+// one that it is bound to then: another request with the key may have been faster.
+func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound string, err error) {
+	key := s.req.IdempotencyKey
+	if key == "" || from == to {
+		return to, nil
+	}
+	now := s.e.now()
+	if from != "" {
+		if ok, err := s.ports.Registry.MoveIdempotencyKey(ctx, s.tenant, key, from, to, now); ok || err != nil {
+			return to, err
+		}
+	}
+	want := workflow.IdempotencyRecord{Execution: to, Digest: s.digest, ExpiresAt: now.Add(s.e.IdempotencyKeyTTL)}
+	got, _, err := s.ports.Registry.BindIdempotencyKey(ctx, s.tenant, key, want, now)
+	if err == nil && got.Digest != s.digest {
+		return "", idempotencyMismatch()
+	}
+	return got.Execution, err
+}
+
+// start writes an execution with the signal in its mailbox.
+func (s *startWithSignal) start(ctx context.Context, existed bool) (*workflow.Execution, bool, bool, error) {
+	x := s.requested(ctx, s.caller, s.req, s.definition.Ref(), existed)
+	signal := s.signal
+	if len(signal.Data) > workflow.MaxInlineSignal {
+		ref, err := s.ports.Store.SaveValue(ctx, s.tenant, s.id, workflow.ValueOfSignals, signal.Data)
+		if err != nil {
+			return nil, false, false, err
+		}
+		signal.Data, signal.Stored = nil, &ref
+	}
+	x.Signals, x.SignalOrder = []workflow.Signal{signal}, 1
+	if err := s.createAndAdvance(ctx, x, s.input, nil); err != nil {
+		return nil, false, false, err
+	}
+	return s.execution, true, existed, nil
+}

@@ -1,0 +1,28 @@
+package mutation
+
+// The files of business keys.
+const (
+	dynamoKeys       = "shared/dynamo/business_key.go"
+	engineCheckIn    = "shared/engine/fetch_check_in.go"
+	lifecycleCheckIn = "shared/lifecycle/check_in.go"
+)
+
+// keys are mistakes about business keys, most of them those of docs/models/keys.pml. A test on
+// the simulated world detects each.
+var keys = []Mutation{
+	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || x.State == sm.ExecutionReady && x.Try > 1)", ")"}}},
+	{Name: "a retry under locks does not take its key", Test: "shared/engine:TestKey_NoRetryUnderLocks", Edits: []Edit{{"shared/lifecycle/retry.go", "if to == sm.ExecutionRunning && d.execution.Key != \"\" {", "if to == sm.ExecutionRunning && d.execution.Key == \"-\" {"}}},
+	{Name: "a retry does not write its key", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{engineCheckIn, "if key.Execution == x.ID && x.State == statemachines.ExecutionNew {", "if key.Execution == x.ID {"}}},
+	{Name: "the key is taken before the execution exists", Test: "shared/engine:TestKey_OfTwoThatFindItFreeOneGivesWay", Edits: []Edit{{lifecycleCheckIn, "d.changed || d.execution.Version == 0", "d.changed"}}},
+	{Name: "the key is taken before the retry is committed", Test: "shared/engine:TestKey_AtMostOneIsLiveUnderRandomFaults", Edits: []Edit{{lifecycleCheckIn, "d.changed || d.execution.Version == 0", "d.execution.Version == 0"}}},
+	{Name: "only the starter looks at the key", Test: "shared/engine:TestKey_OfTwoThatFindItFreeOneGivesWay", Edits: []Edit{{engineCheckIn, "if owner == \"\" {", "if owner == \"\" || x.State == statemachines.ExecutionNew {"}}},
+	{Name: "dynamo: a business key is written whatever its revision", Test: "tests/conformance/ports:TestDynamo_Registry", Edits: []Edit{{dynamoKeys, "\"#version = :seen\"", "\"#version >= :seen\""}}},
+	{Name: "an execution gives way to one that has still to check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{engineCheckIn, "if statemachines.ChecksIn(owner) {", "if false && statemachines.ChecksIn(owner) {"}}},
+	{Name: "signals are handed to one that has still to check in", Test: "shared/engine:TestKey_NothingIsHandedToOneThatHasStillToCheckIn", Edits: []Edit{{engineCheckIn, "signal.Forwarded = true", "signal.Forwarded = false"}}},
+	{Name: "only the signal of its start is handed over", Test: "shared/engine:TestKey_TheWholeMailboxIsHandedOver", Edits: []Edit{{engineCheckIn, "for _, signal := range w.execution.Signals {", "for _, signal := range w.execution.Signals[:1] {"}}},
+	{Name: "a signal whose id the owner knows with other data is lost", Test: "shared/engine:TestKey_TheWholeMailboxIsHandedOver", Edits: []Edit{{engineCheckIn, "signal.ID = workflow.NewSignalID(signal.ID + \"@\" + w.id)", "signal.Digest = workflow.SignalDigest(signal.Name, []byte(`{\"n\":2}`))"}}},
+	{Name: "an execution that gives way does not depend on signals", Test: "shared/engine:TestKey_ASignalThatComesWhileItGivesWay", Edits: []Edit{{lifecycleMailbox, "d.decision.DependsOnSignals = true\n\tleft", "d.decision.DependsOnSignals = !d.handedOver\n\tleft"}}},
+	{Name: "signals that were handed over count as unconsumed", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleMailbox, "if len(left) == 0 || d.handedOver {", "if len(left) == 0 {"}}},
+	{Name: "a start with a signal does not remember where it sent that", Test: "shared/engine:TestSignalWithStart_RepeatedRequests", Edits: []Edit{{"shared/engine/signal_with_start.go", "if key == \"\" || from == to {", "if key == \"\" || from == to || from == \"\" && to != s.id {"}}},
+	{Name: "a start with a signal stays with an owner that has ended", Test: "shared/engine:TestSignalWithStart_RepeatedRequests", Edits: []Edit{{"shared/engine/signal_with_start.go", "ok, err := s.ports.Registry.MoveIdempotencyKey(ctx, s.tenant, key, from, to, now); ok || err != nil {", "ok, err := false, error(nil); ok || err != nil {"}}},
+}
