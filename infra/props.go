@@ -156,7 +156,8 @@ type JWTAuth struct {
 	TenantClaim string
 
 	// RolesClaim is the claim with the caller's roles, which decide who may answer steps that
-	// wait for people. Default: callers have no roles.
+	// wait for people and, with access in the configuration, who may do what. Default: callers
+	// have no roles.
 	RolesClaim string
 }
 

@@ -10,6 +10,7 @@
 //
 //   - api.go: the services behind the API ([Services]), its [Options], and the routes that
 //     need no service.
+//   - access.go: which role each route needs.
 //   - middleware.go: request ids, security headers, panics, unknown paths and methods; who
 //     the caller is; validation against the document, which reports everything that is
 //     wrong with a request at once (package openapi).
@@ -151,6 +152,9 @@ type Options struct {
 	// Identify names the caller that an authorizer has verified, if headers are not
 	// trusted. Without either, every request is unauthorized.
 	Identify func(r *http.Request) (workflow.Caller, error)
+
+	// Access says who has which role. The zero value lets everybody do everything.
+	Access Access
 
 	// Ready returns an error if requests cannot be served; nil means always ready.
 	Ready func(ctx context.Context) error

@@ -225,7 +225,15 @@ func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id
 func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ResumeExecutionParams) {
 	var req views.AnswerRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
-		switch req.Input = nullToNil(req.Input); {
+		req.Input = nullToNil(req.Input)
+		needed := RoleOperator
+		if req.Input != nil {
+			needed = RoleApprover
+		}
+		if err := a.opt.Access.check(c, needed); err != nil {
+			return nil, err
+		}
+		switch {
 		case req.Input == nil && req.Step == "":
 			return a.Engine.Resume(ctx, c, id, req.Reason)
 		case req.Input == nil && req.Visit == 0:

@@ -169,9 +169,17 @@ func (m *validatingMux) HandleFunc(pattern string, handle func(http.ResponseWrit
 	if op == nil {
 		panic("the OpenAPI document has no route " + pattern)
 	}
+	roles, listed := routeRoles[strings.TrimSuffix(pattern, "{$}")]
+	if !listed {
+		roles = []Role{RoleAdmin}
+	}
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if !op.Public {
-			if _, err := m.identify(r); err != nil {
+			caller, err := m.identify(r)
+			if err == nil {
+				err = m.opt.Access.check(caller, roles...)
+			}
+			if err != nil {
 				m.writeError(w, r, err)
 				return
 			}

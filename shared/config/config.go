@@ -32,6 +32,7 @@ type Config struct {
 	Execution   Execution   `yaml:"run"`
 	Idempotency Idempotency `yaml:"idempotency"`
 	Token       Token       `yaml:"token"`
+	Access      Access      `yaml:"access"`
 	Log         Log         `yaml:"log"`
 }
 
@@ -134,6 +135,21 @@ type Idempotency struct {
 type Token struct {
 	// Where the keys of resume tokens are: the ARN of a secret in Secrets Manager, or file: and a path. See docs/deploying.md. Default: a file with a random key on a local stack, nothing elsewhere, so that no token can be made.
 	Keys string `yaml:"keys"`
+}
+
+// Access says who has which role. Each entry is the name of a role of the caller, or actor: and
+// the name of a caller, which may end with *.
+type Access struct {
+	// Who reads: names of roles in the caller's claim, or actor: and the name of a caller, with * at its end for all that begin like that. See docs/api.md. Default: if nobody has any role here, everybody who is authenticated may do everything.
+	Viewer []string `yaml:"viewer"`
+	// Who starts and changes executions, and changes the inventory.
+	Operator []string `yaml:"operator"`
+	// Who answers what executions ask.
+	Approver []string `yaml:"approver"`
+	// Who may do everything. Required if anybody has a role here.
+	Admin []string `yaml:"admin"`
+	// Which workers may poll for jobs and register blocks.
+	Worker []string `yaml:"worker"`
 }
 
 // Log has the settings of logging.

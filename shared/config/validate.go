@@ -87,6 +87,12 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	if keys := c.Token.Keys; keys != "" && !strings.HasPrefix(keys, "file:") && !secretARN.MatchString(keys) {
 		issues = append(issues, workflow.Issue{Path: "token.keys", Code: "pattern", Message: "want the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, or file:PATH, and never a key itself"})
 	}
+	for path, names := range map[string][]string{
+		"access.viewer": c.Access.Viewer, "access.operator": c.Access.Operator, "access.approver": c.Access.Approver, "access.admin": c.Access.Admin, "access.worker": c.Access.Worker,
+	} {
+		require(!slices.ContainsFunc(names, func(n string) bool { return strings.TrimSpace(n) == "" || n == "actor:" }), path, "want names of roles, or actor:NAME")
+		require(len(names) == 0 || len(c.Access.Admin) > 0, path, "nobody could publish anything: access.admin has to name somebody too")
+	}
 	var level slog.Level
 	require(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")
 	slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
 	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/deadletter"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/query"
@@ -47,8 +48,16 @@ func Handler(h *enginehost.Host) http.Handler {
 	}
 	return traceRequests(h.Tracer, api.New(services, api.Options{
 		TrustHeaders: trustHeaders(), Identify: lambdahttp.Caller, Ready: readinessCheck(h),
+		Access:  accessOf(h.Config.Access),
 		Monitor: monitor.Handler(), Version: boot.Version, Log: h.Log, Origins: webOrigins(),
 	}))
+}
+
+// accessOf is who has which role, as the API names them.
+func accessOf(c config.Access) api.Access {
+	return api.Access{
+		api.RoleViewer: c.Viewer, api.RoleOperator: c.Operator, api.RoleApprover: c.Approver, api.RoleAdmin: c.Admin, api.RoleWorker: c.Worker,
+	}
 }
 
 // webOrigins are the origins whose pages may call the API.

@@ -46,5 +46,5 @@ var borders = []Mutation{
 
 // Borders are the mutations that the simulation has no part in.
 func Borders() []Mutation {
-	return slices.Concat(borders, answers, mailbox, keys, waits, callbacks, flow, waysShown, loops, stepping, foreach, rollouts, schedules, inventory)
+	return slices.Concat(borders, answers, mailbox, keys, waits, callbacks, flow, waysShown, loops, stepping, foreach, rollouts, schedules, inventory, access)
 }

@@ -23,3 +23,14 @@ const (
 	changeEntity   = "shared/catalog/change_entity.go"
 	dynamoEntities = "shared/dynamo/entities.go"
 )
+
+// access are mistakes in who may do what.
+var access = []Mutation{
+	{Name: "a role is asked for after the request was checked", Test: "shared/api:TestAccess_DefaultAndOrder", Edits: []Edit{{"shared/api/middleware.go", "\t\t\tif err == nil {\n\t\t\t\terr = m.opt.Access.check(caller, roles...)\n\t\t\t}\n", "\t\t\tif bad := op.Validate(w, r); err == nil && bad == nil {\n\t\t\t\terr = m.opt.Access.check(caller, roles...)\n\t\t\t}\n"}}},
+	{Name: "an operator answers what an execution asks", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{"shared/api/executions.go", "\t\t\tneeded = RoleApprover\n", "\t\t\tneeded = RoleViewer\n"}}},
+	{Name: "every role is that of a viewer", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{accessFile, "role == RoleViewer && (", "role == RoleViewer && (a.has(c, RoleWorker) || "}}},
+	{Name: "roles without anybody lock everybody out", Test: "shared/api:TestAccess_DefaultAndOrder", Edits: []Edit{{accessFile, "\t\tif len(names) > 0 {\n", "\t\tif len(names) >= 0 {\n"}}},
+	{Name: "a claim counts as the name of a caller", Test: "shared/api:TestAccess_ByNameOfTheCaller", Edits: []Edit{{accessFile, "\t\tif !ok {\n", "\t\tif !ok || slices.Contains(own, name) {\n"}}},
+}
+
+const accessFile = "shared/api/access.go"

@@ -1,0 +1,129 @@
+package api_test
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/api"
+	"github.com/lockstep-run/lockstep/shared/api/openapi"
+)
+
+// withRoles gives each role to who has the role of the same name, in capitals, in its claim.
+func withRoles(o *api.Options) {
+	o.Access = api.Access{}
+	for _, role := range []api.Role{api.RoleViewer, api.RoleOperator, api.RoleApprover, api.RoleAdmin, api.RoleWorker} {
+		o.Access[role] = []string{strings.ToUpper(string(role))}
+	}
+}
+
+// rolesOf are the roles that the document has for a route.
+func rolesOf(pattern string) (roles []string) {
+	method, path, _ := strings.Cut(pattern, " ")
+	listed, _ := asObject(asObject(asObject(openAPI()["paths"])[path])[strings.ToLower(method)])["x-roles"].([]any)
+	for _, role := range listed {
+		roles = append(roles, role.(string))
+	}
+	return roles
+}
+
+// Every route that needs a caller has its roles in the document, and docs/api.md lists it under
+// the same. What nothing says of a route is that only an admin may call it.
+func TestAccess_EveryRouteHasARow(t *testing.T) {
+	text, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Who may do what")
+	section, _, _ = strings.Cut(section, "\n## ")
+	documented := map[string]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for route := range strings.SplitSeq(cells[2], ",") {
+			documented[strings.Trim(strings.TrimSpace(route), "`")] = strings.TrimSpace(cells[1])
+		}
+	}
+	for pattern, op := range openapi.Load().Operations {
+		roles := rolesOf(pattern)
+		if op.Public != (len(roles) == 0) {
+			t.Errorf("%s: public %t, roles %v", pattern, op.Public, roles)
+		}
+		if got, want := documented[pattern], strings.Join(roles, " or "); got != want {
+			t.Errorf("%s: docs/api.md lists it under %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+// Each role may call what the document says, and a refusal names what is needed and asks no
+// service: so it is the same for what does not exist.
+func TestAccess_EachRoleMayCallItsRoutes(t *testing.T) {
+	implied := map[string][]string{"": nil, "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "approver": {"viewer", "approver"}, "worker": {"worker"}, "admin": {"viewer", "operator", "approver", "admin", "worker"}, "none": nil}
+	refusals := 0
+	for _, c := range servedRoutes {
+		method, _, _ := strings.Cut(c.pattern, " ")
+		needed := rolesOf(c.pattern)
+		for role, is := range implied {
+			f := newFake()
+			h := newHandler(f, withRoles, withMonitor)
+			allowed := len(needed) == 0 || slices.ContainsFunc(is, func(r string) bool { return slices.Contains(needed, r) })
+			if c.pattern == "POST /workflow-execution/{id}/resume" { // the body decides which of the two
+				allowed = role == "admin" || strings.Contains(c.body, "input") && role == "approver" || !strings.Contains(c.body, "input") && role == "operator"
+			}
+			w := sendRequest(h, method+" "+c.target, c.body, "X-Roles: others,"+strings.ToUpper(role))
+			if allowed {
+				if w.Code != c.status {
+					t.Errorf("%s as %q: status %d, want %d: %s", c.pattern, role, w.Code, c.status, w.Body)
+				}
+				continue
+			}
+			refusals++
+			checkResponse(t, c.pattern, w)
+			if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"code":"role"`) || !slices.ContainsFunc(needed, func(r string) bool {
+				return strings.Contains(w.Body.String(), "want "+r) || strings.Contains(w.Body.String(), r+`"`)
+			}) {
+				t.Errorf("%s as %q: status %d: %s", c.pattern, role, w.Code, w.Body)
+			}
+			if len(f.calls) > 0 {
+				t.Errorf("%s as %q: a service was asked: %v", c.pattern, role, f.calls)
+			}
+		}
+	}
+	if refusals < 100 {
+		t.Errorf("only %d refusals", refusals)
+	}
+}
+
+// Without configured roles everybody may do everything, as before there were any. A bad request
+// of somebody without the role is refused for that.
+func TestAccess_DefaultAndOrder(t *testing.T) {
+	if w := sendRequest(newHandler(newFake()), "DELETE /workflow-definition/fleet/upgrade/1.0.0", ""); w.Code != http.StatusOK {
+		t.Errorf("without roles: %d", w.Code)
+	}
+	empty := func(o *api.Options) { o.Access = api.Access{api.RoleAdmin: nil, api.RoleViewer: {}} }
+	if w := sendRequest(newHandler(newFake(), empty), "POST /dead-letters/redrive", ""); w.Code != http.StatusOK {
+		t.Errorf("with empty lists: %d", w.Code)
+	}
+	if w := sendRequest(newHandler(newFake(), withRoles), "POST /workflow-execution", `{"nonsense":`, "X-Roles: VIEWER"); w.Code != http.StatusForbidden {
+		t.Errorf("a bad request: %d", w.Code)
+	}
+}
+
+// A role may be given to a caller by name, where callers have no claims.
+func TestAccess_ByNameOfTheCaller(t *testing.T) {
+	h := newHandler(newFake(), func(o *api.Options) {
+		o.Access = api.Access{api.RoleAdmin: {"root"}, api.RoleOperator: {"actor:ann", "actor:arn:aws:sts::1:assumed-role/ops/*"}}
+	})
+	for actor, want := range map[string]int{"ann": 202, "anne": 403, "ops": 403, "arn:aws:sts::1:assumed-role/ops/bob": 202, "arn:aws:sts::1:assumed-role/opsx/bob": 403, "actor:ann": 403} {
+		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/cancel", "", "X-Actor: "+actor); w.Code != want {
+			t.Errorf("%s: %d, want %d", actor, w.Code, want)
+		}
+	}
+	if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/cancel", "", "X-Roles: actor:ann"); w.Code != http.StatusForbidden {
+		t.Error("a role counts as the name of a caller")
+	}
+}
