@@ -43,11 +43,28 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 			return err
 		}
 	}
+	output, err := w.copyOutput(ctx, r, c)
+	if err != nil {
+		return err
+	}
 	w.pendingCost.Add(c.ports.Meter.Take())
 	w.facts.Child = &lifecycle.ChildStatus{
-		StepRunSeq: r.Seq, State: c.execution.State, HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error,
+		StepRunSeq: r.Seq, State: c.execution.State, HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
 	}
 	return nil
+}
+
+// copyOutput stores the output of a child that has settled well as a value of this execution: the
+// child may be deleted before it.
+func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *workspace) (none *workflow.Value, _ error) {
+	if r.Child.Mode == workflow.ModeFireAndForget || c.execution.State != sm.ExecutionCompletedAck || c.execution.Output == nil {
+		return none, nil
+	}
+	output, err := c.loadValue(ctx, c.execution.Output)
+	if err != nil {
+		return nil, err
+	}
+	return w.offloadValue(ctx, &workflow.Value{Inline: output})
 }
 
 // createChild creates a child with the parameters and the scope that the step gives

@@ -117,6 +117,40 @@ steps: [{label: one, functionBlock: p/again:1, runOn: device}]
 	}
 }
 
+// What the definition of a child gives is in the result of the step that started it, small or
+// large, also once the child is gone. A child that failed gives nothing.
+func TestChild_GivesItsOutput(t *testing.T) {
+	for name, size := range map[string]int{"small": 3, "large": 5000} {
+		s := newHarness(t, 1)
+		s.Publish("sub", `parameters: {type: object}
+steps:
+  - {label: check, functionBlock: p/pure:1, runOn: global, condition: parameters.fails, assert: "false"}
+output: {text: "${parameters.text}", n: "${parameters.n + 1}"}
+`)
+		s.Publish("w", `steps:
+  - {label: one, workflowReference: {workflow: "p/sub", mode: dispatch}, outputKey: first, parameters: {text: "${parameters.text}", n: 1, fails: false}}
+  - {label: two, workflowReference: {workflow: "p/sub", mode: dispatch}, parameters: {text: "", n: "${one.result.output.n}", fails: false}}
+  - {label: three, workflowReference: {workflow: "p/sub", mode: dispatch}, continueOnError: true, parameters: {text: "", n: 1, fails: true}}
+  - {label: plain, wait: {for: 1h}}
+  - {label: look, functionBlock: p/pure:1, runOn: global, parameters: {n: "${two.result.output.n}", size: "${size(vars.first.output.text)}", state: "${three.result.state}", none: "${has(three.result.output)}"}}
+`)
+		req := harness.NewStartRequest("w")
+		req.Parameters = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", size)))
+		id := s.StartWith(req)
+		s.RunFor(10 * time.Minute)
+		x := s.ExpectState(id, sm.ExecutionWaiting)
+		if stored := x.StepRuns[0].Value.Stored != nil; stored != (name == "large") || x.Schema != workflow.SchemaVersion {
+			t.Errorf("%s: stored apart: %v, schema %d", name, stored, x.Schema)
+		}
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		want := fmt.Sprintf(`{"n":3,"none":false,"size":%d,"state":"FAILED_SAFE_ACK"}`, size)
+		if calls := s.BlockCalls; len(calls) != 1 || string(calls[0].Parameters) != want {
+			t.Errorf("%s: %+v, want %s", name, calls, want)
+		}
+	}
+}
+
 // A child that needs an entity that its parent holds would wait forever: it fails with
 // LOCK_DEADLOCK, and its parent fails too.
 func TestChild_FailsOnEntityHeldByParent(t *testing.T) {

@@ -90,7 +90,7 @@ func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
 	child.State, child.Partial = c.State, c.Partial
-	r.Child = &child
+	r.Child, r.Value = &child, c.Output
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
 	switch {
 	case r.Child.Mode == workflow.ModeFireAndForget && !c.Refused:

@@ -85,8 +85,9 @@ type Discovery struct {
 type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
-	Partial    bool // it completed, and something in it failed
-	HasChanges bool // something that is not pure was executed and has not been undone
+	Partial    bool            // it completed, and something in it failed
+	HasChanges bool            // something that is not pure was executed and has not been undone
+	Output     *workflow.Value // of a child that has settled well, as the step run is to hold it; nil if its definition has none
 	Failure    *workflow.Failure
 	Refused    bool // there is no child and never will be: Failure says why
 }

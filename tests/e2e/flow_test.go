@@ -37,6 +37,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R39_business_keys":          oneOfAKeyIsLive,
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
+		"R42_output_of_a_child":      childGivesItsOutput,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,
 		"R57_other_tenant":           flowOfOtherTenant,
@@ -188,6 +189,26 @@ func valuesReachSteps(c *fixture) {
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	if r, err := c.Result(c.t.Context(), id); err != nil || string(r.Output) != `{"n":5,"sum":{"x":7}}` {
 		c.t.Errorf("output %s, %v", r.Output, err)
+	}
+}
+
+// R42: what a dispatched workflow gives, small or large, is in the result of the step that started
+// it, and the step goes on once.
+func childGivesItsOutput(c *fixture) {
+	c.registerEcho()
+	leaf := c.publishExtra("leaf", "output: {n: '${parameters.n + 1}', text: '${parameters.text}'}\n", `label: go, set: {x: 1}`)
+	c.publishWorkflow("output: {n: '${two.result.output.n}', size: '${size(vars.one.output.text)}', first: '${one.result.id}'}\n",
+		fmt.Sprintf(`label: one, workflowReference: {workflow: %q, mode: dispatch}, parameters: {n: 1, text: "${parameters.text}"}, outputKey: one`, leaf),
+		fmt.Sprintf(`label: two, workflowReference: {workflow: %q, mode: dispatch}, parameters: {n: "${one.result.output.n}", text: ""}`, leaf),
+		`label: tell, block: echo, runOn: global, parameters: {n: "${two.result.output.n}"}`)
+	id := c.startWorkflow(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 3000)))
+	x := c.waitEnded(id, sm.ExecutionCompletedAck)
+	r, err := c.Result(c.t.Context(), id)
+	if want := fmt.Sprintf(`{"first":%q,"n":3,"size":3000}`, x.Children[0]); err != nil || string(r.Output) != want || len(x.Children) != 2 {
+		c.t.Errorf("output %s, %v, want %s; children %v", r.Output, err, want, x.Children)
+	}
+	if got := c.resultOf(id, "tell"); got != `{"n":3}` {
+		c.t.Errorf("tell got %s", got)
 	}
 }
 

@@ -227,7 +227,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		}
 		newer := s.bindings.Results[o.StepIndex]
 		if !o.HasJobs() || o.Wait != nil {
-			if o.Value != nil && o.Wait == nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
+			if o.Value != nil && o.Wait == nil && o.Child == nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
 				fields, err := p.loadValue(ctx, o)
 				if err != nil {
 					return err
@@ -235,11 +235,14 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 				s.bindings.Fields[o.StepIndex] = fields
 			}
 			if o.Child != nil && newer == nil {
-				result, err := childResult(o.Child)
+				result, err := p.childResult(ctx, o)
 				if err != nil {
 					return err
 				}
-				s.bindings.Results[o.StepIndex] = result
+				if s.resultBytes += len(result); s.resultBytes > p.MaxResultBytes {
+					return p.resultsTooLarge(s, o)
+				}
+				s.bindings.Results[o.StepIndex] = map[string]json.RawMessage{"": result}
 			}
 			if o.Wait != nil && newer == nil {
 				result, err := p.waitResult(ctx, o)
@@ -506,11 +509,18 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 }
 
-// childResult is the result of a step that started a child execution: the child's id,
-// and the state in which it ended.
-func childResult(c *workflow.Child) (map[string]json.RawMessage, error) {
-	raw, err := workflow.EncodeJSON(map[string]any{"id": c.ID, "state": c.State})
-	return map[string]json.RawMessage{"": raw}, err
+// childResult is the result of a step that started a child execution: the child's id, the
+// state in which it ended, and its output if it has one.
+func (p *Planner) childResult(ctx context.Context, o *workflow.StepRun) (json.RawMessage, error) {
+	result := map[string]any{"id": o.Child.ID, "state": o.Child.State}
+	if o.Value != nil {
+		output, err := p.loadValue(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		result["output"] = output
+	}
+	return workflow.EncodeJSON(result)
 }
 
 // parameters returns the parameters of the definition that contains the step: the

@@ -315,8 +315,7 @@ func setPath(into map[string]any, path []string, value json.RawMessage) {
 func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, path string) (json.RawMessage, error) {
 	switch {
 	case o.Child != nil:
-		result, err := childResult(o.Child)
-		return result[""], err
+		return p.childResult(ctx, o)
 	case o.Wait != nil:
 		result, err := p.waitResult(ctx, o)
 		if result == nil {

@@ -46,5 +46,22 @@ var borders = []Mutation{
 
 // Borders are the mutations that the simulation has no part in.
 func Borders() []Mutation {
-	return slices.Concat(borders, answers, mailbox, keys, waits, callbacks, flow, waysShown, loops, stepping, foreach, rollouts, schedules, inventory, access)
+	return slices.Concat(
+		borders,
+		answers,
+		mailbox,
+		keys,
+		waits,
+		callbacks,
+		flow,
+		waysShown,
+		loops,
+		stepping,
+		foreach,
+		rollouts,
+		schedules,
+		children,
+		inventory,
+		access,
+	)
 }
