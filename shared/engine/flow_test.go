@@ -583,3 +583,30 @@ func TestFlow_NewestIsWhatEndedLast(t *testing.T) {
 		t.Errorf("%s", last)
 	}
 }
+
+// A step that failed, was handled, and is entered again: in it, error is that failure, and the
+// variables are those that it has left.
+func TestFlow_ErrorIsWhatWasHandledLast(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - label: first
+    functionBlock: p/pure:1
+    runOn: global
+    onFailure:
+      - steps:
+          - label: around
+            workflow:
+              steps:
+                - {label: tell, functionBlock: "p/pure:1", runOn: global, parameters: {why: "${error.code}"}}
+                - {label: fails, functionBlock: "p/pure:1", runOn: global}
+            onFailure:
+              - {when: {path: again, op: notExists}, steps: [{label: note, set: {again: "${error.code}"}}], next: around}
+              - {steps: [{label: last, functionBlock: "p/pure:1", runOn: global, parameters: {why: "${error.step}"}}], next: end}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if code := map[string]string{"first": "A", "fails": "B"}[c.Step]; code != "" {
+			return &harness.Outcome{FailCode: code}
+		}
+		return nil
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, "first {}", `tell {"why":"A"}`, "fails {}", `tell {"why":"B"}`, "fails {}", `last {"why":"fails"}`)
+}

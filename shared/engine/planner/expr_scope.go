@@ -200,9 +200,10 @@ func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (ite
 	return iteration
 }
 
-// seesStepRun reports whether a step run sees another one that is not of its pipeline.
+// seesStepRun reports whether a step run sees another one that is not of its pipeline. Those
+// around it have not ended; earlier ones of the same steps have.
 func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	if at := r.StepIndex; at < len(p.Program.Nodes) && (p.Program.Encloses(o.StepIndex, at)) {
+	if r.StepIndex < len(p.Program.Nodes) && p.wasEnteredIn(x, r, o) {
 		return false
 	}
 	if p.compareBranches(x, r, o) != 0 {

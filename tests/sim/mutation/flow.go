@@ -6,6 +6,7 @@ var flow = []Mutation{
 	{Name: "a variable keeps what was set first", Edits: []Edit{{"shared/engine/planner/values.go", "!replacedBy(replaced, path) {", "len(replaced) >= 0 {"}, {"shared/engine/planner/values.go", "range slices.Backward(writes) {", "range writes {"}}},
 	{Name: "the first case of a switch is taken where any is", Edits: []Edit{{"shared/engine/planner/values.go", "		if planned.Route = number; number == 0 {", "		if planned.Route = min(number, 1); number == 0 {"}}},
 	{Name: "the first case of onFailure handles what any handles", Edits: []Edit{{"shared/engine/planner/values.go", "	number, _ := expressions.Route(n.StepIndex, true)\n", "	number, _ := expressions.Route(n.StepIndex, true)\n	number = min(number, 1)\n"}}},
+	{Name: "a step that is entered again does not see what it has left before", Test: "shared/engine:TestFlow_ErrorIsWhatWasHandledLast", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "p.wasEnteredIn(x, r, o) {\n\t\treturn false", "p.Program.Encloses(o.StepIndex, r.StepIndex) {\n\t\treturn false"}}},
 	{Name: "the next of a case of onFailure is forgotten after its steps", Test: "shared/engine:TestFlow_GoesOnAfterAFailure", Edits: []Edit{{"shared/lifecycle/running.go", "cmp.Or(n.Goto, n.AfterGoto)", "cmp.Or(n.Goto, nil)"}}},
 	{Name: "steps that handle a failure stand before those of the embedded definition", Test: "shared/engine:TestFlow_RetryKeepsWhatAnEmbeddedDefinitionDid", Edits: []Edit{
 		{"shared/engine/definitions/program.go", "	if s.Reference != nil {\n		if problem", "	if false {\n		if problem"},
