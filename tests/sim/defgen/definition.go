@@ -2,7 +2,8 @@
 // test must know of each to predict what its executions do.
 //
 // definition.go has the definition as a tree, from which steps can be removed to shrink a
-// failure. flow.go has those with choices. expression.go has expressions, with their meaning. generate.go generates a
+// failure. flow.go has those with choices, flow_ask.go their
+// steps that wait for people and signals. expression.go has expressions, with their meaning. generate.go generates a
 // definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
 // nested.go and reference.go.
 package defgen

@@ -13,13 +13,14 @@ type Flow struct {
 	Steps []FlowStep
 
 	pure   bool // all blocks are pure
+	waits  bool // some steps wait for people and signals
 	draw   func(below int) int
 	labels int
 	loops  int // around the steps that are drawn
 }
 
-// FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or has steps
-// in it.
+// FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or asks, or
+// has steps in it.
 type FlowStep struct {
 	Label     string
 	Block     string // name in package p
@@ -32,6 +33,7 @@ type FlowStep struct {
 	Loops     bool  // over Items: Inner is executed for each
 	Items     []int // numbers
 	Wait      time.Duration
+	Ask       *FlowAsk // what it waits for, if not for a time
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
@@ -77,9 +79,9 @@ var flowPaths = []string{"a", "b", "m.x", "m.y"}
 // FlowCodes are the codes with which blocks fail.
 var FlowCodes = []string{"E1", "E2", "E3"}
 
-// DrawFlow draws a definition.
-func DrawFlow(draw func(below int) int) *Flow {
-	f := &Flow{draw: draw, pure: draw(2) == 0}
+// DrawFlow draws a definition. waits says that steps may wait for people and signals.
+func DrawFlow(draw func(below int) int, waits bool) *Flow {
+	f := &Flow{draw: draw, pure: draw(2) == 0, waits: waits}
 	f.Steps = f.list(0, 3+draw(3), nil, false)
 	return f
 }
@@ -125,7 +127,11 @@ func (f *Flow) goBack(steps []FlowStep) []FlowStep {
 }
 
 func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
-	kind := f.draw(14)
+	kinds := 14
+	if f.waits {
+		kinds += 5
+	}
+	kind := f.draw(kinds)
 	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
 	switch {
 	case kind < 2:
@@ -154,6 +160,8 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		f.loops--
 	case kind == 7:
 		s.Wait = []time.Duration{3 * time.Second, 20 * time.Second, 70 * time.Second}[f.draw(3)]
+	case kind >= 14:
+		f.ask(s, targets)
 	default:
 		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0, f.value(handles && f.draw(2) == 0)
 		if !f.pure && f.draw(2) == 0 {
@@ -223,6 +231,9 @@ func (f *Flow) condition(ofFailure bool) *FlowCondition {
 		if f.draw(3) == 0 {
 			return &FlowCondition{Step: fmt.Sprintf("s%d", 1+f.draw(f.labels))}
 		}
+		if f.waits && f.draw(3) == 0 {
+			return &FlowCondition{Code: []string{"TIMEOUT", "REJECTED"}[f.draw(2)]}
+		}
 		return &FlowCondition{Code: FlowCodes[f.draw(len(FlowCodes))]}
 	}
 	return &FlowCondition{
@@ -240,22 +251,11 @@ func (f *Flow) some(all []string, n int) []string {
 }
 
 // WaitOf is how long the step with a label waits.
-func (f *Flow) WaitOf(label string) (long time.Duration) {
-	var in func([]FlowStep)
-	in = func(steps []FlowStep) {
-		for i := range steps {
-			s := &steps[i]
-			if s.Label == label {
-				long = s.Wait
-			}
-			in(s.Inner)
-			for _, c := range slices.Concat(s.Switch, s.OnFailure) {
-				in(c.Steps)
-			}
-		}
+func (f *Flow) WaitOf(label string) time.Duration {
+	if s := f.Find(label); s != nil {
+		return s.Wait
 	}
-	in(f.Steps)
-	return long
+	return 0
 }
 
 // YAML is the definition, without its name. Its output is all variables.
@@ -289,6 +289,8 @@ func (s *FlowStep) yaml() string {
 		add("workflow: {steps: %s}", flowList(s.Inner))
 	case s.Wait > 0:
 		add("wait: {for: %s}", s.Wait)
+	case s.Ask != nil:
+		add("wait: {%s}", s.Ask.yaml())
 	default:
 		on := "global"
 		if s.OnDevices {

@@ -16,6 +16,12 @@ var flow = []Mutation{
 	{Name: "a plan that comes out differently is acted on", Test: "shared/engine:TestPlan_MadeAgainIsChecked", Edits: []Edit{{"shared/engine/planner/planner.go", "len(planned.Jobs) == committed.Jobs {", "committed.Jobs > 0 {"}}},
 	{Name: "branches inside branches are not counted", Test: "shared/engine:TestParallel_RefusesTooManyBranches", Edits: []Edit{{"shared/workflow/spec/program.go", "			inside[i] += b\n", "			inside[i] = max(inside[i], b)\n"}}},
 	{Name: "a retry that begins in a switch takes another case", Test: "shared/engine:TestFlow_RetryBeginsInAHandler", Edits: []Edit{{"shared/workflow/spec/reach.go", "			number = i + 1\n", "			number = min(i+1, 1)\n"}}},
+
+	// People and signallers.
+	{Name: "a signal that a step has taken stays in the mailbox", Edits: []Edit{{"shared/lifecycle/mailbox.go", "	d.decision.Consumed = append(d.decision.Consumed, s.ID)\n", ""}}},
+	{Name: "a rejection leads to where a deadline does", Edits: []Edit{{answerFile, "to := d.node(r).OnReject; to != nil", "to := d.node(r).OnTimeout; to != nil"}}},
+	{Name: "one of several people is enough", Edits: []Edit{{answerFile, "approvals < r.Wait.Need {", "approvals < 1 {"}}},
+	{Name: "a question is answered by whatever fits another", Edits: []Edit{{"shared/engine/answer.go", "	if f.Problem = checkAnswer(q, w.answer.input); f.Problem != nil {\n", "	if f.Problem = nil; f.Problem != nil {\n"}}},
 }
 
 // waysShown are mistakes in showing where an execution went and may go.

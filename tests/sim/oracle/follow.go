@@ -38,11 +38,9 @@ type FlowRun struct {
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes
 	Pending bool         // it is not over
-	Unsure  bool         // a step reads a failure after several that differ were handled: which one it reads is not said
 	Vars    map[string]any
 
 	error  *FlowFailure // the failure that was handled last
-	differ bool         // others before it were handled
 	counts map[string]int
 	items  []int // of the loops around, the innermost last
 }
@@ -184,7 +182,7 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		return r.list(s.Inner)
 	default:
 		r.enter(s.Label)
-		if s.Wait == 0 {
+		if s.Block != "" {
 			entry := &r.Entered[len(r.Entered)-1]
 			entry.Call, entry.Value = true, r.value(s.Value)
 		}
@@ -192,6 +190,8 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		switch {
 		case outcome.Pending:
 			return flowEnd{failed: pending}
+		case outcome.Code != "" && s.Ask != nil:
+			return r.unanswered(s, &FlowFailure{s.Label, outcome.Code})
 		case outcome.Code != "" && s.Wait == 0:
 			return flowEnd{failed: &FlowFailure{s.Label, outcome.Code}}
 		}
@@ -200,6 +200,19 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		}
 	}
 	return flowEnd{}
+}
+
+// unanswered is how a step is left that has waited in vain, or was answered with no.
+func (r *FlowRun) unanswered(s *defgen.FlowStep, why *FlowFailure) flowEnd {
+	to := s.Ask.OnTimeout
+	if why.Code == workflow.FailureRejected {
+		to = s.Ask.OnReject
+	}
+	if to == "" {
+		return flowEnd{failed: why}
+	}
+	r.error = why
+	return flowEnd{next: to}
 }
 
 // handle goes on after a failure in a step as the step says, or leaves it with the failure.
@@ -212,7 +225,6 @@ func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 		if c.When != nil && !r.isTrue(c.When, why) {
 			continue
 		}
-		r.differ = r.differ || r.error != nil && *r.error != *why
 		r.error = why
 		if len(c.Steps) == 0 && c.Next != "" {
 			return flowEnd{next: c.Next}
@@ -247,7 +259,6 @@ func (r *FlowRun) value(v defgen.FlowValue) any {
 		if r.error == nil {
 			panic("oracle: a step reads a failure, and none was handled")
 		}
-		r.Unsure = r.Unsure || r.differ
 		return r.error.Code
 	case v.OfItem:
 		return int64(r.items[len(r.items)-1] + v.Add)

@@ -20,8 +20,8 @@ const lawFollows = "an execution goes where somebody goes who reads its definiti
 type followed struct {
 	*execution
 	definition *defgen.Flow
-	resumed    bool // an operator has ended a wait
-	over       bool // nothing more is said of it
+	resumed    map[string]bool // the steps whose wait an operator has ended
+	over       bool            // nothing more is said of it
 }
 
 // written compares the step runs of an execution, in the order in which they were entered, and
@@ -33,12 +33,13 @@ func (f *followed) written(before, after *workflow.Execution) {
 		return
 	}
 	for _, e := range after.Events {
-		f.resumed = f.resumed || e.Actor != "" && sm.Event(e.Type) == sm.EventExecutionResumed
+		if e.Actor != "" && sm.Event(e.Type) == sm.EventExecutionResumed {
+			var data struct{ Step string }
+			_ = json.Unmarshal(e.Data, &data)
+			f.resumed[data.Step] = true
+		}
 	}
 	run := f.follow(after)
-	if f.over = run.Unsure; f.over {
-		return
-	}
 	var entered []string
 	for i := range after.StepRuns {
 		if r := &after.StepRuns[i]; r.Forward() {
@@ -86,6 +87,10 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	if r.Open() {
 		return FlowOutcome{Pending: true}
 	}
+	if s := f.definition.Find(r.Label); s != nil && s.Ask != nil {
+		o, _ = f.waits.outcome(r)
+		return o
+	}
 	if !r.HasJobs() {
 		return o
 	}
@@ -127,7 +132,7 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 
 // checkWait requires that a step that waits for a while does so.
 func (f *followed) checkWait(r *workflow.StepRun) {
-	if r.Wait == nil || r.Open() || f.resumed || r.Status != sm.StepCompleted {
+	if r.Wait == nil || r.Wait.Kind != workflow.WaitTimer || r.Open() || f.resumed[r.Label] || r.Status != sm.StepCompleted {
 		return
 	}
 	if long, took := f.definition.WaitOf(r.Label), r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
@@ -174,9 +179,6 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 	}
 	parameters, _ := decode(c.Parameters).(map[string]any)
 	run := f.follow(f.x)
-	if f.over = run.Unsure; f.over {
-		return
-	}
 	for _, e := range run.Entered {
 		if want := fmt.Sprint(e.Value); e.Label == r.Label && e.Nth == nth && fmt.Sprint(parameters["v"]) != want {
 			f.Failf(lawParameters, "job %s of step %s has the parameter %v, want %s", c.Job, r.Label, parameters["v"], want)

@@ -12,7 +12,8 @@
 // scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
 // their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
-// choices as somebody would who reads it, and followed.go compares.
+// choices as somebody would who reads it, and followed.go compares; waits.go judges the steps
+// that wait for people and signals.
 package oracle
 
 import (
@@ -117,6 +118,7 @@ type execution struct {
 	flow    flow
 
 	followed *followed // of a definition with choices; then nothing else is said of it
+	waits    *waits    // of the same
 	unjudged bool      // too little is known of it, because the tables were restored
 }
 
@@ -149,7 +151,7 @@ type try struct {
 func (o *Oracle) Forget(entities map[string]map[string]any) {
 	for _, x := range o.executions {
 		if x.unjudged = true; x.followed != nil {
-			x.followed.over = true
+			x.followed.over, x.waits.over = true, true
 		}
 	}
 	o.readInventory(entities)
@@ -167,6 +169,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	x.x = after
 	if x.followed != nil {
+		x.waits.written(before, after)
 		x.followed.written(before, after)
 	}
 	if after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal || after.MinFencingToken != before.MinFencingToken && before.Version > 0 {
@@ -195,7 +198,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.unjudged = &followed{execution: x, definition: choices}, true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, resumed: map[string]bool{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {

@@ -31,9 +31,10 @@ func (o watcher) ExecutionWritten(before, after *workflow.Execution) {
 		if at := p.locksWrittenAt; at.After(plans.KnownSince) && before != nil && before.State == sm.ExecutionLocking {
 			plans.KnownSince = at
 		}
-		p.committedAt[after.ID] = plans.Now
+		p.committedAt[after.ID], p.versionOf[after.ID] = plans.Now, after.Version
 	}
 	plans.ExecutionWritten(before, after)
+	o.w.involvePeople(before, after)
 }
 
 // LockWritten implements sim.Observer.

@@ -22,6 +22,7 @@ type process struct {
 	startedAt       time.Time
 	locksWrittenAt  time.Time
 	committedAt     map[string]time.Time // its last write of each execution
+	versionOf       map[string]int64     // that it has written last of each execution
 	err             error
 	onEnd           func(*process) // called once, when it has ended or crashed
 }
@@ -48,7 +49,7 @@ func (p *processes) Pop() any {
 // spawn starts a process and pauses it before its first call.
 func (w *simulation) spawn(name string, worker int, do func() error, onEnd func(*process)) {
 	w.spawnCount++
-	p := &process{number: w.spawnCount, name: fmt.Sprintf("%s#%d", name, w.spawnCount), clockSkew: w.faultPlan.clockSkew(), worker: worker, onEnd: onEnd, startedAt: w.Now(), committedAt: map[string]time.Time{}}
+	p := &process{number: w.spawnCount, name: fmt.Sprintf("%s#%d", name, w.spawnCount), clockSkew: w.faultPlan.clockSkew(), worker: worker, onEnd: onEnd, startedAt: w.Now(), committedAt: map[string]time.Time{}, versionOf: map[string]int64{}}
 	p.programVersion = w.versionToStart()
 	if w.trace != nil {
 		w.traceSpawn(p)

@@ -6,7 +6,7 @@
 // simulator.go runs blocks of seeds that share definitions. simulation.go runs one seed: it
 // repeatedly performs the event that is due next. scenario.go generates what happens and
 // fault_plan.go what goes wrong; process.go is code in progress, which pauses before each of
-// its calls; operators.go is what clients and operators do; restore.go restores the tables.
+// its calls; operators.go is what clients and operators do, people.go who answers and signals; restore.go restores the tables.
 // completion.go brings a simulation to its end and checks that end. shrink.go makes a failing
 // simulation as short as possible, and trace.go prints it.
 //
@@ -147,7 +147,7 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	var n int
 	if _, err := fmt.Sscanf(name, "f%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(2000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN), Unpredictable: true}
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1), Unpredictable: true}
 		return c.definitions[name]
 	}
 	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {

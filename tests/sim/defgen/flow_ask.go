@@ -1,0 +1,141 @@
+package defgen
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// FlowAsk is what a step waits for: people, or a signal.
+type FlowAsk struct {
+	Signal     string // its name; "" if people are asked
+	ByWhen     bool   // a condition says which signals fit, and not a schema
+	Need       int    // how many people have to approve; 0 if somebody is asked for a number
+	Role       string // of those who may answer; "" for everybody
+	NotStarter bool   // but not who started the execution
+	Least      int    // the smallest number that fits
+	Deadline   time.Duration
+	Default    *int   // the number that counts at the deadline
+	OnTimeout  string // step; "" if the step fails then
+	OnReject   string // step; "" if the step fails then
+}
+
+// Fits reports whether a number is one that the step waits for.
+func (a *FlowAsk) Fits(n int) bool { return a.Need > 0 || n >= a.Least }
+
+// FlowSignals are the names of signals.
+var FlowSignals = []string{"ping", "pong"}
+
+// Role is that of the people who may answer.
+const Role = "cab"
+
+// ask draws a step that waits for people or for a signal.
+func (f *Flow) ask(s *FlowStep, targets []string) {
+	target := func() string { return targets[f.draw(len(targets))] }
+	a := &FlowAsk{Least: f.draw(4), Deadline: []time.Duration{8 * time.Second, 40 * time.Second, 150 * time.Second}[f.draw(3)]}
+	switch f.draw(3) {
+	case 0:
+		a.Signal, a.ByWhen = FlowSignals[f.draw(len(FlowSignals))], f.draw(2) == 0
+	case 1:
+		a.Need = 1 + f.draw(3)
+	}
+	if a.Signal == "" {
+		if f.draw(2) == 0 {
+			a.Role = Role
+		}
+		a.NotStarter = f.draw(4) == 0
+	}
+	switch f.draw(4) {
+	case 0:
+		a.OnTimeout = target()
+	case 1:
+		if n := a.Least + f.draw(3); a.Need == 0 {
+			a.Default = &n
+		}
+	}
+	if a.Need > 0 && f.draw(2) == 0 {
+		a.OnReject = target()
+	}
+	if a.Need == 0 && f.draw(2) == 0 {
+		s.OutputKey = []string{"r", "m.r"}[f.draw(2)]
+	}
+	s.Ask = a
+}
+
+func (a *FlowAsk) yaml() string {
+	var fields []string
+	add := func(format string, args ...any) { fields = append(fields, fmt.Sprintf(format, args...)) }
+	schema := fmt.Sprintf("schema: {type: object, required: [n], properties: {n: {type: integer, minimum: %d}}}", a.Least)
+	kind := "input"
+	switch {
+	case a.Signal != "" && a.ByWhen:
+		kind = "signal"
+		add("name: %s, when: data.n >= %d", a.Signal, a.Least)
+	case a.Signal != "":
+		kind = "signal"
+		add("name: %s, %s", a.Signal, schema)
+	case a.Need > 0:
+		kind = "approval"
+		add("title: Go on?, need: %d", a.Need)
+	default:
+		add("title: How many?, %s", schema)
+	}
+	var who []string
+	if a.Role != "" {
+		who = append(who, "roles: ["+a.Role+"]")
+	}
+	if a.NotStarter {
+		who = append(who, "notStarter: true")
+	}
+	if len(who) > 0 {
+		add("who: {%s}", strings.Join(who, ", "))
+	}
+	add("deadline: %s", a.Deadline)
+	switch {
+	case a.OnTimeout != "":
+		add("onTimeout: {next: %s}", a.OnTimeout)
+	case a.Default != nil:
+		add("onTimeout: {answer: {n: %d}}", *a.Default)
+	}
+	if a.OnReject != "" {
+		add("onReject: {next: %s}", a.OnReject)
+	}
+	return kind + ": {" + strings.Join(fields, ", ") + "}"
+}
+
+// Find is the step with a label, nil if there is none.
+func (f *Flow) Find(label string) (found *FlowStep) {
+	f.each(func(s *FlowStep) {
+		if s.Label == label {
+			found = s
+		}
+	})
+	return found
+}
+
+// Asks lists the steps that wait for people or signals.
+func (f *Flow) Asks() (all []*FlowStep) {
+	f.each(func(s *FlowStep) {
+		if s.Ask != nil {
+			all = append(all, s)
+		}
+	})
+	return all
+}
+
+// each calls do for each step, those in others included.
+func (f *Flow) each(do func(*FlowStep)) { eachStep(f.Steps, do) }
+
+func eachStep(steps []FlowStep, do func(*FlowStep)) {
+	for i := range steps {
+		s := &steps[i]
+		do(s)
+		eachStep(s.Inner, do)
+		for _, c := range s.Switch {
+			eachStep(c.Steps, do)
+		}
+		for _, c := range s.OnFailure {
+			eachStep(c.Steps, do)
+		}
+	}
+}
