@@ -458,3 +458,31 @@ func TestParallelWait_GivesTheAnswer(t *testing.T) {
 		t.Error(last)
 	}
 }
+
+// Branches that are closed with a branch around them give nothing, not even a conflict.
+func TestParallelWait_ClosedBranchesAreNotMerged(t *testing.T) {
+	s, id, _ := flow(t, `steps:
+  - label: outer
+    parallel:
+      branches:
+        - label: a
+          steps:
+            - label: inner
+              outputKey: given
+              parallel:
+                branches:
+                  - {label: x, steps: [{label: waits, wait: {for: 1h}}], result: {v: 1}}
+                  - {label: y, steps: [{label: waits_too, wait: {for: 1h}}], result: {v: 2}}
+                merge: {onConflict: fail}
+        - {label: b, steps: [{label: fails, functionBlock: "p/pure:1", runOn: global}]}
+`, "", func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "BROKEN"} })
+	x := s.Load(id)
+	if x.Error == nil || x.Error.Code != "BROKEN" || x.Error.Step != "fails" {
+		t.Errorf("failed with %+v", x.Error)
+	}
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Label == "inner" && (r.Status != sm.StepCancelled || r.Value != nil) {
+			t.Errorf("%+v", *r)
+		}
+	}
+}

@@ -273,6 +273,11 @@ func (d *decider) join(f *workflow.StepRun) {
 		d.failStepRun(f, first.Cause, first.Failure)
 		return
 	}
+	if around := d.execution.StepRunBySeq(f.In); around != nil && d.isClosedAround(around) { // nobody takes what it has so far
+		d.removeThreads(f)
+		d.exitStepRun(f, sm.StepCancelled)
+		return
+	}
 	need := Need{Kind: NeedJoin, StepRunSeq: f.Seq}
 	j := d.facts.Joins[need]
 	if j == nil {
@@ -287,6 +292,17 @@ func (d *decider) join(f *workflow.StepRun) {
 	f.Value, f.Failure, f.FailedBranches = j.Value, nil, len(failed)
 	d.exitStepRun(f, sm.StepCompleted)
 	d.continueAfter(f)
+}
+
+// isClosedAround reports whether a step run is one of branches that are being closed, or is
+// in one.
+func (d *decider) isClosedAround(r *workflow.StepRun) bool {
+	for ; r != nil; r = d.execution.StepRunBySeq(r.In) {
+		if r.Closing && d.node(r).Parallel != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *decider) removeThreads(f *workflow.StepRun) {

@@ -9,5 +9,6 @@ var branches = []Mutation{
 	{Name: "branches that hang are not closed", Test: "shared/engine:TestParallel_HungBranchIsClosed", Edits: []Edit{{lifecycleThread, "d.node(f).Parallel != nil && d.stepTimedOut(f) {", "d.node(f).Parallel != nil && d.stepTimedOut(f) && f.Try < 0 {"}}},
 	{Name: "a step goes on while a branch that was closed still works", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "return !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })", "return f.Closing || !slices.ContainsFunc(d.execution.Threads, func(t workflow.Thread) bool { return t.In == f.Seq && !t.Done })"}}},
 	{Name: "a branch that fails does not close the others", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "\tif why == nil || f.Closing || d.mayGoOn(f) {\n\t\treturn\n\t}\n", "\treturn\n"}}},
+	{Name: "branches that were closed with one around them are merged", Test: "shared/engine:TestParallelWait_ClosedBranchesAreNotMerged", Edits: []Edit{{lifecycleThread, "d.isClosedAround(around) {", "d.isClosedAround(around) && f.Try < 0 {"}}},
 	{Name: "a branch in doubt is tolerated", Test: "shared/engine:TestParallel_DoubtIsNotTolerated", Edits: []Edit{{lifecycleThread, " && !d.branchInDoubt(f)", ""}}},
 }
