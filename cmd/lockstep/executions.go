@@ -109,6 +109,11 @@ func newStatus(c *connection) *cobra.Command {
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
+			if x.Key != nil && x.KeyOwner != nil {
+				fmt.Fprintf(out, "key: %s, which execution %s has\n", *x.Key, *x.KeyOwner)
+			} else if x.Key != nil {
+				fmt.Fprintf(out, "key: %s\n", *x.Key)
+			}
 			if x.Parent != nil {
 				fmt.Fprintf(out, "started by: %s\n", *x.Parent)
 			}

@@ -207,3 +207,18 @@ func TestToken_MakesAndRevokes(t *testing.T) {
 		t.Errorf("exit %d, sent %v", got.code, *sent)
 	}
 }
+
+func TestStatus_ShowsTheKey(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"key":"order-7"`:                 "\nkey: order-7\n",
+		`"key":"order-7","keyOwner":"x2"`: "\nkey: order-7, which execution x2 has\n",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"id":"x1","state":"CANCELLED_ACK","status":"CANCELLED",%s}`, fields)
+		}))
+		if got := runCommand(t, "status", "x1", "--url="+s.URL); got.code != 0 || !strings.Contains(got.stdout, want) {
+			t.Errorf("%s: exit %d\n%s%s", fields, got.code, got.stdout, got.stderr)
+		}
+		s.Close()
+	}
+}

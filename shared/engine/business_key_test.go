@@ -433,6 +433,39 @@ func expectSignalsKept(s *harness.Harness, ids ...string) {
 	}
 }
 
+// A run again has the key of the execution that it repeats, and is refused like a start while
+// another has that. What a start refuses, a plan refuses too.
+func TestKey_OfRunsAgainAndPlans(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", keyedYAML)
+	first := mustStart(s, keyedRequest("k", "one"))
+	settle(s)
+	s.ExpectState(first.ID, sm.ExecutionCompletedAck)
+	all := views.RerunRequest{Entities: views.RerunEntities{Choice: views.RerunAll}}
+	again, err := rerun(s, first.ID, all)
+	if err != nil || s.Load(again).Key != "k" {
+		t.Fatalf("%s, %v", again, err)
+	}
+	s.Drain()
+	s.ExpectState(again, sm.ExecutionWaiting)
+	if _, err := rerun(s, first.ID, all); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), again) {
+		t.Errorf("a run again while the key is held: %v", err)
+	}
+	plan := func(req views.StartRequest) error {
+		_, err := s.Engine.Preview(context.Background(), harness.Caller, req)
+		return err
+	}
+	if err := plan(keyedRequest("k", "")); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), again) {
+		t.Errorf("a plan while the key is held: %v", err)
+	}
+	if err := plan(keyedRequest("k", "two")); err != nil { // its signal would be sent
+		t.Errorf("a plan of a start with a signal: %v", err)
+	}
+	if err := plan(keyedRequest("free", "")); err != nil {
+		t.Errorf("a plan with a free key: %v", err)
+	}
+}
+
 // A play of two starts with a signal each, a signal by the key and a retry, once for each of its
 // calls with a fault there: one execution is live, and no signal is lost.
 func TestKey_SurvivesFaultAtEveryCall(t *testing.T) {
