@@ -40,6 +40,8 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 	switch {
 	case c.Kind == workflow.JobRollback:
 		d[c.Entity] = p.Former
+	case p.To != "" && c.Step == "send" && c.Resume == nil: // mail/send at night
+		return &harness.Outcome{Wait: &workflow.AskedWait{Until: time.Date(2026, 1, 1, 6, 0, 0, 0, time.UTC), Reason: "the morning"}}
 	case p.To != "": // mail/send
 		return &harness.Outcome{Result: json.RawMessage(`{"sent":true}`)}
 	case c.Entity == "": // fleet/report
@@ -53,7 +55,7 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 }
 
 // mailSchema are the parameters of a block that sends a mail.
-const mailSchema = `{"type":"object","additionalProperties":false,"required":["to","text","token"],"properties":{"to":{"type":"string"},"text":{"type":"string"},"token":{"type":"string"}}}`
+const mailSchema = `{"type":"object","additionalProperties":false,"required":["to","text"],"properties":{"to":{"type":"string"},"text":{"type":"string"},"token":{"type":"string"}}}`
 
 // What a step has sent is answered with the token in it.
 func TestExamples_CallbackIsAnswered(t *testing.T) {

@@ -24,6 +24,15 @@ func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 	if err != nil {
 		return err
 	}
+	if a := rep.Wait; a != nil && a.Input != nil {
+		raw, err := workflow.EncodeJSON(workflow.Question{Title: a.Reason, Schema: a.Input.Schema, Who: a.Input.Who})
+		if err != nil {
+			return workflow.Errorf(workflow.CodeInternal, "encode a question: %w", err)
+		}
+		if rep.Question, err = w.offloadValue(ctx, &workflow.Value{Inline: raw}); err != nil {
+			return err
+		}
+	}
 	if w.facts.Reports == nil {
 		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{}
 	}

@@ -32,7 +32,11 @@ func (w *workspace) fetchSignal(ctx context.Context, n lifecycle.Need, draft *wo
 		data = json.RawMessage("null")
 	}
 	f := &lifecycle.SignalCheck{}
-	if s := p.Program.Nodes[n.StepIndex].Wait.Schema(); schema.Absent(s) || len(schema.Validate(s, data, "data")) == 0 {
+	var s json.RawMessage
+	if wait := p.Program.Nodes[n.StepIndex].Wait; wait != nil { // else its block has asked for any
+		s = wait.Schema()
+	}
+	if schema.Absent(s) || len(schema.Validate(s, data, "data")) == 0 {
 		expressions, err := p.WaitExpressions(ctx, draft, n)
 		if err != nil {
 			return err

@@ -183,6 +183,11 @@ type Report struct {
 	Next string
 	Goto *spec.Target
 
+	// Wait is what the block of a global step asks to wait for, and Question the JSON of a Question
+	// if that is input.
+	Wait     *workflow.AskedWait
+	Question *workflow.Value
+
 	// Problem fails the step run before its jobs are over: an assertion of a later
 	// step of a pipeline is false, or a job asks to update an entity that the
 	// execution does not hold.
@@ -292,6 +297,7 @@ type Need struct {
 	Pipeline   int    // of NeedPlan: StepRunSeq of the first step run of its pipeline
 	OnlyFailed bool   // of NeedPlan: without the entities whose job ended with OK in an earlier try
 	Try        int    // of NeedPlan
+	Resumes    int    // of NeedPlan
 	In, Index  int    // of NeedPlan, and of NeedAgain: as of a step run in the loop
 }
 
@@ -299,7 +305,7 @@ type Need struct {
 func (n Need) StepRun() workflow.StepRun {
 	r := workflow.StepRun{
 		Seq: n.StepRunSeq, Try: n.Try, StepIndex: n.StepIndex, Undoes: n.Undoes, Kind: workflow.JobExecute,
-		Iteration: n.Iteration, Pipeline: n.Pipeline, OnlyFailed: n.OnlyFailed, In: n.In, Index: n.Index,
+		Iteration: n.Iteration, Pipeline: n.Pipeline, OnlyFailed: n.OnlyFailed, In: n.In, Index: n.Index, Resumes: n.Resumes,
 	}
 	if n.Undoes > 0 {
 		r.Kind = workflow.JobRollback
@@ -314,7 +320,7 @@ func (n Need) StepRun() workflow.StepRun {
 func NeedForPlan(r *workflow.StepRun) Need {
 	return Need{
 		Kind: NeedPlan, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
-		Iteration: r.Iteration, Pipeline: r.Pipeline, OnlyFailed: r.OnlyFailed, Try: r.Try, In: r.In, Index: r.Index,
+		Iteration: r.Iteration, Pipeline: r.Pipeline, OnlyFailed: r.OnlyFailed, Try: r.Try, In: r.In, Index: r.Index, Resumes: r.Resumes,
 	}
 }
 

@@ -37,6 +37,7 @@ func (d *decider) enterStep(at int) {
 	d.cursor().Iteration = max(d.cursor().Iteration, 1)
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
 	r.In, r.Index = d.enclosing()
+	r.Resumes = d.cursor().Resumes
 	if n.Repeat != nil {
 		r.Iteration = d.cursor().Iteration
 	}

@@ -105,6 +105,9 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0 && r.Waiting():
 		d.recordResult(r, f)
 		r.JobsOver, d.changed = true, true
+	case f.Complete && !intolerable && f.Counts.NotExecuted == 0 && f.Wait != nil:
+		d.recordResult(r, f)
+		d.askedWait(r, f)
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 		d.recordResult(r, f)
 		d.exitStepRun(r, sm.StepCompleted)

@@ -145,7 +145,7 @@ func (d *decider) continueAfter(r *workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	if n.Repeat != nil && r.Status == sm.StepCompleted && (n.Repeat.Count == 0 || r.Iteration < n.Repeat.Count) {
 		c := d.cursor()
-		c.PC, c.Iteration = r.StepIndex, r.Iteration+1
+		c.PC, c.Iteration, c.Resumes = r.StepIndex, r.Iteration+1, 0
 		d.changed = true
 		return
 	}
@@ -165,7 +165,7 @@ func (d *decider) goOnAfter(at int) {
 // goToStep makes another step the next.
 func (d *decider) goToStep(to int) {
 	c := d.cursor()
-	c.PC, c.Iteration = to, 0
+	c.PC, c.Iteration, c.Resumes = to, 0, 0
 	d.changed = true
 }
 
@@ -177,7 +177,7 @@ func (d *decider) delayElapsed(n *spec.Node) bool {
 		delay = n.Repeat.Delay.Std()
 	}
 	next := d.execution.StepRunSeq + 1
-	if delay <= 0 || d.cursor().DelayDoneSeq == next {
+	if delay <= 0 || d.cursor().Resumes > 0 || d.cursor().DelayDoneSeq == next {
 		return true
 	}
 	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.now.Add(delay), Step: n.Label}

@@ -360,7 +360,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			Registered: words[0] != "gone", Deadlock: words[0] == "deadlock", NeedsPerson: words[0] == "person", Narrowed: int64(intOption(o, "narrowed")),
 		}
 		sr.decide()
-	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE] [doubt=CODE]
+	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE] [doubt=CODE] [asks=time:D|signal:NAME|input]
 		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "notExecuted")}
 		if counts.Failed > 0 {
 			counts.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refused", Entity: o["entity"]}
@@ -369,6 +369,14 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			counts.UnknownEntity = o["entity"]
 		}
 		rep := &lifecycle.Report{StepRunSeq: sr.stepRunSeq(o["step"]), Complete: slices.Contains(words, "complete"), Counts: counts, Unclaimed: slices.Contains(words, "unclaimed"), Breaks: slices.Contains(words, "breaks"), HasUpdates: slices.Contains(words, "updates")}
+		switch what, name, _ := strings.Cut(o["asks"], ":"); what {
+		case "time":
+			rep.Wait = &workflow.AskedWait{Until: sr.now.Add(sr.duration(name).Std()), Reason: "the window"}
+		case "signal":
+			rep.Wait = &workflow.AskedWait{Signal: name, Until: sr.now.Add(time.Hour)}
+		case "input":
+			rep.Wait, rep.Question = &workflow.AskedWait{Input: &workflow.AskedInput{}, Until: sr.now.Add(time.Hour)}, &workflow.Value{Inline: []byte(`{}`)}
+		}
 		if why := o["doubt"]; why != "" {
 			rep.Doubt = &workflow.Failure{Code: why, Message: "it has not answered", Entity: o["entity"]}
 		}

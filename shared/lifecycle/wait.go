@@ -172,7 +172,7 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 		return
 	}
 	n := d.node(r)
-	if r.Wait.Default != nil {
+	if r.Wait.Default != nil || r.Wait.Asked {
 		d.leaveWaiting(sm.EventExecutionExpired, "", data)
 		lapsed := *r.Wait
 		lapsed.Lapsed = true
@@ -222,7 +222,7 @@ func (d *decider) lapseAtWork(r *workflow.StepRun, why *workflow.Failure) {
 // for that. A step run that has a job beside it ends when that has ended too.
 func (d *decider) completeWait(r *workflow.StepRun, value *workflow.Value) {
 	r.Value = value
-	if d.changed = true; !r.HasJobs() {
+	if d.changed = true; !r.HasJobs() || r.Wait.Asked {
 		d.endWait(r, sm.StepCompleted)
 	}
 }
@@ -248,9 +248,30 @@ func (d *decider) leaveWaiting(on sm.Event, actor string, data map[string]any) {
 	}
 }
 
-// endWait ends a step run whose wait is over, and goes on after it.
+// askedWait begins the wait that the block of a step run has asked for.
+func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
+	w := &workflow.StepWait{Kind: f.Wait.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Asked: true, Title: workflow.Truncate(f.Wait.Reason, workflow.MaxWaitTitle)}
+	if !f.Wait.Until.IsZero() {
+		w.Until = earlier(f.Wait.Until, w.Until)
+	}
+	switch w.Kind {
+	case workflow.WaitSignal:
+		w.Title, d.decision.DependsOnSignals = f.Wait.Signal, true // one that came since has woken nobody
+	case workflow.WaitInput:
+		w.Need, w.Question = 1, f.Question
+	}
+	r.Wait, r.JobsOver, d.changed = w, true, true
+}
+
+// endWait ends a step run whose wait is over, and goes on after it: with the same step again if
+// its block has asked for the wait.
 func (d *decider) endWait(r *workflow.StepRun, status sm.StepState) {
 	d.exitStepRun(r, status)
+	if r.Wait.Asked {
+		d.goToStep(r.StepIndex)
+		d.cursor().Resumes = r.Seq
+		return
+	}
 	d.continueAfter(r)
 }
 

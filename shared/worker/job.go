@@ -44,7 +44,12 @@ type Job struct {
 	// next attempt.
 	Deadline time.Time
 
+	// Resume is what has come of the wait that the block has asked for with [Job.Wait] when it was
+	// called before; nil in the first call.
+	Resume *workflow.Resume
+
 	outcome      sm.Outcome
+	wait         *workflow.AskedWait
 	next         string
 	ownUpdate    workflow.Update   // of the job's own entity
 	otherUpdates []workflow.Update // of other entities
@@ -52,7 +57,15 @@ type Job struct {
 
 // newJob returns the job as its block sees it.
 func newJob(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadline time.Time) *Job {
+	var resume *workflow.Resume
+	if len(in.Resume) > 0 {
+		resume = &workflow.Resume{}
+		if json.Unmarshal(in.Resume, resume) != nil {
+			resume = nil // no engine sends that
+		}
+	}
 	return &Job{
+		Resume: resume,
 		ID:     workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt),
 		Tenant: m.Key.Tenant, ExecutionID: m.Key.Execution, Step: m.Work.Step, Block: m.Work.Block,
 		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
@@ -117,10 +130,15 @@ func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
 // Only a job of a global step may do so.
 func (j *Job) Next(label string) { j.next = label }
 
+// Wait makes the step wait for a time, a signal or input before the execution goes on, and then
+// calls the block again, with what has come in Resume. The result of this call is not that of the
+// step. Only a job of a global step may do so.
+func (j *Job) Wait(w workflow.AskedWait) { j.wait = &w }
+
 // successResult returns the result of a successful job, with its outcome and
 // updates.
 func (j *Job) successResult(result json.RawMessage) JobResult {
-	a := JobResult{Outcome: sm.OutcomeOK, Result: result, Next: j.next}
+	a := JobResult{Outcome: sm.OutcomeOK, Result: result, Next: j.next, Wait: j.wait}
 	if j.outcome != "" {
 		a.Outcome = j.outcome
 	}

@@ -17,6 +17,7 @@ type JobResult struct {
 	Result   json.RawMessage
 	Updates  json.RawMessage      // a list of workflow.Update
 	Next     string               // label of the step with which the execution goes on, or "end"; empty for what the definition says
+	Wait     *workflow.AskedWait  // what the step waits for before the block is called again; nil for nothing
 	Entities []workflow.EntityKey // what an ACQUIRE has found
 	Failure  *workflow.Failure    // nil if the job succeeded
 }
@@ -52,7 +53,10 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
 	}
 	if work.Kind != workflow.JobExecute {
-		a.Next = "" // only what executes a step goes on
+		a.Next, a.Wait = "", nil // only what executes a step goes on, or waits
+	}
+	if issue := waitProblem(a, onEntity); issue != nil {
+		return invalidResult(a, "INVALID", "the step cannot wait for what the block asks", []workflow.Issue{*issue})
 	}
 	if a.Next != "" && onEntity {
 		return invalidResult(a, "INVALID", "only a job of a global step names the next step", []workflow.Issue{{Path: "next", Code: "invalid", Message: "want a step with runOn: global"}})
@@ -64,7 +68,7 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	case workflow.JobAcquire:
 		return validatedAcquire(a)
 	case workflow.JobExecute:
-		if schema.Absent(work.ResultSchema) {
+		if schema.Absent(work.ResultSchema) || a.Wait != nil { // the result of the step is that of a later call
 			break
 		}
 		result := a.Result
@@ -77,6 +81,28 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	}
 	a.Entities = nil
 	return a
+}
+
+// waitProblem is what is wrong with what a block asks to wait for.
+func waitProblem(a JobResult, onEntity bool) *workflow.Issue {
+	switch {
+	case a.Wait == nil:
+		return nil
+	case onEntity:
+		return &workflow.Issue{Path: "wait", Code: "invalid", Message: "want a step with runOn: global"}
+	case a.Next != "" || a.Outcome == sm.OutcomeBreak:
+		return &workflow.Issue{Path: "wait", Code: "conflict", Message: "a block asks to wait, or says where the execution goes on, not both"}
+	}
+	if issue := a.Wait.Problem(); issue != nil || a.Wait.Input == nil || schema.Absent(a.Wait.Input.Schema) {
+		return issue
+	}
+	if issue := checkJSON(a.Wait.Input.Schema, "wait.input.schema"); issue != nil {
+		return issue
+	}
+	if err := schema.Check(a.Wait.Input.Schema); err != nil {
+		return &workflow.Issue{Path: "wait.input.schema", Code: "schema", Message: err.Error()}
+	}
+	return nil
 }
 
 // checkJSON finds what keeps a value from a block from being stored; the same keeps a

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -98,6 +99,96 @@ func TestJobResult_MustBeReadableJSON(t *testing.T) {
 				t.Errorf("%s, %s: %s and %s are stored", name, field, rec.Result, rec.Updates)
 			}
 		}
+	}
+}
+
+// A block of a global step asks to wait; what nobody could wait for fails the job for good.
+func TestJobResult_AsksToWait(t *testing.T) {
+	until := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	input := func(schema string) *workflow.AskedInput { return &workflow.AskedInput{Schema: json.RawMessage(schema)} }
+	for name, c := range map[string]struct {
+		wait            workflow.AskedWait
+		kind            workflow.JobKind
+		onEntity, next  bool
+		place           string
+		dropped, breaks bool
+	}{
+		"a time":               {wait: workflow.AskedWait{Until: until, Reason: "why"}},
+		"a signal":             {wait: workflow.AskedWait{Signal: "paid"}},
+		"input":                {wait: workflow.AskedWait{Until: until, Input: input(`{"type":"object"}`)}},
+		"any input":            {wait: workflow.AskedWait{Input: input("")}},
+		"an undo":              {wait: workflow.AskedWait{Signal: "paid"}, kind: workflow.JobRollback, dropped: true},
+		"an entity":            {wait: workflow.AskedWait{Signal: "paid"}, onEntity: true, place: "wait:"},
+		"nothing":              {wait: workflow.AskedWait{Reason: "why"}, place: "wait.until"},
+		"two things":           {wait: workflow.AskedWait{Signal: "paid", Input: input("")}, place: "wait.signal"},
+		"no name":              {wait: workflow.AskedWait{Signal: "no name"}, place: "wait.signal"},
+		"no schema":            {wait: workflow.AskedWait{Input: input(`{"type":"nothing"}`)}, place: "wait.input.schema"},
+		"an unreadable schema": {wait: workflow.AskedWait{Input: input(`{"type":"object","type":"string"}`)}, place: "wait.input.schema"},
+		"too much":             {wait: workflow.AskedWait{Until: until, Reason: strings.Repeat("x", workflow.MaxAskedBytes)}, place: "wait:"},
+		"and the next step":    {wait: workflow.AskedWait{Until: until}, next: true, place: "wait:"},
+		"and a break":          {wait: workflow.AskedWait{Until: until}, breaks: true, place: "wait:"},
+	} {
+		r := newFixture(t)
+		w := r.worker()
+		ask := func(job *worker.Job) {
+			job.Wait(c.wait)
+			if c.next {
+				job.Next("end")
+			}
+			if c.breaks {
+				job.Break()
+			}
+		}
+		worker.Register(w, worker.Block[map[string]any, json.RawMessage]{Name: "test/large", Version: "1.0.0", Idempotent: true,
+			Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (json.RawMessage, error) {
+				ask(job)
+				return nil, nil
+			},
+			Rollback: func(_ context.Context, job *worker.Job, _ map[string]any, _ *json.RawMessage) error {
+				ask(job)
+				return nil
+			},
+		})
+		m := r.newMessage(largeBlock, 0, 1, 1)
+		m.Work.ResultSchema = json.RawMessage(`{"type":"object"}`) // of the last call
+		if c.kind != "" {
+			m.Work.Kind = c.kind
+		}
+		m.Jobs[0].Entity = nil
+		if c.onEntity {
+			m.Jobs[0].Entity = &workflow.EntityKey{Type: "device", ID: "a"}
+		}
+		r.mustHandle(w, m)
+		rec := r.pack(m.Key).Jobs[0]
+		switch {
+		case c.place != "" && (rec.Code != codeFailed || rec.Failure.Code != "INVALID" || !strings.Contains(rec.Failure.Message, c.place) || rec.Wait != nil):
+			t.Errorf("%s: %s, %+v", name, rec.Code, rec.Failure)
+		case c.place == "" && (rec.Code != codeOK || (rec.Wait == nil) != c.dropped):
+			t.Errorf("%s: %s, %+v, %+v", name, rec.Code, rec.Wait, rec.Failure)
+		case c.place == "" && !c.dropped && (rec.Wait.Kind() != c.wait.Kind() || !rec.Wait.Until.Equal(c.wait.Until)):
+			t.Errorf("%s: %+v", name, rec.Wait)
+		}
+	}
+}
+
+// A block that is called again is told what has come.
+func TestJob_IsResumed(t *testing.T) {
+	r := newFixture(t)
+	w := r.worker()
+	var told []*workflow.Resume
+	worker.Register(w, worker.Block[map[string]any, json.RawMessage]{Name: "test/large", Version: "1.0.0", Idempotent: true,
+		Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (json.RawMessage, error) {
+			told = append(told, job.Resume)
+			return nil, nil
+		},
+	})
+	for lane, resume := range []string{"", `{"kind":"SIGNAL","value":{"n":1}}`, `{"kind":"INPUT","timedOut":true}`} {
+		m := r.newMessage(largeBlock, lane, 1, 1)
+		m.Jobs[0].Resume = json.RawMessage(resume)
+		r.mustHandle(w, m)
+	}
+	if told[0] != nil || told[1].Kind != workflow.WaitSignal || string(told[1].Value) != `{"n":1}` || told[1].TimedOut || told[2].Kind != workflow.WaitInput || !told[2].TimedOut {
+		t.Errorf("%+v %+v %+v", told[0], told[1], told[2])
 	}
 }
 

@@ -43,9 +43,9 @@ func (s *session) runJob(ctx context.Context, i int) {
 func completedRecord(r workflow.JobRecord, a JobResult, startedAt, endedAt time.Time) workflow.JobRecord {
 	r.Code, r.StartedAt, r.EndedAt = workflow.JobCodeOK, startedAt, endedAt
 	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure.Truncated()
-	r.Entities, r.ResultRef, r.Next = a.Entities, nil, a.Next
+	r.Entities, r.ResultRef, r.Next, r.Wait = a.Entities, nil, a.Next, a.Wait
 	if a.Failure != nil {
-		r.Code, r.Next = workflow.JobCodeFail, ""
+		r.Code, r.Next, r.Wait = workflow.JobCodeFail, "", nil
 	}
 	return r
 }

@@ -49,6 +49,7 @@ type resultFields struct {
 	Entities any    `json:"entities"`
 	Updates  any    `json:"updates"`
 	Next     any    `json:"next"`
+	Wait     any    `json:"wait"`
 	Error    any    `json:"error"`
 }
 

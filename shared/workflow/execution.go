@@ -201,6 +201,7 @@ type Cursor struct {
 	PC           int `json:"pc,omitempty"`
 	Iteration    int `json:"iteration,omitempty"`
 	DelayDoneSeq int `json:"delayDoneSeq,omitempty"`
+	Resumes      int `json:"resumes,omitempty"` // Seq of the step run whose wait the next one goes on with
 }
 
 // Thread is one branch of a step that executes several side by side. Its own cursor says

@@ -48,6 +48,10 @@ type JobInput struct {
 	// ResultRef says where that result is stored if it is too large for a message.
 	ResultRef *PayloadRef `json:"resultRef,omitempty"`
 
+	// Resume is what has come of the wait that the block has asked for when it was called before,
+	// the JSON of a Resume.
+	Resume json.RawMessage `json:"resume,omitempty"`
+
 	// Item is the item of a list for which the job is, nil for another job. Messages do not
 	// carry it: a block learns what its parameters say.
 	Item *Item `json:"-"`
@@ -122,6 +126,9 @@ type JobRecord struct {
 
 	// Next is the label of the step with which the block makes the execution go on, or "end".
 	Next string `json:"x,omitempty"`
+
+	// Wait is what the block of a global step asks to wait for, before it is called again.
+	Wait *AskedWait `json:"w,omitempty"`
 }
 
 // Executed reports whether the job counts as executed. A job whose call was never made

@@ -166,7 +166,7 @@ func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, 
 // estimateBytes is about how many bytes the jobs take in a message.
 func estimateBytes(jobs []JobInput) (n int) {
 	for i := range jobs {
-		n += 200 + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
+		n += 200 + len(jobs[i].Resume) + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
 	}
 	return n
 }

@@ -75,6 +75,10 @@ type StepRun struct {
 	Next    string `json:"next,omitempty"` // label of the step that its block has named, or "end"
 	Handled int    `json:"handled,omitempty"`
 
+	// Resumes is the Seq of the step run of the same step that has waited because its block had
+	// asked for that, and that this one goes on with; 0 for none.
+	Resumes int `json:"resumes,omitempty"`
+
 	// FailedBranches is how many branches of a step that has completed did not end well.
 	FailedBranches int `json:"failedBranches,omitempty"`
 

@@ -22,6 +22,7 @@ type StepWait struct {
 	Title   string    `json:"title,omitempty"` // the beginning of what people are asked; the name of a signal
 	Decided bool      `json:"decided,omitempty"`
 	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: something is taken for the answer, or its job is being stopped
+	Asked   bool      `json:"asked,omitempty"`  // by the block of the step, which is called again then
 	Unfit   int       `json:"unfit,omitempty"`  // signals that it has taken and that did not fit: the history has the first
 
 	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the

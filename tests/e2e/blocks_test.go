@@ -26,11 +26,12 @@ type call struct {
 		ID         string         `json:"id"`
 		Attributes map[string]any `json:"attributes"`
 	} `json:"entity"`
-	Parameters map[string]any  `json:"parameters"`
-	Result     json.RawMessage `json:"result"`
-	Token      *int64          `json:"token"`
-	Fence      string          `json:"fence"`
-	Deadline   string          `json:"deadline"`
+	Parameters map[string]any   `json:"parameters"`
+	Result     json.RawMessage  `json:"result"`
+	Resume     *workflow.Resume `json:"resume"`
+	Token      *int64           `json:"token"`
+	Fence      string           `json:"fence"`
+	Deadline   string           `json:"deadline"`
 
 	key string // the Idempotency-Key header
 }

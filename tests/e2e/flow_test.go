@@ -33,6 +33,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R32_loops":                  loopsAreCapped,
 		"R35_R36_R54_input":          inputIsAnswered,
 		"R38_R52_times":              timesPass,
+		"R38_block_asks":             blockAsksToWait,
 		"R39_signals":                signalsAreKept,
 		"R39_business_keys":          oneOfAKeyIsLive,
 		"R40_tokens":                 bearerAnswers,
@@ -364,6 +365,45 @@ func signalsAreKept(c *fixture) {
 	if _, err := c.Signal(c.t.Context(), id, "paid", views.SignalRequest{Data: json.RawMessage(`{}`), IdempotencyKey: "k2"}); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		c.t.Errorf("a signal after the end: %v", err)
 	}
+}
+
+// blockAsksToWait: a block asks for a time, a signal and input, and is called again each time.
+func blockAsksToWait(c *fixture) {
+	ctx := c.t.Context()
+	c.registerBlock("ask", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		wait := map[string]any{"until": time.Now().Add(time.Second), "reason": "a second"}
+		if k.Resume != nil {
+			switch k.Resume.Kind {
+			case workflow.WaitTimer:
+				wait = map[string]any{"signal": "paid"}
+			case workflow.WaitSignal:
+				wait = map[string]any{"input": map[string]any{"schema": map[string]any{"type": "integer"}}, "reason": "How many?"}
+			case workflow.WaitInput:
+				return okAnswer(k.Resume)
+			}
+		}
+		a := okAnswer(nil)
+		a["wait"] = wait
+		return a
+	})
+	c.publishWorkflow("", "label: ask, block: ask, runOn: global")
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitSignal)
+	if _, err := c.Signal(ctx, id, "paid", views.SignalRequest{}); err != nil {
+		c.t.Fatal(err)
+	}
+	if x := c.waitForKind(id, workflow.WaitInput); x.Waiting.Reason == nil || *x.Waiting.Reason != "How many?" {
+		c.t.Errorf("%+v", x.Waiting)
+	}
+	c.wantRefused(id, "resume", `{"input":"many"}`, 400, "type")
+	if status, codes := c.post(id, "resume", `{"input":3}`); status != 202 {
+		c.t.Errorf("the answer: %d %s", status, codes)
+	}
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.resultOf(id, "ask"); got != `{"kind":"INPUT","value":3}` {
+		c.t.Errorf("the result is %s", got)
+	}
+	c.wantReached(id, "ask ask ask ask")
 }
 
 // callbackIsAnswered: a block gets a token, and its bearer answers the step: one before the block

@@ -715,6 +715,14 @@ type JobResult struct {
 	// Result Any JSON value
 	Result  *Any   `json:"result,omitempty"`
 	Updates *[]Any `json:"updates,omitempty"`
+
+	// Wait Of a global step: what it waits for before its block is called again, see docs/http-blocks.md
+	Wait *struct {
+		Input  *map[string]interface{} `json:"input,omitempty"`
+		Reason *string                 `json:"reason,omitempty"`
+		Signal *string                 `json:"signal,omitempty"`
+		Until  *time.Time              `json:"until,omitempty"`
+	} `json:"wait,omitempty"`
 }
 
 // JobResultOutcome defines model for JobResult.Outcome.

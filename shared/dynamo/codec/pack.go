@@ -49,7 +49,7 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 		if !known {
 			return nil, workflow.Errorf(workflow.CodeInternal, "job %d has the unknown code %q", j.Index, j.Code)
 		}
-		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), rawOrNil(j.Result), j.Failure, rawOrNil(j.Updates), j.Entities, j.ResultRef, j.Next}
+		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), rawOrNil(j.Result), j.Failure, rawOrNil(j.Updates), j.Entities, j.ResultRef, j.Next, j.Wait}
 		for isZero(line[len(line)-1]) {
 			line = line[:len(line)-1]
 		}
@@ -86,6 +86,8 @@ func isZero(v any) bool {
 		return len(v) == 0
 	case *workflow.PayloadRef:
 		return v == nil
+	case *workflow.AskedWait:
+		return v == nil
 	}
 	return false
 }
@@ -115,7 +117,7 @@ func DecodePack(p *workflow.Pack, packed []byte) error {
 		var j workflow.JobRecord
 		var letter, outcome string
 		var started, ended *int64
-		if err := decodeFields(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates, &j.Entities, &j.ResultRef, &j.Next); err != nil {
+		if err := decodeFields(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates, &j.Entities, &j.ResultRef, &j.Next, &j.Wait); err != nil {
 			return err
 		}
 		var known bool

@@ -2,9 +2,11 @@ package planner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -48,4 +50,31 @@ func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []
 		}
 	}
 	return jobs, nil
+}
+
+// checkAskedWait fails a step run whose block asks to wait where it cannot.
+func (p *Planner) checkAskedWait(r *workflow.StepRun, rep *lifecycle.Report) {
+	n := &p.Program.Nodes[r.StepIndex]
+	if n.RunOn == workflow.RunOnGlobal && n.Foreach == nil && n.Repeat == nil && n.Callback == nil {
+		return
+	}
+	rep.Wait = nil
+	rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: workflow.FailureWaitNotAllowed, Step: r.Label,
+		Message: fmt.Sprintf("the block of step %q asks to wait: only that of a step with runOn: global may, without foreach, repeat and callback", r.Label)}
+}
+
+// resume is what a block is told that is called again after the wait that it has asked for.
+func (p *Planner) resume(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
+	waited := x.StepRunBySeq(r.Resumes)
+	if waited == nil || waited.Wait == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d that has waited does not exist", r.Resumes)
+	}
+	told := workflow.Resume{Kind: waited.Wait.Kind, TimedOut: waited.Wait.Lapsed && waited.Wait.Kind != workflow.WaitTimer}
+	if waited.Value != nil {
+		var err error
+		if told.Value, err = p.loadValue(ctx, waited); err != nil {
+			return nil, err
+		}
+	}
+	return workflow.EncodeJSON(told)
 }

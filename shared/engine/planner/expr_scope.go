@@ -220,7 +220,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 	lockedOf := map[string]map[string]bool{} // by type
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
-		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) {
+		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) || asked(o) {
 			continue
 		}
 		if o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) && otherWave(x, r, o) {

@@ -172,6 +172,11 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
+	if r.Resumes > 0 && planned.Plan.Problem == nil && len(planned.Jobs) > 0 {
+		if planned.Jobs[0].Resume, err = p.resume(ctx, x, r); err != nil {
+			return plan.JobPlan{}, err
+		}
+	}
 	if planned.Plan.Jobs > 0 && planned.Plan.Problem == nil && x.StepRunBySeq(r.Seq) == nil {
 		if err := p.checkCallback(ctx, r, &planned); err != nil {
 			return plan.JobPlan{}, err
@@ -404,6 +409,9 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	}
 	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
 		rep.Next, rep.Breaks = "", false // which step follows is not up to one item
+	}
+	if err == nil && r.Kind == workflow.JobExecute && rep.Complete && rep.Wait != nil && rep.Problem == nil {
+		p.checkAskedWait(r, rep)
 	}
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)

@@ -52,6 +52,10 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	}
 }
 
+// asked reports whether a step run has only waited because its block had asked for that: the
+// result of its step is that of the call that follows.
+func asked(o *workflow.StepRun) bool { return o.Wait != nil && o.Wait.Asked }
+
 // approvalResult is the result of an approval.
 type approvalResult struct {
 	Approved bool             `json:"approved"`

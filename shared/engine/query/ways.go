@@ -83,6 +83,9 @@ func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec
 	n := &p.Nodes[r.StepIndex]
 	switch r.Status {
 	case sm.StepCompleted, sm.StepSkipped:
+		if r.Wait != nil && r.Wait.Asked {
+			return nil // with the same step again
+		}
 		if isRepeated(x, r) || leftFromWithin(x, r, p) {
 			return nil
 		}

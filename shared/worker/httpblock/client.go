@@ -185,7 +185,7 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 	if operation == workflow.JobAcquire && r.Entities == nil {
 		return worker.JobResult{}, errors.New("the response to an ACQUIRE has no entities: want a list, which may be empty")
 	}
-	a := worker.JobResult{Outcome: outcome, Result: r.Result, Next: r.Next}
+	a := worker.JobResult{Outcome: outcome, Result: r.Result, Next: r.Next, Wait: r.Wait}
 	if len(r.Updates) > 0 {
 		if a.Updates, err = workflow.EncodeJSON(r.Updates); err != nil {
 			return worker.JobResult{}, err

@@ -60,7 +60,8 @@ func TestClient_SendsRequestOfContract(t *testing.T) {
 		header, body = r.Header, string(raw)
 		respondWith(200, `{"outcome":"OK"}`)(w, r)
 	}) + "/upgrade"
-	global, rollback := job, job
+	global, rollback, resumed := job, job, job
+	resumed.Resume = &workflow.Resume{Kind: workflow.WaitSignal, Value: json.RawMessage(`{"n":1}`)}
 	global.Entity, global.Attributes, global.Token, global.Parameters = nil, nil, 0, nil
 	rollback.Operation, rollback.Result = workflow.JobRollback, json.RawMessage(`{"was":"1.0"}`)
 	for want, j := range map[string]*worker.Job{
@@ -73,6 +74,9 @@ func TestClient_SendsRequestOfContract(t *testing.T) {
 		`{"operation":"ROLLBACK","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":{"was":"1.0"},"token":17,` +
 			`"fence":"0000000017-000001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &rollback,
+		`{"operation":"EXECUTE","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
+			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":null,"token":17,` +
+			`"fence":"0000000017-000001-01-01","deadline":"2026-01-02T03:04:05.678Z","resume":{"kind":"SIGNAL","value":{"n":1}}}`: &resumed,
 	} {
 		e := &workflow.Endpoint{URL: url, Headers: map[string]string{"Authorization": "Bearer b", "Idempotency-Key": "mine", "content-type": "text/plain"}}
 		if a := httpblock.New([]string{httpblock.Loopback}).Call(context.Background(), e, j); a.Outcome != sm.OutcomeOK {
@@ -105,6 +109,33 @@ func TestClient_ReadsResponses(t *testing.T) {
 		a := call(serve(t, respondWith(200, text)), httpblock.Loopback)
 		if got := fmt.Sprint(a.Outcome, " ", string(a.Result), " ", string(a.Updates), " ", a.Failure); got != want {
 			t.Errorf("%s is decoded as %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A response may ask to wait.
+func TestParseResponse_ReadsWaits(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"outcome":"OK","wait":{"until":"2030-01-31T08:00:00Z","reason":"the window"}}`:          "TIMER the window 2030-01-31T08:00:00Z",
+		`{"outcome":"NOOP","wait":{"signal":"paid"}}`:                                             "SIGNAL  0001-01-01T00:00:00Z",
+		`{"outcome":"OK","wait":{"input":{"schema":{"type":"object"},"who":{"actors":["ann"]}}}}`: "INPUT  0001-01-01T00:00:00Z",
+		`{"outcome":"OK","wait":null}`:                                                            "none",
+		`{"outcome":"ERROR","error":{"code":"BUSY"},"wait":{"signal":"paid"}}`:                    "none",
+		`{"outcome":"OK","wait":{"Until":"2030-01-31T08:00:00Z"}}`:                                "error",
+		`{"outcome":"OK","wait":{"input":{"Schema":{}}}}`:                                         "error",
+		`{"outcome":"OK","wait":{"until":"soon"}}`:                                                "error",
+		`{"outcome":"OK","wait":5}`:                                                               "error",
+	} {
+		a, err := httpblock.ParseResponse([]byte(text), workflow.JobExecute)
+		got := "none"
+		switch {
+		case err != nil:
+			got = "error"
+		case a.Wait != nil:
+			got = fmt.Sprint(a.Wait.Kind(), " ", a.Wait.Reason, " ", a.Wait.Until.Format(time.RFC3339))
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }

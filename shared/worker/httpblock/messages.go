@@ -24,6 +24,7 @@ type request struct {
 	Token      *int64           `json:"token"`
 	Fence      string           `json:"fence"`
 	Deadline   time.Time        `json:"deadline"`
+	Resume     *workflow.Resume `json:"resume,omitempty"`
 }
 
 type job struct {
@@ -49,7 +50,7 @@ func newRequest(j *worker.Job) request {
 		Operation: j.Operation, Block: j.Block,
 		Job:        job{j.ID, j.ExecutionID, j.Step, j.Attempt},
 		Parameters: orDefault(j.Parameters, "{}"), Result: orDefault(j.Result, "null"),
-		Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
+		Resume: j.Resume, Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
 	}
 	if j.Entity != nil {
 		r.Entity = &entity{j.Entity.Type, j.Entity.ID, orDefault(j.Attributes, "{}")}
@@ -82,11 +83,12 @@ func (f *entityRef) UnmarshalJSON(raw []byte) error {
 
 // response is the body of a response with status 200.
 type response struct {
-	Outcome  string            `json:"outcome"`
-	Result   json.RawMessage   `json:"result"`
-	Entities []entityRef       `json:"entities"`
-	Updates  []workflow.Update `json:"updates"`
-	Next     string            `json:"next"`
+	Outcome  string              `json:"outcome"`
+	Result   json.RawMessage     `json:"result"`
+	Entities []entityRef         `json:"entities"`
+	Updates  []workflow.Update   `json:"updates"`
+	Next     string              `json:"next"`
+	Wait     *workflow.AskedWait `json:"wait"`
 	Error    *struct {
 		Code      string          `json:"code"`
 		Message   string          `json:"message"`
@@ -104,6 +106,7 @@ var entityFields = fields{"type": nil, "id": nil}
 var responseFields = fields{
 	"outcome": nil, "result": nil, "next": nil, "entities": entityFields,
 	"updates": {"entity": entityFields, "set": nil, "remove": nil},
+	"wait":    {"until": nil, "reason": nil, "signal": nil, "input": {"schema": nil, "who": {"actors": nil, "roles": nil, "notStarter": nil}}},
 	"error":   {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }
 

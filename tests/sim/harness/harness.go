@@ -78,6 +78,7 @@ type BlockCall struct {
 	Fence   string
 	Result  json.RawMessage // of the job to roll back
 
+	Resume     *workflow.Resume // what has come of a wait that the block had asked for
 	Parameters json.RawMessage
 	Attributes json.RawMessage // of the entity
 	Execution  string
@@ -87,16 +88,17 @@ type BlockCall struct {
 
 // Outcome is the outcome of a block's call.
 type Outcome struct {
-	FailCode      string          // code of the failure, "" for success
-	Retryable     bool            // of a failure
-	FailMessage   string          // of a failure
-	Result        json.RawMessage // of a success
-	SetAttributes map[string]any  // attributes of the entity that a success sets
-	Next          string          // step with which a success goes on
-	Acquired      []string        // devices that an acquire returns
-	Break         bool            // a success answers BREAK
-	Crash         bool            // the worker crashes during the call
-	During        func()          // called during the call, unless nil
+	FailCode      string              // code of the failure, "" for success
+	Retryable     bool                // of a failure
+	FailMessage   string              // of a failure
+	Result        json.RawMessage     // of a success
+	SetAttributes map[string]any      // attributes of the entity that a success sets
+	Next          string              // step with which a success goes on
+	Acquired      []string            // devices that an acquire returns
+	Wait          *workflow.AskedWait // what a success asks to wait for
+	Break         bool                // a success answers BREAK
+	Crash         bool                // the worker crashes during the call
+	During        func()              // called during the call, unless nil
 }
 
 // Options returns options with small thresholds, so that few entities exercise every part of

@@ -80,7 +80,7 @@ func (s *Harness) addToWorkers(b workflow.Block) {
 func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := BlockCall{
 		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
-		Execution: j.ExecutionID, Result: j.Result, Parameters: j.Parameters, Attributes: j.Attributes, Pure: b.Pure, Repeatable: b.Repeatable(),
+		Execution: j.ExecutionID, Result: j.Result, Resume: j.Resume, Parameters: j.Parameters, Attributes: j.Attributes, Pure: b.Pure, Repeatable: b.Repeatable(),
 	}
 	if j.Entity != nil {
 		c.Entity = j.Entity.ID
@@ -117,6 +117,9 @@ func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, 
 	}
 	if o.Next != "" {
 		j.Next(o.Next)
+	}
+	if o.Wait != nil {
+		j.Wait(*o.Wait)
 	}
 	if o.Break {
 		j.Break()

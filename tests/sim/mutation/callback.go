@@ -1,9 +1,9 @@
 package mutation
 
-// callbacks are mistakes in steps that wait for the answer to what their block has sent. A test
-// detects each.
+// callbacks are mistakes in steps that wait for the answer to what their block has sent, and of
+// blocks that ask to wait. A test detects each.
 var callbacks = []Mutation{
-	{Name: "a callback does not wait for its job", Test: "shared/engine:TestCallback_AnswerBeforeTheJobEnds", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() {", "if d.changed = true; r.HasJobs() || !r.HasJobs() {"}}},
+	{Name: "a callback does not wait for its job", Test: "shared/engine:TestCallback_AnswerBeforeTheJobEnds", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.HasJobs() || !r.HasJobs() {"}}},
 	{Name: "a callback ends with its job", Test: "shared/engine:TestCallback_WaitsForTheAnswer", Edits: []Edit{{"shared/lifecycle/report.go", "f.Counts.NotExecuted == 0 && r.Waiting():", "f.Counts.NotExecuted == 0 && r.Waiting() && r.Jobs > 1:"}}},
 	{Name: "a callback whose job has ended is at work for ever", Test: "shared/engine:TestCallback_WaitsForTheAnswer", Edits: []Edit{{"shared/workflow/step.go", " && !(r.JobsOver && r.Waiting())", ""}}},
 	{Name: "a callback does not lapse while its job is at work", Test: "shared/engine:TestCallback_Lapses", Edits: []Edit{{"shared/lifecycle/report.go", "if waiting := d.waitingStepRuns(); len(waiting) > 0 {", "if waiting := d.waitingStepRuns(); len(waiting) > 1 {"}}},
@@ -19,4 +19,14 @@ var callbacks = []Mutation{
 	{Name: "the result of a callback is that of its job", Test: "shared/engine:TestCallback_WaitsForTheAnswer", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "if !o.HasJobs() || o.Wait != nil {", "if !o.HasJobs() {"}}},
 	{Name: "what a poll keeps of a callback is not sealed", Test: "tests/httpapi:TestPoll_CallbackTokenIsSealed", Edits: []Edit{{"shared/workerapi/attempt.go", "if err == nil && m.HoldsToken {", "if err == nil && m.HoldsToken && m.Key.Attempt > 1 {"}}},
 	{Name: "a definition is warned of what only a rejection leads to", Test: "shared/catalog:TestCatalog_PublishWarnings", Edits: []Edit{{"shared/catalog/warnings_flow.go", "if w.Approval != nil && w.Approval.OnReject != nil {", "if w.Approval != nil && w.Approval.OnReject != nil && s.Label == \"\" {"}}},
+	{Name: "a block that asks to wait has ended its step", Test: "shared/engine:TestAskedWait_CallsTheBlockAgain", Edits: []Edit{{"shared/lifecycle/report.go", "f.Counts.NotExecuted == 0 && f.Wait != nil:", "f.Counts.NotExecuted == 0 && f.Wait != nil && f.Wait.Reason == \"?\":"}}},
+	{Name: "a block is not called again after its wait", Test: "shared/engine:TestAskedWait_CallsTheBlockAgain", Edits: []Edit{{lifecycleWait, "\tif r.Wait.Asked {\n\t\td.goToStep", "\tif r.Wait.Asked && r.Wait.Lapsed {\n\t\td.goToStep"}}},
+	{Name: "a block that is called again is not told why", Test: "shared/engine:TestAskedWait_CallsTheBlockAgain", Edits: []Edit{{lifecycleWait, "d.cursor().Resumes = r.Seq", "d.cursor().Resumes = 0"}}},
+	{Name: "a later step is told of a wait before it", Test: "shared/engine:TestAskedWait_InBranchesAndLoops", Edits: []Edit{{"shared/lifecycle/running.go", "\tc.PC, c.Iteration, c.Resumes = to, 0, 0\n", "\tc.PC, c.Iteration = to, 0\n"}}},
+	{Name: "a retry tells a block of a wait before it", Test: "shared/engine:TestAskedWait_CancelAndRetry", Edits: []Edit{{"shared/lifecycle/retry.go", "\tx.Resumes = 0\n", ""}}},
+	{Name: "a block waits before it is called again", Test: "shared/engine:TestAskedWait_CallsTheBlockAgain", Edits: []Edit{{"shared/lifecycle/running.go", "delay <= 0 || d.cursor().Resumes > 0 ||", "delay <= 0 ||"}}},
+	{Name: "a block is not told that nothing has come", Test: "shared/engine:TestAskedWait_TimesOut", Edits: []Edit{{"shared/engine/planner/callback.go", "TimedOut: waited.Wait.Lapsed && waited", "TimedOut: waited.Wait.Decided && waited"}}},
+	{Name: "a step that repeats waits for what its block asks", Test: "shared/engine:TestAskedWait_IsRefused", Edits: []Edit{{"shared/engine/planner/callback.go", "n.Repeat == nil && n.Callback == nil {", "n.Callback == nil {"}}},
+	{Name: "a job of an entity asks to wait", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "\tcase onEntity:\n\t\treturn &workflow.Issue{Path: \"wait\"", "\tcase onEntity && a.Next != \"\":\n\t\treturn &workflow.Issue{Path: \"wait\""}}},
+	{Name: "the first call has to give the result of the step", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "schema.Absent(work.ResultSchema) || a.Wait != nil {", "schema.Absent(work.ResultSchema) {"}}},
 }

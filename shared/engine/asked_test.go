@@ -1,0 +1,231 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+const askingStep = `steps:
+  - {label: ask, functionBlock: p/forever:1, runOn: global, parameters: {n: 1}, delay: 10s, outputKey: said}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {said: "${vars.said}", of: "${ask.result}"}}
+`
+
+// asking starts an execution whose block asks to wait in its first calls. The last one gives {"n": 7}.
+func asking(t *testing.T, definition string, waits ...func(s *harness.Harness) workflow.AskedWait) (*harness.Harness, string) {
+	t.Helper()
+	s := newHarness(t, 1)
+	s.Publish("w", definition)
+	calls := 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step != "ask" || c.Kind != workflow.JobExecute {
+			return nil
+		}
+		if calls++; calls > len(waits) {
+			return &harness.Outcome{Result: json.RawMessage(`{"n":7}`)}
+		}
+		w := waits[calls-1](s)
+		return &harness.Outcome{Wait: &w, Result: json.RawMessage(`{"n":0}`)}
+	}
+	id := s.Start("w", "d000")
+	s.RunFor(15 * time.Second)
+	return s, id
+}
+
+// resumed is what the calls of a step were told of the waits before them.
+func resumed(s *harness.Harness, step string) string {
+	var told []string
+	for _, c := range stepCalls(s, step) {
+		raw, _ := workflow.EncodeJSON(c.Resume)
+		told = append(told, string(raw))
+	}
+	return strings.Join(told, " ")
+}
+
+// R38, R39, R35: a block asks to wait for a time, a signal and input, one after the other. It is called
+// again each time with what has come, and the result of the step is that of its last call.
+func TestAskedWait_CallsTheBlockAgain(t *testing.T) {
+	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait {
+		return workflow.AskedWait{Until: s.Now().Add(time.Hour), Reason: "the window opens"}
+	}, func(s *harness.Harness) workflow.AskedWait {
+		return workflow.AskedWait{Signal: "paid"}
+	}, func(s *harness.Harness) workflow.AskedWait {
+		return workflow.AskedWait{Until: s.Now().Add(2 * time.Hour), Reason: "How many?", Input: &workflow.AskedInput{Schema: json.RawMessage(`{"type":"integer"}`), Who: workflow.Who{Actors: []string{"eve"}}}}
+	})
+	if w := waitingView(s, id); w == nil || w.Kind != workflow.WaitTimer || *w.Step != "ask" || *w.Reason != "the window opens" {
+		t.Fatalf("%+v", w)
+	}
+	if x := s.Load(id); x.State != sm.ExecutionWaiting || x.StepRuns[0].Counts.OK != 1 {
+		t.Errorf("%s, %+v", x.State, x.StepRuns[0])
+	}
+	s.RunFor(59 * time.Minute)
+	if n := len(stepCalls(s, "ask")); n != 1 {
+		t.Errorf("called %d times before the time has come", n)
+	}
+	s.RunFor(2 * time.Minute)
+	expectWait(t, s, id, workflow.WaitSignal, "ask", workflow.MaxStepWait)
+	if _, err := s.Engine.Signal(t.Context(), harness.Caller, id, "paid", json.RawMessage(`{"amount":5}`), "", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
+	expectCode(t, answerAs(s, person("bob"), id, `5`, "k1"), workflow.CodeForbidden, "")
+	expectCode(t, answerAs(s, person("eve"), id, `"x"`, "k2"), workflow.CodeInvalid, "")
+	if err := answerAs(s, person("eve"), id, `5`, "k3"); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := resumed(s, "ask"); got != `null {"kind":"TIMER"} {"kind":"SIGNAL","value":{"amount":5}} {"kind":"INPUT","value":5}` {
+		t.Errorf("told %s", got)
+	}
+	if got := callsWithParameters(s, id); got[len(got)-1] != `after {"of":{"n":7},"said":{"n":7}}` {
+		t.Errorf("%v", got)
+	}
+	r, err := s.Query.Result(t.Context(), harness.Caller, id)
+	if err != nil || string(r.Steps["ask"].Result) != `{"n":7}` || r.Steps["ask"].Ordinal != 4 {
+		t.Errorf("%+v, %v", r.Steps["ask"], err)
+	}
+}
+
+// At its deadline a block that asks for a signal or for input is called again and told that nothing has come.
+func TestAskedWait_TimesOut(t *testing.T) {
+	for _, ask := range []workflow.AskedWait{{Signal: "paid"}, {Input: &workflow.AskedInput{}}} {
+		s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait {
+			ask.Until = s.Now().Add(time.Hour)
+			return ask
+		})
+		s.RunFor(2 * time.Hour)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got, want := resumed(s, "ask"), fmt.Sprintf(`null {"kind":%q,"timedOut":true}`, ask.Kind()); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+	}
+}
+
+// A time that has passed is not waited for, and a block that asks for ever ends at the limit of
+// step runs.
+func TestAskedWait_EndsAtTheLimit(t *testing.T) {
+	past := func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(-time.Hour)} }
+	s, id := asking(t, askingStep, past)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	var waits []func(s *harness.Harness) workflow.AskedWait
+	for range 200 {
+		waits = append(waits, past)
+	}
+	s, id = asking(t, askingStep, waits...)
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Error.Code != workflow.FailureLimit || len(x.StepRuns) > 100 {
+		t.Errorf("%+v, %d step runs", x.Error, len(x.StepRuns))
+	}
+}
+
+// A step on entities, one that repeats and one with a callback cannot wait for what its block
+// asks. Nor can a block ask and name the next step.
+func TestAskedWait_IsRefused(t *testing.T) {
+	for step, code := range map[string]string{
+		"runOn: device":                           "INVALID",
+		"runOn: global, repeat: {count: 2}":       workflow.FailureWaitNotAllowed,
+		"runOn: global, callback: {}":             workflow.FailureWaitNotAllowed,
+		"runOn: item, foreach: {items: '${[1]}'}": workflow.FailureWaitNotAllowed,
+	} {
+		s, id := asking(t, "steps:\n  - {label: ask, functionBlock: p/pure:1, "+step+"}\n", func(s *harness.Harness) workflow.AskedWait {
+			return workflow.AskedWait{Until: s.Now().Add(time.Hour)}
+		})
+		settle(s)
+		if x := s.Load(id); x.Error == nil || x.Error.Code != code {
+			t.Errorf("%s: %s, %+v", step, x.State, x.Error)
+		}
+	}
+}
+
+// A cancel ends the wait, and what the calls before it have done is undone, each call once. A retry begins with the
+// first call again.
+func TestAskedWait_CancelAndRetry(t *testing.T) {
+	hour := func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} }
+	definition := strings.ReplaceAll(askingStep, "p/forever", "p/once")
+	s, id := asking(t, definition, hour, hour)
+	s.RunFor(time.Hour + 2*time.Minute)
+	if n := len(stepCalls(s, "ask")); n != 2 {
+		t.Fatalf("%d calls", n)
+	}
+	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCancelledAck)
+	if got := strings.Join(s.CallsOf(id), ", "); got != "ask EXECUTE, ask EXECUTE, ask ROLLBACK, ask ROLLBACK" {
+		t.Errorf("%s", got)
+	}
+	failing := true
+	s, id = asking(t, askingStep, hour)
+	script := s.Script
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if failing && c.Resume != nil {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return script(c)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	failing = false
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := resumed(s, "ask"); got != `null {"kind":"TIMER"} null` {
+		t.Errorf("told %s", got)
+	}
+}
+
+// Blocks ask to wait in branches and in loops, and each goes on by itself.
+func TestAskedWait_InBranchesAndLoops(t *testing.T) {
+	hour := func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} }
+	for _, definition := range []string{
+		`steps:
+  - label: both
+    parallel:
+      branches:
+        - {label: one, steps: [{label: ask, functionBlock: p/pure:1, runOn: global}]}
+        - {label: two, steps: [{label: beside, wait: {for: 2h}}, {label: then, functionBlock: p/pure:1, runOn: global}]}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {n: "${both.result.n}"}}
+`, `steps:
+  - label: each
+    loop: {over: "${[1, 2]}"}
+    workflow: {steps: [{label: ask, functionBlock: p/pure:1, runOn: global}]}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {n: "${ask.result.n}"}}
+`} {
+		s, id := asking(t, definition, hour)
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := resumed(s, "ask"); !strings.HasPrefix(got, `null {"kind":"TIMER"}`) {
+			t.Errorf("told %s", got)
+		}
+		if got := callsWithParameters(s, id); got[len(got)-1] != `after {"n":7}` || resumed(s, "after") != "null" {
+			t.Errorf("%v, told %s", got, resumed(s, "after"))
+		}
+	}
+}
+
+// A crash anywhere around the wait loses nothing: the block is called again once, with what has come.
+func TestAskedWait_LostMessages(t *testing.T) {
+	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} })
+	s.PoolQueue("default").Purge()
+	s.RunFor(time.Hour)
+	s.LifecycleQueue().Purge()
+	s.PoolQueue("default").Purge()
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := resumed(s, "ask"); got != `null {"kind":"TIMER"}` {
+		t.Errorf("told %s", got)
+	}
+}
