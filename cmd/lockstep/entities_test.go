@@ -191,3 +191,30 @@ func TestReadProgram_IsKeptApart(t *testing.T) {
 		t.Error("the program goes on")
 	}
 }
+
+// Who has changed what is listed, with the reason, and filtered.
+func TestAudit_ListsWhoHasDoneWhat(t *testing.T) {
+	s, url := serveInventory(t, device("a", ""))
+	tenant := "--tenant=" + harness.Caller.Tenant
+	id := s.Start("w", "a")
+	for _, line := range []string{"cancel " + id + " --reason wrong-site --actor ann", "entities delete device/none --actor bob", "archive p/w:1.0.0 --actor ann"} {
+		runCommand(t, append(strings.Fields(line), url, tenant)...)
+	}
+	for line, want := range map[string][]string{
+		"audit":                   {"ann", "cancelExecution", "/workflow-execution/" + id + "/cancel", "202", "wrong-site", "bob", "deleteEntity", "404", "archiveDefinition", "200"},
+		"audit --by bob":          {"deleteEntity"},
+		"audit --execution " + id: {"wrong-site"},
+		"audit --by nobody":       {"nobody has changed anything"},
+		"audit -o json":           {`"verb": "archiveDefinition"`},
+	} {
+		got := runCommand(t, append(strings.Fields(line), url, tenant)...)
+		for _, text := range want {
+			if got.code != 0 || !strings.Contains(got.stdout+got.stderr, text) {
+				t.Errorf("%s: exit %d, want %q\n%s%s", line, got.code, text, got.stdout, got.stderr)
+			}
+		}
+		if strings.Contains(line, "--by bob") && strings.Contains(got.stdout, "ann") {
+			t.Errorf("%s\n%s", line, got.stdout)
+		}
+	}
+}

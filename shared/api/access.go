@@ -74,6 +74,7 @@ var routeRoles = map[string][]Role{
 	"POST /workflow-execution/{id}/tokens":          {RoleApprover},
 	"POST /workflow-execution/{id}/tokens/revoke":   {RoleOperator, RoleApprover},
 	"GET /failures":                                 {RoleViewer},
+	"GET /audit":                                    {RoleViewer},
 	"GET /executions/{id}/status":                   {RoleViewer},
 	"GET /locks":                                    {RoleViewer},
 	"GET /locks/{type}/{id}":                        {RoleViewer},

@@ -10,7 +10,7 @@
 //
 //   - api.go: the services behind the API ([Services]), its [Options], and the routes that
 //     need no service.
-//   - access.go: which role each route needs.
+//   - access.go: which role each route needs. audit.go: who has done what.
 //   - middleware.go: request ids, security headers, panics, unknown paths and methods; who
 //     the caller is; validation against the document, which reports everything that is
 //     wrong with a request at once (package openapi).
@@ -59,6 +59,10 @@ type Catalog interface {
 
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
+
+	BeginAudit(ctx context.Context, c workflow.Caller, e workflow.AuditEntry) (workflow.AuditEntry, error)
+	EndAudit(ctx context.Context, c workflow.Caller, e workflow.AuditEntry, status int) error
+	AuditEntries(ctx context.Context, c workflow.Caller, f workflow.AuditFilter, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 
 	PutEntity(ctx context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error)
 	Entity(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error)

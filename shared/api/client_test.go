@@ -128,6 +128,10 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	n, err = c.Import(ctx, strings.NewReader("{}\n"), client.ImportOptions{Replace: true})
 	check("replace", []any{n, f.replaced}, []any{1, true}, err)
 	three := int64(3)
+	filter := workflow.AuditFilter{Actor: "ann", Verb: "v", Execution: executionID, Since: at, Until: at}
+	wantAudit, _ := f.AuditEntries(ctx, local, filter, workflow.Page{})
+	check("audit", collect(t, c.Audit(ctx, filter)), wantAudit.Items, nil)
+	check("audit filter", f.auditFilter, filter, nil)
 	patch := views.EntityPatch{Set: map[string]json.RawMessage{"a": rawJSON("1")}, Remove: []string{"b"}, AddGroups: []string{"core"}, Version: &three}
 	key := workflow.EntityKey{Type: "device", ID: "a:b@c"}
 	e, err = c.PatchEntity(ctx, key, patch)

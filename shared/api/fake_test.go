@@ -55,13 +55,16 @@ type fake struct {
 	replaced   bool
 	patch      views.EntityPatch
 	deletedAt  *int64
-	block      workflow.Block
-	entity     workflow.Entity
-	executions map[string]*workflow.Execution
-	next       string
-	skipped    []string
-	results    views.PackResults
-	minimal    bool // leaves all optional fields empty
+	audited    []workflow.AuditEntry
+
+	auditFilter workflow.AuditFilter
+	block       workflow.Block
+	entity      workflow.Entity
+	executions  map[string]*workflow.Execution
+	next        string
+	skipped     []string
+	results     views.PackResults
+	minimal     bool // leaves all optional fields empty
 }
 
 var at = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
@@ -213,6 +216,26 @@ func (f *fake) Entities(_ context.Context, c workflow.Caller, sel workflow.Selec
 func (f *fake) EntityTypes(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[string], error) {
 	f.page = page
 	return workflow.List[string]{Items: []string{"device"}, NextToken: f.next}, f.record("EntityTypes", c)
+}
+
+func (f *fake) BeginAudit(_ context.Context, c workflow.Caller, e workflow.AuditEntry) (workflow.AuditEntry, error) {
+	f.audited = append(f.audited, e)
+	return e, f.err
+}
+
+func (f *fake) EndAudit(_ context.Context, _ workflow.Caller, e workflow.AuditEntry, status int) error {
+	e.Status = &status
+	f.audited = append(f.audited, e)
+	return nil
+}
+
+func (f *fake) AuditEntries(_ context.Context, c workflow.Caller, filter workflow.AuditFilter, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
+	f.auditFilter, f.page = filter, page
+	e := workflow.AuditEntry{ID: "1", At: at, Actor: "ann", Verb: "cancelExecution", Target: "/workflow-execution/" + executionID + "/cancel"}
+	if !f.minimal {
+		e.Execution, e.Status, e.Reason = ptr(executionID), ptr(202), "r"
+	}
+	return workflow.List[workflow.AuditEntry]{Items: []workflow.AuditEntry{e}, NextToken: f.next}, f.record("AuditEntries", c)
 }
 
 func (f *fake) PatchEntity(_ context.Context, c workflow.Caller, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {

@@ -188,6 +188,10 @@ func (m *validatingMux) HandleFunc(pattern string, handle func(http.ResponseWrit
 			m.writeError(w, r, err)
 			return
 		}
+		if isAudited(pattern, op.Public, roles) {
+			m.audited(op.ID, w, r, handle)
+			return
+		}
 		handle(w, r)
 	})
 }

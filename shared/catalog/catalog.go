@@ -11,7 +11,7 @@
 //   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
 //   - blocks.go registers blocks, entities.go keeps the inventory; change_entity.go patches and
-//     deletes an entity, merge.go merges an import into what is stored.
+//     deletes an entity, audit.go keeps who has done what, merge.go merges an import into what is stored.
 package catalog
 
 import (
@@ -33,6 +33,9 @@ type Registry interface {
 	Block(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error)
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
+	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
+	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
+	AuditEntries(ctx context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
 	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
 	DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (ok bool, watchers []string, err error)

@@ -41,3 +41,21 @@ func TestAccess_RolesDecideWhoMayDoWhat(t *testing.T) {
 		t.Errorf("without roles: %v", err)
 	}
 }
+
+// What operators do is listed, with the reason and the answer.
+func TestAudit_ListsWhatOperatorsDo(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	url := "--url=" + s.url
+	runLockstep(t, `{"type":"device","id":"a"}`+"\n", url, "--actor=ann", "entities", "import", "-")
+	runLockstep(t, "", url, "--actor=bob", "cancel", "01890000-0000-7000-8000-000000000000", "--reason=too-late")
+	code, out, err := runLockstep(t, "", url, "audit")
+	for _, want := range []string{"ann", "importEntities", "200", "bob", "cancelExecution", "404", "too-late"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit %d, want %q\n%s%s", code, want, out, err)
+		}
+	}
+	if code, out, _ := runLockstep(t, "", url, "audit", "--by=ann", "-o", "json"); code != 0 || strings.Contains(out, "bob") || !strings.Contains(out, `"verb": "importEntities"`) {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}

@@ -63,6 +63,7 @@ type World struct {
 	versionIndexes map[string]workflow.VersionIndex
 	entities       map[string]map[workflow.EntityKey]workflow.Entity
 	deleted        map[string]workflow.Entity // version and token of deleted entities
+	audit          map[string]workflow.AuditEntry
 	bindings       map[string]workflow.IdempotencyRecord
 	businessKeys   map[string]workflow.BusinessKey
 	watchers       map[string]map[string]bool // of entities
@@ -92,7 +93,7 @@ func New(seed uint64) *World {
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
-		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{},
+		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
 	}

@@ -267,6 +267,33 @@ type Acknowledgement = workflow.Acknowledgement
 // Any Any JSON value
 type Any = json.RawMessage
 
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	Actor     string        `json:"actor"`
+	At        time.Time     `json:"at"`
+	Execution *NullableText `json:"execution"`
+	Id        string        `json:"id"`
+	Reason    string        `json:"reason"`
+	RequestId string        `json:"requestId"`
+
+	// Status Status of the answer; null if the service died before it could be stored: the request may have been served
+	Status *int `json:"status"`
+
+	// Target The path of the request
+	Target string `json:"target"`
+
+	// Verb The operationId of the route
+	Verb string `json:"verb"`
+}
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Items []AuditEntry `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Block defines model for Block.
 type Block struct {
 	Description *NullableText `json:"description"`
@@ -1232,6 +1259,27 @@ type AnswerByTokenParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Verb The operationId of a route
+	Verb      *string      `form:"verb,omitempty" json:"verb,omitempty"`
+	Execution *ExecutionId `form:"execution,omitempty" json:"execution,omitempty"`
+
+	// Since 31 days before `until` if absent
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only entries before this time
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListDeadLettersParams defines parameters for ListDeadLetters.
 type ListDeadLettersParams struct {
 	// Queue Only this queue: lifecycle, or jobs- and the name of a pool
@@ -1598,6 +1646,9 @@ type ServerInterface interface {
 	// AnswerByToken Answer a step as the bearer of a token
 	// (POST /answers)
 	AnswerByToken(w http.ResponseWriter, r *http.Request, params AnswerByTokenParams)
+	// ListAudit List who has changed what, and why, newest first
+	// (GET /audit)
+	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
 	// PollJob Wait up to 20 s for a pack of the named blocks
 	// (POST /blackboard/job)
 	PollJob(w http.ResponseWriter, r *http.Request)
@@ -1856,6 +1907,117 @@ func (siw *ServerInterfaceWrapper) AnswerByToken(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.AnswerByToken(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAudit operation middleware
+func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAuditParams
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", r.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "actor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "actor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "verb" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "verb", r.URL.Query(), &params.Verb, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "verb"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verb", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "execution" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "execution", r.URL.Query(), &params.Execution, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "execution"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "execution", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAudit(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4709,6 +4871,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/answers", wrapper.GetQuestion)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/answers", wrapper.AnswerByToken)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/audit", wrapper.ListAudit)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job", wrapper.PollJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/heartbeat", wrapper.ExtendJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/result", wrapper.FinishJob)

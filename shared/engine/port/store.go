@@ -232,6 +232,13 @@ type Registry interface {
 	// EntitiesOf lists a type's entities in order of id.
 	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
 
+	// BeginAudit stores an entry if there is none with its id; ok as well if it is this one.
+	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
+	// EndAudit sets the status of an entry that has none; what was set stays.
+	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
+	// AuditEntries lists the entries of a month in UTC, such as 2026-11, newest first.
+	AuditEntries(ctx context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+
 	// BindIdempotencyKey binds a key to an execution id and a digest of the request, if
 	// the key is free or has expired at now; otherwise it returns what the key is bound
 	// to.

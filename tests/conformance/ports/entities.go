@@ -196,6 +196,44 @@ func Entities(t *testing.T, open Open) {
 			s.loseReply()
 			s.wantApplied(true)(remove(6))
 		},
+		"an audit entry is stored once and gets one status": func(s *fixture) {
+			e := workflow.AuditEntry{ID: "1", At: baseTime, Actor: "ann", Verb: "cancelExecution", Target: "/x", Reason: "r"}
+			month := baseTime.UTC().Format("2006-01")
+			list := func() []workflow.AuditEntry {
+				return must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{})).Items
+			}
+			s.noError(s.Registry.EndAudit(s.ctx, s.tenant, e, 200))
+			if got := list(); len(got) > 0 {
+				s.Errorf("a status has made an entry: %+v", got)
+			}
+			s.loseReply()
+			s.noError(s.Registry.BeginAudit(s.ctx, s.tenant, e))
+			other := e
+			other.Actor = "bob"
+			s.noError(s.Registry.BeginAudit(s.ctx, s.tenant, other))
+			if diff := cmp.Diff([]workflow.AuditEntry{e}, list()); diff != "" {
+				s.Error(diff)
+			}
+			for _, status := range []int{202, 500} {
+				s.noError(s.Registry.EndAudit(s.ctx, s.tenant, e, status))
+			}
+			later := e
+			later.ID = "2"
+			s.noError(s.Registry.BeginAudit(s.ctx, s.tenant, later))
+			accepted := 202
+			e.Status = &accepted
+			if diff := cmp.Diff([]workflow.AuditEntry{later, e}, list()); diff != "" {
+				s.Error(diff)
+			}
+			page := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{Limit: 1}))
+			page = must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{Limit: 1, Token: page.NextToken}))
+			if diff := cmp.Diff([]workflow.AuditEntry{e}, page.Items); diff != "" || page.NextToken != "" {
+				s.Error(diff, page.NextToken)
+			}
+			if none := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, "1999-01", workflow.Page{})); len(none.Items) > 0 {
+				s.Errorf("%+v", none)
+			}
+		},
 		"many entities are imported, read and listed by id": func(s *fixture) {
 			var all []workflow.Entity
 			var keys []workflow.EntityKey

@@ -30,7 +30,15 @@ var access = []Mutation{
 	{Name: "an operator answers what an execution asks", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{"shared/api/executions.go", "\t\t\tneeded = RoleApprover\n", "\t\t\tneeded = RoleViewer\n"}}},
 	{Name: "every role is that of a viewer", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{accessFile, "role == RoleViewer && (", "role == RoleViewer && (a.has(c, RoleWorker) || "}}},
 	{Name: "roles without anybody lock everybody out", Test: "shared/api:TestAccess_DefaultAndOrder", Edits: []Edit{{accessFile, "\t\tif len(names) > 0 {\n", "\t\tif len(names) >= 0 {\n"}}},
+	{Name: "what cannot be audited is done", Test: "shared/api:TestAudit_ComesFirst", Edits: []Edit{{auditFile, "\tif err != nil {\n\t\ta.writeError(w, r, err)\n\t\treturn\n\t}\n\trecorder", "\t_ = err\n\trecorder"}}},
+	{Name: "what needs an admin is not audited", Test: "shared/api:TestAudit_EveryChangeIsAudited", Edits: []Edit{{auditFile, "!slices.Equal(roles, []Role{RoleViewer})", "!slices.Equal(roles, []Role{RoleViewer}) && !slices.Equal(roles, []Role{RoleAdmin})"}}},
+	{Name: "reading the reason takes the body away", Test: "shared/api:TestHandler_ResponsesMatchOpenAPI", Edits: []Edit{{auditFile, "\tr.Body = io.NopCloser(bytes.NewReader(body))\n", ""}}},
+	{Name: "an audit entry gets the last status", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{"shared/dynamo/audit.go", "\"attribute_exists(#pk) AND attribute_not_exists(#status)\"", "\"attribute_exists(#pk)\""}}},
+	{Name: "a list of audit entries ends with an empty month", Test: "shared/catalog:TestCatalog_AuditIsListedNewestFirst", Edits: []Edit{{"shared/catalog/audit.go", "if out.NextToken = at.Format(auditMonth) + \"|\" + inner; len(out.Items) > 0 {", "if out.NextToken = at.Format(auditMonth) + \"|\" + inner; len(out.Items) > 0 || len(list.Items) == 0 {"}, {"shared/catalog/audit.go", "\tif at.AddDate(0, 1, 0).Before(since) {\n\t\tout.NextToken = \"\"\n\t}\n\treturn out, nil", "\tif len(out.Items) == 0 || at.AddDate(0, 1, 0).Before(since) {\n\t\tout.NextToken = \"\"\n\t}\n\treturn out, nil"}}},
 	{Name: "a claim counts as the name of a caller", Test: "shared/api:TestAccess_ByNameOfTheCaller", Edits: []Edit{{accessFile, "\t\tif !ok {\n", "\t\tif !ok || slices.Contains(own, name) {\n"}}},
 }
 
-const accessFile = "shared/api/access.go"
+const (
+	accessFile = "shared/api/access.go"
+	auditFile  = "shared/api/audit.go"
+)

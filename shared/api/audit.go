@@ -1,0 +1,74 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// isAudited reports whether the requests of a route are audited: those that need more than a
+// viewer or a worker, without the starts of executions, which say themselves who has started
+// them, and which are many.
+func isAudited(pattern string, public bool, roles []Role) bool {
+	return !public && pattern != "POST /workflow-execution" && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
+}
+
+// endAuditTime is the time to store the status of an answer, which may come at the end of the
+// request's time.
+const endAuditTime = 2 * time.Second
+
+// audited serves a request between the two writes of its audit entry. If the first fails, the
+// request is not served.
+func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
+	c := a.caller(r)
+	e := workflow.AuditEntry{Verb: verb, Target: r.URL.Path, Reason: reasonOf(r), RequestID: r.Header.Get(headerRequestID)}
+	if id := r.PathValue("id"); id != "" && strings.HasPrefix(r.URL.Path, "/workflow-execution/") {
+		e.Execution = &id
+	}
+	e, err := a.Catalog.BeginAudit(r.Context(), c, e)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	recorder := &responseWriter{ResponseWriter: w}
+	serve(recorder, r)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), endAuditTime)
+	defer cancel()
+	if err := a.Catalog.EndAudit(ctx, c, e, recorder.status); err != nil {
+		a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "status of an audit entry not stored", append(requestAttrs(r), observe.Err(err))...)
+	}
+}
+
+// reasonOf is the reason in the body of a request, which has been validated.
+func reasonOf(r *http.Request) string {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		return "" // the handler reports it
+	}
+	var with struct {
+		Reason string `json:"reason"`
+	}
+	if json.NewDecoder(bytes.NewReader(body)).Decode(&with) != nil {
+		return "" // lines of entities, or YAML
+	}
+	return with.Reason
+}
+
+// ListAudit serves GET /audit.
+func (a *routes) ListAudit(w http.ResponseWriter, r *http.Request, params gen.ListAuditParams) {
+	f := workflow.AuditFilter{Actor: deref(params.Actor), Verb: deref(params.Verb), Execution: deref(params.Execution), Since: deref(params.Since), Until: deref(params.Until)}
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[workflow.AuditEntry], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
+		return a.Catalog.AuditEntries(ctx, c, f, page)
+	})
+}

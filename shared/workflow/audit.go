@@ -1,0 +1,30 @@
+package workflow
+
+import "time"
+
+// AuditEntry is one request that changes something, and is no start of an execution: who has made
+// it, when and why. It is written before the request is served, and completed with the status
+// of the answer.
+type AuditEntry struct {
+	ID        string    `json:"id"` // sorts by time
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"`
+	Verb      string    `json:"verb"`      // the operation's name in the OpenAPI document
+	Target    string    `json:"target"`    // the path of the request
+	Execution *string   `json:"execution"` // that the path names; nil for none
+	Reason    string    `json:"reason"`
+	RequestID string    `json:"requestId"`
+	Status    *int      `json:"status"` // nil: it is not known whether the request was served
+}
+
+// AuditFilter selects audit entries; the zero value selects all of the last 31 days.
+type AuditFilter struct {
+	Actor, Verb, Execution string
+	Since, Until           time.Time // Until is excluded
+}
+
+// Matches reports whether the filter selects an entry, whatever its time.
+func (f AuditFilter) Matches(e AuditEntry) bool {
+	return (f.Actor == "" || f.Actor == e.Actor) && (f.Verb == "" || f.Verb == e.Verb) &&
+		(f.Execution == "" || e.Execution != nil && f.Execution == *e.Execution)
+}
