@@ -14,9 +14,11 @@ type Flow struct {
 
 	pure   bool // all blocks are pure
 	waits  bool // some steps wait for people and signals
+	splits bool // some steps have branches
 	draw   func(below int) int
 	labels int
-	loops  int // around the steps that are drawn
+	loops  int    // around the steps that are drawn
+	branch string // in which the steps are that are drawn, "" for none
 }
 
 // FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or asks, or
@@ -34,6 +36,7 @@ type FlowStep struct {
 	Items     []int // numbers
 	Wait      time.Duration
 	Ask       *FlowAsk // what it waits for, if not for a time
+	Parallel  *FlowParallel
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
@@ -79,9 +82,10 @@ var flowPaths = []string{"a", "b", "m.x", "m.y"}
 // FlowCodes are the codes with which blocks fail.
 var FlowCodes = []string{"E1", "E2", "E3"}
 
-// DrawFlow draws a definition. waits says that steps may wait for people and signals.
-func DrawFlow(draw func(below int) int, waits bool) *Flow {
-	f := &Flow{draw: draw, pure: draw(2) == 0, waits: waits}
+// DrawFlow draws a definition. waits says that steps may wait for people and signals, splits
+// that they may have branches.
+func DrawFlow(draw func(below int) int, waits, splits bool) *Flow {
+	f := &Flow{draw: draw, pure: draw(2) == 0, waits: waits, splits: splits}
 	f.Steps = f.list(0, 3+draw(3), nil, false)
 	return f
 }
@@ -99,7 +103,10 @@ func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 		steps[i].Label = f.label()
 	}
 	for i := range steps {
-		targets := append(slices.Clone(around), "end")
+		targets := slices.Clone(around)
+		if f.branch == "" {
+			targets = append(targets, "end") // a branch ends behind its last step
+		}
 		for _, later := range steps[i+1:] {
 			targets = append(targets, later.Label, later.Label)
 		}
@@ -118,8 +125,8 @@ func (f *Flow) goBack(steps []FlowStep) []FlowStep {
 	again := FlowStep{Label: f.label(), Switch: []FlowCase{
 		{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2)}, Next: count.Label}, {},
 	}}
-	if f.draw(2) == 0 {
-		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{"b", FlowValue{Path: counter, Add: 10}}}}}
+	if f.branch != "" || f.draw(2) == 0 {
+		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{f.own("b"), FlowValue{Path: counter, Add: 10}}}}}
 	} else {
 		again.Switch[1].Next = "end"
 	}
@@ -131,15 +138,18 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	if f.waits {
 		kinds += 5
 	}
+	if f.splits {
+		kinds += 4
+	}
 	kind := f.draw(kinds)
 	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
 	switch {
 	case kind < 2:
 		for _, path := range f.some(flowPaths, 1+f.draw(2)) {
-			s.Set = append(s.Set, FlowSet{path, f.value(false)})
+			s.Set = append(s.Set, FlowSet{f.own(path), f.value(false)})
 		}
 		if handles && f.draw(2) == 0 {
-			s.Set = append(s.Set, FlowSet{"why", f.value(true)})
+			s.Set = append(s.Set, FlowSet{f.own("why"), f.value(true)})
 		}
 	case kind < 4 && depth < 2:
 		for range 1 + f.draw(2) {
@@ -160,19 +170,21 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		f.loops--
 	case kind == 7:
 		s.Wait = []time.Duration{3 * time.Second, 20 * time.Second, 70 * time.Second}[f.draw(3)]
+	case kind >= 19 && depth < 2:
+		f.parallel(s, depth, handles)
 	case kind >= 14:
 		f.ask(s, targets)
 	default:
-		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0, f.value(handles && f.draw(2) == 0)
+		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0 && f.branch == "", f.value(handles && f.draw(2) == 0)
 		if !f.pure && f.draw(2) == 0 {
 			s.Block = "again"
 		}
 		if !s.OnDevices && f.draw(3) == 0 {
-			s.OutputKey = []string{"r", "m.r"}[f.draw(2)]
+			s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
 		}
 	}
 	if f.draw(5) == 0 {
-		s.Next = targets[f.draw(len(targets))]
+		s.Next = f.target(targets)
 	}
 	if len(s.Set) > 0 || s.Wait > 0 || depth > 2 {
 		return
@@ -203,12 +215,20 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 func (f *Flow) flowCase(when *FlowCondition, inner func() []FlowStep, targets []string) FlowCase {
 	c := FlowCase{When: when}
 	if f.draw(2) == 0 {
-		c.Next = targets[f.draw(len(targets))]
+		c.Next = f.target(targets)
 	}
 	if c.Next == "" || f.draw(2) == 0 {
 		c.Steps = inner()
 	}
 	return c
+}
+
+// target is one of the steps with which a step may go on, "" if there is none.
+func (f *Flow) target(targets []string) string {
+	if len(targets) == 0 {
+		return ""
+	}
+	return targets[f.draw(len(targets))]
 }
 
 func (f *Flow) value(ofError bool) FlowValue {
@@ -223,6 +243,9 @@ func (f *Flow) value(ofError bool) FlowValue {
 	case f.draw(4) > 0:
 		v.Path = flowPaths[f.draw(len(flowPaths))]
 	}
+	if f.branch != "" && v.Path != "" && f.draw(2) == 0 {
+		v.Path = f.own(v.Path)
+	}
 	return v
 }
 
@@ -236,7 +259,7 @@ func (f *Flow) condition(ofFailure bool) *FlowCondition {
 		}
 		return &FlowCondition{Code: FlowCodes[f.draw(len(FlowCodes))]}
 	}
-	return &FlowCondition{
+	return &FlowCondition{ // in a branch, too, of what was set before
 		Path: flowPaths[f.draw(len(flowPaths))], Op: []string{"gt", "lt", "eq"}[f.draw(3)], Than: f.draw(5), Written: f.draw(2) == 0,
 	}
 }
@@ -287,6 +310,8 @@ func (s *FlowStep) yaml() string {
 		add("loop: {over: '${%s}'}, workflow: {steps: %s}", strings.ReplaceAll(fmt.Sprint(s.Items), " ", ", "), flowList(s.Inner))
 	case len(s.Inner) > 0:
 		add("workflow: {steps: %s}", flowList(s.Inner))
+	case s.Parallel != nil:
+		add("%s", s.Parallel.yaml())
 	case s.Wait > 0:
 		add("wait: {for: %s}", s.Wait)
 	case s.Ask != nil:

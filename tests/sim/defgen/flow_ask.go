@@ -31,7 +31,6 @@ const Role = "cab"
 
 // ask draws a step that waits for people or for a signal.
 func (f *Flow) ask(s *FlowStep, targets []string) {
-	target := func() string { return targets[f.draw(len(targets))] }
 	a := &FlowAsk{Least: f.draw(4), Deadline: []time.Duration{8 * time.Second, 40 * time.Second, 150 * time.Second}[f.draw(3)]}
 	switch f.draw(3) {
 	case 0:
@@ -47,17 +46,17 @@ func (f *Flow) ask(s *FlowStep, targets []string) {
 	}
 	switch f.draw(4) {
 	case 0:
-		a.OnTimeout = target()
+		a.OnTimeout = f.target(targets)
 	case 1:
 		if n := a.Least + f.draw(3); a.Need == 0 {
 			a.Default = &n
 		}
 	}
 	if a.Need > 0 && f.draw(2) == 0 {
-		a.OnReject = target()
+		a.OnReject = f.target(targets)
 	}
 	if a.Need == 0 && f.draw(2) == 0 {
-		s.OutputKey = []string{"r", "m.r"}[f.draw(2)]
+		s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
 	}
 	s.Ask = a
 }
@@ -131,6 +130,11 @@ func eachStep(steps []FlowStep, do func(*FlowStep)) {
 		s := &steps[i]
 		do(s)
 		eachStep(s.Inner, do)
+		if s.Parallel != nil {
+			for k := range s.Parallel.Branches {
+				eachStep(s.Parallel.Branches[k].Steps, do)
+			}
+		}
 		for _, c := range s.Switch {
 			eachStep(c.Steps, do)
 		}

@@ -68,7 +68,7 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 			w.Failf(invStepRunOrder, "%s: step %s has two equal step runs: %+v, %+v", id, now.Label, *old, *now)
 		}
 		working := old.Open() && (old.HasJobs() || old.Child != nil) && (now.HasJobs() || now.Child != nil)
-		if working && (old.Pipeline == 0 || old.Pipeline != now.Pipeline) {
+		if working && (old.Pipeline == 0 || old.Pipeline != now.Pipeline) && !sideBySide(after, old, now) {
 			w.Failf(invStepRunOrder, "%s: step run %d of %s begins while step run %d of %s is open", id, now.Seq, now.Label, old.Seq, old.Label)
 		}
 		if now.Kind == workflow.JobRollback && old.Kind == workflow.JobRollback && old.Try == now.Try && old.Undoes <= now.Undoes {
@@ -85,6 +85,18 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, but %d are undone", id, executed, now.Undoes, now.Jobs)
 		}
 	}
+}
+
+// sideBySide reports whether two step runs are in different branches of one step run.
+func sideBySide(x *workflow.Execution, a, b *workflow.StepRun) bool {
+	for at := a; at != nil && at.In > 0; at = x.StepRunBySeq(at.In) {
+		for other := b; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
+			if around := x.StepRunBySeq(at.In); at.In == other.In && at.Index != other.Index && around != nil && around.Times == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // latestRecords returns the outcome of each job of a step run from its packs. The last

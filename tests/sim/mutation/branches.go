@@ -11,4 +11,6 @@ var branches = []Mutation{
 	{Name: "a branch that fails does not close the others", Test: "shared/engine:TestParallel_BranchFails", Edits: []Edit{{lifecycleThread, "\tif why == nil || f.Closing || d.mayGoOn(f) {\n\t\treturn\n\t}\n", "\treturn\n"}}},
 	{Name: "branches that were closed with one around them are merged", Test: "shared/engine:TestParallelWait_ClosedBranchesAreNotMerged", Edits: []Edit{{lifecycleThread, "d.isClosedAround(around) {", "d.isClosedAround(around) && f.Try < 0 {"}}},
 	{Name: "a branch in doubt is tolerated", Test: "shared/engine:TestParallel_DoubtIsNotTolerated", Edits: []Edit{{lifecycleThread, " && !d.branchInDoubt(f)", ""}}},
+	{Name: "one branch that ends well is enough", Edits: []Edit{{lifecycleThread, "len(p.Branches)-failed >= max(1, p.Minimum)", "len(p.Branches)-failed >= 1"}}},
+	{Name: "branches see nothing of what was set before", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "	if p.compareBranches(x, r, o) != 0 {\n", "	if p.compareBranches(x, r, o) != 0 || r.In > 0 && o.In == 0 {\n"}}},
 }

@@ -24,10 +24,14 @@ type FlowOutcome struct {
 	Code    string
 	N       int
 	Pending bool
+	Stopped bool // with the branch in which it was
 }
 
-// FlowFailure is why an execution has failed.
-type FlowFailure struct{ Step, Code string }
+// FlowFailure is why an execution has failed: in which step, and what error.step says of it where
+// it is handled. Of a failure in a branch, that is the step with the branches.
+type FlowFailure struct{ Step, Code, Seen string }
+
+func failureIn(step, code string) *FlowFailure { return &FlowFailure{step, code, step} }
 
 // FlowRun follows a definition as somebody would who reads it: step by step, with the
 // variables in a map. Outcome says what the block of a step returned, the nth time that the
@@ -35,14 +39,29 @@ type FlowFailure struct{ Step, Code string }
 type FlowRun struct {
 	Outcome func(label string, n int) FlowOutcome
 
+	// Closed says that the branches of a step were closed, or are to be, the nth time, and Has
+	// whether another step was entered in them, for its own nth time.
+	Closed func(label string, n int) bool
+	Has    func(label string, n int, around FlowEntry) bool
+
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes
 	Pending bool         // it is not over
+	GaveUp  bool         // it has more step runs than are followed
 	Vars    map[string]any
 
 	error  *FlowFailure // the failure that was handled last
 	counts map[string]int
 	items  []int // of the loops around, the innermost last
+
+	writes []flowWrite // what was set in the present branch
+	closed *FlowEntry  // the step around the present branch, if that is closed
+}
+
+// flowWrite is a variable that was set.
+type flowWrite struct {
+	path  string
+	value any
 }
 
 // flowEnd is how a step or a list of steps is left: behind it, by going on with another step,
@@ -56,7 +75,7 @@ type flowEnd struct {
 func (r *FlowRun) String() string {
 	switch {
 	case r.Pending:
-		return fmt.Sprintf("it to wait in %s", r.Entered[len(r.Entered)-1].Label)
+		return "it to wait"
 	case r.Failed != nil:
 		return fmt.Sprintf("it to fail with %s in %s", r.Failed.Code, r.Failed.Step)
 	}
@@ -65,6 +84,9 @@ func (r *FlowRun) String() string {
 
 // pending stands for a failure where a step run has not ended. Nothing handles it.
 var pending = &FlowFailure{Code: "PENDING"}
+
+// closed stands for a failure where a branch was closed. Nothing handles it.
+var closed = &FlowFailure{Code: "CLOSED"}
 
 // maxFlowRuns is when following is given up: more step runs than an execution may have.
 const maxFlowRuns = 90
@@ -76,7 +98,7 @@ func (r *FlowRun) Follow(f *defgen.Flow) {
 }
 
 func (r *FlowRun) finish(end flowEnd) {
-	if r.Pending = end.failed == pending; !r.Pending {
+	if r.Pending = end.failed == pending || end.failed == closed; !r.Pending {
 		r.Failed = end.failed
 	}
 }
@@ -108,11 +130,15 @@ func (r *FlowRun) enter(label string) {
 
 func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
 	if len(r.Entered) > maxFlowRuns {
-		return flowEnd{failed: &FlowFailure{s.Label, workflow.FailureLimit}}
+		r.GaveUp = true
+		return flowEnd{failed: pending}
+	}
+	if r.closed != nil && !r.Has(s.Label, r.counts[s.Label]+1, *r.closed) {
+		return flowEnd{failed: closed}
 	}
 	end := r.body(s)
 	switch {
-	case end.failed == pending || end.next != "":
+	case end.failed == pending || end.failed == closed || end.next != "":
 		return end
 	case end.failed != nil:
 		return r.handle(s, end.failed)
@@ -166,7 +192,7 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 			}
 			return flowEnd{}
 		}
-		return flowEnd{failed: &FlowFailure{s.Label, workflow.FailureNoRoute}}
+		return flowEnd{failed: failureIn(s.Label, workflow.FailureNoRoute)}
 	case s.Loops:
 		r.enter(s.Label)
 		for _, item := range s.Items {
@@ -180,6 +206,9 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 	case len(s.Inner) > 0:
 		r.enter(s.Label)
 		return r.list(s.Inner)
+	case s.Parallel != nil:
+		r.enter(s.Label)
+		return r.branches(s)
 	default:
 		r.enter(s.Label)
 		if s.Block != "" {
@@ -190,10 +219,12 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		switch {
 		case outcome.Pending:
 			return flowEnd{failed: pending}
+		case outcome.Stopped:
+			return flowEnd{failed: closed}
 		case outcome.Code != "" && s.Ask != nil:
-			return r.unanswered(s, &FlowFailure{s.Label, outcome.Code})
+			return r.unanswered(s, failureIn(s.Label, outcome.Code))
 		case outcome.Code != "" && s.Wait == 0:
-			return flowEnd{failed: &FlowFailure{s.Label, outcome.Code}}
+			return flowEnd{failed: failureIn(s.Label, outcome.Code)}
 		}
 		if s.OutputKey != "" {
 			r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
@@ -239,7 +270,7 @@ func (r *FlowRun) isTrue(c *defgen.FlowCondition, why *FlowFailure) bool {
 	case c.Code != "":
 		return why.Code == c.Code
 	case c.Step != "":
-		return why.Step == c.Step
+		return why.Seen == c.Step
 	}
 	n, set := r.read(c.Path).(int64)
 	switch c.Op {
@@ -286,6 +317,7 @@ func (r *FlowRun) read(path string) any {
 
 // write sets the variable at a path, in new objects: others may still hold the old ones.
 func (r *FlowRun) write(path string, v any) {
+	r.writes = append(r.writes, flowWrite{path, v})
 	names := strings.Split(path, ".")
 	r.Vars = maps.Clone(r.Vars)
 	at := r.Vars

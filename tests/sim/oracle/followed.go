@@ -20,8 +20,9 @@ const lawFollows = "an execution goes where somebody goes who reads its definiti
 type followed struct {
 	*execution
 	definition *defgen.Flow
-	resumed    map[string]bool // the steps whose wait an operator has ended
-	over       bool            // nothing more is said of it
+	branches   map[string]string // in which each step is
+	resumed    map[string]bool   // the steps whose wait an operator has ended
+	over       bool              // nothing more is said of it
 }
 
 // written compares the step runs of an execution, in the order in which they were entered, and
@@ -40,27 +41,35 @@ func (f *followed) written(before, after *workflow.Execution) {
 		}
 	}
 	run := f.follow(after)
-	var entered []string
+	if f.over = run.GaveUp; f.over {
+		return
+	}
+	entered, want := map[string][]string{}, map[string][]string{} // by branch
 	for i := range after.StepRuns {
 		if r := &after.StepRuns[i]; r.Forward() {
-			entered = append(entered, r.Label)
+			entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
 			f.checkWait(r)
 		}
 	}
-	var want []string
 	for _, e := range run.Entered {
-		want = append(want, e.Label)
+		want[f.branches[e.Label]] = append(want[f.branches[e.Label]], e.Label)
 	}
-	if len(entered) > len(want) || !slices.Equal(entered, want[:len(entered)]) {
-		f.Failf(lawFollows, "%s has entered %v, want %v", after.ID, entered, want)
-		return
+	all := true
+	for branch, got := range entered {
+		if n := len(got); n > len(want[branch]) || !slices.Equal(got, want[branch][:n]) {
+			f.Failf(lawFollows, "%s has entered %v in branch %q, want %v", after.ID, got, branch, want[branch])
+			return
+		}
+	}
+	for branch := range want {
+		all = all && len(entered[branch]) == len(want[branch])
 	}
 	if after.State == before.State {
 		return
 	}
 	switch {
 	case after.State == sm.ExecutionCompleted:
-		f.checkCompleted(run, len(entered) == len(want))
+		f.checkCompleted(run, all)
 	case sm.Terminal(after.State):
 		f.checkFailed(run)
 	}
@@ -68,16 +77,37 @@ func (f *followed) written(before, after *workflow.Execution) {
 
 // follow follows the definition as far as its step runs have ended.
 func (f *followed) follow(x *workflow.Execution) *FlowRun {
-	run := &FlowRun{Outcome: func(label string, n int) FlowOutcome {
+	find := func(label string, n int) *workflow.StepRun {
 		for i := range x.StepRuns {
 			if r := &x.StepRuns[i]; r.Label == label && r.Forward() {
 				if n--; n == 0 {
-					return f.outcomeOf(r)
+					return r
 				}
 			}
 		}
-		return FlowOutcome{Pending: true}
-	}}
+		return nil
+	}
+	run := &FlowRun{
+		Outcome: func(label string, n int) FlowOutcome {
+			if r := find(label, n); r != nil {
+				return f.outcomeOf(r)
+			}
+			return FlowOutcome{Pending: true}
+		},
+		Has: func(label string, n int, around FlowEntry) bool {
+			in := find(around.Label, around.Nth)
+			for r := find(label, n); r != nil && r.In > 0; r = x.StepRunBySeq(r.In) {
+				if r.In == in.Seq {
+					return true
+				}
+			}
+			return false
+		},
+		Closed: func(label string, n int) bool {
+			r := find(label, n)
+			return r != nil && (r.Closing || !r.Open() && r.Status != sm.StepCompleted)
+		},
+	}
 	run.Follow(f.definition)
 	return run
 }
@@ -86,6 +116,9 @@ func (f *followed) follow(x *workflow.Execution) *FlowRun {
 func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	if r.Open() {
 		return FlowOutcome{Pending: true}
+	}
+	if r.Status == sm.StepCancelled {
+		return FlowOutcome{Stopped: true}
 	}
 	if s := f.definition.Find(r.Label); s != nil && s.Ask != nil {
 		o, _ = f.waits.outcome(r)
@@ -142,7 +175,7 @@ func (f *followed) checkWait(r *workflow.StepRun) {
 
 func (f *followed) checkCompleted(run *FlowRun, all bool) {
 	switch {
-	case run.Pending || run.Failed != nil && run.Failed.Code != workflow.FailureLimit || !all:
+	case run.Pending || run.Failed != nil || !all:
 		f.Failf(lawFollows, "%s has completed, want %s", f.x.ID, run)
 	case f.x.Output != nil && f.x.Output.Stored == nil:
 		var got, want any
@@ -158,7 +191,7 @@ func (f *followed) checkCompleted(run *FlowRun, all bool) {
 // a limit, or an operator may end it anywhere.
 func (f *followed) checkFailed(run *FlowRun) {
 	x := f.x
-	if x.Error == nil || len(x.StepRuns) == 0 || x.Error.Code != workflow.FailureNoRoute && !slices.Contains(defgen.FlowCodes, x.Error.Code) {
+	if x.Error == nil || len(x.StepRuns) == 0 || x.Error.Code != workflow.FailureNoRoute && x.Error.Code != workflow.FailureMergeConflict && !slices.Contains(defgen.FlowCodes, x.Error.Code) {
 		return
 	}
 	if run.Failed == nil || run.Failed.Step != x.Error.Step || run.Failed.Code != x.Error.Code {

@@ -12,8 +12,8 @@
 // scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
 // their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
-// choices as somebody would who reads it, and followed.go compares; waits.go judges the steps
-// that wait for people and signals.
+// choices as somebody would who reads it, and followed.go compares; branches.go has steps with
+// branches, and waits.go judges those that wait for people and signals.
 package oracle
 
 import (
@@ -198,7 +198,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, resumed: map[string]bool{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {

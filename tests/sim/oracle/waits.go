@@ -48,6 +48,7 @@ type waits struct {
 
 	sent    map[string]*Answer // by key
 	counted map[string]int     // Seq of the step run that an answer has counted in, by its key
+	entered map[int]time.Time  // when a step run was committed that waits, by Seq
 	revoked map[int]int64      // version in which the tokens of a step run were revoked last
 
 	signals map[string]Signal // that were sent, by id
@@ -60,7 +61,7 @@ type waits struct {
 
 func newWaits(x *execution, definition *defgen.Flow) *waits {
 	return &waits{
-		execution: x, definition: definition, sent: map[string]*Answer{}, counted: map[string]int{}, revoked: map[int]int64{},
+		execution: x, definition: definition, sent: map[string]*Answer{}, counted: map[string]int{}, entered: map[int]time.Time{}, revoked: map[int]int64{},
 		signals: map[string]Signal{}, told: map[string]bool{}, fresh: map[string]int{}, arrived: map[string]bool{}, gone: map[string]bool{}, taken: map[int]int{},
 	}
 }
@@ -91,6 +92,9 @@ func (w *waits) written(before, after *workflow.Execution) {
 		s := w.definition.Find(r.Label)
 		if r.Wait == nil || s == nil || s.Ask == nil {
 			continue
+		}
+		if old == nil {
+			w.entered[r.Seq] = w.Now
 		}
 		if long := r.Wait.Until.Sub(r.Wait.Since); long != s.Ask.Deadline {
 			w.Failf(lawLapse, "%s waits %s at step %s, want %s", after.ID, long, r.Label, s.Ask.Deadline)
@@ -185,8 +189,8 @@ func decision(ask *defgen.FlowAsk, answers []workflow.Answer) (decided, rejected
 // checkEnded judges a step run whose wait has ended.
 func (w *waits) checkEnded(r *workflow.StepRun, s *defgen.FlowStep, after *workflow.Execution) {
 	o, lapsed := w.outcome(r)
-	if r.Status == sm.StepCancelled || after.Cancellation != nil {
-		return
+	if r.Status == sm.StepCancelled || after.Cancellation != nil || after.Error != nil && after.Error.Step != r.Label {
+		return // something else has ended it
 	}
 	if lapsed && r.EndedAt.Before(r.Wait.Until) {
 		w.Failf(lawLapse, "step run %d of %s has ended %s at %s with %d answers, and may wait until %s", r.Seq, after.ID, r.Status, r.EndedAt, len(r.Answers), r.Wait.Until)
@@ -255,6 +259,7 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 		w.gone[s.ID] = true
 	}
 	unfit := map[string]bool{} // that some step has looked at in vain
+	wanted := map[string]int{} // that fit a step that goes on waiting
 	for i := range after.StepRuns {
 		r := &after.StepRuns[i]
 		s := w.definition.Find(r.Label)
@@ -265,7 +270,9 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 			return o.Name == s.Ask.Signal && o.At.Before(r.Wait.Until) && s.Ask.Fits(w.signals[o.ID].N)
 		}
 		for _, o := range left {
-			unfit[o.ID] = unfit[o.ID] || o.Name == s.Ask.Signal && !fits(o)
+			if unfit[o.ID] = unfit[o.ID] || o.Name == s.Ask.Signal && !fits(o); r.Open() && i < len(before.StepRuns) && fits(o) {
+				wanted[o.ID] = r.Seq
+			}
 		}
 		first := slices.IndexFunc(after.Signals, fits)
 		switch {
@@ -286,6 +293,9 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 		}
 	}
 	for _, s := range left {
+		if seq := wanted[s.ID]; seq > 0 {
+			w.Failf(lawSignals, "signal %s (%s %+v) of %s is gone, and step run %d waits for it", s.ID, s.Name, w.signals[s.ID], after.ID, seq)
+		}
 		if !unfit[s.ID] {
 			w.Failf(lawSignals, "signal %s (%s %+v) of %s is gone, and no step has taken it", s.ID, s.Name, w.signals[s.ID], after.ID)
 		}
@@ -335,7 +345,7 @@ func (o *Oracle) AnswerTold(key, execution string, refused error) {
 func (w *waits) stillWaits(a *Answer) bool {
 	for i := range w.x.StepRuns {
 		r := &w.x.StepRuns[i]
-		if r.Label == a.Step && r.Waiting() && (a.Visit == 0 || a.Visit == r.Ordinal) && r.EnteredAt.Before(a.Since.Add(-w.Skew)) && w.Now.Before(r.Wait.Until.Add(-w.Skew)) {
+		if r.Label == a.Step && r.Waiting() && (a.Visit == 0 || a.Visit == r.Ordinal) && w.entered[r.Seq].Before(a.Since) && w.Now.Before(r.Wait.Until.Add(-w.Skew)) {
 			return w.x.TakesAnswers() && !slices.ContainsFunc(r.Answers, func(o workflow.Answer) bool { return o.By == a.By || cmp.Or(o.TokenBy, o.By) == a.By })
 		}
 	}

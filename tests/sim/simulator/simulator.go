@@ -147,7 +147,7 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	var n int
 	if _, err := fmt.Sscanf(name, "f%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(2000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1), Unpredictable: true}
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
 	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {

@@ -1,0 +1,98 @@
+package defgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FlowParallel says how the branches of a step become one result.
+type FlowParallel struct {
+	Branches     []FlowBranch
+	Strategy     string // shallow, deep, replace or append
+	OnConflict   string // preferNew, preferExisting or fail
+	AllowPartial bool
+	Minimum      int // 0 for 1
+}
+
+// FlowBranch is one branch, with what it gives: values by path.
+type FlowBranch struct {
+	Label  string
+	Steps  []FlowStep
+	Result []FlowSet
+}
+
+// parallel draws a step with branches. What a branch sets has names of its own.
+func (f *Flow) parallel(s *FlowStep, depth int, handles bool) {
+	p := &FlowParallel{
+		Strategy:   []string{"shallow", "deep", "replace", "append"}[f.draw(4)],
+		OnConflict: []string{"preferNew", "preferExisting", "fail"}[f.draw(3)], AllowPartial: f.draw(2) == 0,
+	}
+	outer, loops := f.branch, f.loops
+	for i := range 2 + f.draw(2) {
+		b := FlowBranch{Label: fmt.Sprintf("%s_%d", s.Label, i)}
+		f.branch = b.Label
+		b.Steps = f.list(depth+1, 1+f.draw(2), nil, handles)
+		f.loops = 0
+		for _, path := range f.some([]string{"p", "o.p", "o.q", "q"}, 1+f.draw(3)) {
+			b.Result = append(b.Result, FlowSet{path, f.value(false)})
+		}
+		f.loops = loops
+		p.Branches = append(p.Branches, b)
+	}
+	f.branch = outer
+	if p.AllowPartial {
+		p.Minimum = f.draw(len(p.Branches) + 1)
+	}
+	s.Parallel, s.OutputKey = p, f.own("g")
+}
+
+// own is the name of a variable that steps of the present branch set.
+func (f *Flow) own(path string) string {
+	if f.branch == "" {
+		return path
+	}
+	return "v" + f.branch + "." + path
+}
+
+func (p *FlowParallel) yaml() string {
+	var branches []string
+	for i := range p.Branches {
+		b := &p.Branches[i]
+		tree := map[string][]string{}
+		for _, set := range b.Result {
+			around, name, nested := strings.Cut(set.Path, ".")
+			if !nested {
+				around, name = "", around
+			}
+			tree[around] = append(tree[around], fmt.Sprintf("%s: '${%s}'", name, set.Value.expr()))
+		}
+		result := tree[""]
+		if o := tree["o"]; len(o) > 0 {
+			result = append(result, "o: {"+strings.Join(o, ", ")+"}")
+		}
+		branches = append(branches, fmt.Sprintf("{label: %s, steps: %s, result: {%s}}", b.Label, flowList(b.Steps), strings.Join(result, ", ")))
+	}
+	text := fmt.Sprintf("parallel: {branches: [%s], merge: {strategy: %s, onConflict: %s}", strings.Join(branches, ",\n  "), p.Strategy, p.OnConflict)
+	if p.AllowPartial {
+		text += ", allowPartial: true"
+	}
+	if p.Minimum > 0 {
+		text += fmt.Sprintf(", minimum: %d", p.Minimum)
+	}
+	return text + "}"
+}
+
+// Branches says of each step in which branch it is, by label; "" for none.
+func (f *Flow) Branches() map[string]string {
+	branches := map[string]string{}
+	f.each(func(s *FlowStep) {
+		if s.Parallel == nil {
+			return
+		}
+		for i := range s.Parallel.Branches {
+			b := &s.Parallel.Branches[i]
+			eachStep(b.Steps, func(inner *FlowStep) { branches[inner.Label] = b.Label }) // those inside come later
+		}
+	})
+	return branches
+}

@@ -1,0 +1,128 @@
+package oracle
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// branches executes the branches of a step one after the other, as if each did not know of the
+// others, and merges what they give.
+func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
+	p := s.Parallel
+	before, around := *r, r.closed
+	if r.Closed(s.Label, r.counts[s.Label]) {
+		around = &FlowEntry{Label: s.Label, Nth: r.counts[s.Label]}
+	}
+	failure := r.error
+	var writes []flowWrite
+	var given []branchResult
+	var failed []*FlowFailure
+	goesOn := flowEnd{}
+	for i := range p.Branches {
+		b := &p.Branches[i]
+		r.Vars, r.error, r.writes, r.closed = before.Vars, before.error, nil, around
+		switch end := r.list(b.Steps); end.failed {
+		case nil:
+			given = append(given, branchResult{b.Label, r.resultOf(b)})
+		case pending, closed:
+			goesOn = end
+		default:
+			failed = append(failed, end.failed)
+		}
+		writes = append(writes, r.writes...)
+		if r.error != before.error {
+			failure = r.error
+		}
+	}
+	r.Vars, r.error, r.writes, r.closed = before.Vars, failure, before.writes, before.closed
+	for _, w := range writes {
+		r.write(w.path, w.value)
+	}
+	if len(failed) > 0 && (!p.AllowPartial || len(p.Branches)-len(failed) < max(1, p.Minimum)) {
+		return flowEnd{failed: &FlowFailure{failed[0].Step, failed[0].Code, s.Label}}
+	}
+	if goesOn.failed != nil {
+		return goesOn
+	}
+	merged, ok := mergeResults(p, given)
+	if !ok {
+		return flowEnd{failed: failureIn(s.Label, workflow.FailureMergeConflict)}
+	}
+	r.write(s.OutputKey, merged)
+	return flowEnd{}
+}
+
+// branchResult is what a branch gives.
+type branchResult struct {
+	label string
+	value map[string]any
+}
+
+func (r *FlowRun) resultOf(b *defgen.FlowBranch) map[string]any {
+	all := map[string]any{}
+	for _, set := range b.Result {
+		into := all
+		around, name, nested := strings.Cut(set.Path, ".")
+		if !nested {
+			name = around
+		} else if into, _ = all[around].(map[string]any); into == nil {
+			into = map[string]any{}
+			all[around] = into
+		}
+		into[name] = r.value(set.Value)
+	}
+	return all
+}
+
+// mergeResults makes one value of those that branches give, in the order of the branches. It
+// reports false where they differ and must not.
+func mergeResults(p *defgen.FlowParallel, given []branchResult) (merged any, ok bool) {
+	switch p.Strategy {
+	case "replace":
+		if len(given) == 0 {
+			return nil, true
+		}
+		return given[len(given)-1].value, true
+	case "append":
+		list := []any{}
+		for _, g := range given {
+			list = append(list, g.value)
+		}
+		return list, true
+	}
+	all := map[string]any{}
+	for _, g := range given {
+		if !mergeInto(all, g.value, p) {
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+func mergeInto(into, from map[string]any, p *defgen.FlowParallel) bool {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		old, taken := into[name]
+		inner, isObject := from[name].(map[string]any)
+		outer, wasObject := old.(map[string]any)
+		switch {
+		case !taken:
+			into[name] = from[name]
+		case p.Strategy == "deep" && isObject && wasObject:
+			outer = maps.Clone(outer)
+			if into[name] = outer; !mergeInto(outer, inner, p) {
+				return false
+			}
+		case reflect.DeepEqual(old, from[name]) || p.OnConflict == "preferExisting":
+		case p.OnConflict == "fail":
+			return false
+		default:
+			into[name] = from[name]
+		}
+	}
+	return true
+}
