@@ -16,6 +16,7 @@ var flow = []Mutation{
 	{Name: "a plan that comes out differently is acted on", Test: "shared/engine:TestPlan_MadeAgainIsChecked", Edits: []Edit{{"shared/engine/planner/planner.go", "len(planned.Jobs) == committed.Jobs {", "committed.Jobs > 0 {"}}},
 	{Name: "branches inside branches are not counted", Test: "shared/engine:TestParallel_RefusesTooManyBranches", Edits: []Edit{{"shared/workflow/spec/program.go", "			inside[i] += b\n", "			inside[i] = max(inside[i], b)\n"}}},
 	{Name: "a retry that begins in a switch takes another case", Test: "shared/engine:TestFlow_RetryBeginsInAHandler", Edits: []Edit{{"shared/workflow/spec/reach.go", "			number = i + 1\n", "			number = min(i+1, 1)\n"}}},
+	{Name: "a plan that is made again sees what was set since", Edits: []Edit{{"shared/workflow/step.go", "return o.Forward() && o.Seq < r.Seq &&", "return o.Forward() && o.Seq != r.Seq &&"}}},
 
 	// People and signallers.
 	{Name: "a signal that a step has taken stays in the mailbox", Edits: []Edit{{"shared/lifecycle/mailbox.go", "	d.decision.Consumed = append(d.decision.Consumed, s.ID)\n", ""}}},

@@ -23,6 +23,8 @@ type followed struct {
 	branches   map[string]string // in which each step is
 	resumed    map[string]bool   // the steps whose wait an operator has ended
 	over       bool              // nothing more is said of it
+
+	parameters map[string]string // with which the block of a step run was called first for an entity
 }
 
 // written compares the step runs of an execution, in the order in which they were entered, and
@@ -216,6 +218,24 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 		if want := fmt.Sprint(e.Value); e.Label == r.Label && e.Nth == nth && fmt.Sprint(parameters["v"]) != want {
 			f.Failf(lawParameters, "job %s of step %s has the parameter %v, want %s", c.Job, r.Label, parameters["v"], want)
 		}
+	}
+}
+
+// calledAgain requires that a plan that is made again comes out the same: each call of a step run
+// has the parameters of the first one for its entity, also one that undoes it, in whatever try.
+func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
+	if f.waits.over || r == nil || c.Kind != workflow.JobExecute && c.Kind != workflow.JobRollback {
+		return
+	}
+	of := r.Seq
+	if c.Kind == workflow.JobRollback {
+		of = r.Undoes
+	}
+	key, got := fmt.Sprintf("%d %s", of, c.Entity), fmt.Sprint(decode(c.Parameters))
+	if first, known := f.parameters[key]; known && first != got {
+		f.Failf(lawParameters, "job %s of step %s has the parameters %s, and step run %d had %s at first", c.Job, r.Label, got, of, first)
+	} else if !known {
+		f.parameters[key] = got
 	}
 }
 

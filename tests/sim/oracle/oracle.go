@@ -198,7 +198,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
@@ -297,6 +297,7 @@ func (o *Oracle) BlockCalled(c Call) {
 	seq, index, attempt := parseJob(c.Job)
 	if x != nil && x.followed != nil {
 		x.followed.called(x.x.StepRunBySeq(seq), c)
+		x.followed.calledAgain(x.x.StepRunBySeq(seq), c)
 	}
 	if x == nil || x.unjudged {
 		return
