@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +17,7 @@ import (
 )
 
 func newList(c *connection) *cobra.Command {
-	var state, status, outcome, name, parent, key string
-	var labels []string
+	var filter filterFlags
 	var active bool
 	var limit int
 	cmd := &cobra.Command{
@@ -32,28 +30,11 @@ func newList(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := views.ExecutionFilter{Active: active, Parent: parent, Key: key}
-			if state != "" {
-				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
-					return err
-				}
-			}
-			if status != "" {
-				if f.Status, err = sm.ParseStatus(strings.ToUpper(status)); err != nil {
-					return err
-				}
-			}
-			if f.Outcome = workflow.Outcome(strings.ToUpper(outcome)); outcome != "" && !slices.Contains(workflow.Outcomes(), f.Outcome) {
-				return fmt.Errorf("--outcome is one of %v, not %q", workflow.Outcomes(), outcome)
-			}
-			if name != "" {
-				if f.Workflow, err = workflow.ParseRef(name); err != nil {
-					return err
-				}
-			}
-			if f.Labels, err = parsePairs(labels); err != nil {
+			f, err := filter.parse()
+			if err != nil {
 				return err
 			}
+			f.Active = active
 			n := 0
 			defer func() {
 				if n == 0 {
@@ -74,16 +55,9 @@ func newList(c *connection) *cobra.Command {
 				})
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&active, "active", false, "only executions that have not ended")
-	f.StringVar(&state, "state", "", "only this exact state, such as SCHEDULED")
-	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
-	f.StringVar(&outcome, "outcome", "", "only this outcome: SUCCEEDED, PARTIAL, FAILED_SAFE, FAILED_UNSAFE, CANCELLED, PROBED")
-	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
-	f.StringVar(&key, "key", "", "only executions with this business key")
-	f.StringVar(&parent, "parent", "", "only executions started by the one with this id")
-	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
-	f.IntVar(&limit, "limit", 50, "maximum number; 0 for all")
+	filter.addTo(cmd)
+	cmd.Flags().BoolVar(&active, "active", false, "only executions that have not ended")
+	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number; 0 for all")
 	return cmd
 }
 

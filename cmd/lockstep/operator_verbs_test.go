@@ -8,6 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // stubService gives every request the same answer and records the last request.
@@ -97,6 +100,8 @@ func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 		"unlock X --force":                "--force",
 		"archive a/b":                     "a/b",
 		"schedules pause":                 "WORKFLOW",
+		"bulk cancel":                     "say which executions",
+		"bulk destroy --state RUNNING":    "destroy",
 		"schedules fire a/b:1":            "newest version",
 		"archive a/b:1":                   "MAJOR.MINOR.PATCH",
 		"restore nothing":                 "nothing",
@@ -125,5 +130,62 @@ func TestList_ShowsWhatExecutionsWaitFor(t *testing.T) {
 	got = runCommand(t, "list", "--parent", "P", "--url", server.URL)
 	if got.code != 0 || s.lastRequest != "GET /workflow-execution?parent=P" || !strings.Contains(got.stdout, `for execution Z of step "reboot"`) {
 		t.Errorf("exit %d, request %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
+	}
+}
+
+// A bulk verb lists what matches and asks, applies itself to each, and tells what was refused.
+func TestBulk_ListsAsksAndTells(t *testing.T) {
+	item := `{"id":"X","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"RUNNING","applied":%s}`
+	for _, c := range []struct {
+		line, applied, request, output string
+		code                           int
+	}{
+		{"bulk cancel --state RUNNING --label a=b --reason r --yes", `true,"error":null`, `POST /workflow-execution/bulk?label=a%3Db&state=RUNNING {"verb":"cancel","reason":"r"}`, "done", 0},
+		{"bulk cancel --state RUNNING --yes", `false,"error":{"code":"illegal_transition","detail":"it has ended","errors":[]}`, `POST /workflow-execution/bulk?state=RUNNING {"verb":"cancel"}`, "illegal_transition: it has ended", exitPartial},
+		{"bulk retry --workflow a/b --dry-run", `false,"error":null`, `POST /workflow-execution/bulk?workflow=a%2Fb {"verb":"retry","dryRun":true}`, "RUNNING", 0},
+		{"bulk retry --workflow a/b", `false,"error":null`, `POST /workflow-execution/bulk?workflow=a%2Fb {"verb":"retry","dryRun":true}`, "RUNNING", exitUsage}, // nobody says yes
+		{"bulk retry --workflow a/b --output json", `false,"error":null`, "", "", exitUsage},
+	} {
+		s := &stubService{status: http.StatusOK, body: `{"items":[` + fmt.Sprintf(item, c.applied) + `]}`}
+		server := httptest.NewServer(s)
+		got := runCommand(t, append(strings.Fields(c.line), "--url", server.URL)...)
+		server.Close()
+		if got.code != c.code || !strings.Contains(got.stdout, c.output) || s.lastRequest != c.request {
+			t.Errorf("%s: exit %d, request %s\n%s%s", c.line, got.code, s.lastRequest, got.stdout, got.stderr)
+		}
+	}
+}
+
+// A batch starts one execution for each line, a hundred in a request, under keys that follow from
+// the one given, and tells what was refused.
+func TestBatch_StartsEachLine(t *testing.T) {
+	var keys []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		var req views.BatchRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		items := make([]views.BatchItem, len(req.Items))
+		for i := range items {
+			if items[i].ID = &req.Items[i].Workflow; *items[i].ID == "p/150" {
+				items[i] = views.BatchItem{Error: &views.ItemError{Code: workflow.CodeNotFound, Detail: "there is no such workflow"}}
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
+	}))
+	defer server.Close()
+	lines := ""
+	for n := range 151 {
+		lines += fmt.Sprintf("{\"workflow\":\"p/%d\"}\n\n", n)
+	}
+	got := runCommand(t, "batch", writeFile(t, "starts.ndjson", lines), "--idempotency-key", "k", "--url", server.URL)
+	if got.code != exitPartial || fmt.Sprint(keys) != "[k.0 k.100]" || strings.Count(got.stdout, "started") != 150 || !strings.Contains(got.stdout, "151   -      not_found: there is no such workflow") {
+		t.Errorf("exit %d, keys %v\n%s%s", got.code, keys, got.stdout, got.stderr)
+	}
+	for content, want := range map[string]string{"": "it is empty", "{\"workflow\":\"p/1\"}\n{\"workflw\":1}": "line 2", "[]": "line 1"} {
+		if got := runCommand(t, "batch", writeFile(t, "wrong.ndjson", content), "--url", server.URL); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%q: exit %d %s", content, got.code, got.stderr)
+		}
 	}
 }

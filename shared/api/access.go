@@ -48,6 +48,8 @@ var routeRoles = map[string][]Role{
 	"GET /entities/{type}/{id}/executions":          {RoleViewer},
 	"POST /workflow-execution":                      {RoleOperator},
 	"GET /workflow-execution":                       {RoleViewer},
+	"POST /workflow-execution/batch":                {RoleOperator},
+	"POST /workflow-execution/bulk":                 {RoleOperator},
 	"POST /workflow-execution/plan":                 {RoleViewer},
 	"GET /workflow-execution/active":                {RoleViewer},
 	"GET /workflow-execution/state/{state}":         {RoleViewer},

@@ -59,19 +59,24 @@ func (a *routes) PlanExecution(w http.ResponseWriter, r *http.Request) {
 
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
-	f := views.ExecutionFilter{
+	f, err := executionFilter(params)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	a.listExecutions(w, r, f, params.Limit, params.PageToken)
+}
+
+// executionFilter is the filter of a request for a list.
+func executionFilter(params gen.ListExecutionsParams) (f views.ExecutionFilter, err error) {
+	f = views.ExecutionFilter{
 		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key),
 		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
 	}
 	if params.Workflow != nil {
-		ref, err := workflow.ParseRef(*params.Workflow)
-		if err != nil {
-			a.writeError(w, r, err)
-			return
-		}
-		f.Workflow = ref
+		f.Workflow, err = workflow.ParseRef(*params.Workflow)
 	}
-	a.listExecutions(w, r, f, params.Limit, params.PageToken)
+	return f, err
 }
 
 // ListActiveExecutions serves GET /workflow-execution/active.

@@ -261,6 +261,8 @@ func (f *fake) Start(_ context.Context, c workflow.Caller, req views.StartReques
 	if err := f.record("Start", c); err != nil {
 		return nil, false, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.start = req
 	body, _ := json.Marshal(req)
 	if previous, ok := f.keys[req.IdempotencyKey]; ok && req.IdempotencyKey != "" {

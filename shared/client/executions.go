@@ -56,6 +56,10 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	if f.Active {
 		return paginate[views.ExecutionView](ctx, c, nil, "workflow-execution", "active")
 	}
+	return paginate[views.ExecutionView](ctx, c, filterQuery(f), "workflow-execution")
+}
+
+func filterQuery(f views.ExecutionFilter) url.Values {
 	query := url.Values{}
 	set(query, "state", string(f.State))
 	set(query, "status", string(f.Status))
@@ -74,7 +78,7 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
 		query.Add("label", key+"="+f.Labels[key])
 	}
-	return paginate[views.ExecutionView](ctx, c, query, "workflow-execution")
+	return query
 }
 
 // Failures lists the entities that did not succeed in an execution, those of the newest

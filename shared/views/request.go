@@ -218,6 +218,11 @@ type ExecutionFilter struct {
 	CreatedBefore time.Time                    // exclusive
 }
 
+// Empty reports whether the filter matches every execution.
+func (f ExecutionFilter) Empty() bool {
+	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+}
+
 // FailureFilter filters a list of failed entities, as [ExecutionFilter] does.
 type FailureFilter struct {
 	Since    time.Time    // the execution ended at this time or later

@@ -168,6 +168,8 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /function-blocks/{package}/{name}/{version}/workers":      lists("/function-blocks/p/slow/1.0.0/workers"),
 		"POST /function-blocks/register":                               {{target: "/function-blocks/register", body: strings.Replace(slowBlock, `"idempotent"`, `"pure"`, 1)}},
 		"GET /schedules":                                               lists("/schedules"),
+		"POST /workflow-execution/batch":                               {{target: "/workflow-execution/batch", body: `{"items":[{"workflow":"p/one"}]}`, header: "Idempotency-Key: " + p.Key}},
+		"POST /workflow-execution/bulk":                                one("/workflow-execution/bulk?workflow=p/one", `{"verb":"cancel","reason":"from the other tenant"}`),
 		"GET /schedules/{package}/{name}":                              one("/schedules/p/timed", ""),
 		"DELETE /schedules/{package}/{name}":                           one("/schedules/p/timed", ""),
 		"POST /schedules/{package}/{name}/pause":                       one("/schedules/p/timed/pause", reasonBody),

@@ -18,6 +18,33 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for BulkRequestVerb.
+const (
+	Acknowledge BulkRequestVerb = "acknowledge"
+	Cancel      BulkRequestVerb = "cancel"
+	Resume      BulkRequestVerb = "resume"
+	Retry       BulkRequestVerb = "retry"
+	Unlock      BulkRequestVerb = "unlock"
+)
+
+// Valid indicates whether the value is a known member of the BulkRequestVerb enum.
+func (e BulkRequestVerb) Valid() bool {
+	switch e {
+	case Acknowledge:
+		return true
+	case Cancel:
+		return true
+	case Resume:
+		return true
+	case Retry:
+		return true
+	case Unlock:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CancellationRollback.
 const (
 	Auto  CancellationRollback = "auto"
@@ -294,6 +321,23 @@ type AuditList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	Items []StartRequest `json:"items"`
+}
+
+// BatchResult defines model for BatchResult.
+type BatchResult struct {
+	Items []struct {
+		Error *ItemError `json:"error"`
+
+		// Existed It was started before with the key
+		Existed bool            `json:"existed"`
+		Id      *NullableText   `json:"id"`
+		State   *ExecutionState `json:"state"`
+	} `json:"items"`
+}
+
 // Block defines model for Block.
 type Block struct {
 	Description *NullableText `json:"description"`
@@ -326,6 +370,38 @@ type BlockList struct {
 
 // BlockRegistration defines model for BlockRegistration.
 type BlockRegistration = workflow.Block
+
+// BulkList defines model for BulkList.
+type BulkList struct {
+	Items []struct {
+		Applied bool `json:"applied"`
+
+		// Error Why the verb was refused
+		Error *ItemError `json:"error"`
+
+		// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+		Id       ExecutionId    `json:"id"`
+		State    ExecutionState `json:"state"`
+		Workflow ExactReference `json:"workflow"`
+	} `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	Skipped *SkippedExecutions `json:"skipped,omitempty"`
+}
+
+// BulkRequest defines model for BulkRequest.
+type BulkRequest struct {
+	// DryRun Only list them
+	DryRun *bool           `json:"dryRun,omitempty"`
+	Reason *string         `json:"reason,omitempty"`
+	Verb   BulkRequestVerb `json:"verb"`
+}
+
+// BulkRequestVerb defines model for BulkRequest.Verb.
+type BulkRequestVerb string
 
 // CancelRequest defines model for CancelRequest.
 type CancelRequest = views.CancelRequest
@@ -647,6 +723,13 @@ type InputList struct {
 
 // Issue defines model for Issue.
 type Issue = workflow.Issue
+
+// ItemError defines model for ItemError.
+type ItemError struct {
+	Code   string  `json:"code"`
+	Detail string  `json:"detail"`
+	Errors []Issue `json:"errors"`
+}
 
 // JSONSchema JSON Schema 2020-12
 type JSONSchema = json.RawMessage
@@ -1489,6 +1572,41 @@ type ListActiveExecutionsParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// StartBatchParams defines parameters for StartBatch.
+type StartBatchParams struct {
+	// IdempotencyKey 1 to 240 visible characters. Without it, a request that is sent again starts everything again
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ChangeExecutionsParams defines parameters for ChangeExecutions.
+type ChangeExecutionsParams struct {
+	State   *ExecutionState   `form:"state,omitempty" json:"state,omitempty"`
+	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
+	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
+	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
+	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
+
+	// Label `key=value`; repeatable, all labels must match
+	Label *Label `form:"label,omitempty" json:"label,omitempty"`
+
+	// Parent Id of the parent execution
+	Parent *ExecutionId `form:"parent,omitempty" json:"parent,omitempty"`
+
+	// Key Business key
+	Key *EntityName `form:"key,omitempty" json:"key,omitempty"`
+
+	// CreatedAfter Exclusive
+	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Exclusive
+	CreatedBefore *time.Time `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
+	Limit         *int       `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1598,6 +1716,12 @@ type RegisterWorkerJSONRequestBody = WorkerRegistration
 
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
+
+// StartBatchJSONRequestBody defines body for StartBatch for application/json ContentType.
+type StartBatchJSONRequestBody = BatchRequest
+
+// ChangeExecutionsJSONRequestBody defines body for ChangeExecutions for application/json ContentType.
+type ChangeExecutionsJSONRequestBody = BulkRequest
 
 // PlanExecutionJSONRequestBody defines body for PlanExecution for application/json ContentType.
 type PlanExecutionJSONRequestBody = StartRequest
@@ -1784,6 +1908,12 @@ type ServerInterface interface {
 	// ListActiveExecutions List executions that have not ended, newest first
 	// (GET /workflow-execution/active)
 	ListActiveExecutions(w http.ResponseWriter, r *http.Request, params ListActiveExecutionsParams)
+	// StartBatch Start several executions
+	// (POST /workflow-execution/batch)
+	StartBatch(w http.ResponseWriter, r *http.Request, params StartBatchParams)
+	// ChangeExecutions Do the same to all executions that a filter finds, a page at a time
+	// (POST /workflow-execution/bulk)
+	ChangeExecutions(w http.ResponseWriter, r *http.Request, params ChangeExecutionsParams)
 	// GetExecution Read an execution
 	// (GET /workflow-execution/id/{id})
 	GetExecution(w http.ResponseWriter, r *http.Request, id Id)
@@ -3911,6 +4041,210 @@ func (siw *ServerInterfaceWrapper) ListActiveExecutions(w http.ResponseWriter, r
 	handler.ServeHTTP(w, r)
 }
 
+// StartBatch operation middleware
+func (siw *ServerInterfaceWrapper) StartBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StartBatchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StartBatch(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeExecutions operation middleware
+func (siw *ServerInterfaceWrapper) ChangeExecutions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeExecutionsParams
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", r.URL.Query(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "outcome"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "outcome", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workflow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workflow", r.URL.Query(), &params.Workflow, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workflow"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workflow", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "label" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "label", r.URL.Query(), &params.Label, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "label"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "label", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "parent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "parent", r.URL.Query(), &params.Parent, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "parent"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "parent", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "createdAfter" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "createdAfter", r.URL.Query(), &params.CreatedAfter, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "createdAfter"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "createdAfter", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "createdBefore" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "createdBefore", r.URL.Query(), &params.CreatedBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "createdBefore"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "createdBefore", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeExecutions(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetExecution operation middleware
 func (siw *ServerInterfaceWrapper) GetExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -4929,6 +5263,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/tokens/revoke", wrapper.RevokeTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/active", wrapper.ListActiveExecutions)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/batch", wrapper.StartBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/bulk", wrapper.ChangeExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/history", wrapper.ListEvents)

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	bulkParallel = 8               // executions of one request that are started or changed at a time
+	bulkReserve  = 5 * time.Second // time that a request keeps for its answer
+)
+
+// StartBatch serves POST /workflow-execution/batch.
+func (a *routes) StartBatch(w http.ResponseWriter, r *http.Request, params gen.StartBatchParams) {
+	var req views.BatchRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	items := make([]views.BatchItem, len(req.Items))
+	err := a.each(r, len(items), func(ctx context.Context, i int) error {
+		start := req.Items[i]
+		start.Parameters = nullToNil(start.Parameters)
+		if params.IdempotencyKey != nil {
+			start.IdempotencyKey = fmt.Sprintf("%s#%d", *params.IdempotencyKey, i)
+		}
+		x, existed, err := a.Engine.Start(ctx, a.caller(r), start)
+		if err == nil {
+			items[i] = views.BatchItem{ID: &x.ID, State: &x.State, Existed: existed}
+		}
+		return err
+	}, func(i int, why *views.ItemError) { items[i].Error = why })
+	a.respond(w, r, http.StatusOK, map[string]any{"items": items}, err)
+}
+
+// ChangeExecutions serves POST /workflow-execution/bulk.
+func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params gen.ChangeExecutionsParams) {
+	var req views.BulkRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	f, err := executionFilter(gen.ListExecutionsParams{
+		State: params.State, Status: params.Status, Outcome: params.Outcome, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key,
+		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
+	})
+	if err == nil && f.Empty() {
+		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, workflow, label, parent, key or time"}})
+	}
+	page, pageErr := a.parsePage(r, params.Limit, params.PageToken)
+	if page.Limit == 0 {
+		page.Limit = views.MaxBatch
+	}
+	if err == nil {
+		err = pageErr
+	}
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	list, err := a.Queries.Executions(r.Context(), a.caller(r), f, page)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	answer := workflow.List[views.BulkItem]{Items: make([]views.BulkItem, len(list.Items)), NextToken: list.NextToken, Skipped: list.Skipped}
+	for i, x := range list.Items {
+		answer.Items[i] = views.BulkItem{ID: x.ID, Workflow: x.Workflow, State: x.State}
+	}
+	if !req.DryRun {
+		err = a.each(r, len(answer.Items), func(ctx context.Context, i int) error {
+			err := a.applyVerb(ctx, a.caller(r), answer.Items[i].ID, req)
+			answer.Items[i].Applied = err == nil
+			return err
+		}, func(i int, why *views.ItemError) { answer.Items[i].Error = why })
+	}
+	respondList(a, w, r, answer, unchanged[views.BulkItem], err)
+}
+
+func (a *routes) applyVerb(ctx context.Context, c workflow.Caller, id string, req views.BulkRequest) (err error) {
+	switch req.Verb {
+	case views.BulkCancel:
+		_, err = a.Engine.Cancel(ctx, c, id, views.CancelRequest{Reason: req.Reason})
+	case views.BulkAcknowledge:
+		_, err = a.Engine.Acknowledge(ctx, c, id, req.Reason)
+	case views.BulkRetry:
+		_, err = a.Engine.Retry(ctx, c, id, views.RetryRequest{Reason: req.Reason})
+	case views.BulkResume:
+		_, err = a.Engine.Resume(ctx, c, id, req.Reason)
+	case views.BulkUnlock:
+		_, err = a.Engine.Unlock(ctx, c, id, req.Reason)
+	default:
+		err = workflow.Errorf(workflow.CodeInvalid, "there is no bulk verb %q", req.Verb)
+	}
+	return err
+}
+
+// each does n things, some at a time. What fails, and what there is no time left for, is told by
+// refused; the others are not disturbed by it.
+func (a *routes) each(r *http.Request, n int, do func(ctx context.Context, i int) error, refused func(i int, why *views.ItemError)) error {
+	ctx := r.Context()
+	deadline, limited := ctx.Deadline()
+	return parallel.Each(context.WithoutCancel(ctx), bulkParallel, n, func(_ context.Context, i int) error {
+		var err error
+		if limited && time.Until(deadline) < bulkReserve {
+			err = workflow.Errorf(workflow.CodeUnavailable, "not tried: there was no time left; send the request again")
+		} else {
+			err = do(ctx, i)
+		}
+		if err == nil {
+			return nil
+		}
+		e := classify(err)
+		if e.Code == workflow.CodeInternal {
+			a.opt.Log.LogAttrs(ctx, slog.LevelError, "request failed in part", append(requestAttrs(r), observe.Err(err))...)
+			e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
+		}
+		refused(i, &views.ItemError{Code: e.Code, Detail: e.Message, Errors: nonNilSlice(e.Issues)})
+		return nil
+	})
+}

@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+// StartBatch starts up to [views.MaxBatch] executions, and returns what became of each start. With
+// the same key again it starts only those that were not started before.
+func (c *Client) StartBatch(ctx context.Context, req views.BatchRequest) ([]views.BatchItem, error) {
+	answer, err := do[struct{ Items []views.BatchItem }](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", "batch"), body: req, key: req.IdempotencyKey})
+	return answer.Items, err
+}
+
+// ChangeExecutions applies a verb to all executions that match a filter, and returns what became of
+// each, a page at a time. It ends with the first request that fails as a whole.
+func (c *Client) ChangeExecutions(ctx context.Context, f views.ExecutionFilter, req views.BulkRequest) iter.Seq2[views.BulkItem, error] {
+	return func(yield func(views.BulkItem, error) bool) {
+		query := filterQuery(f)
+		for {
+			page, err := do[listPage[views.BulkItem]](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", "bulk"), query: query, body: req})
+			if err != nil {
+				yield(views.BulkItem{}, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.NextPageToken == "" {
+				return
+			}
+			query.Set("pageToken", page.NextPageToken)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package views
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// MaxBatch is how many executions one request starts or changes.
+const MaxBatch = 100
+
+// BatchRequest asks for several starts. Each is one of its own under the Idempotency-Key of the
+// request and its number: there is no transaction, and the request may be sent again as a whole.
+type BatchRequest struct {
+	Items []StartRequest `json:"items"` // 1 to [MaxBatch]
+
+	// IdempotencyKey is 1 to 240 visible characters, or empty for none.
+	IdempotencyKey string `json:"-"`
+}
+
+// BatchItem is what became of one start, in the order of the request.
+type BatchItem struct {
+	ID      *string                       `json:"id"` // null if it was refused
+	State   *statemachines.ExecutionState `json:"state"`
+	Existed bool                          `json:"existed"` // it was started before with the key
+	Error   *ItemError                    `json:"error"`   // null if it was started
+}
+
+// BulkVerb is what a bulk request does to each execution.
+type BulkVerb string
+
+// The verbs.
+const (
+	BulkCancel      BulkVerb = "cancel"
+	BulkAcknowledge BulkVerb = "acknowledge"
+	BulkRetry       BulkVerb = "retry"
+	BulkResume      BulkVerb = "resume"
+	BulkUnlock      BulkVerb = "unlock"
+)
+
+// BulkRequest asks for the same verb for all executions that a filter finds, a page at a time.
+type BulkRequest struct {
+	Verb   BulkVerb `json:"verb"`
+	Reason string   `json:"reason,omitempty"`
+	DryRun bool     `json:"dryRun,omitempty"` // only list them
+}
+
+// BulkItem is what became of one execution. State is that before the request.
+type BulkItem struct {
+	ID       string                       `json:"id"`
+	Workflow workflow.Ref                 `json:"workflow"`
+	State    statemachines.ExecutionState `json:"state"`
+	Applied  bool                         `json:"applied"`
+	Error    *ItemError                   `json:"error"` // why the verb was refused; null if it was applied or not tried
+}
+
+// ItemError is why one of several things was refused.
+type ItemError struct {
+	Code   workflow.Code    `json:"code"`
+	Detail string           `json:"detail"`
+	Errors []workflow.Issue `json:"errors"`
+}
