@@ -20,7 +20,8 @@ import (
 // viewer or a worker, without the starts of executions, which say themselves who has started
 // them, and which are many.
 func isAudited(pattern string, public bool, roles []Role) bool {
-	return !public && pattern != "POST /workflow-execution" && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
+	starts := pattern == "POST /workflow-execution" || pattern == "POST /workflow-execution/batch"
+	return !public && !starts && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
 }
 
 // endAuditTime is the time to store the status of an answer, which may come at the end of the
@@ -31,7 +32,7 @@ const endAuditTime = 2 * time.Second
 // request is not served.
 func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
 	c := a.caller(r)
-	e := workflow.AuditEntry{Verb: verb, Target: r.URL.Path, Reason: reasonOf(r), RequestID: r.Header.Get(headerRequestID)}
+	e := workflow.AuditEntry{Verb: verb, Target: workflow.Truncate(r.URL.RequestURI(), workflow.MaxReasonBytes), Reason: reasonOf(r), RequestID: r.Header.Get(headerRequestID)}
 	if id := r.PathValue("id"); id != "" && strings.HasPrefix(r.URL.Path, "/workflow-execution/") {
 		e.Execution = &id
 	}
@@ -49,8 +50,11 @@ func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, se
 	}
 }
 
-// reasonOf is the reason in the body of a request, which has been validated.
+// reasonOf is the reason in the query or the body of a request, which has been validated.
 func reasonOf(r *http.Request) string {
+	if reason := r.URL.Query().Get("reason"); reason != "" {
+		return reason
+	}
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err != nil {

@@ -306,7 +306,7 @@ type AuditEntry struct {
 	// Status Status of the answer; null if the service died before it could be stored: the request may have been served
 	Status *int `json:"status"`
 
-	// Target The path of the request
+	// Target The path of the request, and its query
 	Target string `json:"target"`
 
 	// Verb The operationId of the route
