@@ -83,7 +83,8 @@ func (w *workspace) keyHolder(ctx context.Context, key workflow.BusinessKey) (st
 
 // handOver puts every signal of the mailbox into that of the owner of the key, and wakes it. The
 // result is accepted if the owner has all of them now; refused if it has ended, or is about to
-// check in again; and limit if its mailbox has no place for one of them.
+// check in again; and limit if it cannot take one of them yet: its mailbox has no place, or it is
+// ending.
 func (w *workspace) handOver(ctx context.Context, owner string) (workflow.SignalResult, error) {
 	if len(w.execution.Signals) == 0 {
 		return workflow.SignalAccepted, nil
@@ -99,19 +100,19 @@ func (w *workspace) handOver(ctx context.Context, owner string) (workflow.Signal
 			signal.Data, signal.Stored = data, nil
 		}
 		signal.Forwarded = true
-		result, _, err := to.sendSignal(ctx, signal)
+		result, state, err := to.sendSignal(ctx, signal)
 		if err == nil && result == workflow.SignalMismatch {
 			// The owner has another signal of this id: this one gets an id of its own.
 			signal.ID = workflow.NewSignalID(signal.ID + "@" + w.id)
-			result, _, err = to.sendSignal(ctx, signal)
+			result, state, err = to.sendSignal(ctx, signal)
 		}
 		switch {
 		case workflow.Is(err, workflow.CodeNotFound):
 			return workflow.SignalRefused, nil
 		case err != nil:
 			return "", err
-		case result == workflow.SignalLimit:
-			return result, nil
+		case result == workflow.SignalLimit, result == workflow.SignalRefused && !statemachines.Terminal(state) && !statemachines.ChecksIn(state):
+			return workflow.SignalLimit, nil
 		case result != workflow.SignalAccepted && result != workflow.SignalDuplicate:
 			return workflow.SignalRefused, nil
 		}

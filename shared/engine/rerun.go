@@ -50,8 +50,13 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	if err != nil {
 		return nil, false, err
 	}
-	if err := w.refuseHeldKey(ctx, d.Ref(), old.execution.Key); err != nil {
+	existing, err = w.refuseOtherHolder(ctx, d.Ref(), old.execution.Key, req.IdempotencyKey, digest)
+	if err != nil {
 		return nil, false, err
+	}
+	if existing != nil { // as above: it has been started since
+		err = old.recordRerun(ctx, c, existing.ID)
+		return existing, true, err
 	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
 	if err != nil {

@@ -28,7 +28,8 @@ func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string,
 	if err != nil {
 		return SignalReceipt{}, err
 	}
-	return e.deliver(ctx, c.Tenant, id, signal)
+	receipt, _, err := e.deliver(ctx, c.Tenant, id, signal)
+	return receipt, err
 }
 
 // newSignal is the signal that a request sends, if it is valid.
@@ -42,33 +43,41 @@ func (e *Engine) newSignal(c workflow.Caller, name string, data json.RawMessage,
 	}, validateSignal(name, data)
 }
 
-// deliver puts a signal into the mailbox of an execution, and wakes the execution.
-func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow.Signal) (SignalReceipt, error) {
+// deliver puts a signal into the mailbox of an execution, and wakes the execution. state is the
+// one in which the execution has refused it.
+func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow.Signal) (_ SignalReceipt, state statemachines.ExecutionState, err error) {
 	w := e.newWorkspace(tenant, id)
 	defer w.keepCost()
 	result, state, err := w.sendSignal(ctx, signal)
 	if err != nil {
-		return SignalReceipt{}, err
+		return SignalReceipt{}, "", err
 	}
 	switch result {
 	case workflow.SignalAccepted, workflow.SignalDuplicate:
 	case workflow.SignalMismatch:
-		return SignalReceipt{}, idempotencyMismatch()
+		return SignalReceipt{}, state, idempotencyMismatch()
 	case workflow.SignalRefused:
-		return SignalReceipt{}, workflow.Errorf(workflow.CodeIllegalTransition, "cannot signal execution %s in state %s", id, state)
+		return SignalReceipt{}, state, cannotSignal(id, state)
 	default:
-		return SignalReceipt{}, workflow.Errorf(workflow.CodeLimit,
+		return SignalReceipt{}, state, workflow.Errorf(workflow.CodeLimit,
 			"execution %s has no place for another signal %q: it holds %d that no step has taken, and keeps the other %d places for signals that a step waits for",
 			id, signal.Name, workflow.MaxUnawaited, workflow.MaxSignals-workflow.MaxUnawaited)
 	}
 	// Also for a duplicate: who sends it again may not have got this far. A step that waits for
 	// the signal may have no other timer than its deadline, so a lost wake-up is an error.
 	if err := w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "signal"}); err != nil {
-		return SignalReceipt{}, &workflow.Error{
+		return SignalReceipt{}, state, &workflow.Error{
 			Code: workflow.CodeUnavailable, Message: fmt.Sprintf("execution %s has the signal and could not be woken: send it again with Idempotency-Key %q", id, signal.ID), Cause: err,
 		}
 	}
-	return SignalReceipt{ID: signal.ID, Execution: id, Duplicate: result == workflow.SignalDuplicate}, nil
+	return SignalReceipt{ID: signal.ID, Execution: id, Duplicate: result == workflow.SignalDuplicate}, state, nil
+}
+
+func cannotSignal(id string, state statemachines.ExecutionState) error {
+	if statemachines.Terminal(state) {
+		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot signal execution %s in state %s", id, state)
+	}
+	return workflow.Errorf(workflow.CodeIllegalTransition, "cannot signal execution %s in state %s: it is ending; one that is started after its end takes signals again", id, state)
 }
 
 func validateSignal(name string, data json.RawMessage) error {

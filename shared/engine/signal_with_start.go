@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // refuseHeldKey refuses a start while another execution holds its business key. It only saves an
@@ -22,10 +23,29 @@ func (w *workspace) refuseHeldKey(ctx context.Context, ref workflow.Ref, key str
 	if owner == "" || err != nil {
 		return err
 	}
+	return keyHeld(owner, ref, key, "send it a signal, or start again after its end")
+}
+
+// keyHeld refuses what another execution that has the key would make in vain.
+func keyHeld(owner string, ref workflow.Ref, key, next string) error {
 	return &workflow.Error{
-		Code: workflow.CodeConflict, Message: fmt.Sprintf("execution %s of %s has the key %q and has not ended: send it a signal, or start again after its end", owner, ref.FullName(), key),
+		Code: workflow.CodeConflict, Message: fmt.Sprintf("execution %s of %s has the key %q and has not ended: %s", owner, ref.FullName(), key, next),
 		Issues: []workflow.Issue{{Path: "key", Code: "held", Message: owner}},
 	}
+}
+
+// refuseOtherHolder does as refuseHeldKey for a request that may have been made before, under
+// the same idempotency key: it returns the execution that it has started, also where that is the
+// one that holds the business key. That one exists, so it is bound by now.
+func (w *workspace) refuseOtherHolder(ctx context.Context, ref workflow.Ref, key, idempotencyKey, digest string) (existing *workflow.Execution, err error) {
+	held := w.refuseHeldKey(ctx, ref, key)
+	if held == nil || idempotencyKey == "" || !workflow.Is(held, workflow.CodeConflict) {
+		return nil, held
+	}
+	if _, existing, err = w.lookupIdempotencyKey(ctx, idempotencyKey, digest); existing != nil || err != nil {
+		return existing, err
+	}
+	return nil, held
 }
 
 // readKeyHolder is the id of the execution that holds a business key; empty if none does.
@@ -41,7 +61,8 @@ func (w *workspace) readKeyHolder(ctx context.Context, workflowName, key string)
 }
 
 // SignalKey sends a signal to the execution that holds a business key of a workflow, as
-// [Engine.Signal] does. CodeNotFound says that none does.
+// [Engine.Signal] does. CodeNotFound says that none does, CodeIllegalTransition that the one that
+// does is ending.
 func (e *Engine) SignalKey(ctx context.Context, c workflow.Caller, workflowName, key, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
 	signal, err := e.newSignal(c, name, data, idempotencyKey, reason)
 	if err != nil {
@@ -56,18 +77,18 @@ func (e *Engine) SignalKey(ctx context.Context, c workflow.Caller, workflowName,
 		if owner == "" {
 			return SignalReceipt{}, workflow.Errorf(workflow.CodeNotFound, "no execution of %s has the key %q", workflowName, key)
 		}
-		receipt, err := e.deliver(ctx, c.Tenant, owner, signal)
-		if !endedBeforeSignal(err) {
+		receipt, state, err := e.deliver(ctx, c.Tenant, owner, signal)
+		if !endedBeforeSignal(state, err) {
 			return receipt, err
 		}
 	}
 	return SignalReceipt{}, keyKeepsChanging(workflowName, key)
 }
 
-// endedBeforeSignal reports whether a signal was refused because its execution does not accept
-// signals any more, or does not exist any more.
-func endedBeforeSignal(err error) bool {
-	return workflow.Is(err, workflow.CodeIllegalTransition) || workflow.Is(err, workflow.CodeNotFound)
+// endedBeforeSignal reports whether a signal was refused because its execution had ended, in that
+// state, or did not exist any more: its key is free. One that is ending has its key until then.
+func endedBeforeSignal(state statemachines.ExecutionState, err error) bool {
+	return workflow.Is(err, workflow.CodeIllegalTransition) && statemachines.Terminal(state) || workflow.Is(err, workflow.CodeNotFound)
 }
 
 func keyKeepsChanging(workflowName, key string) error {
@@ -132,12 +153,12 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 	for range maxKeyRounds {
 		unwritten := ""
 		if target != "" {
-			receipt, err := s.e.deliver(ctx, s.tenant, target, s.signal)
+			receipt, state, err := s.e.deliver(ctx, s.tenant, target, s.signal)
 			if err == nil {
 				x, err := s.ports.Store.Load(ctx, s.tenant, receipt.Execution)
 				return x, false, existed, err
 			}
-			if !endedBeforeSignal(err) {
+			if !endedBeforeSignal(state, err) {
 				return nil, false, false, err
 			}
 			if workflow.Is(err, workflow.CodeNotFound) && target != owner {

@@ -38,8 +38,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
-	if err := w.refuseHeldKey(ctx, d.Ref(), req.Key); err != nil {
-		return nil, false, err
+	existing, err = w.refuseOtherHolder(ctx, d.Ref(), req.Key, req.IdempotencyKey, digest)
+	if existing != nil || err != nil {
+		return existing, existing != nil, err
 	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
 	if err != nil {

@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// The same request is sent again while the first one is being answered: it is not refused because
+// of the execution that it has started itself.
+func TestKey_ARequestIsNotRefusedBecauseOfItself(t *testing.T) {
+	for _, at := range []string{"registry.business_key", "registry.bind_idempotency_key"} {
+		for _, again := range []bool{false, true} {
+			s := newHarness(t, 1)
+			s.Publish("w", keyedYAML)
+			var old *workflow.Execution
+			if again {
+				old = mustStart(s, keyedRequest("k", ""))
+				settle(s)
+				s.ExpectState(old.ID, sm.ExecutionCompletedAck)
+			}
+			request := func() (*workflow.Execution, bool, error) {
+				if again {
+					return s.Engine.Rerun(context.Background(), harness.Caller, old.ID, views.RerunRequest{Entities: views.RerunEntities{Choice: views.RerunAll}, IdempotencyKey: "same"})
+				}
+				req := keyedRequest("k", "")
+				req.IdempotencyKey = "same"
+				return s.Engine.Start(context.Background(), harness.Caller, req)
+			}
+			var second *workflow.Execution
+			var existed bool
+			var err error
+			task := s.StartTask("second", func() { second, existed, err = request() })
+			if !task.RunUntil(at) {
+				t.Fatalf("it does not come to %s", at)
+			}
+			first, _, firstErr := request()
+			if firstErr != nil {
+				t.Fatal(firstErr)
+			}
+			task.Finish()
+			if err != nil || !existed || second.ID != first.ID {
+				t.Errorf("%s, again %v: %v %v", at, again, existed, err)
+			}
+			settle(s)
+			if s.ExpectState(first.ID, sm.ExecutionCompletedAck); again && !slices.Contains(s.Load(old.ID).RerunBy, first.ID) {
+				t.Errorf("%s: the execution that is repeated names %v", at, s.Load(old.ID).RerunBy)
+			}
+		}
+	}
+}
+
+// A request with another Idempotency-Key is refused.
+func TestKey_AnotherRequestIsRefused(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", keyedYAML)
+	req := keyedRequest("k", "")
+	req.IdempotencyKey = "first"
+	x := mustStart(s, req)
+	req.IdempotencyKey = "second"
+	if _, _, _, err := requestStart(s, req); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), x.ID) {
+		t.Errorf("%v", err)
+	}
+}
+
+// An execution that is ending has its key until it has ended, and takes no signals: who sends one
+// is told so at once, and an execution that waits for the key looks once.
+func TestKey_SignalsWhileTheOwnerIsEnding(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps:\n  - {label: work, functionBlock: p/once:1, runOn: global}\n")
+	var late *workflow.Execution
+	starter := s.StartTask("late", func() { late, _, _, _ = requestStart(s, keyedRequest("k", "late")) })
+	starter.RunUntil("store.create")
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{During: func() {
+			s.Script = nil
+			if _, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "k", "paid", nil, "before", ""); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Engine.Cancel(context.Background(), harness.Caller, c.Execution, views.CancelRequest{}); err != nil {
+				t.Error(err)
+			}
+			state := string(s.ExpectState(c.Execution, sm.ExecutionCancelling).State)
+			before := s.CallCount()
+			_, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "k", "paid", nil, "i", "")
+			if calls := s.CallCount() - before; !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), c.Execution) || !strings.Contains(err.Error(), state) || calls > 5 {
+				t.Errorf("a signal by the key: %v, after %d calls", err, calls)
+			}
+			before = s.CallCount()
+			_, _, _, err = requestStart(s, keyedRequest("k", "with start"))
+			if calls := s.CallCount() - before; !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), c.Execution) || !strings.Contains(err.Error(), state) || calls > 12 {
+				t.Errorf("a start with a signal: %v, after %d calls", err, calls)
+			}
+			if receipt, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "k", "paid", nil, "before", ""); err != nil || !receipt.Duplicate {
+				t.Errorf("a signal that was accepted before: %v", err)
+			}
+			before = s.CallCount()
+			starter.Finish()
+			if calls := s.CallCount() - before; calls > 12 || late == nil || late.State != sm.ExecutionNew {
+				t.Errorf("an execution that waits for the key: %d calls, %+v", calls, late)
+			}
+		}}
+	}
+	owner := mustStart(s, keyedRequest("k", ""))
+	settle(s)
+	s.ExpectState(owner.ID, sm.ExecutionCancelledAck)
+	s.ExpectState(late.ID, sm.ExecutionCompletedAck)
+	expectSignalsKept(s, "before", "late")
+	if n := len(s.States(harness.Caller.Tenant)); n != 2 {
+		t.Errorf("%d executions", n)
+	}
+}
