@@ -38,6 +38,7 @@ type Registry interface {
 	AuditEntries(ctx context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
 	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
+	MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (ok bool, err error)
 	DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (ok bool, watchers []string, err error)
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
 	EntityTypes(ctx context.Context, tenant string, page workflow.Page) (workflow.List[string], error)

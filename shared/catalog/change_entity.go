@@ -76,11 +76,18 @@ func checkVersion(e workflow.Entity, want *int64) error {
 }
 
 // DeleteEntity deletes an entity that no execution holds, has reserved or waits for. The lock and
-// the entity are two items, and an execution reads its entities once it has locked them. So the
-// lock is read again when the entity is deleted: who has locked it before the deletion may have
-// read it, and it is brought back; who locks it later does not find it, and fails safely.
-// If the handler dies between the two, the entity stays deleted: the execution goes on with what
-// it has read, and its updates of the entity are not applied.
+// the entity are two items, and an execution reads its entities once it has locked them:
+//
+//  1. the entity is marked, at the version that was read;
+//  2. then the lock is read: whoever holds it may have read the entity before the mark, and the
+//     deletion is refused;
+//  3. then the entity is deleted if it still has that version.
+//
+// Whoever takes the lock after 2 finds the mark, writes the entity before working on it (see
+// engine.readHeldEntities), and 3 fails; or 3 was first, and it finds no entity. A mark is no
+// deletion: it stays when a deletion is refused, fails or dies, everybody reads the entity as
+// before, and the next write, or the next deletion at that version, takes it over. So nothing has
+// to be brought back, and whatever is written in between is not lost but ends the deletion.
 func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey, version *int64) (workflow.Entity, error) {
 	ports := c.openPorts()
 	e, err := c.Entity(ctx, caller, key)
@@ -97,23 +104,41 @@ func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key 
 	if err := inUse(lock); err != nil {
 		return e, err
 	}
-	ok, watchers, err := ports.Registry.DeleteEntity(ctx, caller.Tenant, key, e.Version, c.now().Add(deletedRetention))
+	ok, err := ports.Registry.MarkDeletion(ctx, caller.Tenant, key, e.Version)
 	if err != nil {
 		return e, err
 	}
 	if !ok {
-		return e, workflow.Errorf(workflow.CodeConflict, "somebody else has changed %s meanwhile: read it again", key)
+		return e, c.changedMeanwhile(ctx, ports, caller, key)
 	}
-	if lock, err = ports.Locks.LockOf(ctx, caller, key); err == nil && lock.HeldBy != nil {
-		_, more, err := ports.Registry.WriteEntities(ctx, caller.Tenant, []workflow.EntityWrite{{Entity: e}})
-		ports.wake(ctx, caller.Tenant, slices.Concat(watchers, more))
-		if err != nil {
-			return e, err
-		}
+	if lock, err = ports.Locks.LockOf(ctx, caller, key); err != nil {
+		return e, err
+	}
+	if lock.HeldBy != nil {
 		return e, inUse(lock)
 	}
+	ok, watchers, err := ports.Registry.DeleteEntity(ctx, caller.Tenant, key, e.Version, c.now().Add(deletedRetention))
 	ports.wake(ctx, caller.Tenant, watchers)
-	return e, err
+	if err != nil {
+		return e, err
+	}
+	if !ok {
+		return e, c.changedMeanwhile(ctx, ports, caller, key)
+	}
+	return e, nil
+}
+
+// changedMeanwhile is why an entity is not deleted that has another version now: somebody has
+// locked it, or has written it.
+func (c *Catalog) changedMeanwhile(ctx context.Context, ports Ports, caller workflow.Caller, key workflow.EntityKey) error {
+	lock, err := ports.Locks.LockOf(ctx, caller, key)
+	if err != nil {
+		return err
+	}
+	if lock.HeldBy != nil {
+		return inUse(lock)
+	}
+	return workflow.Errorf(workflow.CodeConflict, "somebody else has changed %s meanwhile: read it again", key)
 }
 
 // inUse is the refusal to delete an entity that is locked, nil if it is not.

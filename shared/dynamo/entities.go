@@ -25,6 +25,10 @@ const (
 	// The version at which the entity was deleted. It counts only while it is the item's
 	// version: whoever writes the entity again brings it back by that alone.
 	attrDeleted = "deleted"
+
+	// The version at which the entity is about to be deleted. It counts only while it is the
+	// item's version too.
+	attrDeleting = "deleting"
 )
 
 // ifEntityExists and ifEntityMissing are the conditions that an entity is there, and that it
@@ -126,13 +130,23 @@ func (r *Registry) WriteEntities(ctx context.Context, tenant string, writes []wo
 	return written, slices.Sorted(maps.Keys(watchers)), err
 }
 
+// MarkDeletion writes the mark alone: the version and the watchers stay.
+func (r *Registry) MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (bool, error) {
+	ok, _, err := r.t.Update(ctx, table.Update{
+		Key:       entityKey(tenant, key),
+		Set:       table.Item{attrDeleting: table.N(seenVersion)},
+		Condition: ifEntityExists + " AND #version = :seen", Values: table.Item{"seen": table.N(seenVersion)},
+	})
+	return ok, err
+}
+
 // DeleteEntity leaves an item with the version and the token of the entity. No function may
 // delete items: DynamoDB does, some time after until.
 func (r *Registry) DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (bool, []string, error) {
 	ok, old, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
 		Set:       table.Item{attrVersion: table.N(seenVersion + 1), attrDeleted: table.N(seenVersion + 1), topology.AttrTTL: table.N(until.Unix())},
-		Remove:    []string{attrAttributes, attrGroups, attrWatchers},
+		Remove:    []string{attrAttributes, attrGroups, attrWatchers, attrDeleting},
 		Condition: ifEntityExists + " AND #version = :seen", Values: table.Item{"seen": table.N(seenVersion)},
 		Return: types.ReturnValueAllOld,
 	})
@@ -162,7 +176,7 @@ func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.E
 func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	c := table.Update{
 		Key: entityKey(tenant, e.Key()), Set: table.Item{},
-		Remove: []string{attrWatchers, attrDeleted, topology.AttrTTL}, Return: types.ReturnValueUpdatedOld,
+		Remove: []string{attrWatchers, attrDeleted, attrDeleting, topology.AttrTTL}, Return: types.ReturnValueUpdatedOld,
 	}
 	if len(e.Attributes) > 0 {
 		c.Set[attrAttributes] = table.B(table.Deflate.Compress(e.Attributes))
@@ -265,6 +279,7 @@ func entityOf(entityType string, it table.Item) (workflow.Entity, error) {
 	e := workflow.Entity{
 		Type: entityType, ID: it.Key().SK, Attributes: attributes,
 		Version: it.Int(attrVersion), Token: it.Int(attrToken),
+		Deleting: it.Has(attrDeleting) && it.Int(attrDeleting) == it.Int(attrVersion),
 	}
 	if list, ok := it[attrGroups].(*types.AttributeValueMemberL); ok {
 		for _, v := range list.Value {

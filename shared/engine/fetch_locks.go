@@ -72,7 +72,9 @@ func deletedFailure(gone []workflow.EntityKey) *workflow.Failure {
 // readHeldEntities reads the attributes of those of the entities that are locked, each
 // with the token of its lock, and its place in the list of which the locks were asked for.
 // gone are those that are not in the inventory any more: a deletion that finds no lock may
-// come before the lock.
+// come before the lock. One that may have looked before the lock and is not made yet has marked
+// its entity: what is marked is written as it is, so that the deletion, which has seen another
+// version, is not made any more (catalog.DeleteEntity).
 func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) (held []workflow.ScopeEntity, gone []workflow.EntityKey, err error) {
 	held = make([]workflow.ScopeEntity, 0, len(tokens))
 	keys := make([]workflow.EntityKey, 0, len(tokens))
@@ -88,6 +90,28 @@ func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.Sc
 	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
 	if err != nil {
 		return nil, nil, err
+	}
+	for try := 1; ; try++ {
+		var marked []workflow.EntityWrite
+		for _, key := range keys {
+			if e := known[key]; e.Deleting {
+				marked = append(marked, workflow.EntityWrite{Entity: e, SeenVersion: e.Version})
+			}
+		}
+		if len(marked) == 0 {
+			break
+		}
+		if try > w.e.MaxConflictRetries {
+			return nil, nil, workflow.Errorf(workflow.CodeUnavailable, "entity %s keeps changing", marked[0].Entity.Key())
+		}
+		_, watchers, err := w.ports.Registry.WriteEntities(ctx, w.tenant, marked)
+		w.sendWakeups(ctx, "watchers", changeWakeups(w.tenant, watchers))
+		if err != nil {
+			return nil, nil, err
+		}
+		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
+			return nil, nil, err
+		}
 	}
 	for i := range held {
 		e, exists := known[held[i].Key]

@@ -42,11 +42,7 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 		// retry was of others only.
 		w.recorder.Log(ctx, slog.LevelWarn, "entity update not applied", slog.String(observe.Entity, key.String()))
 	}
-	wakeups := make([]workflow.Wakeup, len(written.watchers))
-	for n, id := range written.watchers {
-		wakeups[n] = workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "an entity has changed"}
-	}
-	w.sendWakeups(ctx, "watchers", wakeups)
+	w.sendWakeups(ctx, "watchers", changeWakeups(w.tenant, written.watchers))
 	if err != nil {
 		return err
 	}
@@ -118,4 +114,13 @@ func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token 
 		e = current
 	}
 	return nil, nil
+}
+
+// changeWakeups are the messages that wake up executions that wait for an entity.
+func changeWakeups(tenant string, watchers []string) []workflow.Wakeup {
+	wakeups := make([]workflow.Wakeup, len(watchers))
+	for n, id := range watchers {
+		wakeups[n] = workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "an entity has changed"}
+	}
+	return wakeups
 }

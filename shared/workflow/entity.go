@@ -49,6 +49,10 @@ type Entity struct {
 	Groups     []string        `json:"groups,omitempty"`
 	Version    int64           `json:"version"` // +1 with every write of the entity
 	Token      int64           `json:"token"`   // lock token of the last execution that updated it; 0 for none
+
+	// Deleting says that somebody may be about to delete it at this version. It is not deleted:
+	// only who locks it has to write it first, so that the deletion is not made.
+	Deleting bool `json:"-"`
 }
 
 // EntityWrite is a write of an entity under the condition that it is still as it was read.

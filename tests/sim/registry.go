@@ -299,6 +299,20 @@ func (r *Registry) WriteEntities(_ context.Context, tenant string, writes []work
 	return written, watchers, err
 }
 
+// MarkDeletion marks an entity whose version is still the one seen.
+func (r *Registry) MarkDeletion(_ context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (bool, error) {
+	return call(r.conn, "registry.mark_deletion", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		e, known := r.w.entities[tenant][key]
+		if !known || e.Version != seenVersion {
+			return false, nil
+		}
+		e.Deleting = true
+		r.w.entities[tenant][key] = e
+		return true, nil
+	})
+}
+
 // DeleteEntity deletes an entity whose version is still the one seen.
 func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.EntityKey, seenVersion int64, _ time.Time) (ok bool, watchers []string, err error) {
 	ok, err = call(r.conn, "registry.delete_entity", func(bool) (bool, error) {
@@ -320,6 +334,7 @@ func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.E
 
 // storeEntity replaces an entity and notifies the observer.
 func (r *Registry) storeEntity(tenant string, old, e workflow.Entity) {
+	e.Deleting = false
 	r.w.entities[tenant][e.Key()] = e
 	if r.w.Observer != nil {
 		r.w.Observer.EntityWritten(old, e)

@@ -219,6 +219,10 @@ type Registry interface {
 	// are as in PutEntities. ok is by position. It is false as well for a write whose reply was
 	// lost: who reads the entity again finds what it has written.
 	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
+	// MarkDeletion marks an entity as about to be deleted if its version is still the one seen.
+	// The version stays, and every other write of the entity takes the mark away. A mark that is
+	// there already is written again: ok.
+	MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (ok bool, err error)
 	// DeleteEntity deletes an entity if its version is still the one seen; ok if it has been
 	// deleted at that version. Until the time given its version and its token are kept, for an
 	// entity of the same key: it goes on with them, so that who has read the deleted one, or

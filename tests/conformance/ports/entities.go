@@ -234,6 +234,53 @@ func Entities(t *testing.T, open Open) {
 				s.Errorf("%+v", none)
 			}
 		},
+		"a mark of a deletion is there until the entity is written": func(s *fixture) {
+			e := device("sw-007")
+			mark := func(seen int64) (bool, error) {
+				return s.Registry.MarkDeletion(s.ctx, s.tenant, e.Key(), seen)
+			}
+			want := func(version int64, marked bool) {
+				s.Helper()
+				want := e
+				want.Version, want.Deleting = version, marked
+				if diff := cmp.Diff(want, s.entity(e.Key())); diff != "" {
+					s.Error(diff)
+				}
+			}
+			s.wantApplied(false)(mark(0))
+			s.wantApplied(false)(mark(1))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			if !s.watch(e.Key(), "x") {
+				s.Error("the watcher was rejected")
+			}
+			s.wantApplied(false)(mark(2))
+			s.loseReply()
+			s.wantApplied(true)(mark(1))
+			s.wantApplied(true)(mark(1))
+			want(1, true)
+			written, watchers, err := s.Registry.WriteEntities(s.ctx, s.tenant, []workflow.EntityWrite{{Entity: s.entity(e.Key()), SeenVersion: 1}})
+			s.wantApplied(true)(written[0], err)
+			if diff := cmp.Diff([]string{"x"}, watchers); diff != "" {
+				s.Error(diff)
+			}
+			want(2, false)
+			ok, _, err := s.Registry.DeleteEntity(s.ctx, s.tenant, e.Key(), 1, time.Now().Add(time.Hour))
+			s.wantApplied(false)(ok, err)
+			s.wantApplied(true)(mark(2))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			want(3, false)
+			s.wantApplied(true)(mark(3))
+			ok, _, err = s.Registry.ReplaceEntity(s.ctx, s.tenant, e, 3)
+			s.wantApplied(true)(ok, err)
+			want(4, false)
+			s.wantApplied(true)(mark(4))
+			ok, _, err = s.Registry.DeleteEntity(s.ctx, s.tenant, e.Key(), 4, time.Now().Add(time.Hour))
+			s.wantApplied(true)(ok, err)
+			s.wantApplied(false)(mark(4))
+			s.wantApplied(false)(mark(5))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			want(6, false)
+		},
 		"many entities are imported, read and listed by id": func(s *fixture) {
 			var all []workflow.Entity
 			var keys []workflow.EntityKey
