@@ -76,15 +76,19 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 	before := s.Cron
 	s.Cron = nil
 	asks := d != nil && d.Cron != nil && !d.Cron.Disabled
-	if asks && s.Removed != nil && s.Removed.Version != d.Version {
+	if asks && s.Removed != nil && olderThan(s.Removed.Version, d.Version) {
 		s.Removed = nil
+	}
+	if s.Removed != nil && !s.FiringAt.IsZero() {
+		s.Cron = before // the scheduler brings to its end what it has begun, and switches it off
+		return s, nil
 	}
 	switch {
 	case d == nil:
 	case asks && s.Paused == nil && olderThan(d.Version, s.Workflow.Version):
 		s.Paused = &spec.ScheduleHalt{At: c.now().UTC(), Version: s.Workflow.Version,
 			Reason: fmt.Sprintf("version %s was archived, and version %s before it has a schedule too: resume it if that is to start executions again", s.Workflow.Version, d.Version)}
-	case s.Paused != nil && s.Paused.By == "" && !olderThan(d.Version, s.Paused.Version):
+	case s.Paused != nil && s.Paused.By == "" && (olderThan(s.Workflow.Version, d.Version) || !olderThan(d.Version, s.Paused.Version)):
 		s.Paused = nil
 	}
 	if d != nil && (asks || s.Version > 0) {
@@ -93,11 +97,15 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 	if asks && s.Removed == nil {
 		s.Cron = d.Cron
 	}
+	if s.Cron == nil {
+		s.FiringAt = time.Time{} // an archived version starts nothing any more
+	}
 	if s.Cron == nil || s.Paused != nil && s.FiringAt.IsZero() {
 		s.NextAt = time.Time{}
 		return s, nil
 	}
-	if before != nil && before.Schedule == d.Cron.Schedule && before.Zone == d.Cron.Zone && !s.NextAt.IsZero() {
+	same := before != nil && before.Schedule == d.Cron.Schedule && before.Zone == d.Cron.Zone
+	if !s.NextAt.IsZero() && (same || !s.FiringAt.IsZero()) { // the scheduler ends first what it has begun
 		return s, nil
 	}
 	var err error
@@ -125,6 +133,9 @@ func NoSchedule(s spec.Schedule) error {
 // is paused stays as it is.
 func (c *Catalog) PauseSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
+		if s.Off() {
+			return NoSchedule(*s)
+		}
 		if s.Paused != nil && s.Paused.By != "" {
 			return nil
 		}
@@ -140,6 +151,9 @@ func (c *Catalog) PauseSchedule(ctx context.Context, caller workflow.Caller, ful
 // that passed meanwhile are not made up for.
 func (c *Catalog) ResumeSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) (err error) {
+		if s.Off() {
+			return NoSchedule(*s)
+		}
 		if s.Paused == nil {
 			return nil
 		}
@@ -150,25 +164,31 @@ func (c *Catalog) ResumeSchedule(ctx context.Context, caller workflow.Caller, fu
 	})
 }
 
-// RemoveSchedule switches a schedule off for the version of the definition that it has now.
+// RemoveSchedule switches a schedule off for the version of the definition that it has now, and for
+// older ones. Who has removed it may do so again.
 func (c *Catalog) RemoveSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
+		if s.Off() {
+			if s.Removed != nil && s.Removed.By == caller.Actor {
+				return nil
+			}
+			return NoSchedule(*s)
+		}
 		s.Removed = &spec.ScheduleHalt{By: caller.Actor, At: c.now().UTC(), Reason: workflow.Truncate(reason, workflow.MaxReasonBytes), Version: s.Workflow.Version}
-		s.Cron, s.Paused, s.NextAt = nil, nil, time.Time{}
+		if s.Paused = nil; s.FiringAt.IsZero() { // else the scheduler ends that first
+			s.Cron, s.NextAt = nil, time.Time{}
+		}
 		return nil
 	})
 }
 
-// changeSchedule changes a schedule that is not off, and writes it if that makes a difference.
+// changeSchedule changes a schedule, and writes it if that makes a difference.
 func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fullName string, change func(*spec.Schedule) error) (spec.Schedule, error) {
 	schedules := c.openPorts().Schedules
 	for range maxScheduleWrites {
 		s, err := schedules.Schedule(ctx, caller.Tenant, fullName)
 		if err != nil {
 			return s, err
-		}
-		if s.Cron == nil {
-			return s, NoSchedule(s)
 		}
 		before := s
 		if err := change(&s); err != nil {

@@ -15,7 +15,7 @@ func (v *Service) Schedule(ctx context.Context, caller workflow.Caller, fullName
 	if err != nil {
 		return views.ScheduleView{}, err
 	}
-	if s.Cron == nil {
+	if s.Off() {
 		return views.ScheduleView{}, catalog.NoSchedule(s)
 	}
 	view := views.NewScheduleView(s)

@@ -189,11 +189,14 @@ func (c *cronScheduler) lastIsActive(ctx context.Context, s spec.Schedule) (bool
 }
 
 // setNextFireTime stores the schedule with the fire time that follows at, or with none if
-// there is no other, or if it is paused.
+// there is no other, or if it is paused or removed.
 func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at time.Time) (bool, error) {
 	next, err := definition.NextFireTime(s.Cron, at)
-	if err != nil || s.Paused != nil {
+	if err != nil || s.Paused != nil || s.Removed != nil {
 		next = time.Time{}
+	}
+	if s.Removed != nil {
+		s.Cron = nil
 	}
 	s.NextAt = next
 	return c.Schedules.PutSchedule(ctx, s)

@@ -24,20 +24,20 @@ const maxFireWrites = 16
 // CodeNotFound.
 func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, key string) (id string, existed bool, err error) {
 	c := newSweeper(e, workers.LivenessTimeouts{}).schedules
-	keyDigest := ""
-	if key != "" {
-		sum := sha256.Sum256([]byte(key))
-		keyDigest = base64.RawURLEncoding.EncodeToString(sum[:12])
+	if key == "" {
+		key = e.NewID() // once: a write whose reply was lost is recognised by it
 	}
+	sum := sha256.Sum256([]byte(key))
+	keyDigest := base64.RawURLEncoding.EncodeToString(sum[:12])
 	for range maxFireWrites {
 		s, err := c.Schedules.Schedule(ctx, caller.Tenant, name)
 		if err != nil {
 			return "", false, err
 		}
-		if s.Cron == nil {
+		if s.Off() {
 			return "", false, catalog.NoSchedule(s)
 		}
-		if at := slices.IndexFunc(s.Recent, func(r spec.ScheduledStart) bool { return keyDigest != "" && r.Key == keyDigest }); at >= 0 {
+		if at := slices.IndexFunc(s.Recent, func(r spec.ScheduledStart) bool { return r.Key == keyDigest }); at >= 0 {
 			id = s.Recent[at].Execution
 			return id, true, c.finish(ctx, s, id)
 		}
@@ -65,6 +65,9 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 		at := c.Now().UTC().Truncate(time.Second).Add(time.Millisecond) // no fire time has a fraction
 		if !s.LastAt.Before(at) {
 			at = s.LastAt.Add(time.Millisecond)
+		}
+		if !s.NextAt.IsZero() && !at.Before(s.NextAt) {
+			continue // a fire time has come meanwhile, and comes first
 		}
 		id = ExecutionID(caller.Tenant, name, at, c.MinFencingToken)
 		s.Begin(spec.ScheduledStart{Execution: id, At: at, By: caller.Actor, Key: keyDigest})

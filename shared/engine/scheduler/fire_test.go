@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -256,14 +258,152 @@ func TestRemove_IsForOneVersion(t *testing.T) {
 		func() error { _, err := fire(s, ""); return err },
 		func() error { _, err := s.Catalog.PauseSchedule(ctx, harness.Caller, "p/night", ""); return err },
 		func() error { _, err := s.Catalog.ResumeSchedule(ctx, harness.Caller, "p/night", ""); return err },
-		func() error { _, err := s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", ""); return err },
+		func() error {
+			_, err := s.Catalog.RemoveSchedule(ctx, workflow.Caller{Tenant: harness.Caller.Tenant, Actor: "bob"}, "p/night", "")
+			return err
+		},
 	} {
 		wantCode(t, do(), workflow.CodeNotFound)
 	}
-	if _, _, err := s.Catalog.Publish(ctx, harness.Caller, []byte("package: p\nname: night\nversion: 1.1.0\ncron: {schedule: \"0 5 * * *\"}\n"+steps), false); err != nil {
+	if one, err := s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", "again"); err != nil || one.Removed.Reason != "too loud" {
+		t.Errorf("removed again by who has removed it: %+v, %v", one.Removed, err)
+	}
+	publishNight(t, s, "1.1.0", "0 5 * * *")
+	if one := loadSchedule(t, s); one.Cron == nil || one.Removed != nil || !one.NextAt.After(s.Now()) {
+		t.Errorf("%+v", one)
+	}
+}
+
+func publishNight(t *testing.T, s *harness.Harness, version, cron string) {
+	t.Helper()
+	if _, _, err := s.Catalog.Publish(ctx, harness.Caller, []byte("package: p\nname: night\nversion: "+version+"\ncron: {schedule: \""+cron+"\"}\n"+steps), false); err != nil {
 		t.Fatal(err)
 	}
-	if one := loadSchedule(t, s); one.Cron == nil || one.Removed != nil || !one.NextAt.After(s.Now()) {
+}
+
+// A schedule that was removed for a version does not come back when that version is archived and
+// restored, nor with an older one.
+func TestRemove_OutlivesAnArchive(t *testing.T) {
+	s := newHarness(t, 1, `schedule: "0 4 * * *"`)
+	publishNight(t, s, "2.0.0", "0 5 * * *")
+	if _, err := s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []func(context.Context, workflow.Caller, workflow.Ref) error{s.Catalog.Archive, s.Catalog.Restore} {
+		if err := do(ctx, harness.Caller, workflow.Ref{Package: "p", Name: "night", Version: "2.0.0"}); err != nil {
+			t.Fatal(err)
+		}
+		if one := loadSchedule(t, s); one.Cron != nil || one.Removed == nil {
+			t.Errorf("on again: %+v", one)
+		}
+	}
+}
+
+// What somebody has fired, or a sweep has begun, comes to its end also if the schedule is removed
+// before the execution exists. It is not begun again with a later version.
+func TestRemove_EndsWhatWasBegun(t *testing.T) {
+	for name, begin := range map[string]func(*harness.Harness){
+		"fired": func(s *harness.Harness) { _, _ = fire(s, "k") },
+		"swept": func(s *harness.Harness) { _ = sweepOnce(s) },
+	} {
+		for _, call := range []string{"store.create", "schedules.put"} {
+			s := newHarness(t, 1, `schedule: "0 4 * * *"`)
+			if name == "swept" {
+				s.RunFor(4*time.Hour + time.Second)
+			}
+			task := s.StartTask(name, func() { begin(s) })
+			if !task.RunUntil("store.create") || call == "schedules.put" && !task.RunUntil(call) {
+				t.Fatalf("%s: no %s", name, call)
+			}
+			if _, err := s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", ""); err != nil {
+				t.Fatal(err)
+			}
+			_ = task // it dies here
+			publishNight(t, s, "1.0.1", "0 5 * * *")
+			if _, err := s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", ""); err != nil {
+				t.Fatal(err)
+			}
+			s.RunFor(2 * time.Minute)
+			if err := sweepOnce(s); err != nil {
+				t.Fatal(err)
+			}
+			s.Drain()
+			if one, all := loadSchedule(t, s), listExecutions(t, s); len(all) != 1 || one.Cron != nil || !one.FiringAt.IsZero() || !one.NextAt.IsZero() {
+				t.Errorf("%s, dead before %s: %d executions, %+v", name, call, len(all), one)
+			}
+			publishNight(t, s, "1.1.0", "0 5 * * *")
+			s.RunFor(30 * time.Hour)
+			s.Sweep()
+			s.Drain()
+			if all := listExecutions(t, s); len(all) != 2 {
+				t.Errorf("%s, dead before %s: %d executions after another version, want 2", name, call, len(all))
+			}
+		}
+	}
+}
+
+// A fire time that comes while somebody fires the schedule is started too, or recorded as skipped.
+func TestFire_AtAFireTime(t *testing.T) {
+	for _, concurrency := range []string{"true", "false"} {
+		s := newHarness(t, 1, `schedule: "0 4 * * *", concurrency: `+concurrency)
+		next := loadSchedule(t, s).NextAt
+		s.Advance(next.Add(-500 * time.Microsecond).Sub(s.Now()))
+		task := s.StartTask("fire", func() { _, _ = fire(s, "") })
+		if !task.RunUntil("schedules.put") {
+			task.Finish()
+		}
+		s.Advance(10 * time.Millisecond)
+		task.Finish()
+		s.Drain()
+		s.RunFor(2 * time.Minute)
+		s.Sweep()
+		s.Drain()
+		one := loadSchedule(t, s)
+		started := slices.ContainsFunc(one.Recent, func(r spec.ScheduledStart) bool { return r.At.Equal(next) })
+		if !started && !one.SkippedAt.Equal(next) {
+			t.Errorf("concurrency %s: the fire time %s is lost: %+v", concurrency, next, one)
+		}
+	}
+}
+
+// Without a key too, one request starts one execution when the reply to a write is lost; and who
+// removes a schedule is told that he has.
+func TestFire_LostReplies(t *testing.T) {
+	for _, concurrency := range []string{"true", "false"} {
+		for _, fault := range []faults.Fault{faults.Repeated, faults.LostReply, faults.Throttled} {
+			for n := 1; n < 20; n++ {
+				s := newHarness(t, 1, `schedule: "0 4 * * *", concurrency: `+concurrency)
+				s.Faults = faults.At(n, fault)
+				_, err := fire(s, "")
+				s.Faults = nil
+				if all := listExecutions(t, s); len(all) > 1 || workflow.Is(err, workflow.CodeConflict) {
+					t.Fatalf("concurrency %s, %s at call %d: %d executions, %v", concurrency, fault, n, len(all), err)
+				}
+				s.Faults = faults.At(n, fault)
+				_, err = s.Catalog.RemoveSchedule(ctx, harness.Caller, "p/night", "")
+				s.Faults = nil
+				if workflow.Is(err, workflow.CodeNotFound) {
+					t.Fatalf("%s at call %d of a removal: %v", fault, n, err)
+				}
+			}
+		}
+	}
+}
+
+// A version that is published between an archived one and the one that was paused for it asks for
+// its own work.
+func TestArchive_PauseEndsWithANewerVersion(t *testing.T) {
+	s := newHarness(t, 1, `schedule: "0 4 * * *"`)
+	publishNight(t, s, "2.0.0", "0 5 * * *")
+	if err := s.Catalog.Archive(ctx, harness.Caller, workflow.Ref{Package: "p", Name: "night", Version: "2.0.0"}); err != nil {
+		t.Fatal(err)
+	}
+	publishNight(t, s, "0.5.0", "0 6 * * *")
+	if one := loadSchedule(t, s); one.Paused == nil {
+		t.Errorf("resumed by a version that is not the newest: %+v", one)
+	}
+	publishNight(t, s, "1.5.0", "0 6 * * *")
+	if one := loadSchedule(t, s); one.Paused != nil || one.Workflow.Version != "1.5.0" || !one.NextAt.After(s.Now()) {
 		t.Errorf("%+v", one)
 	}
 }

@@ -63,6 +63,10 @@ type ScheduledStart struct {
 	Key       string    `json:"key,omitempty"` // digest of the Idempotency-Key
 }
 
+// Off reports whether the schedule starts nothing, and cannot be fired. What was begun before is
+// still brought to its end.
+func (s *Schedule) Off() bool { return s.Cron == nil || s.Removed != nil }
+
 // Begin records that an execution is being started. No fire time is chosen until it exists.
 func (s *Schedule) Begin(start ScheduledStart) {
 	s.FiringAt, s.LastExecution, s.LastAt, s.Problem = start.At, start.Execution, start.At, ""
