@@ -126,4 +126,9 @@ func TestAccess_ByNameOfTheCaller(t *testing.T) {
 	if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/cancel", "", "X-Roles: actor:ann"); w.Code != http.StatusForbidden {
 		t.Error("a role counts as the name of a caller")
 	}
+	for roles, want := range map[string]int{"platform root": 403, "root ops": 403, "x, root": 202} {
+		if w := sendRequest(h, "POST /dead-letters/redrive", "", "X-Roles: "+roles); (w.Code == http.StatusForbidden) != (want == 403) {
+			t.Errorf("with the roles %q: %d", roles, w.Code)
+		}
+	}
 }

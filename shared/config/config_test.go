@@ -63,6 +63,10 @@ func TestParse_RefusesInvalidSettings(t *testing.T) {
 		"log: {level: loud}\n":         "1 log.level range",
 		"run: {retention: 696h}\n":     "1 run.retention range",
 		"worker: {unreachable: 10s}\n": "1 worker.unreachable range",
+
+		"access: {admin: [Network Admins]}\n": "1 access.admin range",
+		"access: {admin: [\"a,b\"]}\n":        "1 access.admin range",
+		"access: {admin: [\"actor: \"]}\n":    "1 access.admin range",
 	} {
 		_, err := config.Parse([]byte(source), nil)
 		var e *workflow.Error

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -90,11 +91,19 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	for path, names := range map[string][]string{
 		"access.viewer": c.Access.Viewer, "access.operator": c.Access.Operator, "access.approver": c.Access.Approver, "access.admin": c.Access.Admin, "access.worker": c.Access.Worker,
 	} {
-		require(!slices.ContainsFunc(names, func(n string) bool { return strings.TrimSpace(n) == "" || n == "actor:" }), path, "want names of roles, or actor:NAME")
+		require(!slices.ContainsFunc(names, invalidAccess), path, "want names of roles without spaces and commas, or actor:NAME: a name with one is no role, whoever has it in the claim")
 		require(len(names) == 0 || len(c.Access.Admin) > 0, path, "nobody could publish anything: access.admin has to name somebody too")
 	}
 	var level slog.Level
 	require(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")
 	slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })
 	return issues
+}
+
+// invalidAccess reports whether an entry of access can give nobody a role.
+func invalidAccess(name string) bool {
+	if actor, ok := strings.CutPrefix(name, "actor:"); ok {
+		return strings.TrimSpace(actor) == ""
+	}
+	return name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

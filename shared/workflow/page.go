@@ -14,9 +14,16 @@ type Caller struct {
 // MaxRolesBytes bounds the roles of a caller.
 const MaxRolesBytes = 4 << 10
 
-// RoleNames are the roles of the caller.
+// RoleNames are the roles of the caller. Only commas separate them: who is in the group "platform
+// admin" does not have the role admin.
 func (c Caller) RoleNames() []string {
-	return strings.FieldsFunc(c.Roles, func(r rune) bool { return r == ',' || r == ' ' })
+	var names []string
+	for name := range strings.SplitSeq(c.Roles, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Page asks for a part of a list. Token is opaque; empty asks for the first page.

@@ -7,6 +7,7 @@
 // start slower.
 //
 //   - handler.go: [New], the Lambda handler, and who the caller is.
+//   - roles.go: which roles a token gives.
 //   - event.go: from the event to an http.Request, and from the answer to the event's
 //     response.
 package lambdahttp
@@ -17,7 +18,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -95,13 +95,17 @@ const (
 // Authorizer is the result of the gateway's authorizer; nil if the route has none.
 type Authorizer = events.APIGatewayV2HTTPRequestContextAuthorizerDescription
 
+// JWT is what the authorizer has read from a verified token.
+type JWT = events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription
+
 // Identity returns the caller of a request. Its results replace the headers X-Actor, X-Tenant
 // and X-Roles, whatever the client sent in them, so that these headers can be trusted behind
 // an adapter with an Identity. "" removes the header.
-type Identity func(a *Authorizer) (actor, tenant, roles string)
+// authorization is the header of that name, which the gateway has verified.
+type Identity func(a *Authorizer, authorization string) (actor, tenant, roles string)
 
 func (id Identity) apply(r *http.Request, a *Authorizer) {
-	actor, tenant, roles := id(a)
+	actor, tenant, roles := id(a, r.Header.Get("Authorization"))
 	for name, value := range map[string]string{headerActor: actor, headerTenant: tenant, headerRoles: roles} {
 		r.Header.Del(name)
 		if value != "" {
@@ -112,17 +116,17 @@ func (id Identity) apply(r *http.Request, a *Authorizer) {
 
 // FromAuthorizer is the Identity on AWS: the actor is the JWT's subject or the IAM
 // caller's ARN; the tenant is the JWT's claim tenantClaim, or "default" if that is "". A
-// caller without the claim has no tenant. The roles are those of the claim rolesClaim, which
-// the gateway writes as "[a b]" if it is a list; none if rolesClaim is "".
+// caller without the claim has no tenant. The roles are those of the claim rolesClaim;
+// none if that is "".
 func FromAuthorizer(tenantClaim, rolesClaim string) Identity {
-	return func(a *Authorizer) (actor, tenant, roles string) {
+	return func(a *Authorizer, authorization string) (actor, tenant, roles string) {
 		switch {
 		case a == nil:
 			return "", "", ""
 		case a.JWT != nil:
 			actor, tenant = a.JWT.Claims["sub"], a.JWT.Claims[tenantClaim]
 			if rolesClaim != "" {
-				roles = roleNames(a.JWT.Claims[rolesClaim])
+				roles = roleNames(a.JWT, rolesClaim, authorization)
 			}
 		case a.IAM != nil:
 			actor = a.IAM.UserARN
@@ -132,16 +136,6 @@ func FromAuthorizer(tenantClaim, rolesClaim string) Identity {
 		}
 		return actor, tenant, roles
 	}
-}
-
-// roleNames are the names in a claim, with commas between them.
-func roleNames(claim string) string {
-	claim = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(claim), "["), "]")
-	names := strings.Join(strings.FieldsFunc(claim, func(r rune) bool { return r == ' ' || r == ',' }), ",")
-	if len(names) > workflow.MaxRolesBytes {
-		return ""
-	}
-	return names
 }
 
 // Caller reads the headers that an [Identity] has written. Use it only for an API behind

@@ -230,6 +230,17 @@ func withClaim(event events.APIGatewayV2HTTPRequest, name, value string) events.
 	return event
 }
 
+// withToken is an event with tokens in the header Authorization, as the gateway passes it on.
+func withToken(event events.APIGatewayV2HTTPRequest, claims ...string) events.APIGatewayV2HTTPRequest {
+	event.Headers = maps.Clone(event.Headers)
+	var tokens []string
+	for _, c := range claims {
+		tokens = append(tokens, "Bearer e30."+base64.RawURLEncoding.EncodeToString([]byte(c))+".c2ln")
+	}
+	event.Headers["authorization"] = strings.Join(tokens, ",")
+	return event
+}
+
 func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 	full, iam, anonymous := loadEvent(t, "full.json"), loadEvent(t, "base64.json"), loadEvent(t, "full.json")
 	anonymous.RequestContext.Authorizer = nil
@@ -238,16 +249,26 @@ func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 		id    lambdahttp.Identity
 		want  workflow.Caller
 	}{
-		"claims":              {full, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
-		"roles":               {withClaim(full, "groups", "[cab duty]"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab,duty"}},
-		"one role":            {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab"}},
-		"roles not asked for": {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
-		"no claim configured": {full, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "ada", Tenant: "default"}},
-		"claim is missing":    {full, lambdahttp.FromAuthorizer("company", ""), workflow.Caller{}},
-		"IAM":                 {iam, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
-		"IAM with a claim":    {iam, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
-		"no authorizer":       {anonymous, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
-		"no identity":         {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
+		"claims": {full, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"roles":  {withToken(withClaim(full, "groups", "[cab duty]"), `{"sub":"ada","groups":["cab","duty"]}`), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab,duty"}},
+		"no role by a part of a name": {
+			withToken(withClaim(full, "groups", "[cab platform admin x,admin  admin 7 ]"), `{"sub":"ada","groups":["cab","platform admin","x,admin"," admin",7,"",null,"a\tadmin"]}`),
+			lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab"},
+		},
+		"a text is one name":      {withToken(withClaim(full, "groups", "platform admin"), `{"sub":"ada","groups":"platform admin"}`), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"no token in the header":  {withClaim(full, "groups", "[platform admin]"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"token of somebody else":  {withToken(withClaim(full, "groups", "[platform admin]"), `{"sub":"eve","groups":["platform","admin"]}`), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"two tokens":              {withToken(withClaim(full, "groups", "[platform admin]"), `{"sub":"ada","groups":["platform admin"]}`, `{"sub":"ada","groups":["platform","admin"]}`), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"a claim nobody verified": {withToken(full, `{"sub":"ada","groups":["admin"]}`), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"a list of one":           {withClaim(full, "groups", "[cab]"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab"}},
+		"one role":                {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", "groups"), workflow.Caller{Actor: "ada", Tenant: "north", Roles: "cab"}},
+		"roles not asked for":     {withClaim(full, "groups", "cab"), lambdahttp.FromAuthorizer("team", ""), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"no claim configured":     {full, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "ada", Tenant: "default"}},
+		"claim is missing":        {full, lambdahttp.FromAuthorizer("company", ""), workflow.Caller{}},
+		"IAM":                     {iam, lambdahttp.FromAuthorizer("", ""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
+		"IAM with a claim":        {iam, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
+		"no authorizer":           {anonymous, lambdahttp.FromAuthorizer("team", ""), workflow.Caller{}},
+		"no identity":             {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call(t, c.event, lambdahttp.Options{Identity: c.id}, func(w http.ResponseWriter, r *http.Request) {
