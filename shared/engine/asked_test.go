@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,5 +228,54 @@ func TestAskedWait_LostMessages(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	if got := resumed(s, "ask"); got != `null {"kind":"TIMER"}` {
 		t.Errorf("told %s", got)
+	}
+}
+
+// The time of a step is that of all calls of its block and of the waits between them: when it is over
+// the step fails, whether its block waits or not, and nothing is looked at again and again.
+func TestAskedWait_EndsWithTheStep(t *testing.T) {
+	signal := func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Signal: "paid"} }
+	for name, c := range map[string]struct {
+		waits  []func(s *harness.Harness) workflow.AskedWait
+		around string
+		calls  int
+	}{
+		"a signal": {waits: []func(s *harness.Harness) workflow.AskedWait{signal}, calls: 1},
+		"input": {waits: []func(s *harness.Harness) workflow.AskedWait{func(s *harness.Harness) workflow.AskedWait {
+			return workflow.AskedWait{Until: s.Now().Add(3 * time.Hour), Input: &workflow.AskedInput{}}
+		}}, calls: 1},
+		"times, one after the other": {waits: slices.Repeat([]func(s *harness.Harness) workflow.AskedWait{func(s *harness.Harness) workflow.AskedWait {
+			return workflow.AskedWait{Until: s.Now().Add(25 * time.Minute)}
+		}}, 10), calls: 3},
+		"in a branch": {waits: []func(s *harness.Harness) workflow.AskedWait{signal}, around: "branch", calls: 1},
+	} {
+		step := `{label: ask, functionBlock: p/pure:1, runOn: global, stepTimeout: 1h}`
+		if c.around != "" {
+			step = `{label: both, parallel: {branches: [{label: one, steps: [` + step + `]}, {label: two, steps: [{label: beside, wait: {for: 30m}}]}]}}`
+		}
+		s, id := asking(t, "steps:\n  - "+step+"\n", c.waits...)
+		s.RunFor(59 * time.Minute)
+		s.ExpectState(id, sm.ExecutionWaiting)
+		s.RunFor(10 * time.Minute)
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Code != workflow.FailureTimeout || !strings.Contains(x.Error.Message, "within 1h") {
+			t.Errorf("%s: %s, %+v", name, x.State, x.Error)
+		}
+		if n := len(stepCalls(s, "ask")); n != c.calls {
+			t.Errorf("%s: %d calls, want %d", name, n, c.calls)
+		}
+	}
+}
+
+// What the definition does about a failure it does about a wait that the time of its step ends.
+func TestAskedWait_TimeOfTheStepIsHandled(t *testing.T) {
+	s, id := asking(t, `steps:
+  - {label: ask, functionBlock: p/pure:1, runOn: global, stepTimeout: 1h, onFailure: other}
+  - {label: never, functionBlock: p/pure:1, runOn: global}
+  - {label: other, functionBlock: p/pure:1, runOn: global, parameters: {code: "${error.code}"}}
+`, func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Signal: "paid"} })
+	s.RunFor(90 * time.Minute)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := callsWithParameters(s, id); got[len(got)-1] != `other {"code":"TIMEOUT"}` || len(got) != 2 {
+		t.Errorf("%v", got)
 	}
 }

@@ -164,6 +164,9 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 	if n.StepTimeout > 0 {
 		r.Deadline = d.now.Add(n.StepTimeout.Std())
 	}
+	if waited := d.execution.StepRunBySeq(r.Resumes); waited != nil {
+		r.Deadline = waited.Deadline // it is one step, however often its block is called
+	}
 	for i := range d.execution.StepRuns {
 		if old := &d.execution.StepRuns[i]; old.StepIndex == at && old.Forward() {
 			r.Ordinal++

@@ -166,12 +166,16 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	if r.Wait.Kind == workflow.WaitSignal {
 		d.decision.DependsOnSignals = true // a signal that has come in time since is seen first
 	}
+	n := d.node(r)
+	if r.Wait.Asked && d.stepTimedOut(r) {
+		d.failWait(r, stepTimeoutFailure(r, n.StepTimeout), data)
+		return
+	}
 	if r.Wait.Kind == workflow.WaitTimer {
 		d.leaveWaiting(sm.EventExecutionResumed, "", data)
 		d.endWait(r, sm.StepCompleted)
 		return
 	}
-	n := d.node(r)
 	if r.Wait.Default != nil || r.Wait.Asked {
 		d.leaveWaiting(sm.EventExecutionExpired, "", data)
 		lapsed := *r.Wait
@@ -193,6 +197,11 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 		d.endWaitAt(r, why, n.OnTimeout)
 		return
 	}
+	d.failWait(r, why, data)
+}
+
+// failWait ends a step run as failed that has waited too long.
+func (d *decider) failWait(r *workflow.StepRun, why *workflow.Failure, data map[string]any) {
 	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.thread == nil && d.execution.State == sm.ExecutionWaiting {
 		r.Failure, d.execution.Wait = why, nil
 		d.exitStepRun(r, sm.StepFailed)
@@ -248,11 +257,15 @@ func (d *decider) leaveWaiting(on sm.Event, actor string, data map[string]any) {
 	}
 }
 
-// askedWait begins the wait that the block of a step run has asked for.
+// askedWait begins the wait that the block of a step run has asked for. It is over at the latest
+// when the time of the step is, and the step fails then.
 func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
 	w := &workflow.StepWait{Kind: f.Wait.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Asked: true, Title: workflow.Truncate(f.Wait.Reason, workflow.MaxWaitTitle)}
 	if !f.Wait.Until.IsZero() {
 		w.Until = earlier(f.Wait.Until, w.Until)
+	}
+	if !r.Deadline.IsZero() {
+		w.Until = earlier(r.Deadline, w.Until)
 	}
 	switch w.Kind {
 	case workflow.WaitSignal:
