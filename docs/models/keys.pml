@@ -8,8 +8,10 @@
  * signal in it. It never writes the key: that is done by the execution itself, which checks in
  * before it does anything, in NEW, and again in READY after each retry. An execution that finds
  * the key held by one that has checked in gives way: it puts the signals of its mailbox into the
- * mailbox of that one, and then it is cancelled. One that finds an owner that has still to check
- * in waits for it. A keyed signal (KEYED) is sent to whoever holds the key.
+ * mailbox of that one, and then it is cancelled. One that is tried again does not: it waits for the
+ * end of that one, with the signals that it has, because one that is cancelled is never tried again.
+ * One that finds an owner that has still to check in waits for it too. A keyed signal (KEYED) is
+ * sent to whoever holds the key, or with DIRECT to execution 1.
  *
  * Each read and each write is a step of its own; a starter or a handler may stall between any two
  * of them. Handlers look whenever there is something to do, as the timer makes them.
@@ -25,6 +27,7 @@
  *   MUTATION_FORWARD     nobody but the starter hands the signal over
  *   MUTATION_RETRY       a retry does not check in
  *   MUTATION_UNDECIDED   an execution gives way to one that has still to check in
+ *   MUTATION_AGAIN       an execution that is tried again gives way
  *   MUTATION_MAILBOX     an execution that gives way hands over the signal of its start alone
  */
 
@@ -179,7 +182,15 @@ proctype Sender(byte s) {
 	byte o, r;
 	bool ok;
 again:
+#ifdef DIRECT
+	o = 2;
+	if
+	:: OVER(state[1]) -> o = 0
+	:: else
+	fi;
+#else
 	readKey(o, r);
+#endif
 	if
 	:: o == 0	/* it is told that nobody holds the key */
 	:: o != 0 ->
@@ -235,7 +246,15 @@ checkIn:
 #ifdef MUTATION_UNDECIDED
 		:: !OVER(state[o - 1]) -> goto lose
 #else
+#ifdef MUTATION_AGAIN
 		:: state[o - 1] == LIVE -> goto lose
+#else
+		:: state[o - 1] == LIVE && was == NEW -> goto lose
+		:: state[o - 1] == LIVE && was == READY ->
+			/* it looks again later */
+			atomic { owner != o || state[o - 1] != LIVE || version[me] != v };
+			goto load
+#endif
 		:: UNDECIDED(state[o - 1]) ->
 			/* it looks again later */
 			atomic { owner != o || !UNDECIDED(state[o - 1]) || version[me] != v };
@@ -315,6 +334,9 @@ lose:
 		if
 		:: commits(me, v) && sigO[me] == g ->
 			state[me] = ENDED; version[me]++;
+#ifndef MUTATION_UNDECIDED
+			assert(was == NEW);	/* an execution that is tried again is cancelled, and can never be finished */
+#endif
 #ifndef MUTATION_FORWARD
 			assert((accepted & ~KEPT) == 0)	/* a signal was accepted, and the execution that had it gives way and loses it */
 #endif

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -67,6 +68,106 @@ func TestKey_AnotherRequestIsRefused(t *testing.T) {
 	if _, _, _, err := requestStart(s, req); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), x.ID) {
 		t.Errorf("%v", err)
 	}
+}
+
+// One that has failed is not tried again while another one has its key: nothing is changed, and
+// it can be tried again after that one's end.
+func TestKey_NoRetryWhileAnotherHasTheKey(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", strings.ReplaceAll(keyedYAML, "p/once", "p/forever"))
+	watchKey(s, nil)
+	old := mustStart(s, keyedRequest("k", "one"))
+	s.Script = failCalls("after EXECUTE")
+	settle(s)
+	s.ExpectState(old.ID, sm.ExecutionFailedUnsafe)
+	if _, err := s.Engine.Acknowledge(context.Background(), harness.Caller, old.ID, "checked"); err != nil {
+		t.Fatal(err)
+	}
+	s.Script = nil
+	owner := mustStart(s, keyedRequest("k", ""))
+	s.Drain()
+	before := s.Load(old.ID)
+	_, err := s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{})
+	if e := (*workflow.Error)(nil); !workflow.Is(err, workflow.CodeConflict) || !asError(err, &e) || len(e.Issues) != 1 || e.Issues[0].Code != "held" || e.Issues[0].Message != owner.ID {
+		t.Errorf("a retry while another one has the key: %v", err)
+	}
+	s.Drain()
+	if x := s.ExpectState(old.ID, sm.ExecutionFailedUnsafeAck); x.Version != before.Version {
+		t.Errorf("it was changed: version %d, had %d", x.Version, before.Version)
+	}
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, owner.ID, views.RetryRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		t.Errorf("a retry of the one that has it: %v", err)
+	}
+	settle(s)
+	s.ExpectState(owner.ID, sm.ExecutionCompletedAck)
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
+}
+
+// Another one takes the key after a retry has looked, and before the execution that is tried again
+// checks in: that waits for its end, with the signals that it has got meanwhile.
+func TestKey_ARetryThatLosesTheKeyWaits(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", keyedYAML)
+	watchKey(s, nil)
+	old := mustStart(s, keyedRequest("k", "one"))
+	s.Script = failCalls("after EXECUTE")
+	settle(s)
+	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
+	s.Script = nil
+	retry := s.StartTask("retry", func() {
+		if _, err := s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{Entities: "all"}); err != nil {
+			t.Error(err)
+		}
+	})
+	retry.RunUntil("store.commit")
+	owner := mustStart(s, keyedRequest("k", ""))
+	s.Drain()
+	s.ExpectState(owner.ID, sm.ExecutionWaiting)
+	retry.Finish()
+	if _, err := signal(s, old.ID, "shipped", "", "to the old one"); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(10 * time.Minute)
+	s.ExpectState(owner.ID, sm.ExecutionWaiting)
+	if x := s.ExpectState(old.ID, sm.ExecutionReady); x.Try != 2 || len(x.Signals) != 1 {
+		t.Errorf("try %d, signals %v", x.Try, x.Signals)
+	}
+	if _, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "k", "paid", nil, "k", ""); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+	s.ExpectState(owner.ID, sm.ExecutionCompletedAck)
+	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
+	expectSignalsKept(s, "one", "k", "to the old one")
+}
+
+// A retry takes the key once others can see it: who finds the key its own must not find that it has
+// ended.
+func TestKey_ARetryIsThereBeforeItTakesItsKey(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", keyedYAML)
+	watchKey(s, nil)
+	old := mustStart(s, keyedRequest("k", "one"))
+	s.Script = failCalls("after EXECUTE")
+	settle(s)
+	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
+	s.Script = nil
+	retry := s.StartTask("retry", func() {
+		if _, err := s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{}); err != nil {
+			t.Error(err)
+		}
+	})
+	retry.RunPast("registry.take_business_key")
+	if _, _, _, err := requestStart(s, keyedRequest("k", "")); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), old.ID) {
+		t.Errorf("a start once the retry has the key: %v", err)
+	}
+	retry.Finish()
+	settle(s)
+	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
 }
 
 // An execution that is ending has its key until it has ended, and takes no signals: who sends one

@@ -155,30 +155,34 @@ func TestKey_OfTwoThatFindItFreeOneGivesWay(t *testing.T) {
 // An owner that has still to check in may give way itself: nobody gives way to it. So of two that
 // could give way to each other, one goes on.
 func TestKey_NobodyGivesWayToOneThatHasStillToCheckIn(t *testing.T) {
-	s := newHarness(t, 1)
-	s.Publish("w", keyedYAML)
-	watchKey(s, nil)
-	// It takes the key, and stalls before it commits that.
-	first := s.StartTask("first", func() { _, _, _, _ = requestStart(s, keyedRequest("k", "")) })
-	second := s.StartTask("second", func() { _, _, _, _ = requestStart(s, keyedRequest("k", "two")) })
-	second.RunUntil("store.create")
-	first.RunPast("registry.take_business_key")
-	second.Finish()
-	for id, state := range s.States(harness.Caller.Tenant) {
-		if state != sm.ExecutionNew {
-			t.Errorf("%s is %s", id, state)
+	for _, sent := range []string{"two", ""} {
+		s := newHarness(t, 1)
+		s.Publish("w", keyedYAML)
+		watchKey(s, nil)
+		// It takes the key, and stalls before it commits that.
+		first := s.StartTask("first", func() { _, _, _, _ = requestStart(s, keyedRequest("k", "")) })
+		second := s.StartTask("second", func() { _, _, _, _ = requestStart(s, keyedRequest("k", sent)) })
+		second.RunUntil("store.create")
+		first.RunPast("registry.take_business_key")
+		second.Finish()
+		for id, state := range s.States(harness.Caller.Tenant) {
+			if state != sm.ExecutionNew {
+				t.Errorf("%s is %s", id, state)
+			}
+		}
+		first.Finish()
+		settle(s)
+		states := map[sm.ExecutionState]int{}
+		for _, state := range s.States(harness.Caller.Tenant) {
+			states[state]++
+		}
+		if states[sm.ExecutionCompletedAck] != 1 || states[sm.ExecutionCancelledAck] != 1 {
+			t.Errorf("they ended as %v", states)
+		}
+		if sent != "" {
+			expectSignalsKept(s, sent)
 		}
 	}
-	first.Finish()
-	settle(s)
-	states := map[sm.ExecutionState]int{}
-	for _, state := range s.States(harness.Caller.Tenant) {
-		states[state]++
-	}
-	if states[sm.ExecutionCompletedAck] != 1 || states[sm.ExecutionCancelledAck] != 1 {
-		t.Errorf("they ended as %v", states)
-	}
-	expectSignalsKept(s, "two")
 }
 
 // The key is written at the revision that was read: an owner that is tried again writes it once
@@ -207,18 +211,20 @@ func TestKey_ARetryWritesItsKey(t *testing.T) {
 			}
 			other.Finish()
 		} else {
+			retried := s.StartTask("retry", retry)
+			retried.RunUntil("store.commit")
 			other.RunPast("registry.take_business_key")
-			retry()
+			retried.Finish()
 			if x := s.Load(owner.ID); x.State != sm.ExecutionReady || x.Try != 2 {
 				t.Errorf("the owner is %s", x.State)
 			}
 			other.Finish()
 			s.RunFor(10 * time.Minute)
+			s.ExpectState(owner.ID, sm.ExecutionReady)
 		}
 		settle(s)
 		states := s.States(harness.Caller.Tenant)
-		want := map[bool]sm.ExecutionState{true: sm.ExecutionCompletedAck, false: sm.ExecutionCancelledAck}[mine]
-		if states[owner.ID] != want || len(states) != 2 {
+		if states[owner.ID] != sm.ExecutionCompletedAck || len(states) != 2 {
 			t.Errorf("%v: %v, owner %s", mine, states, owner.ID)
 		}
 	}
@@ -252,45 +258,35 @@ func TestKey_NoRetryUnderLocks(t *testing.T) {
 	s.ExpectState(x.ID, sm.ExecutionCompletedAck)
 }
 
-// A signal that was sent to an execution by the key goes along when a retry of it gives way, and
-// so do those whose data are stored apart, and those whose id the owner knows with other data.
+// Every signal that has been sent to an execution goes along when it gives way, also those whose
+// data are stored apart, and those whose id the owner knows with other data.
 func TestKey_TheWholeMailboxIsHandedOver(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", keyedYAML)
 	watchKey(s, nil)
-	old := mustStart(s, keyedRequest("k", "one"))
-	s.Script = failCalls("after EXECUTE")
-	settle(s)
-	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
-	s.Script = nil
-	other := s.StartTask("other", func() { _, _, _, _ = requestStart(s, keyedRequest("k", "")) })
-	other.RunPast("registry.take_business_key")
-	if other.RunUntil("store.commit"); s.Load(old.ID).State != sm.ExecutionFailedSafeAck {
-		t.Fatal("it has begun again")
+	starter := s.StartTask("late", func() { _, _, _, _ = requestStart(s, keyedRequest("k", "")) })
+	starter.RunUntil("store.create")
+	owner := mustStart(s, keyedRequest("k", "")).ID
+	s.Drain()
+	starter.RunPast("store.create")
+	late := ""
+	for id, state := range s.States(harness.Caller.Tenant) {
+		if state == sm.ExecutionNew {
+			late = id
+		}
 	}
-	retried := s.StartTask("retried", func() {
-		_, _ = s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{Entities: "all"})
-	})
-	retried.RunPast("store.commit")
 	long := `{"text":"` + strings.Repeat("long ", 100) + `"}`
 	for id, data := range map[string]string{"large": long, "same": `{"n":1}`} {
-		if _, err := signal(s, old.ID, "shipped", data, id); err != nil {
+		if _, err := signal(s, late, "shipped", data, id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	retried.Kill()
-	other.Finish()
-	var owner string
-	for id, state := range s.States(harness.Caller.Tenant) {
-		if state == sm.ExecutionWaiting {
-			owner = id
-		}
-	}
+	starter.Kill()
 	if _, err := signal(s, owner, "shipped", `{"n":2}`, "same"); err != nil {
 		t.Fatal(err)
 	}
 	s.RunFor(10 * time.Minute)
-	if x := s.ExpectState(old.ID, sm.ExecutionCancelledAck); x.KeyOwner != owner {
+	if x := s.ExpectState(late, sm.ExecutionCancelledAck); x.KeyOwner != owner {
 		t.Errorf("it gave way to %q", x.KeyOwner)
 	}
 	x, got := s.Load(owner), map[string]string{}
@@ -304,7 +300,7 @@ func TestKey_TheWholeMailboxIsHandedOver(t *testing.T) {
 		}
 		got[sent.ID] = string(sent.Data)
 	}
-	if want := map[string]string{"large": long, "same": `{"n":2}`, "same@" + old.ID: `{"n":1}`}; fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := map[string]string{"large": long, "same": `{"n":2}`, "same@" + late: `{"n":1}`}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the owner has %v", got)
 	}
 }

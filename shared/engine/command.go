@@ -6,6 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Cancel ends an execution early and cleanly. It returns once the request is
@@ -32,10 +33,24 @@ func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason 
 }
 
 // Retry begins another try of a failed execution. Locks that it still holds stay;
-// otherwise it acquires them again.
+// otherwise it acquires them again. While another execution has its business key, that is
+// CodeConflict.
 func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
-	return e.applyCommand(ctx, c, id, lifecycle.Command{
-		Kind: lifecycle.CommandRetry, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities),
+	w, err := e.loadForCommand(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	defer w.keepCost()
+	if x := w.execution; x.Key != "" && statemachines.Terminal(x.State) {
+		// As for a start, this only saves a wait: who has the key is found out at the check-in.
+		if owner, err := w.readKeyHolder(ctx, x.Workflow.FullName(), x.Key); err != nil {
+			return nil, err
+		} else if owner != "" && owner != x.ID {
+			return nil, keyHeld(owner, x.Workflow, x.Key, "retry this one after its end")
+		}
+	}
+	return w.applyLoaded(ctx, lifecycle.Command{
+		Kind: lifecycle.CommandRetry, Actor: c.Actor, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities),
 	})
 }
 
@@ -75,13 +90,23 @@ func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason strin
 // decides again, so the command is refused if the new state does not allow it.
 func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string, cmd lifecycle.Command) (*workflow.Execution, error) {
 	cmd.Actor = c.Actor
-	w := e.newWorkspace(c.Tenant, id)
-	defer w.keepCost()
-	w.inline = true // once the command is committed, a wake-up does the work of a large execution
-	if err := w.load(ctx); err != nil {
+	w, err := e.loadForCommand(ctx, c, id)
+	if err != nil {
 		return nil, err
 	}
+	defer w.keepCost()
 	return w.applyLoaded(ctx, cmd)
+}
+
+// loadForCommand reads the state on which a command is decided. The caller keeps its cost.
+func (e *Engine) loadForCommand(ctx context.Context, c workflow.Caller, id string) (*workspace, error) {
+	w := e.newWorkspace(c.Tenant, id)
+	w.inline = true // once the command is committed, a wake-up does the work of a large execution
+	if err := w.load(ctx); err != nil {
+		w.keepCost()
+		return nil, err
+	}
+	return w, nil
 }
 
 // applyLoaded decides the command on the state that has been loaded.

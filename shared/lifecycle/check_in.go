@@ -22,8 +22,8 @@ func (d *decider) mustCheckIn() bool {
 }
 
 // checkIn reports whether the execution may go on: it has its business key, or it has none. It
-// gives way to an execution that has the key and has checked in itself. One that has still to
-// check in may give way too: for that one it waits.
+// gives way to an execution that has the key and has checked in itself, unless it is tried again:
+// then it waits for its end. One that has still to check in may give way too: for that one it waits.
 func (d *decider) checkIn() bool {
 	if !d.mustCheckIn() {
 		return true

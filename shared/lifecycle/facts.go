@@ -51,7 +51,7 @@ type KeyStatus string
 const (
 	KeyMine      KeyStatus = "mine"
 	KeyHeld      KeyStatus = "held"      // an execution that is live has it, and has every signal of the mailbox
-	KeyUndecided KeyStatus = "undecided" // one that has still to check in has it, or the one that is live cannot take a signal now
+	KeyUndecided KeyStatus = "undecided" // another one has it, and the execution looks again later: the owner has still to check in, or cannot take a signal now, or this one is tried again
 )
 
 // Resolution is the program of the execution, made from the pinned definitions, with the

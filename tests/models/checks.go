@@ -211,6 +211,7 @@ func checks() []check {
 		{model: "keys", property: "the same with a signal by the key", defines: "SIGNALS=3 RETRIES=1 KEYED=1", minLevel: usual},
 		{model: "keys", property: "a starter that stalls while the same request is repeated", defines: "S0=2 SIGNALS=3"},
 		{model: "keys", property: "a signal by the key, cancels", defines: "SIGNALS=1 KEYED=1 CANCELS=1"},
+		{model: "keys", property: "a signal to an execution that gives way", defines: "SIGNALS=1 KEYED=1 DIRECT RETRIES=1"},
 		{model: "keys", property: "retries and cancels", defines: "SIGNALS=3 RETRIES=1 CANCELS=1", minLevel: usual},
 		{model: "keys", property: "two handlers of one execution, retries", defines: "H0=2 SIGNALS=1 RETRIES=1", minLevel: usual},
 		{model: "keys", property: "3 executions, retries", defines: "NR=3 RETRIES=1", minLevel: usual},
@@ -231,6 +232,7 @@ func checks() []check {
 		{model: "keys", mutation: "FORWARD", property: "nobody but the starter hands the signal over", defines: "SIGNALS=3 CRASHES=1"},
 		{model: "keys", mutation: "RETRY", property: "a retry does not check in", defines: "RETRIES=1"},
 		{model: "keys", mutation: "UNDECIDED", property: "an execution gives way to one that has still to check in", defines: "H0=2 SIGNALS=1 RETRIES=1"},
-		{model: "keys", mutation: "MAILBOX", property: "an execution that gives way hands over the signal of its start alone", defines: "KEYED=1 RETRIES=1"},
+		{model: "keys", mutation: "MAILBOX", property: "an execution that gives way hands over the signal of its start alone", defines: "KEYED=1 DIRECT"},
+		{model: "keys", mutation: "AGAIN", property: "an execution that is tried again gives way", defines: "RETRIES=1"},
 	}
 }
