@@ -55,6 +55,9 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if work.Kind != workflow.JobExecute {
 		a.Next, a.Wait = "", nil // only what executes a step goes on, or waits
 	}
+	if a.Wait != nil && work.CannotWait && !onEntity {
+		return invalidResult(a, workflow.FailureWaitNotAllowed, "the step cannot wait for what the block asks", []workflow.Issue{{Path: "wait", Code: "invalid", Message: "want a step with runOn: global, without foreach, repeat and callback"}})
+	}
 	if issue := waitProblem(a, onEntity); issue != nil {
 		return invalidResult(a, "INVALID", "the step cannot wait for what the block asks", []workflow.Issue{*issue})
 	}

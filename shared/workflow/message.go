@@ -59,6 +59,10 @@ type Work struct {
 	// last lane is over. The engine is not woken for a lane in which jobs have failed.
 	FailuresDecideNothing bool `json:"failuresDecideNothing,omitempty"`
 
+	// CannotWait says that the step cannot wait for what its block asks: it has more than one job,
+	// or it repeats or waits for the answer to a callback.
+	CannotWait bool `json:"cannotWait,omitempty"`
+
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution

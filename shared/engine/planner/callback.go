@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -50,17 +49,6 @@ func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []
 		}
 	}
 	return jobs, nil
-}
-
-// checkAskedWait fails a step run whose block asks to wait where it cannot.
-func (p *Planner) checkAskedWait(r *workflow.StepRun, rep *lifecycle.Report) {
-	n := &p.Program.Nodes[r.StepIndex]
-	if n.RunOn == workflow.RunOnGlobal && n.Foreach == nil && n.Repeat == nil && n.Callback == nil {
-		return
-	}
-	rep.Wait = nil
-	rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: workflow.FailureWaitNotAllowed, Step: r.Label,
-		Message: fmt.Sprintf("the block of step %q asks to wait: only that of a step with runOn: global may, without foreach, repeat and callback", r.Label)}
 }
 
 // resume is what a block is told that is called again after the wait that it has asked for.

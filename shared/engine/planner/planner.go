@@ -365,6 +365,7 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 		n := &p.Program.Nodes[r.StepIndex]
 		blockRef, work.Retry, work.Timeout = n.FunctionBlock, n.Retry, n.Timeout
 		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)
+		work.CannotWait = n.RunOn != workflow.RunOnGlobal || n.Foreach != nil || n.Repeat != nil || n.Callback != nil
 		work.EngineDriven = r.Pipeline > 0 || r.Kind == workflow.JobExecute && p.Program.HasRetryWhen(r.StepIndex)
 	}
 	b := p.Blocks[blockRef]
@@ -409,9 +410,6 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	}
 	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
 		rep.Next, rep.Breaks = "", false // which step follows is not up to one item
-	}
-	if err == nil && r.Kind == workflow.JobExecute && rep.Complete && rep.Wait != nil && rep.Problem == nil {
-		p.checkAskedWait(r, rep)
 	}
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)
