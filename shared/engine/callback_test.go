@@ -423,6 +423,61 @@ func TestCallback_InBranches(t *testing.T) {
 	}
 }
 
+// While its branch is closed, or the step is stopped because of its jobs, a callback whose job is
+// still at work takes no answer, and its deadline ends nothing.
+func TestCallback_ClosingTakesNothing(t *testing.T) {
+	const definition = `steps:
+  - label: both
+    parallel:
+      branches:
+        - label: one
+          steps:
+            - {label: ask, functionBlock: p/forever:1, runOn: global, parameters: {link: {token: "${callback.token}", list: [7, "${callback.token}"]}, text: "${'$' + '{callback.token}'}"}, callback: {deadline: 20s, onTimeout: {next: x}}}
+            - {label: y, functionBlock: p/pure:1, runOn: global}
+            - {label: x, functionBlock: p/pure:1, runOn: global}
+        - {label: two, steps: [{label: beside, functionBlock: p/pure:1, runOn: global}]}
+`
+	for _, answered := range []bool{true, false} {
+		s := newHarness(t, 1)
+		s.Publish("w", definition)
+		id, asked := "", false
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			switch c.Step {
+			case "beside":
+				return &harness.Outcome{FailCode: "NO"}
+			case "x", "y":
+				return nil
+			}
+			return &harness.Outcome{During: func() {
+				s.DrainPacks() // the other branch fails
+				s.DrainWakeups()
+				if r := s.Load(id).StepRuns[1]; !r.Open() || !r.Closing {
+					t.Errorf("%s: the branch is not being closed: %+v", c.Step, r)
+				}
+				asked = true
+				if answered {
+					expectIssue(t, answerWith(s, tokenIn(t, c), `{"n":1}`), workflow.CodeIllegalTransition, "closed")
+				}
+				s.Advance(21 * time.Second)
+				s.Sweep()
+				s.DrainWakeups()
+			}}
+		}
+		id = s.Start("w", "d000")
+		s.Drain()
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		if r := x.StepRuns[1]; !asked || r.Label != "ask" || r.Status != sm.StepCancelled || r.Wait.Lapsed || r.Wait.Decided || r.Failure != nil {
+			t.Errorf("answered %t: asked %t, %s %+v %+v", answered, asked, r.Status, r.Wait, r.Failure)
+		}
+		for _, c := range s.BlockCalls {
+			if c.Step != "ask" && c.Step != "beside" {
+				t.Errorf("answered %t: step %s was executed", answered, c.Step)
+			}
+		}
+	}
+}
+
 // What is shown of a callback: the step waits for input, is in the inbox, and its job is no worker's.
 func TestCallback_IsShown(t *testing.T) {
 	s, id := callback(t, "forever", "2h", nil)

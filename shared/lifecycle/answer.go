@@ -162,6 +162,8 @@ func (d *decider) answerRefusal(r *workflow.StepRun) error {
 		text += fmt.Sprintf("the deadline of step %q was %s", r.Label, r.Wait.Until.Format(time.RFC3339))
 	case r.Wait != nil && r.Wait.Decided:
 		text += fmt.Sprintf("step %q has been answered", r.Label)
+	case r.Open() && r.Closing:
+		text += fmt.Sprintf("step %q is being stopped", r.Label)
 	default:
 		text += fmt.Sprintf("step %q does not wait for input", r.Label)
 	}

@@ -141,9 +141,10 @@ func (r StepRun) needsOutcomes() bool {
 	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Wait != nil
 }
 
-// Waiting reports whether the step run waits for what somebody else has to do, or for a time.
+// Waiting reports whether the step run waits for what somebody else has to do, or for a time. One
+// that is being closed waits for its jobs only: nobody would use what it is given.
 func (r *StepRun) Waiting() bool {
-	return r.Open() && r.Wait != nil && !r.Wait.Decided && !r.Wait.Lapsed
+	return r.Open() && !r.Closing && r.Wait != nil && !r.Wait.Decided && !r.Wait.Lapsed
 }
 
 // AtWork reports whether the step run has jobs or a child that may not have ended. One that waits

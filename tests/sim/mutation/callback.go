@@ -5,6 +5,7 @@ package mutation
 var callbacks = []Mutation{
 	{Name: "a callback does not wait for its job", Test: "shared/engine:TestCallback_AnswerBeforeTheJobEnds", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.HasJobs() || !r.HasJobs() {"}}},
 	{Name: "a callback ends with its job", Test: "shared/engine:TestCallback_WaitsForTheAnswer", Edits: []Edit{{"shared/lifecycle/report.go", "f.Counts.NotExecuted == 0 && r.Waiting():", "f.Counts.NotExecuted == 0 && r.Waiting() && r.Jobs > 1:"}}},
+	{Name: "a callback that is being closed takes an answer", Test: "shared/engine:TestCallback_ClosingTakesNothing", Edits: []Edit{{"shared/workflow/step.go", "return r.Open() && !r.Closing && r.Wait != nil", "return r.Open() && r.Wait != nil"}}},
 	{Name: "a callback whose job has ended is at work for ever", Test: "shared/engine:TestCallback_WaitsForTheAnswer", Edits: []Edit{{"shared/workflow/step.go", " && !(r.JobsOver && r.Waiting())", ""}}},
 	{Name: "a callback does not lapse while its job is at work", Test: "shared/engine:TestCallback_Lapses", Edits: []Edit{{"shared/lifecycle/report.go", "if waiting := d.waitingStepRuns(); len(waiting) > 0 {", "if waiting := d.waitingStepRuns(); len(waiting) > 1 {"}}},
 	{Name: "a callback lapses without stopping its job", Test: "shared/engine:TestCallback_Lapses", Edits: []Edit{{lifecycleWait, "\tif r.AtWork() {\n\t\td.lapseAtWork(r, why)\n\t\treturn\n\t}\n", ""}}},
