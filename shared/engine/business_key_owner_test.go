@@ -13,6 +13,20 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
+// expectKeyWait fails the test if the execution does not show that it waits for the owner of its key,
+// and that one that it waits.
+func expectKeyWait(s *harness.Harness, id, owner, reason string) {
+	s.Helper()
+	w := waitingView(s, id)
+	if w == nil || w.Kind != workflow.WaitKey || w.Since.IsZero() || w.Reason == nil || !strings.Contains(*w.Reason, owner) || !strings.Contains(*w.Reason, reason) ||
+		len(w.Blockers) != 1 || w.Blockers[0].HeldBy == nil || *w.Blockers[0].HeldBy != owner {
+		s.Errorf("%s waits for %+v, want for the key of %s (%s)", id, w, owner, reason)
+	}
+	if w := waitingView(s, owner); w != nil && w.Kind == workflow.WaitKey {
+		s.Errorf("the owner waits for its own key: %+v", w)
+	}
+}
+
 // The same request is sent again while the first one is being answered: it is not refused because
 // of the execution that it has started itself.
 func TestKey_ARequestIsNotRefusedBecauseOfItself(t *testing.T) {
@@ -133,6 +147,7 @@ func TestKey_ARetryThatLosesTheKeyWaits(t *testing.T) {
 	}
 	s.RunFor(10 * time.Minute)
 	s.ExpectState(owner.ID, sm.ExecutionWaiting)
+	expectKeyWait(s, old.ID, owner.ID, "after its end")
 	if x := s.ExpectState(old.ID, sm.ExecutionReady); x.Try != 2 || len(x.Signals) != 1 {
 		t.Errorf("try %d, signals %v", x.Try, x.Signals)
 	}
@@ -206,6 +221,7 @@ func TestKey_SignalsWhileTheOwnerIsEnding(t *testing.T) {
 			if calls := s.CallCount() - before; calls > 12 || late == nil || late.State != sm.ExecutionNew {
 				t.Errorf("an execution that waits for the key: %d calls, %+v", calls, late)
 			}
+			expectKeyWait(s, late.ID, c.Execution, "cannot take the signals")
 		}}
 	}
 	owner := mustStart(s, keyedRequest("k", ""))

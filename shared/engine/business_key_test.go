@@ -120,6 +120,16 @@ func TestKey_IsHeldUntilTheEnd(t *testing.T) {
 	}
 }
 
+// takenKey is the execution that took the key last.
+func takenKey(s *harness.Harness) string {
+	s.Helper()
+	k, err := s.Open().Registry.BusinessKey(context.Background(), harness.Caller.Tenant, "p/w", "k")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return k.Execution
+}
+
 func asError(err error, e **workflow.Error) bool {
 	var ok bool
 	*e, ok = err.(*workflow.Error) //nolint:errorlint // the engine returns it as it is
@@ -168,6 +178,9 @@ func TestKey_NobodyGivesWayToOneThatHasStillToCheckIn(t *testing.T) {
 		for id, state := range s.States(harness.Caller.Tenant) {
 			if state != sm.ExecutionNew {
 				t.Errorf("%s is %s", id, state)
+			}
+			if owner := takenKey(s); id != owner {
+				expectKeyWait(s, id, owner, "has still to begin")
 			}
 		}
 		first.Finish()

@@ -14,10 +14,9 @@ import (
 // sourceKey is the source of the cancellation of an execution that gives way.
 const sourceKey = "key"
 
-// mustCheckIn reports whether the execution has still to check in. One that becomes ready for
+// MustCheckIn reports whether the execution has still to check in. One that becomes ready for
 // the first time has done so.
-func (d *decider) mustCheckIn() bool {
-	x := d.execution
+func MustCheckIn(x *workflow.Execution) bool {
 	return x.Key != "" && (x.State == sm.ExecutionNew || x.State == sm.ExecutionReady && x.Try > 1)
 }
 
@@ -25,7 +24,7 @@ func (d *decider) mustCheckIn() bool {
 // gives way to an execution that has the key and has checked in itself, unless it is tried again:
 // then it waits for its end. One that has still to check in may give way too: for that one it waits.
 func (d *decider) checkIn() bool {
-	if !d.mustCheckIn() {
+	if !MustCheckIn(d.execution) {
 		return true
 	}
 	f := d.facts.CheckIn

@@ -112,8 +112,8 @@ type Waiting struct {
 	Child     *string           `json:"child"`              // of CHILD: execution id
 	Sequence  *int64            `json:"sequence,omitempty"` // of STEP and HOLD: number of the event with which it began
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
-	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
-	Blockers  []WaitingFor      `json:"for"`                // of LOCK
+	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator; of KEY: who has it
+	Blockers  []WaitingFor      `json:"for"`                // of LOCK; of KEY, without entity
 	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals that it has taken and that did not fit
 	Others    []OtherWait       `json:"others,omitempty"`   // what else it waits for, in other branches
 }

@@ -244,6 +244,7 @@ const (
 	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
 	WaitHold        WaitKind = "HOLD"   // its starter holds it
 	WaitStep        WaitKind = "STEP"   // an operator lets it enter each step
+	WaitKey         WaitKind = "KEY"    // another execution has its business key
 	WaitEngine      WaitKind = "ENGINE" // attempts to advance the execution fail
 )
 

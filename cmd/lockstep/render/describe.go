@@ -153,6 +153,8 @@ func waitTarget(w *views.Waiting) string {
 			return "a worker to claim the jobs" + of
 		}
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
+	case workflow.WaitKey:
+		return "its business key: " + OrDash(w.Reason)
 	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
 	case workflow.WaitSignal:

@@ -99,6 +99,10 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			waiting(views.Waiting{Kind: workflow.WaitLock, Until: &ended, Reason: text("it is held by A, which ended FAILED_UNSAFE and waits for \"lockstep acknowledge A\""), Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
 			"It has waited since STARTED for the lock of device/sw-007: it is held by A, which ended FAILED_UNSAFE and waits for \"lockstep acknowledge A\"; gives up at ENDED.",
 		},
+		"waiting for its key": {
+			waiting(views.Waiting{Kind: workflow.WaitKey, Reason: text("execution A has the key \"k\": it has still to begin"), Blockers: []views.WaitingFor{{HeldBy: text("A")}}}),
+			"It has waited since STARTED for its business key: execution A has the key \"k\": it has still to begin.",
+		},
 		"waiting for a reserved lock": {
 			waiting(views.Waiting{Kind: workflow.WaitLock, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), ReservedBy: text("A")}}}),
 			"It has waited since STARTED for the lock of device/sw-007, reserved by A.",

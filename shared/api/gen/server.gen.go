@@ -195,6 +195,7 @@ const (
 	WaitingKindENGINE      WaitingKind = "ENGINE"
 	WaitingKindHOLD        WaitingKind = "HOLD"
 	WaitingKindINPUT       WaitingKind = "INPUT"
+	WaitingKindKEY         WaitingKind = "KEY"
 	WaitingKindLOCK        WaitingKind = "LOCK"
 	WaitingKindRETRY       WaitingKind = "RETRY"
 	WaitingKindSIGNAL      WaitingKind = "SIGNAL"
@@ -219,6 +220,8 @@ func (e WaitingKind) Valid() bool {
 	case WaitingKindHOLD:
 		return true
 	case WaitingKindINPUT:
+		return true
+	case WaitingKindKEY:
 		return true
 	case WaitingKindLOCK:
 		return true
@@ -1222,7 +1225,7 @@ type Waiting struct {
 	Child     *NullableText `json:"child"`
 	Condition *NullableText `json:"condition"`
 
-	// For For LOCK
+	// For For LOCK; for KEY the execution that has the business key, as `heldBy`
 	For []struct {
 		Entity     *NullableText `json:"entity"`
 		HeldBy     *NullableText `json:"heldBy"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -17,6 +18,9 @@ import (
 func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
 	if w := v.storedWaiting(x, v.holders(ctx, x.Tenant, x)); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
+		return w
+	}
+	if w := keyWaiting(ctx, i); w != nil {
 		return w
 	}
 	w := v.workerWaiting(ctx, i)
@@ -131,6 +135,39 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 	}
 	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, b.Place) {
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
+	}
+	return w
+}
+
+// keyWaiting is that an execution that has still to check in waits for the one that has its
+// business key. A failed read only leaves this out.
+func keyWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
+	x := i.Execution()
+	if !lifecycle.MustCheckIn(x) {
+		return nil
+	}
+	key, err := i.Ports().Registry.BusinessKey(ctx, x.Tenant, x.Workflow.FullName(), x.Key)
+	if err != nil || key.Execution == "" || key.Execution == x.ID {
+		return nil
+	}
+	heads, err := i.Ports().Store.Heads(ctx, x.Tenant, []string{key.Execution})
+	owner := heads[key.Execution].State
+	if err != nil || owner == "" || sm.Terminal(owner) {
+		return nil // it is free: the execution is about to take it
+	}
+	next := "it cannot take the signals of this one now"
+	switch {
+	case sm.ChecksIn(owner):
+		next = "it has still to begin"
+	case x.State == sm.ExecutionReady:
+		next = "this one is tried again after its end"
+	}
+	w := &views.Waiting{
+		Kind: workflow.WaitKey, Since: x.CreatedAt, Blockers: []views.WaitingFor{{HeldBy: &key.Execution}},
+		Reason: ptr(fmt.Sprintf("execution %s has the key %q: %s", key.Execution, x.Key, next)),
+	}
+	if n := len(x.Events); n > 0 {
+		w.Since = x.Events[n-1].At
 	}
 	return w
 }
