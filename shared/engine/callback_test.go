@@ -86,6 +86,9 @@ func TestCallback_WaitsForTheAnswer(t *testing.T) {
 	if x.Wait.Reason != "for bob" || x.StepRuns[0].Counts.OK != 1 {
 		t.Errorf("%+v, %+v", x.Wait, x.StepRuns[0])
 	}
+	if p := executionView(t, s, id).Progress.Jobs; p.Completed != 1 || p.Total != 1 {
+		t.Errorf("progress %+v: its job is counted twice", p)
+	}
 	text := tokenIn(t, s.BlockCalls[0])
 	q, err := s.Engine.QuestionOfToken(t.Context(), text)
 	if err != nil || *q.Title != "for bob" || q.For != workflow.CallbackBearer {

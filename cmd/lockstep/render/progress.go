@@ -92,6 +92,7 @@ func (b *ProgressBar) fill(x views.ExecutionView, completed, total int) int {
 	if x.Try == b.try {
 		filled = max(filled, b.filled)
 	}
+	filled = min(filled, barWidth)
 	b.try, b.filled = x.Try, filled
 	return filled
 }

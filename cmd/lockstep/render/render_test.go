@@ -159,7 +159,7 @@ func TestProgressBar_NeverGoesBack(t *testing.T) {
 	bar := NewProgressBar(&out)
 	last := 0
 	for i, p := range []struct{ try, done, completed, total, want int }{
-		{1, 0, 0, 10, 0}, {1, 0, 10, 10, 12}, {1, 1, 10, 20, 12}, {1, 1, 9, 20, 12}, {1, 1, 15, 20, 18}, {2, 1, 10, 20, 12}, {2, 1, 20, 20, 24},
+		{1, 0, 0, 10, 0}, {1, 0, 10, 10, 12}, {1, 1, 10, 20, 12}, {1, 1, 9, 20, 12}, {1, 1, 15, 20, 18}, {2, 1, 10, 20, 12}, {2, 1, 20, 20, 24}, {2, 1, 40, 20, 24},
 	} {
 		out.Reset()
 		bar.Update(views.ExecutionView{State: sm.ExecutionRunning, Status: sm.StatusRunning, Try: p.try, Progress: views.Progress{

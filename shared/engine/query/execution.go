@@ -47,7 +47,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || x.RetriedLater(r) {
 			continue
 		}
-		if !r.Open() {
+		if !r.Open() || r.JobsOver {
 			*counts.Cancelled += r.Counts.NotExecuted
 			*counts.Unknown += r.Counts.Unknown
 			continue
