@@ -43,6 +43,8 @@ type syncOptions struct {
 	types                       []string
 	replace, deleteMissing, yes bool
 	dryRun                      bool
+	maxDelete                   string
+	limit                       deleteLimit // that maxDelete says
 }
 
 func newEntitiesSync(c *connection) *cobra.Command {
@@ -56,9 +58,11 @@ is new or has changed, as "lockstep entities import" does, or replace it with --
 
 Nothing changes if the program fails, writes an invalid line or nothing at all. Entities of the types
 that it writes, or of --type, which it does not write are missing: they stay, unless
---delete-missing deletes them. One that an execution holds or waits for, or that has changed since
+--delete-missing deletes them. So the program has to list all entities of its types: one that lists
+those of one site deletes all others. If more than a tenth of a type is missing, and more than ten,
+nothing changes unless --max-delete allows so many. One that an execution holds or waits for, or that has changed since
 it was shown, is not deleted; the exit code is 5 then.`,
-		Example: "  lockstep entities sync -- ./netbox-devices\n  lockstep entities sync --yes --delete-missing --type device -- python3 cmdb.py --site zrh",
+		Example: "  lockstep entities sync -- ./netbox-devices\n  lockstep entities sync --yes --delete-missing --type device -- python3 cmdb.py",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
 				return errors.New("write -- in front of the program: lockstep entities sync [FLAGS] -- PROGRAM [ARGUMENT]...")
@@ -70,6 +74,10 @@ it was shown, is not deleted; the exit code is 5 then.`,
 				if !workflow.ValidID(name) {
 					return fmt.Errorf("--type: %q is not the name of an entity type", name)
 				}
+			}
+			var err error
+			if o.limit, err = parseDeleteLimit(o.maxDelete); err != nil {
+				return err
 			}
 			ask := !o.yes && !o.dryRun
 			if in, ok := cmd.InOrStdin().(*os.File); ask && (c.json() || ok && !isatty.IsTerminal(in.Fd())) {
@@ -86,6 +94,7 @@ it was shown, is not deleted; the exit code is 5 then.`,
 	f.StringSliceVar(&o.types, "type", nil, "the program lists all entities of these types; it may write no others")
 	f.BoolVar(&o.replace, "replace", false, "replace entities instead of merging into them")
 	f.BoolVar(&o.deleteMissing, "delete-missing", false, "delete entities that the program does not write")
+	f.StringVar(&o.maxDelete, "max-delete", "", "delete up to so many entities of each type, or up to such a percentage of it (default: 10%, and always ten)")
 	f.BoolVar(&o.yes, "yes", false, "change the inventory without asking")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the difference, change nothing")
 	return cmd
@@ -114,6 +123,13 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 	}
 	if !c.json() {
 		d.print(cmd.OutOrStdout(), o.deleteMissing)
+	}
+	if o.deleteMissing {
+		if problem := d.tooManyDeletions(o.limit); problem != "" && o.dryRun {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: without --dry-run this is refused: %s\n", problem)
+		} else if problem != "" {
+			return render.AsServiceError(workflow.Errorf(workflow.CodeInvalid, "%s", problem))
+		}
 	}
 	switch {
 	case o.dryRun || len(d.writes) == 0 && (!o.deleteMissing || len(d.Missing) == 0):
@@ -241,11 +257,12 @@ type difference struct {
 
 	writes  []workflow.Entity
 	missing []workflow.Entity
+	stored  map[string]int // how many the inventory has of each type
 }
 
 // compareInventory compares what a program has written with the inventory.
 func compareInventory(ctx context.Context, api *client.Client, wanted []workflow.Entity, o syncOptions, read *atomic.Int64) (*difference, error) {
-	d := &difference{New: []string{}, Changed: []changedEntity{}, Missing: []string{}, NotDeleted: []undeleted{}}
+	d := &difference{New: []string{}, Changed: []changedEntity{}, Missing: []string{}, NotDeleted: []undeleted{}, stored: map[string]int{}}
 	types, byKey := slices.Clone(o.types), map[workflow.EntityKey]workflow.Entity{}
 	for _, e := range wanted {
 		byKey[e.Key()] = e
@@ -259,6 +276,7 @@ func compareInventory(ctx context.Context, api *client.Client, wanted []workflow
 				return nil, err
 			}
 			read.Add(1)
+			d.stored[e.Type]++
 			line, named := byKey[e.Key()]
 			if !named {
 				d.Missing, d.missing = append(d.Missing, e.Key().String()), append(d.missing, e)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -146,6 +147,57 @@ func TestEntitiesSync_ChangesWhatItShows(t *testing.T) {
 	want := strings.Join([]string{device("a", `,"attributes":{"site":"gva"},"groups":[]`), device("b", `,"attributes":{},"groups":[]`), device("held", `,"attributes":{},"groups":[]`), device("new", `,"attributes":{},"groups":["edge"]`), `{"type":"site","id":"x","attributes":{},"groups":[]}`, ""}, "\n")
 	if diff := cmp.Diff(want, exported(t, url)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A program that lists a part of a type does not delete the rest of it, unless so many may be.
+func TestEntitiesSync_RefusesToDeleteTooMany(t *testing.T) {
+	var all []string
+	for i := range 40 {
+		all = append(all, device(fmt.Sprintf("d%03d", i), ""))
+	}
+	all = append(all, `{"type":"site","id":"x"}`)
+	_, url := serveInventory(t, all...)
+	sync := func(listed int, args ...string) commandResult {
+		source := writeFile(t, "source.jsonl", strings.Join(all[:listed], "\n")+"\n"+device("new", "")+"\n")
+		args = append([]string{"entities", "sync", url, "--tenant=" + harness.Caller.Tenant, "--delete-missing"}, args...)
+		return runCommand(t, append(args, "--", "cat", source)...)
+	}
+	before := exported(t, url)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--yes"}, exitRefused, "11 of the 40 entities of type \"device\" would be deleted; nothing was changed"},
+		{[]string{"--yes", "-o", "json"}, exitRefused, "say --max-delete 11"},
+		{[]string{"--yes", "--max-delete", "10"}, exitRefused, "11 of the 40"},
+		{[]string{"--yes", "--max-delete", "27%"}, exitRefused, "11 of the 40"},
+		{[]string{"--yes", "--max-delete", "0"}, exitRefused, "11 of the 40"},
+		{[]string{"--yes", "--max-delete", "many"}, exitUsage, "neither a number"},
+		{[]string{"--yes", "--max-delete", "-1"}, exitUsage, "neither a number"},
+		{[]string{"--yes", "--max-delete", "101%"}, exitUsage, "neither a number"},
+		{[]string{"--dry-run"}, 0, "without --dry-run this is refused: 11 of the 40"},
+	} {
+		if got := sync(29, c.args...); got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.want) {
+			t.Errorf("%v: exit %d, want %d with %q\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
+		}
+		if diff := cmp.Diff(before, exported(t, url)); diff != "" {
+			t.Fatalf("%v: %s", c.args, diff)
+		}
+	}
+	for _, c := range []struct {
+		listed int
+		limit  string
+		want   string
+	}{{30, "", "imported 1, deleted 10\n"}, {22, "27%", "imported 0, deleted 8\n"}, {2, "20", "imported 0, deleted 20\n"}} {
+		args := []string{"--yes"}
+		if c.limit != "" {
+			args = append(args, "--max-delete", c.limit)
+		}
+		if got := sync(c.listed, args...); got.code != 0 || !strings.HasSuffix(got.stdout, c.want) {
+			t.Errorf("%+v: exit %d\n%s%s", c, got.code, got.stdout, got.stderr)
+		}
 	}
 }
 

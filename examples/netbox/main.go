@@ -64,12 +64,42 @@ type entity struct {
 // invalidRE matches what an id of an entity cannot have.
 var invalidRE = regexp.MustCompile(`[^A-Za-z0-9._:@+-]`)
 
-// toEntity maps a device. Its id is its name, or netbox-NUMBER if it has none.
+// idRE matches ids of entities, and reservedRE those that devices without a name of their own have.
+var (
+	idRE       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`)
+	reservedRE = regexp.MustCompile(`^netbox-[0-9]+$`)
+)
+
+// entityID is the name of a device as an id, "" if it has none that can be one.
+func (d device) entityID() string {
+	id := invalidRE.ReplaceAllString(d.Name, "-")
+	if !idRE.MatchString(id) || reservedRE.MatchString(id) {
+		return ""
+	}
+	return id
+}
+
+// toEntities maps devices. The id of each is its name; or netbox-NUMBER if it has none that can be
+// an id, or shares it with another one: NetBox knows names by site and tenant.
+func toEntities(devices []device) []entity {
+	named := map[string]int{}
+	for _, d := range devices {
+		named[d.entityID()]++
+	}
+	entities := make([]entity, len(devices))
+	for i, d := range devices {
+		entities[i] = d.toEntity()
+		if id := d.entityID(); id != "" && named[id] == 1 {
+			entities[i].ID = id
+		}
+	}
+	return entities
+}
+
+// toEntity maps a device, with netbox-NUMBER as its id. What it does not have is null: a line that left
+// it out would leave what is stored.
 func (d device) toEntity() entity {
 	e := entity{Type: "device", ID: fmt.Sprintf("netbox-%d", d.ID), Attributes: map[string]any{"netboxId": d.ID}, Groups: []string{}}
-	if d.Name != "" {
-		e.ID = invalidRE.ReplaceAllString(d.Name, "-")
-	}
 	role := d.Role.Slug
 	if role == "" {
 		role = d.DeviceRole.Slug
@@ -79,14 +109,12 @@ func (d device) toEntity() entity {
 		"site": d.Site.Slug, "role": role, "platform": d.Platform.Slug, "status": d.Status.Value, "serial": d.Serial,
 		"model": d.DeviceType.Model, "manufacturer": d.DeviceType.Manufacturer.Slug, "address": address,
 	} {
-		if value != "" {
+		if e.Attributes[name] = nil; value != "" {
 			e.Attributes[name] = value
 		}
 	}
 	for name, value := range d.CustomFields {
-		if string(value) != "null" {
-			e.Attributes["cf_"+name] = value
-		}
+		e.Attributes["cf_"+name] = value
 	}
 	for _, tag := range d.Tags {
 		e.Groups = append(e.Groups, tag.Slug)
@@ -100,7 +128,7 @@ type source struct {
 	client     *http.Client
 }
 
-// writeDevices writes all devices that match the filters, page by page.
+// writeDevices writes all devices that match the filters, which it reads page by page.
 func (s source) writeDevices(ctx context.Context, out io.Writer, filters url.Values) error {
 	base, err := url.Parse(s.url)
 	if err != nil || base.Host == "" {
@@ -112,8 +140,8 @@ func (s source) writeDevices(ctx context.Context, out io.Writer, filters url.Val
 	}
 	next := base.JoinPath("api/dcim/devices/")
 	next.RawQuery = query.Encode()
-	written, total := 0, 0
-	lines := json.NewEncoder(out)
+	var devices []device
+	total := 0
 	for next != nil {
 		var page struct {
 			Count   int      `json:"count"`
@@ -123,12 +151,7 @@ func (s source) writeDevices(ctx context.Context, out io.Writer, filters url.Val
 		if err := s.get(ctx, next, &page); err != nil {
 			return err
 		}
-		for _, d := range page.Results {
-			if err := lines.Encode(d.toEntity()); err != nil {
-				return err
-			}
-		}
-		written, total = written+len(page.Results), page.Count
+		devices, total = append(devices, page.Results...), page.Count
 		if page.Next == "" {
 			break
 		}
@@ -136,12 +159,18 @@ func (s source) writeDevices(ctx context.Context, out io.Writer, filters url.Val
 		// token goes nowhere else.
 		following, err := url.Parse(page.Next)
 		if err != nil || len(page.Results) == 0 {
-			return fmt.Errorf("the page after %d devices cannot be found: %q", written, page.Next)
+			return fmt.Errorf("the page after %d devices cannot be found: %q", len(devices), page.Next)
 		}
 		next.RawQuery = following.RawQuery
 	}
-	if written != total {
-		return fmt.Errorf("NetBox has %d devices and has listed %d: they change; try again", total, written)
+	if len(devices) != total {
+		return fmt.Errorf("NetBox has %d devices and has listed %d: they change; try again", total, len(devices))
+	}
+	lines := json.NewEncoder(out)
+	for _, e := range toEntities(devices) {
+		if err := lines.Encode(e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -80,12 +80,34 @@ func TestNetBox_DevicesBecomeEntities(t *testing.T) {
 	if err := json.Unmarshal(all[0].Attributes, &attributes); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"netboxId": 7.0, "site": "zrh", "role": "core-switch", "status": "active", "serial": "S1", "model": "X1", "manufacturer": "acme", "address": "192.0.2.7", "cf_rack_unit": 4.0}
+	want := map[string]any{"netboxId": 7.0, "site": "zrh", "role": "core-switch", "status": "active", "serial": "S1", "model": "X1", "manufacturer": "acme", "address": "192.0.2.7", "cf_rack_unit": 4.0, "platform": nil, "cf_owner": nil}
 	if all[0].ID != "sw-001-core" || fmt.Sprint(attributes) != fmt.Sprint(want) || strings.Join(all[0].Groups, " ") != "managed lab" {
 		t.Errorf("%+v %s", all[0], all[0].Attributes)
 	}
-	if string(all[1].Attributes) != `{"netboxId":100,"role":"edge"}` || all[1].ID != "netbox-100" {
+	if string(all[1].Attributes) != `{"address":null,"manufacturer":null,"model":null,"netboxId":100,"platform":null,"role":"edge","serial":null,"site":null,"status":null}` || all[1].ID != "netbox-100" {
 		t.Errorf("%+v %s", all[1], all[1].Attributes)
+	}
+}
+
+// A name that cannot be an id, or that two devices have, does not stop the others.
+func TestNetBox_NamesThatAreNoIDs(t *testing.T) {
+	f := &fakeNetBox{pageOf: 2}
+	names := []string{"sw-1", "sw 1", "_spare", strings.Repeat("x", 129), "sw-2", "netbox-1", "-", "sw-3"}
+	for i, name := range names {
+		f.devices = append(f.devices, fmt.Sprintf(`{"id":%d,"name":%q,"tags":[],"custom_fields":{}}`, i+1, name))
+	}
+	serve(t, f)
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"site=zrh"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	issues, err := inventory.ReadImport(&out, 10, func(_ int, e workflow.Entity) error {
+		ids = append(ids, e.ID)
+		return nil
+	})
+	if want := "netbox-1 netbox-2 netbox-3 netbox-4 sw-2 netbox-6 netbox-7 sw-3"; err != nil || len(issues) > 0 || strings.Join(ids, " ") != want {
+		t.Errorf("%v, want %s; %v, %v", ids, want, issues, err)
 	}
 }
 
