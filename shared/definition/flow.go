@@ -293,6 +293,18 @@ func (r *reader) checkFlowNames(d *spec.Definition) {
 	}
 }
 
+// checkStepTimeouts refuses a time for steps that are executed within the execution: nothing ends
+// them. Definitions that were published earlier may have one.
+func (r *reader) checkStepTimeouts(d *spec.Definition) {
+	paths := program.Paths(d)
+	for i, s := range d.FlatSteps() {
+		embedded := s.Workflow != nil || s.Reference != nil && s.Reference.Mode == workflow.ModeEmbed
+		if embedded && r.Has(paths[i]+".stepTimeout") {
+			r.ReportAt(paths[i]+".stepTimeout", "conflict", "a step with an embedded workflow has no stepTimeout: give it to the steps in it, or dispatch the workflow")
+		}
+	}
+}
+
 // contextToken is the token that reads a path of the context. A number is a position in a
 // list.
 func contextToken(path string) json.RawMessage {

@@ -50,6 +50,7 @@ func parse(source []byte, strict bool) (*spec.Definition, error) {
 		if strict {
 			r.checkDeclaredParameters(d)
 			r.checkFlowNames(d)
+			r.checkStepTimeouts(d)
 		}
 	}
 	if err := workflow.Invalid(invalidDefinition, r.Issues()); err != nil {

@@ -290,6 +290,30 @@ func TestParse_RejectsGlobalAsEntityType(t *testing.T) {
 	}
 }
 
+// Nothing ends a workflow that is executed within its execution, so none is published with a time for
+// that; one that is stored parses.
+func TestParseStrict_RefusesATimeThatNothingKeeps(t *testing.T) {
+	const nested = "workflow: {steps: [{label: inner, functionBlock: a/b, runOn: device}]}"
+	for step, refused := range map[string]bool{
+		nested:                                   true,
+		"workflowReference: {workflow: p/other}": true,
+		"workflowReference: {workflow: p/other, mode: dispatch}":                false,
+		"loop: {over: \"${[1]}\"}, " + nested:                                   true,
+		"rollout: {batches: [1]}, " + nested:                                    true,
+		"functionBlock: a/b, runOn: device":                                     false,
+		"parallel: {branches: [{label: x, functionBlock: a/b, runOn: device}]}": false,
+	} {
+		source := []byte("package: p\nname: w\nversion: 1.0.0\nsteps:\n  - {label: around, stepTimeout: 1m, " + step + "}\n")
+		if _, err := definition.Parse(source); err != nil {
+			t.Errorf("%s is not read: %s", step, err)
+		}
+		_, err := definition.ParseStrict(source)
+		if got := issueList(nil, err); (err != nil) != refused || refused && !strings.Contains(got, "5:34 steps[0].stepTimeout") {
+			t.Errorf("%s: %v %s", step, err, got)
+		}
+	}
+}
+
 // FuzzParse: any text gives a definition or a list of issues. The canonical form of a
 // definition, which is stored, parses to the same definition.
 func FuzzParse(f *testing.F) {

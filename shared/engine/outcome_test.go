@@ -268,3 +268,27 @@ func TestOutcome_RollbackOfSomeIsNotARollbackOfAll(t *testing.T) {
 		t.Errorf("rolled back %v, keeps %v, calls %v", x.RolledBack, x.Kept, s.CallsOf(id)[before:])
 	}
 }
+
+// failedSteps names also what failed before a job existed, and what an execution that a step has
+// started has left.
+func TestOutcome_FailedStepsNameWhatHadNoJob(t *testing.T) {
+	s := newHarness(t, 3)
+	steps := "steps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assert: \"entity.id != 'd001'\", failureTolerance: 100%}\n"
+	s.Publish("child", steps)
+	s.Publish("w", steps)
+	s.Publish("around", "steps:\n  - {label: c, workflowReference: {workflow: p/child:1, mode: dispatch, executeOnParameters: {type: device, ids: [d000, d001, d002]}}}\n")
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	v := executionView(t, s, id)
+	if *v.Outcome != workflow.OutcomePartial || len(v.FailedSteps) != 1 {
+		t.Fatalf("%s, %+v", *v.Outcome, v.FailedSteps)
+	}
+	if f := v.FailedSteps[0]; f.Step != "a" || f.Jobs != 0 || f.Unmet != 1 || f.Failure == nil || f.Failure.Code != workflow.FailureAssertion || f.Failure.Entity == nil || *f.Failure.Entity != "device/d001" {
+		t.Errorf("%+v, %+v", f, f.Failure)
+	}
+	id = s.Start("around")
+	settle(s)
+	if v = executionView(t, s, id); *v.Outcome != workflow.OutcomePartial || len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "c" || v.FailedSteps[0].Failure != nil {
+		t.Errorf("%s %s, %+v, %+v", v.State, *v.Outcome, v.FailedSteps, v.Error)
+	}
+}

@@ -59,12 +59,14 @@ type ExecutionView struct {
 }
 
 // FailedStep is a step whose failure an execution has left when it completed: it was tolerated, or
-// it stopped a rollout. Jobs counts the jobs that failed; Failure is that of the first, null if
-// nothing is known.
+// it stopped a rollout. Jobs counts the jobs that failed, Unmet the entities that got none because an
+// assertion is not true of them; Failure is that of the first, null if nothing is known, as of what
+// failed in an execution that the step has started.
 type FailedStep struct {
 	Step    string       `json:"step"`  // label
 	Visit   int          `json:"visit"` // which run of the step, from 1
 	Jobs    int          `json:"jobs"`
+	Unmet   int          `json:"unmet"`
 	Failure *FailureView `json:"failure"`
 }
 

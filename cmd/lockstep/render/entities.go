@@ -76,7 +76,16 @@ func describeFailedStep(s views.FailedStep) string {
 		text += fmt.Sprintf(", run %d", s.Visit)
 	}
 	if s.Jobs > 1 {
-		text += fmt.Sprintf(", %d jobs failed, first", s.Jobs)
+		text += fmt.Sprintf(", %d jobs failed", s.Jobs)
+	}
+	if s.Unmet > 1 {
+		text += fmt.Sprintf(", an assertion is not true of %d entities", s.Unmet)
+	}
+	if s.Jobs > 1 || s.Unmet > 1 {
+		text += ", first"
+	}
+	if s.Failure == nil {
+		text += "  something in the execution that it has started has failed"
 	}
 	if f := s.Failure; f != nil {
 		if f.Entity != nil && !strings.Contains(f.Message, *f.Entity) {

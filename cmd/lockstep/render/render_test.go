@@ -237,11 +237,15 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 		FailedSteps: []views.FailedStep{
 			{Step: "go_approval", Visit: 2, Failure: &views.FailureView{Code: "REJECTED", Message: "ann has rejected it"}},
 			{Step: "mail", Visit: 1, Jobs: 4, Failure: &views.FailureView{Code: "BOUNCED", Message: "no such box", Entity: &item}},
+			{Step: "check", Visit: 1, Unmet: 3, Failure: &views.FailureView{Code: "ASSERTION", Message: "too old", Entity: &item}},
+			{Step: "other", Visit: 1},
 		},
 	}
 	want = `Entities: 2 SUCCEEDED, 20 SKIPPED.
   step go_approval, run 2  REJECTED: ann has rejected it
   step mail, 4 jobs failed, first  item 3  BOUNCED: no such box
+  step check, an assertion is not true of 3 entities, first  item 3  ASSERTION: too old
+  step other  something in the execution that it has started has failed
 Next: "lockstep rerun x-2 --skipped" runs it on those whose turn never came.
 `
 	if got := DescribeEntities(stopped); got != want {

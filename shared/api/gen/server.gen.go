@@ -633,7 +633,7 @@ type FailedEntityList struct {
 
 // FailedStep defines model for FailedStep.
 type FailedStep struct {
-	// Failure Of the first of them
+	// Failure Of the first of them; null if that is not known: see the execution that the step has started
 	Failure *Failure `json:"failure"`
 
 	// Jobs Number of its jobs that failed
@@ -641,6 +641,9 @@ type FailedStep struct {
 
 	// Step Label
 	Step string `json:"step"`
+
+	// Unmet Number of entities that got no job because an assertion is not true of them
+	Unmet int `json:"unmet"`
 
 	// Visit Which run of the step, from 1
 	Visit int `json:"visit"`

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"fmt"
+
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -46,14 +48,30 @@ func failedSteps(x *workflow.Execution) []views.FailedStep {
 	steps := []views.FailedStep{}
 	for _, r := range x.FailedSteps() {
 		why, jobs := r.Failure, r.Counts.Failed+r.Counts.Unknown
-		if why == nil && jobs > 0 {
+		switch {
+		case why == nil && jobs > 0:
 			_, why = lifecycle.FailureOf(r, r.Counts)
+		case why == nil && r.Unmet > 0:
+			why = unmetFailure(x, r)
 		}
-		if why != nil && len(steps) < workflow.MaxNamedFailures {
-			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Failure: views.NewFailureView(why)})
+		partial := r.Child != nil && r.Child.Partial // nothing is known of its failures here
+		if (why != nil || partial) && len(steps) < workflow.MaxNamedFailures {
+			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Unmet: r.Unmet, Failure: views.NewFailureView(why)})
 		}
 	}
 	return steps
+}
+
+// unmetFailure is why entities of a step run have no job: that of one that is named, if one is.
+func unmetFailure(x *workflow.Execution, r *workflow.StepRun) *workflow.Failure {
+	if x.Result != nil {
+		for _, f := range x.Result.Named {
+			if f.Step == r.Label && f.Code == workflow.FailureAssertion {
+				return &workflow.Failure{Code: f.Code, Step: f.Step, Entity: f.Entity, Message: f.Message}
+			}
+		}
+	}
+	return &workflow.Failure{Code: workflow.FailureAssertion, Step: r.Label, Message: fmt.Sprintf("an assertion of step %q is not true of %d entities", r.Label, r.Unmet)}
 }
 
 // wholeScope is how many entities the execution has, or had before it was retried for some.
