@@ -17,8 +17,8 @@ import (
 // Effects are what a commit causes outside the state item. None is required for
 // correctness: if one is lost, the execution's timer brings a handler that repeats it.
 
-// dispatchStepRun sends the packs of a step run that has just been committed, or
-// starts its child.
+// dispatchStepRun sends the packs of a step run that has just been committed, or those of the
+// others of its pipeline if it has been closed, or starts its child.
 func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) error {
 	r := w.execution.StepRunBySeq(d.DispatchSeq)
 	if d.DispatchSeq == 0 || r == nil {
@@ -32,7 +32,11 @@ func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) e
 		return err
 	}
 	if r.Pipeline > 0 && r.Kind == workflow.JobExecute {
-		ended, err := p.StartPipeline(ctx, w.execution, r, w.e.now())
+		send := p.StartPipeline
+		if !r.Open() {
+			send = p.ResumePipeline
+		}
+		ended, err := send(ctx, w.execution, r, w.e.now())
 		if ended {
 			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "pipeline")})
 		}

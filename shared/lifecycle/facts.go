@@ -399,7 +399,8 @@ type Decision struct {
 	LimitReached bool
 
 	// DispatchSeq is the StepRunSeq of the step run whose packs have to be sent, or
-	// whose child has to be started, once Next is committed; 0 for none.
+	// whose child has to be started, once Next is committed; 0 for none. If the step run
+	// has ended, it was closed, and the rest of its pipeline goes on without it.
 	DispatchSeq int
 
 	// Idle says that nothing is left to do until a message arrives or the timer fires.

@@ -164,6 +164,9 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 	if r.Open() {
 		d.exitStepRun(r, status)
 	}
+	if handler == r.StepIndex && r.Pipeline > 0 && r.Closing {
+		d.decision.DispatchSeq = r.Seq // nobody reports the lanes that were closed
+	}
 	if handler == r.StepIndex && r.Seq != d.lastInPipeline(r) {
 		return
 	}

@@ -10,24 +10,24 @@ import (
 
 // AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
 // that is due, records a finished lane in the done set, and skips a lane without jobs.
-// It reports whether the lane is done and this call has recorded that: only then does the
+// It reports whether the lane is done, and whether this call has recorded that: only then does the
 // caller continue with what follows the lane. Each copy of a wake-up would otherwise begin a
 // chain of copies. If a handler dies before it has continued, the timer does. cost is what
 // has been consumed for the lane and is counted nowhere; what the done set or the message
 // takes along is taken out of it.
-func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (done bool, err error) {
+func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (done, recorded bool, err error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
-		return false, nil
+		return false, false, nil
 	}
 	packs, err := d.ReadLane(ctx, r, lane)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	l := findLaneState(r, lane, packsByLane(packs)[lane])
 	switch {
 	case l.done:
 		if r.Step.Lanes() == 1 {
-			return true, nil
+			return true, true, nil
 		}
 		end := l.laneEnd()
 		if end.Cost = cost.Clone(); len(l.packs) > 0 {
@@ -35,29 +35,30 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 		}
 		set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		*cost = workflow.Cost{}
-		return set.Added, nil
+		return true, set.Added, nil
 	case l.pack != nil:
-		return false, nil // a worker has claimed it
+		return false, false, nil // a worker has claimed it
 	}
 	m, err := d.dueMessage(ctx, r, l)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if m == nil {
-		return d.skipLane(ctx, r, lane, now)
+		recorded, err := d.skipLane(ctx, r, lane, now)
+		return err == nil, recorded, err
 	}
 	m.Cost = cost.Clone()
 	if n := len(l.packs); n > 0 && r.Step.Lanes() > 1 {
 		m.Cost.Add(l.packs[n-1].Cost) // the done set gets the sum; the packs of a single lane are read one by one
 	}
 	if err := d.sendMessages(ctx, r, now, []*workflow.PackMessage{m}); err != nil {
-		return false, err
+		return false, false, err
 	}
 	*cost = workflow.Cost{}
-	return false, nil
+	return false, false, nil
 }
 
 // dueMessage is the message for the attempt of a lane that is due. It is nil if none

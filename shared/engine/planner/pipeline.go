@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,9 +41,9 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if !stepRun.Work.EngineDriven {
 		return p.Dispatcher.SendLane(ctx, stepRun, lane, now)
 	}
-	done, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost)
-	if next := lane + r.Window; err == nil && done && r.Window > 0 && next < r.Lanes() {
-		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
+	_, recorded, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost)
+	if next := lane + r.Window; err == nil && recorded && r.Window > 0 && next < r.Lanes() {
+		_, _, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
 	}
 	return err
 }
@@ -67,7 +68,12 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	if err != nil || len(empty) == 0 {
 		return false, err
 	}
-	for _, r := range pipelineStepRuns(x, first.Pipeline) {
+	return p.advanceLanes(ctx, x, first, empty, now, false)
+}
+
+// advanceLanes advances lanes side by side, from the step run r on.
+func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lanes []int, now time.Time, resume bool) (ended bool, err error) {
+	for _, r := range pipelineStepRuns(x, r.Pipeline) {
 		// The lanes below share what is cached here and only read it.
 		var tooLarge *resultsTooLargeError
 		if _, err := p.scopeOf(ctx, x, r); err != nil && !errors.As(err, &tooLarge) {
@@ -75,8 +81,8 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 		}
 	}
 	var anyEnded atomic.Bool
-	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(empty), func(ctx context.Context, i int) error {
-		ended, err := p.advanceLane(ctx, x, first, empty[i], now, &workflow.Cost{})
+	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(lanes), func(ctx context.Context, i int) error {
+		ended, err := p.goOnWithLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
 		if ended {
 			anyEnded.Store(true)
 		}
@@ -85,22 +91,77 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	return anyEnded.Load(), err
 }
 
+// ResumePipeline sends the lanes that may go on now that a step run of a pipeline has been
+// closed and the others go on without it: no worker will report a lane that was closed, and
+// whoever has brought a lane to it meanwhile has left it there. ended is as in StartPipeline.
+func (p *Planner) ResumePipeline(ctx context.Context, x *workflow.Execution, closed *workflow.StepRun, now time.Time) (ended bool, err error) {
+	for _, r := range pipelineStepRuns(x, closed.Pipeline) {
+		if !r.Open() || r.Closing {
+			continue
+		}
+		lanes, err := p.lanesToResume(ctx, x, r, r.Window == 0 && r.Seq < closed.Seq)
+		if err != nil {
+			return false, err
+		}
+		any, err := p.advanceLanes(ctx, x, r, lanes, now, true)
+		if ended = ended || any; err != nil {
+			return ended, err
+		}
+	}
+	return ended, nil
+}
+
+// lanesToResume lists the lanes that may be sent in a step run and are not over in it: if
+// all were sent before, only those that a worker has begun, which may have ended since.
+func (p *Planner) lanesToResume(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, sent bool) (lanes []int, err error) {
+	allowed, err := p.laneAllowed(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	stepRun := p.StepRun(x, r)
+	done, err := p.Dispatcher.DoneLanes(ctx, stepRun)
+	if err != nil {
+		return nil, err
+	}
+	for lane := range r.Lanes() {
+		if allowed(lane) && !done[lane] {
+			lanes = append(lanes, lane)
+		}
+	}
+	if !sent {
+		return lanes, nil
+	}
+	packs, err := p.Dispatcher.ReadLanes(ctx, stepRun, lanes)
+	begun := map[int]bool{}
+	for _, pack := range packs {
+		begun[pack.Key.Lane] = true
+	}
+	return slices.DeleteFunc(lanes, func(lane int) bool { return !begun[lane] }), err
+}
+
 // advanceLane advances a lane as far as it goes, from the step run in which it ended
 // last: past the stepRuns that have no job for any of its entities, to the first that
 // has. When a lane reaches the end of the pipeline, the next lane of its window starts;
 // ended says that a lane did.
 func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (ended bool, err error) {
+	return p.goOnWithLane(ctx, x, from, lane, now, cost, false)
+}
+
+// goOnWithLane is advanceLane. With resume it also goes on after a step run in which somebody
+// else has recorded the end of the lane. A step run that was closed is over for every lane. One
+// that is closing ends first, since a worker may be at work on the lane; ResumePipeline goes on then.
+func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (ended bool, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
 		for _, r := range stepRuns {
-			if r.Seq < from.Seq {
+			if r.Seq < from.Seq || wasClosed(r) {
 				continue
 			}
 			if r.Closing || r.Seq > from.Seq && !r.Open() {
 				return ended, nil
 			}
-			done, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost)
-			if err != nil || !done {
+			over, recorded, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost)
+			if err != nil || !recorded && !(resume && over) {
 				return ended, err
 			}
 		}
@@ -113,21 +174,64 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 	return ended, nil
 }
 
+// wasClosed reports whether a step run has ended before all its lanes were executed.
+func wasClosed(r *workflow.StepRun) bool { return r.Closing && !r.Open() }
+
+// laneAllowed says which lanes of an open step run may be sent: those that are over in the
+// open step run before it or, in the first open one, those that the window allows.
+func (p *Planner) laneAllowed(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (func(lane int) bool, error) {
+	var before, all []*workflow.StepRun // that are open
+	for _, s := range pipelineStepRuns(x, r.Pipeline) {
+		if !s.Open() {
+			continue
+		}
+		if all = append(all, s); s.Seq < r.Seq {
+			before = append(before, s)
+		}
+	}
+	over, certain, err := p.lanesOver(ctx, x, before)
+	if err != nil || certain || r.Window == 0 {
+		return over, err
+	}
+	through, _, err := p.lanesOver(ctx, x, all)
+	return func(lane int) bool { return over(lane) && (lane < r.Window || through(lane-r.Window)) }, err
+}
+
+// lanesOver says which lanes are over in all of the step runs. Only the last is read, since a
+// lane is over in one before it is over in the next. A step run that is closing says nothing
+// about those before it: it ends lanes that never came to it. certain is false if all are closing.
+func (p *Planner) lanesOver(ctx context.Context, x *workflow.Execution, stepRuns []*workflow.StepRun) (over func(lane int) bool, certain bool, err error) {
+	over = func(int) bool { return true }
+	for _, r := range slices.Backward(stepRuns) {
+		done, err := p.Dispatcher.DoneLanes(ctx, p.StepRun(x, r))
+		if err != nil {
+			return nil, false, err
+		}
+		others := over
+		over = func(lane int) bool { return done[lane] && others(lane) }
+		if !r.Closing {
+			return over, true, nil
+		}
+	}
+	return over, false, nil
+}
+
 // pipelineReport reports one step run of a pipeline. If the timer has fired, it also
 // sends packs again that may have been lost: of the lanes that have ended in the step
 // run before, or, in the first step run, of those that the window allows.
 func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, stepRun *dispatch.StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	if timerFired {
 		stepRuns := pipelineStepRuns(x, r.Pipeline)
+		allowed, err := p.laneAllowed(ctx, x, r)
+		if err != nil {
+			return nil, err
+		}
+		stepRun.LaneAllowed = allowed
 		before := stepRuns[len(stepRuns)-1]
 		for i, s := range stepRuns {
 			if s.Seq == r.Seq && i > 0 {
 				before = stepRuns[i-1]
 			}
-		}
-		done, err := p.Dispatcher.DoneLanes(ctx, p.StepRun(x, before))
-		if err != nil {
-			return nil, err
 		}
 		first := r.Seq == r.Pipeline
 		stepRun.PredecessorEndedAt = func(ctx context.Context, lane int) (at time.Time, err error) {
@@ -150,12 +254,6 @@ func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *
 				}
 			}
 			return at, err
-		}
-		stepRun.LaneAllowed = func(lane int) bool {
-			if first {
-				return r.Window == 0 || lane < r.Window || done[lane-r.Window]
-			}
-			return done[lane]
 		}
 	}
 	rep, err := p.Dispatcher.Report(ctx, stepRun, now, timerFired)

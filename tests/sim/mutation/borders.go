@@ -53,6 +53,7 @@ func Borders() []Mutation {
 		keys,
 		waits,
 		callbacks,
+		pipelines,
 		flow,
 		waysShown,
 		loops,

@@ -79,9 +79,9 @@ var executions = []Mutation{
 `, `	wakeups := w.parentWakeups(from, next)[:0]
 `}}},
 	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tended = true\n", ""}}},
-	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !done {
+	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !recorded && !(resume && over) {
 				return ended, err
-`, `			if err != nil || !done && r.Seq < 0 {
+`, `			if err != nil || !recorded && !over && r.Seq < 0 {
 				return ended, err
 `}}},
 	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
