@@ -17,11 +17,12 @@ import (
 )
 
 // isAudited reports whether the requests of a route are audited: those that need more than a
-// viewer or a worker, without the starts of executions, which say themselves who has started
-// them, and which are many.
+// viewer or a worker, without the starts of executions and the signals to them. These are as many as
+// programs send, and executions say themselves who has started them and who has sent what they take.
 func isAudited(pattern string, public bool, roles []Role) bool {
 	starts := pattern == "POST /workflow-execution" || pattern == "POST /workflow-execution/batch"
-	return !public && !starts && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
+	signals := pattern == "POST /workflow-execution/{id}/signal/{name}" || pattern == "POST /signals/{package}/{name}/{key}/{signal}"
+	return !public && !starts && !signals && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
 }
 
 // endAuditTime is the time to store the status of an answer, which may come at the end of the

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 // entry. The entry that it returns is for EndAudit.
 func (c *Catalog) BeginAudit(ctx context.Context, caller workflow.Caller, e workflow.AuditEntry) (workflow.AuditEntry, error) {
 	e.At, e.Actor = c.now().UTC().Truncate(time.Millisecond), caller.Actor
-	e.ID = fmt.Sprintf("%013d-%s", e.At.UnixMilli(), strings.ToLower(rand.Text()[:12]))
+	e.ID = workflow.AuditID(e.At, strings.ToLower(rand.Text()[:12]))
 	return e, c.openPorts().Registry.BeginAudit(ctx, caller.Tenant, e)
 }
 
@@ -55,7 +54,7 @@ func (c *Catalog) AuditEntries(ctx context.Context, caller workflow.Caller, f wo
 			out.NextToken = ""
 			return out, nil
 		}
-		list, err := c.openPorts().Registry.AuditEntries(ctx, caller.Tenant, at.Format(auditMonth), workflow.Page{Limit: p.Limit, Token: inner})
+		list, err := c.openPorts().Registry.AuditEntries(ctx, caller.Tenant, at.Format(auditMonth), since, until, workflow.Page{Limit: p.Limit, Token: inner})
 		if err != nil {
 			return out, err
 		}

@@ -89,3 +89,42 @@ func TestCatalog_AuditIsListedNewestFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A list reads the entries between the two times only, however many others there are.
+func TestCatalog_AuditReadsOnlyWhatIsAskedFor(t *testing.T) {
+	w := sim.New(1)
+	c := catalog.New(func() catalog.Ports {
+		v := w.Open()
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
+	}, w.Now)
+	ctx, first := context.Background(), w.Now()
+	for range 500 {
+		if _, err := c.BeginAudit(ctx, ann, workflow.AuditEntry{Verb: "cancelExecution"}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(10 * time.Minute)
+	}
+	for name, f := range map[string]workflow.AuditFilter{
+		"the last hour":  {Since: w.Now().Add(-time.Hour)},
+		"the first hour": {Until: first.Add(time.Hour)},
+		"the wrong way":  {Since: first.Add(2 * time.Hour), Until: first.Add(time.Hour)},
+	} {
+		before := reads(w)
+		list, err := c.AuditEntries(ctx, ann, f, workflow.Page{Limit: 10})
+		want := 6
+		if f.Since.Equal(first.Add(2 * time.Hour)) {
+			want = 0
+		}
+		if read := reads(w) - before; err != nil || len(list.Items) != want || read > 8 {
+			t.Errorf("%s: %d entries, %v reads, %v", name, len(list.Items), read, err)
+		}
+	}
+}
+
+// reads is how much has been read so far.
+func reads(w *sim.World) (n float64) {
+	for _, units := range w.Consumed().ReadUnits {
+		n += units
+	}
+	return n
+}

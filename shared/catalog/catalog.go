@@ -35,7 +35,7 @@ type Registry interface {
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
 	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
-	AuditEntries(ctx context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
 	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
 	MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (ok bool, err error)

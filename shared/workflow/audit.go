@@ -1,8 +1,14 @@
 package workflow
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// AuditEntry is one request that changes something, and is no start of an execution: who has made
+// AuditID is the id of an entry: it sorts by the millisecond, then by what makes it one request's own.
+func AuditID(at time.Time, own string) string { return fmt.Sprintf("%013d-%s", at.UnixMilli(), own) }
+
+// AuditEntry is one request that changes something, and is no start of an execution and no signal to one: who has made
 // it, when and why. It is written before the request is served, and completed with the status
 // of the answer.
 type AuditEntry struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -34,12 +35,12 @@ func (r *Registry) EndAudit(_ context.Context, tenant string, e workflow.AuditEn
 	return err
 }
 
-// AuditEntries lists the entries of a month, newest first.
-func (r *Registry) AuditEntries(_ context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
+// AuditEntries lists the entries of a month that are from one time to another, newest first.
+func (r *Registry) AuditEntries(_ context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 	return call(r.conn, "registry.audit_entries", func(bool) (workflow.List[workflow.AuditEntry], error) {
 		var all []workflow.AuditEntry
 		for at, e := range r.w.audit {
-			if at == tenantKey(tenant, e.ID) && e.At.UTC().Format("2006-01") == month {
+			if at == tenantKey(tenant, e.ID) && e.At.UTC().Format("2006-01") == month && e.ID >= workflow.AuditID(from, "") && e.ID < workflow.AuditID(to.Add(time.Millisecond), "") {
 				all = append(all, e)
 			}
 		}

@@ -240,8 +240,9 @@ type Registry interface {
 	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
 	// EndAudit sets the status of an entry that has none; what was set stays.
 	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
-	// AuditEntries lists the entries of a month in UTC, such as 2026-11, newest first.
-	AuditEntries(ctx context.Context, tenant, month string, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+	// AuditEntries lists the entries of a month in UTC, such as 2026-11, newest first: those from
+	// the millisecond of one time to that of another, which their ids begin with.
+	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 
 	// BindIdempotencyKey binds a key to an execution id and a digest of the request, if
 	// the key is free or has expired at now; otherwise it returns what the key is bound

@@ -197,10 +197,10 @@ func Entities(t *testing.T, open Open) {
 			s.wantApplied(true)(remove(6))
 		},
 		"an audit entry is stored once and gets one status": func(s *fixture) {
-			e := workflow.AuditEntry{ID: "1", At: baseTime, Actor: "ann", Verb: "cancelExecution", Target: "/x", Reason: "r"}
+			e := workflow.AuditEntry{ID: workflow.AuditID(baseTime, "1"), At: baseTime, Actor: "ann", Verb: "cancelExecution", Target: "/x", Reason: "r"}
 			month := baseTime.UTC().Format("2006-01")
 			list := func() []workflow.AuditEntry {
-				return must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{})).Items
+				return must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, baseTime, baseTime, workflow.Page{})).Items
 			}
 			s.noError(s.Registry.EndAudit(s.ctx, s.tenant, e, 200))
 			if got := list(); len(got) > 0 {
@@ -218,20 +218,25 @@ func Entities(t *testing.T, open Open) {
 				s.noError(s.Registry.EndAudit(s.ctx, s.tenant, e, status))
 			}
 			later := e
-			later.ID = "2"
+			later.ID = workflow.AuditID(baseTime, "2")
 			s.noError(s.Registry.BeginAudit(s.ctx, s.tenant, later))
 			accepted := 202
 			e.Status = &accepted
 			if diff := cmp.Diff([]workflow.AuditEntry{later, e}, list()); diff != "" {
 				s.Error(diff)
 			}
-			page := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{Limit: 1}))
-			page = must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, workflow.Page{Limit: 1, Token: page.NextToken}))
+			page := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, baseTime, baseTime, workflow.Page{Limit: 1}))
+			page = must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, baseTime, baseTime, workflow.Page{Limit: 1, Token: page.NextToken}))
 			if diff := cmp.Diff([]workflow.AuditEntry{e}, page.Items); diff != "" || page.NextToken != "" {
 				s.Error(diff, page.NextToken)
 			}
-			if none := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, "1999-01", workflow.Page{})); len(none.Items) > 0 {
+			if none := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, "1999-01", baseTime, baseTime, workflow.Page{})); len(none.Items) > 0 {
 				s.Errorf("%+v", none)
+			}
+			for _, at := range [][2]time.Time{{baseTime.Add(time.Millisecond), baseTime.Add(time.Hour)}, {baseTime.Add(-time.Hour), baseTime.Add(-2 * time.Millisecond)}, {baseTime, baseTime.Add(-time.Hour)}} {
+				if none := must[workflow.List[workflow.AuditEntry]](s)(s.Registry.AuditEntries(s.ctx, s.tenant, month, at[0], at[1], workflow.Page{})); len(none.Items) > 0 {
+					s.Errorf("from %s to %s: %+v", at[0], at[1], none)
+				}
 			}
 		},
 		"a mark of a deletion is there until the entity is written": func(s *fixture) {

@@ -36,6 +36,9 @@ var callbacks = []Mutation{
 	{Name: "what is stored cannot be read any more", Test: "shared/definition:TestParseStrict_RefusesATimeThatNothingKeeps", Edits: []Edit{{"shared/definition/parse.go", "\t\t\tr.checkStepTimeouts(d)\n\t\t}\n", "\t\t}\n\t\tr.checkStepTimeouts(d)\n"}}},
 	{Name: "steps that failed without a job are not named", Test: "shared/engine:TestOutcome_FailedStepsNameWhatHadNoJob", Edits: []Edit{{"shared/engine/query/outcome.go", "case why == nil && r.Unmet > 0:", "case why == nil && r.Unmet < 0:"}}},
 	{Name: "a step whose execution has completed in part is not named", Test: "shared/engine:TestOutcome_FailedStepsNameWhatHadNoJob", Edits: []Edit{{"shared/engine/query/outcome.go", "if (why != nil || partial) &&", "_ = partial\n\t\tif why != nil &&"}}},
+	{Name: "signals are audited", Test: "shared/api:TestAudit_EveryChangeIsAudited", Edits: []Edit{{auditFile, "!starts && !signals", "!starts && (signals || !signals)"}}},
+	{Name: "a list of audit entries reads what is older", Test: "shared/catalog:TestCatalog_AuditReadsOnlyWhatIsAskedFor", Edits: []Edit{{"shared/catalog/audit.go", "at.Format(auditMonth), since, until, workflow", "at.Format(auditMonth), time.Time{}, until, workflow"}}},
+	{Name: "the store lists audit entries of any time", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{"shared/dynamo/audit.go", "workflow.AuditID(from, \"\")", "workflow.AuditID(time.UnixMilli(0), \"\")"}}},
 	{Name: "a job of an entity asks to wait", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "\tcase onEntity:\n\t\treturn &workflow.Issue{Path: \"wait\"", "\tcase onEntity && a.Next != \"\":\n\t\treturn &workflow.Issue{Path: \"wait\""}}},
 	{Name: "the first call has to give the result of the step", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "schema.Absent(work.ResultSchema) || a.Wait != nil {", "schema.Absent(work.ResultSchema) {"}}},
 }
