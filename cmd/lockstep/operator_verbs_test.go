@@ -140,10 +140,10 @@ func TestBulk_ListsAsksAndTells(t *testing.T) {
 		line, applied, request, output string
 		code                           int
 	}{
-		{"bulk cancel --state RUNNING --label a=b --reason r --yes", `true,"error":null`, `POST /workflow-execution/bulk?label=a%3Db&state=RUNNING {"verb":"cancel","reason":"r"}`, "done", 0},
-		{"bulk cancel --state RUNNING --yes", `false,"error":{"code":"illegal_transition","detail":"it has ended","errors":[]}`, `POST /workflow-execution/bulk?state=RUNNING {"verb":"cancel"}`, "illegal_transition: it has ended", exitPartial},
-		{"bulk retry --workflow a/b --dry-run", `false,"error":null`, `POST /workflow-execution/bulk?workflow=a%2Fb {"verb":"retry","dryRun":true}`, "RUNNING", 0},
-		{"bulk retry --workflow a/b", `false,"error":null`, `POST /workflow-execution/bulk?workflow=a%2Fb {"verb":"retry","dryRun":true}`, "RUNNING", exitUsage}, // nobody says yes
+		{"bulk cancel --state RUNNING --label a=b --reason r --yes", `true,"error":null`, `POST /workflow-execution/bulk?label=a%3Db&state=RUNNING&verb=cancel {"reason":"r"}`, "done", 0},
+		{"bulk cancel --state RUNNING --yes", `false,"error":{"code":"illegal_transition","detail":"it has ended","errors":[]}`, `POST /workflow-execution/bulk?state=RUNNING&verb=cancel {}`, "illegal_transition: it has ended", exitPartial},
+		{"bulk retry --workflow a/b --dry-run", `false,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING", 0},
+		{"bulk retry --workflow a/b", `false,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING", exitUsage}, // nobody says yes
 		{"bulk retry --workflow a/b --output json", `false,"error":null`, "", "", exitUsage},
 	} {
 		s := &stubService{status: http.StatusOK, body: `{"items":[` + fmt.Sprintf(item, c.applied) + `]}`}

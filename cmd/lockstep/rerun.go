@@ -25,8 +25,8 @@ those of the ended one: --set changes one parameter, --parameters replaces all.
 
 --failed is every entity that failed, --unsafe those that ended FAILED_UNSAFE, --skipped those
 whose turn never came, such as in the waves that a stopped rollout left out. An execution in
-FAILED_UNSAFE still locks those: "lockstep acknowledge ID" releases them, until then the new
-execution waits.`,
+FAILED_UNSAFE still locks the unsafe ones: "lockstep acknowledge ID" releases them, until then the
+new execution waits.`,
 		Example: "  lockstep rerun ID --failed\n  lockstep rerun ID --entity device/sw-007 --set target=2.0.1 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -141,7 +142,7 @@ func (a Access) check(c workflow.Caller, roles ...Role) error {
 	}
 	needed := strings.Join(names, " or ")
 	return &workflow.Error{
-		Code: workflow.CodeForbidden, Message: "this needs the role " + needed + ", which the caller does not have",
+		Code: workflow.CodeForbidden, Message: fmt.Sprintf("this needs the role %s, which the caller %q does not have", needed, c.Actor),
 		Issues: []workflow.Issue{{Path: "", Code: "role", Message: "want " + needed}},
 	}
 }

@@ -29,13 +29,12 @@ func (a *routes) StartBatch(w http.ResponseWriter, r *http.Request, params gen.S
 	items := make([]views.BatchItem, len(req.Items))
 	err := a.each(r, len(items), func(ctx context.Context, i int) error {
 		start := req.Items[i]
-		start.Parameters = nullToNil(start.Parameters)
 		if params.IdempotencyKey != nil {
 			start.IdempotencyKey = fmt.Sprintf("%s#%d", *params.IdempotencyKey, i)
 		}
-		x, existed, err := a.Engine.Start(ctx, a.caller(r), start)
+		x, existed, signalled, err := a.start(ctx, a.caller(r), start)
 		if err == nil {
-			items[i] = views.BatchItem{ID: &x.ID, State: &x.State, Existed: existed}
+			items[i] = views.BatchItem{ID: &x.ID, State: &x.State, Existed: existed, Signalled: signalled}
 		}
 		return err
 	}, func(i int, why *views.ItemError) { items[i].Error = why })
@@ -53,6 +52,7 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 		State: params.State, Status: params.Status, Outcome: params.Outcome, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key,
 		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
 	})
+	req.Verb, req.DryRun = views.BulkVerb(params.Verb), deref(params.DryRun)
 	if err == nil && f.Empty() {
 		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, workflow, label, parent, key or time"}})
 	}

@@ -115,6 +115,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("bulk filter", f.filter, bulkFilter, nil)
 	batch, err := c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade"}}, IdempotencyKey: "k"})
 	check("batch", len(batch) == 1 && *batch[0].ID == executionID && f.start.IdempotencyKey == "k#0", true, err)
+	batch, err = c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade", Key: "a", Signal: &views.StartSignal{Name: "go"}}}})
+	check("batch with a signal", len(batch) == 1 && batch[0].Signalled != nil && f.start.Signal != nil && f.start.Signal.Name == "go", true, err)
 	_ = collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))
 	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
 

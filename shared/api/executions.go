@@ -17,17 +17,25 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 		a.writeError(w, r, err)
 		return
 	}
-	req.Parameters = nullToNil(req.Parameters)
 	req.IdempotencyKey = deref(params.IdempotencyKey)
-	if req.Signal != nil {
-		req.Signal.Data = nullToNil(req.Signal.Data)
-		x, started, existed, err := a.Engine.SignalWithStart(r.Context(), a.caller(r), req)
-		signalled := !started
-		a.respondStarted(w, r, x, existed, &signalled, err)
-		return
+	x, existed, signalled, err := a.start(r.Context(), a.caller(r), req)
+	a.respondStarted(w, r, x, existed, signalled, err)
+}
+
+// start starts one execution, or sends the signal of the request to the one that has its key:
+// signalled says which, where the request has a signal.
+func (a *routes) start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, signalled *bool, err error) {
+	req.Parameters = nullToNil(req.Parameters)
+	if req.Signal == nil {
+		x, existed, err = a.Engine.Start(ctx, c, req)
+		return x, existed, nil, err
 	}
-	x, existed, err := a.Engine.Start(r.Context(), a.caller(r), req)
-	a.respondStarted(w, r, x, existed, nil, err)
+	signal := *req.Signal
+	signal.Data = nullToNil(signal.Data)
+	req.Signal = &signal
+	x, started, existed, err := a.Engine.SignalWithStart(ctx, c, req)
+	sent := !started
+	return x, existed, &sent, err
 }
 
 // respondStarted answers with the execution that the request has started, now or before, or to

@@ -113,7 +113,7 @@ var servedRoutes = []struct {
 	{"POST /function-blocks/register", "/function-blocks/register", `{"package":"fleet","name":"upgrade","version":"1.0.0","timeout":"90s","pure":true,"parameterSchema":null,"http":{"url":"http://127.0.0.1:8/x","headers":{"A":"b"}}}`, 201},
 	{"GET /function-blocks", "/function-blocks", "", 200},
 	{"POST /workflow-execution/batch", "/workflow-execution/batch", `{"items":[{"workflow":"fleet/upgrade"},{"workflow":"fleet/upgrade:1"}]}`, 200},
-	{"POST /workflow-execution/bulk", "/workflow-execution/bulk?state=RUNNING", `{"verb":"cancel","reason":"r"}`, 200},
+	{"POST /workflow-execution/bulk", "/workflow-execution/bulk?state=RUNNING&verb=cancel", `{"reason":"r"}`, 200},
 	{"GET /schedules", "/schedules", "", 200},
 	{"GET /schedules/{package}/{name}", "/schedules/fleet/upgrade", "", 200},
 	{"DELETE /schedules/{package}/{name}", "/schedules/fleet/upgrade", "", 200},

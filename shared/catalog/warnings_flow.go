@@ -35,7 +35,7 @@ func (w *warner) checkFlow(d *spec.Definition, paths []string) error {
 		if len(s.OnFailure) > 0 && !canFail(s) {
 			w.warn(paths[i]+".onFailure", "no_effect", "step %q cannot fail: every failure in it is tolerated or handled there", s.Label)
 		}
-		if s.OutputKey == "" || s.FunctionBlock == "" {
+		if s.OutputKey == "" || s.FunctionBlock == "" || s.Callback != nil {
 			continue
 		}
 		b, err := w.newestBlock(s.FunctionBlock)
@@ -127,7 +127,7 @@ func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 // or a step in it that does.
 func canFail(s *spec.Step) bool {
 	if s.FunctionBlock != "" {
-		return s.FailureTolerance == nil || s.FailureTolerance.Percent < 100 || len(s.Assert) > 0 || s.StepTimeout > 0 || len(s.Parameters) > 0
+		return s.FailureTolerance == nil || s.FailureTolerance.Percent < 100 || len(s.Assert) > 0 || s.StepTimeout > 0 || len(s.Parameters) > 0 || s.Callback != nil
 	}
 	if s.Reference != nil || s.Parallel != nil || s.Wait != nil && s.Wait.For == 0 || len(s.Assert) > 0 || s.Repeat != nil || s.StepTimeout > 0 {
 		return true

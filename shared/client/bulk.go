@@ -20,6 +20,10 @@ func (c *Client) StartBatch(ctx context.Context, req views.BatchRequest) ([]view
 func (c *Client) ChangeExecutions(ctx context.Context, f views.ExecutionFilter, req views.BulkRequest) iter.Seq2[views.BulkItem, error] {
 	return func(yield func(views.BulkItem, error) bool) {
 		query := filterQuery(f)
+		query.Set("verb", string(req.Verb))
+		if req.DryRun {
+			query.Set("dryRun", "true")
+		}
 		for {
 			page, err := do[listPage[views.BulkItem]](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", "bulk"), query: query, body: req})
 			if err != nil {

@@ -122,6 +122,20 @@ func TestCallback_WaitsForTheAnswer(t *testing.T) {
 
 // An answer may come before the job has reported: it is kept, and ends the step with the job. One
 // with rights answers in the same way, without the token.
+// A probe asks nobody, also if the block is pure: it ends in front of the step.
+func TestCallback_IsNotProbed(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps:\n  - {label: look, functionBlock: p/pure:1, runOn: device}\n  - {label: ask, functionBlock: p/pure:1, runOn: global, callback: {}, parameters: {token: \"${callback.token}\"}}\n")
+	req := harness.NewStartRequest("w", "d000")
+	req.Mode = views.ModeProbe
+	id := s.StartWith(req)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := s.CallsOf(id); len(got) != 1 || got[0] != "look EXECUTE d000" {
+		t.Errorf("calls %v", got)
+	}
+}
+
 func TestCallback_AnswerBeforeTheJobEnds(t *testing.T) {
 	for _, byToken := range []bool{true, false} {
 		s, id := callback(t, "forever", "2h", func(s *harness.Harness, c harness.BlockCall) *harness.Outcome {

@@ -9,7 +9,7 @@ import "github.com/lockstep-run/lockstep/shared/workflow/spec"
 // nothing itself; one that starts an execution does not say what that changes. A probe ends
 // in front of branches.
 func (d *decider) mayProbe(n *spec.Node) bool {
-	return n.IsContainer() && n.Parallel == nil || len(n.Set) > 0 || n.FunctionBlock != "" && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
+	return n.IsContainer() && n.Parallel == nil || len(n.Set) > 0 || n.FunctionBlock != "" && n.Callback == nil && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
 }
 
 // endProbe completes a probe in front of a step that is not pure. The steps around it are

@@ -23,6 +23,8 @@ type BatchItem struct {
 	State   *statemachines.ExecutionState `json:"state"`
 	Existed bool                          `json:"existed"` // it was started before with the key
 	Error   *ItemError                    `json:"error"`   // null if it was started
+
+	Signalled *bool `json:"signalled,omitempty"` // of a start with a signal: it went to the execution that has the key
 }
 
 // BulkVerb is what a bulk request does to each execution.
@@ -39,9 +41,9 @@ const (
 
 // BulkRequest asks for the same verb for all executions that a filter finds, a page at a time.
 type BulkRequest struct {
-	Verb   BulkVerb `json:"verb"`
+	Verb   BulkVerb `json:"-"`
+	DryRun bool     `json:"-"` // only list them
 	Reason string   `json:"reason,omitempty"`
-	DryRun bool     `json:"dryRun,omitempty"` // only list them
 }
 
 // BulkItem is what became of one execution. State is that before the request.

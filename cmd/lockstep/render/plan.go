@@ -198,11 +198,11 @@ func PrintNext(out io.Writer, n views.NextView) error {
 		fmt.Fprintln(out, "All steps are pure: there is nothing else to do.")
 		return nil
 	}
-	work := "starts an execution"
-	if n.Block != nil {
-		work = "block " + *n.Block
+	if n.Block == nil {
+		fmt.Fprintf(out, "Next: step %s, which a probe does not enter: it waits, starts an execution, or has branches\n", OneLine(*n.Step))
+	} else {
+		fmt.Fprintf(out, "Next: step %s, block %s: %d jobs, %d %s skipped\n", OneLine(*n.Step), *n.Block, n.Jobs, n.Skipped, jobsOf(n.RunOn))
 	}
-	fmt.Fprintf(out, "Next: step %s, %s: %d jobs, %d %s skipped\n", OneLine(*n.Step), work, n.Jobs, n.Skipped, jobsOf(n.RunOn))
 	if n.Problem != nil {
 		fmt.Fprintf(out, "It fails already: %s\n", describeProblem(n.Problem))
 	}

@@ -266,7 +266,7 @@ func TestPrintPlan_TellsItems(t *testing.T) {
 	if err := PrintPlan(&out, views.PlanView{Steps: []views.PlannedStep{planned, told}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := PrintNext(&out, views.NextView{Step: &step, RunOn: &on, Jobs: 1, Skipped: 3, Items: []views.NextJob{{Item: &item, Parameters: []byte(`{"a":1}`)}}}); err != nil {
+	if err := PrintNext(&out, views.NextView{Step: &step, Block: &step, RunOn: &on, Jobs: 1, Skipped: 3, Items: []views.NextJob{{Item: &item, Parameters: []byte(`{"a":1}`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")

@@ -18,33 +18,6 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
-// Defines values for BulkRequestVerb.
-const (
-	Acknowledge BulkRequestVerb = "acknowledge"
-	Cancel      BulkRequestVerb = "cancel"
-	Resume      BulkRequestVerb = "resume"
-	Retry       BulkRequestVerb = "retry"
-	Unlock      BulkRequestVerb = "unlock"
-)
-
-// Valid indicates whether the value is a known member of the BulkRequestVerb enum.
-func (e BulkRequestVerb) Valid() bool {
-	switch e {
-	case Acknowledge:
-		return true
-	case Cancel:
-		return true
-	case Resume:
-		return true
-	case Retry:
-		return true
-	case Unlock:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for CancellationRollback.
 const (
 	Auto  CancellationRollback = "auto"
@@ -291,6 +264,33 @@ func (e WorkerState) Valid() bool {
 	}
 }
 
+// Defines values for ChangeExecutionsParamsVerb.
+const (
+	Acknowledge ChangeExecutionsParamsVerb = "acknowledge"
+	Cancel      ChangeExecutionsParamsVerb = "cancel"
+	Resume      ChangeExecutionsParamsVerb = "resume"
+	Retry       ChangeExecutionsParamsVerb = "retry"
+	Unlock      ChangeExecutionsParamsVerb = "unlock"
+)
+
+// Valid indicates whether the value is a known member of the ChangeExecutionsParamsVerb enum.
+func (e ChangeExecutionsParamsVerb) Valid() bool {
+	switch e {
+	case Acknowledge:
+		return true
+	case Cancel:
+		return true
+	case Resume:
+		return true
+	case Retry:
+		return true
+	case Unlock:
+		return true
+	default:
+		return false
+	}
+}
+
 // Acknowledgement Who acknowledged the end of the execution last, and why
 type Acknowledgement = workflow.Acknowledgement
 
@@ -335,9 +335,12 @@ type BatchResult struct {
 		Error *ItemError `json:"error"`
 
 		// Existed It was started before with the key
-		Existed bool            `json:"existed"`
-		Id      *NullableText   `json:"id"`
-		State   *ExecutionState `json:"state"`
+		Existed bool          `json:"existed"`
+		Id      *NullableText `json:"id"`
+
+		// Signalled Of a start with a signal: it went to the execution that has the key
+		Signalled *bool           `json:"signalled,omitempty"`
+		State     *ExecutionState `json:"state"`
 	} `json:"items"`
 }
 
@@ -394,17 +397,6 @@ type BulkList struct {
 	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
-
-// BulkRequest defines model for BulkRequest.
-type BulkRequest struct {
-	// DryRun Only list them
-	DryRun *bool           `json:"dryRun,omitempty"`
-	Reason *string         `json:"reason,omitempty"`
-	Verb   BulkRequestVerb `json:"verb"`
-}
-
-// BulkRequestVerb defines model for BulkRequest.Verb.
-type BulkRequestVerb string
 
 // CancelRequest defines model for CancelRequest.
 type CancelRequest = views.CancelRequest
@@ -1586,6 +1578,10 @@ type StartBatchParams struct {
 
 // ChangeExecutionsParams defines parameters for ChangeExecutions.
 type ChangeExecutionsParams struct {
+	Verb ChangeExecutionsParamsVerb `form:"verb" json:"verb"`
+
+	// DryRun Only list them
+	DryRun  *bool             `form:"dryRun,omitempty" json:"dryRun,omitempty"`
 	State   *ExecutionState   `form:"state,omitempty" json:"state,omitempty"`
 	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
 	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
@@ -1612,6 +1608,9 @@ type ChangeExecutionsParams struct {
 	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
+
+// ChangeExecutionsParamsVerb defines parameters for ChangeExecutions.
+type ChangeExecutionsParamsVerb string
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
@@ -1727,7 +1726,7 @@ type StartExecutionJSONRequestBody = StartRequest
 type StartBatchJSONRequestBody = BatchRequest
 
 // ChangeExecutionsJSONRequestBody defines body for ChangeExecutions for application/json ContentType.
-type ChangeExecutionsJSONRequestBody = BulkRequest
+type ChangeExecutionsJSONRequestBody = ReasonRequest
 
 // PlanExecutionJSONRequestBody defines body for PlanExecution for application/json ContentType.
 type PlanExecutionJSONRequestBody = StartRequest
@@ -4096,6 +4095,32 @@ func (siw *ServerInterfaceWrapper) ChangeExecutions(w http.ResponseWriter, r *ht
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ChangeExecutionsParams
+
+	// ------------- Required query parameter "verb" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "verb", r.URL.Query(), &params.Verb, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "verb"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verb", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "dryRun" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dryRun", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dryRun"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dryRun", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "state" -------------
 

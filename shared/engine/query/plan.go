@@ -269,6 +269,9 @@ func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 		if s.Jobs == 0 {
 			return
 		}
+		if w := n.Waits(); w != nil && w.Failure() != "" {
+			why = "if its job fails, or " + w.Failure() + ": "
+		}
 	}
 	done := b.doneBefore(i)
 	effect, text := b.failureOf(i, s, done)

@@ -256,6 +256,7 @@ func TestPlan_TellsWhatAWaitLeadsTo(t *testing.T) {
   - {label: vote, wait: {approval: {deadline: 24h}}}
   - {label: veto, wait: {approval: {deadline: 24h, onTimeout: {next: door}}}, continueOnError: true}
   - {label: door, wait: {signal: {name: open}}}
+  - {label: ask, functionBlock: p/pure:1, runOn: global, callback: {deadline: 2h}, parameters: {token: "${callback.token}"}}
 `)
 	p, err := planOf(t, s, harness.NewStartRequest("w", harness.DeviceIDs(3)...))
 	if err != nil {
@@ -273,6 +274,7 @@ func TestPlan_TellsWhatAWaitLeadsTo(t *testing.T) {
 		"vote CHOICE by form fails ROLLED_BACK: if nothing has ended it within 24h0m0s, or if it is rejected" + undone,
 		`veto CHOICE by form fails CONTINUES: if it is rejected: goes on after step "veto" (continueOnError), with the outcome PARTIAL`,
 		"door CHOICE by veto fails ROLLED_BACK: if nothing ends it" + undone,
+		"ask CHOICE by veto fails ROLLED_BACK: if its job fails, or if nothing has ended it within 2h0m0s" + undone,
 	}, got); diff != "" {
 		t.Error(diff)
 	}
