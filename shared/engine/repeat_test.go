@@ -249,6 +249,41 @@ func TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted(t *testing.T) {
 	}
 }
 
+// An assertion of more entities than may fail fails its step before it has a job: nobody has failed
+// in it. So a retry leaves nobody out of what came before, who would be told as skipped there.
+func TestRetry_NobodyHasFailedWhereAnAssertionFailedTheStep(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: round
+    repeat: {count: 2}
+    workflow: {steps: [
+      {label: check, functionBlock: p/forever:1, runOn: device, assert: 'has(entity.ready) ? entity.ready : true'},
+      {label: work, functionBlock: p/forever:1, runOn: device}]}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "check" {
+			return &harness.Outcome{SetAttributes: map[string]any{"ready": false}}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(1)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if calls := retryToEnd(s, id, views.RetryRequest{Reason: "again", From: "round", Entities: "failed"}); len(calls) > 0 {
+		t.Errorf("called again: %v", calls)
+	}
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	var kept []workflow.StepRun
+	for _, r := range x.StepRuns {
+		if r.Label == "work" && r.Try == 2 {
+			kept = append(kept, r)
+		}
+	}
+	if len(kept) != 1 || kept[0].Jobs != 0 || kept[0].Skipped != 0 || kept[0].Status != sm.StepCompleted || x.Cause != workflow.CauseAssertion {
+		t.Errorf("%s: %+v", x.Cause, kept)
+	}
+}
+
 // Nothing is written to the inventory under shared locks: a job that asks for it fails its step,
 // and a retry that keeps the job does not write it either.
 func TestRetry_WritesNothingUnderSharedLocks(t *testing.T) {

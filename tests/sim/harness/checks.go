@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -212,6 +213,34 @@ func (e *entityRecord) remaining() (stepRuns int, canUndo bool) {
 	return stepRuns, canUndo
 }
 
+// noRoomToUndo reports whether the entities that failed and can be undone are too many for the
+// state item: nothing is undone then (docs/limits.md).
+func (s *Harness) noRoomToUndo(x *workflow.Execution, records map[string]*entityRecord) bool {
+	if s.MaxSetBytes == 0 {
+		return false
+	}
+	all := x.Scope.Inline
+	if x.Scope.Key != "" {
+		s.WithoutFaults(func() {
+			var err error
+			if all, err = s.openView().Store.LoadScope(context.Background(), x.Tenant, x.ID, x.Scope.Key, x.Scope.Chunks); err != nil {
+				s.Fatal(err)
+			}
+		})
+	}
+	var places []int
+	for i := range all {
+		e := records[all[i].Key.ID]
+		if e == nil || !e.failed || len(e.executed) == 0 {
+			continue
+		}
+		if _, undoable := e.remaining(); undoable {
+			places = append(places, cmp.Or(all[i].Place, i+1))
+		}
+	}
+	return len(workflow.NewPlaces(places...).String()) > s.MaxSetBytes
+}
+
 func boolToInt(is bool) int {
 	if is {
 		return 1
@@ -289,6 +318,7 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 
 	want, rolledBack, unsafe := "COMPLETED", false, 0
 	changed, canUndo := 0, true
+	noRoom := s.noRoomToUndo(x, records)
 	for entity, e := range records {
 		n, undoable := e.remaining()
 		changed, canUndo = changed+len(e.executed), canUndo && undoable
@@ -297,8 +327,11 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 			unsafe += boolToInt(n > 0 && isEntity(entity))
 		case e.failed && isEntity(entity):
 			unsafe += boolToInt(n > 0)
-			if undoable && n > 0 && len(e.undone) == 0 {
+			if undoable && n > 0 && len(e.undone) == 0 && !noRoom {
 				s.Errorf("%s completed without undoing %s: %s", id, entity, describeJobs(jobs))
+			}
+			if noRoom && len(e.undone) > 0 {
+				s.Errorf("%s undid %s, although there is no room for the names of all that would have to be undone: %s", id, entity, describeJobs(jobs))
 			}
 			if !undoable && len(e.undone) > 0 {
 				s.Errorf("%s undid a part of %s, which cannot be undone: %s", id, entity, describeJobs(jobs))

@@ -58,6 +58,9 @@ type Harness struct {
 	BlockCalls []BlockCall
 	// ItemsTolerated says how many items may fail in each step with foreach, by label.
 	ItemsTolerated map[string]int
+	// MaxSetBytes is how long the set of the entities that are undone may be; 0 is as long as
+	// that of all entities.
+	MaxSetBytes int
 }
 
 // testTokenKeys are the keys of resume tokens, which are no secret here.

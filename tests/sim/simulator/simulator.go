@@ -69,6 +69,7 @@ func New(c *corpus) *Simulator {
 	t := &Simulator{Harness: harness.New(panickingTB{}, 0, o), corpus: c, published: map[string]bool{}}
 	if Small {
 		t.Bounds = sim.Bounds{MaxWaiters: 2, ScopeEntities: 1, PageItems: 4}
+		t.MaxSetBytes = 4 // as in tests/sim/mutation/small.go
 	}
 	t.SetWorkerCount(workerCount)
 	t.RegisterBlocks()
