@@ -38,16 +38,25 @@ const (
 	partJob
 )
 
-// planOf is the plan of a step run. That of a step run of a pipeline is what is known by now.
+// planOf is the plan of a step run. That of a step run of a pipeline is what is known by now,
+// until nothing of the pipeline can change any more.
 func (x *execution) planOf(r *workflow.StepRun) *plan {
 	if p := x.plans[r.Seq]; p != nil {
 		return p
 	}
 	p := x.newPlan(r)
-	if r.Pipeline == 0 {
+	if r.Pipeline == 0 || x.pipelineIsOver(r.Pipeline) {
 		x.plans[r.Seq] = p
 	}
 	return p
+}
+
+// pipelineIsOver reports whether all step runs of a pipeline have ended, and nothing about them
+// may still become known.
+func (x *execution) pipelineIsOver(pipeline int) bool {
+	return !slices.ContainsFunc(x.x.StepRuns, func(r workflow.StepRun) bool {
+		return r.Pipeline == pipeline && (r.Open() || r.Status == sm.StepCancelled)
+	})
 }
 
 func (x *execution) newPlan(r *workflow.StepRun) *plan {
