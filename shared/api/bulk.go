@@ -3,12 +3,10 @@ package api
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -52,21 +50,22 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 		State: params.State, Status: params.Status, Outcome: params.Outcome, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key,
 		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
 	})
-	req.Verb, req.DryRun = views.BulkVerb(params.Verb), deref(params.DryRun)
 	if err == nil && f.Empty() {
 		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, workflow, label, parent, key or time"}})
-	}
-	page, pageErr := a.parsePage(r, params.Limit, params.PageToken)
-	if page.Limit == 0 {
-		page.Limit = views.MaxBatch
-	}
-	if err == nil {
-		err = pageErr
 	}
 	if err != nil {
 		a.writeError(w, r, err)
 		return
 	}
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	if page.Limit == 0 {
+		page.Limit = views.MaxBatch
+	}
+	req.Verb, req.DryRun = views.BulkVerb(params.Verb), deref(params.DryRun)
 	list, err := a.Queries.Executions(r.Context(), a.caller(r), f, page)
 	if err != nil {
 		a.writeError(w, r, err)
@@ -119,11 +118,7 @@ func (a *routes) each(r *http.Request, n int, do func(ctx context.Context, i int
 		if err == nil {
 			return nil
 		}
-		e := classify(err)
-		if e.Code == workflow.CodeInternal {
-			a.opt.Log.LogAttrs(ctx, slog.LevelError, "request failed in part", append(requestAttrs(r), observe.Err(err))...)
-			e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
-		}
+		e := a.tellable(r, err, "request failed in part")
 		refused(i, &views.ItemError{Code: e.Code, Detail: e.Message, Errors: nonNilSlice(e.Issues)})
 		return nil
 	})

@@ -82,12 +82,18 @@ const internalDetail = "internal error, not caused by the request; the log has d
 
 // writeError answers an error. It logs an internal error and hides it from the client.
 func (a *routes) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	a.writeProblem(w, r, a.tellable(r, err, "request failed"))
+}
+
+// tellable is an error as the caller may read it. What is internal goes to the log, with a message
+// that says what has failed.
+func (a *routes) tellable(r *http.Request, err error, message string) *workflow.Error {
 	e := classify(err)
-	if e.Code == workflow.CodeInternal {
-		a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(requestAttrs(r), observe.Err(err))...)
-		e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
+	if e.Code != workflow.CodeInternal {
+		return e
 	}
-	a.writeProblem(w, r, e)
+	a.opt.Log.LogAttrs(r.Context(), slog.LevelError, message, append(requestAttrs(r), observe.Err(err))...)
+	return &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
 }
 
 // classify finds the error with a code, or gives one to err.
