@@ -89,14 +89,20 @@ func (c *cronScheduler) logFailure(ctx context.Context, s spec.Schedule, err err
 // evaluate decides what to do about a schedule now. The result is nil if it is not due.
 func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*firing, error) {
 	s, err := c.Schedules.Schedule(ctx, tenant, name)
-	now := c.Now()
-	if err != nil || s.Cron == nil || s.NextAt.IsZero() || s.NextAt.After(now) {
+	if err != nil {
 		return nil, err
 	}
+	return c.evaluateLoaded(ctx, s)
+}
+
+// evaluateLoaded is evaluate for a schedule that has been read.
+func (c *cronScheduler) evaluateLoaded(ctx context.Context, s spec.Schedule) (*firing, error) {
+	now := c.Now()
+	if s.Cron == nil || s.NextAt.IsZero() || s.NextAt.After(now) {
+		return nil, nil
+	}
 	if !s.FiringAt.IsZero() {
-		f := &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
-		f.recorded, err = c.isRecorded(ctx, f)
-		return f, err
+		return c.begun(ctx, s)
 	}
 	at, err := latestFireTime(s.Cron, s.NextAt, now)
 	if err != nil {
@@ -110,6 +116,14 @@ func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*fir
 	if f.missed = countMissed(s.Cron, s.NextAt, at); f.missed > 0 {
 		f.lastMissed, err = latestFireTime(s.Cron, s.NextAt, at.Add(-time.Second))
 	}
+	return f, err
+}
+
+// begun is what a schedule has begun and not brought to its end.
+func (c *cronScheduler) begun(ctx context.Context, s spec.Schedule) (*firing, error) {
+	f := &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
+	var err error
+	f.recorded, err = c.isRecorded(ctx, f)
 	return f, err
 }
 

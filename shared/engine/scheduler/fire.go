@@ -41,10 +41,9 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 			id = s.Recent[at].Execution
 			return id, true, c.finish(ctx, s, id)
 		}
-		due, err := c.evaluate(ctx, caller.Tenant, name)
+		due, err := c.evaluateLoaded(ctx, s)
 		if err == nil && due == nil && !s.FiringAt.IsZero() {
-			due = &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
-			due.recorded, err = c.isRecorded(ctx, due)
+			due, err = c.begun(ctx, s)
 		}
 		if err != nil {
 			return "", false, err
