@@ -18,27 +18,10 @@ func (c *Client) StartBatch(ctx context.Context, req views.BatchRequest) ([]view
 // ChangeExecutions applies a verb to all executions that match a filter, and returns what became of
 // each, a page at a time. It ends with the first request that fails as a whole.
 func (c *Client) ChangeExecutions(ctx context.Context, f views.ExecutionFilter, req views.BulkRequest) iter.Seq2[views.BulkItem, error] {
-	return func(yield func(views.BulkItem, error) bool) {
-		query := filterQuery(f)
-		query.Set("verb", string(req.Verb))
-		if req.DryRun {
-			query.Set("dryRun", "true")
-		}
-		for {
-			page, err := do[listPage[views.BulkItem]](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", "bulk"), query: query, body: req})
-			if err != nil {
-				yield(views.BulkItem{}, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if page.NextPageToken == "" {
-				return
-			}
-			query.Set("pageToken", page.NextPageToken)
-		}
+	query := filterQuery(f)
+	query.Set("verb", string(req.Verb))
+	if req.DryRun {
+		query.Set("dryRun", "true")
 	}
+	return paginateRequest[views.BulkItem](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", "bulk"), query: query, body: req})
 }

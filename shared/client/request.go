@@ -101,11 +101,17 @@ type listPage[T any] struct {
 // paginate iterates over a list and fetches each page when it is needed. It ends with
 // the first error. It does not change query.
 func paginate[T any](ctx context.Context, c *Client, query url.Values, segments ...string) iter.Seq2[T, error] {
+	return paginateRequest[T](ctx, c, request{method: http.MethodGet, path: route(segments...), query: query})
+}
+
+// paginateRequest is paginate for any request that answers with a page.
+func paginateRequest[T any](ctx context.Context, c *Client, first request) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var token string
 		for {
-			q := request{method: http.MethodGet, path: route(segments...), query: url.Values{}}
-			for name, values := range query {
+			q := first
+			q.query = url.Values{}
+			for name, values := range first.query {
 				q.query[name] = values
 			}
 			if token != "" {
