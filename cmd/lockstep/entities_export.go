@@ -19,15 +19,12 @@ type entityLine struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id"`
 	Attributes json.RawMessage `json:"attributes"`
-	Groups     []string        `json:"groups"` // never absent: an import leaves the groups of an entity if a line has none
+	Groups     []string        `json:"groups,omitzero"` // an import leaves the groups of an entity if a line has none
 }
 
-// writeEntityLine writes an entity as one line.
+// writeEntityLine writes an entity as one line, without groups if they are nil.
 func writeEntityLine(out io.Writer, e workflow.Entity) error {
 	line := entityLine{e.Type, e.ID, e.Attributes, e.Groups}
-	if line.Groups == nil {
-		line.Groups = []string{}
-	}
 	if len(line.Attributes) == 0 {
 		line.Attributes = json.RawMessage("{}")
 	}
@@ -71,6 +68,9 @@ not complete.`,
 					if err != nil {
 						_ = out.Flush() // the caller gets err
 						return render.AsServiceError(err)
+					}
+					if e.Groups == nil {
+						e.Groups = []string{} // an entity that has none is to have none again
 					}
 					if err := writeEntityLine(out, e); err != nil {
 						return err

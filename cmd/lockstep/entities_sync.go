@@ -146,7 +146,7 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 	if len(d.writes) > 0 {
 		var lines bytes.Buffer
 		for _, e := range d.writes {
-			if err := writeWantedLine(&lines, e); err != nil {
+			if err := writeEntityLine(&lines, e); err != nil {
 				return err
 			}
 		}
@@ -317,23 +317,6 @@ func compareEntity(stored, line workflow.Entity, replace bool) (changedEntity, b
 	}
 	c.Groups = (replace || line.Groups != nil) && !inventory.SameGroups(stored.Groups, line.Groups)
 	return c, len(c.Set)+len(c.Removed) > 0 || c.Groups
-}
-
-// writeWantedLine writes an entity as the program has: without groups, if it had none.
-func writeWantedLine(out io.Writer, e workflow.Entity) error {
-	if e.Groups != nil {
-		return writeEntityLine(out, e)
-	}
-	raw, err := workflow.EncodeJSON(struct {
-		Type       string          `json:"type"`
-		ID         string          `json:"id"`
-		Attributes json.RawMessage `json:"attributes"`
-	}{e.Type, e.ID, e.Attributes})
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(raw, '\n'))
-	return err
 }
 
 // deleteMissing deletes the missing entities that are still as they were compared.

@@ -135,6 +135,9 @@ func onSchedule(cmd *cobra.Command, c *connection, arg string, do func(ctx conte
 	return render.AsServiceError(err)
 }
 
+// localTime is a time with its date, where the caller is.
+func localTime(t time.Time) string { return t.Local().Format(time.DateTime + " MST") }
+
 // nextFireTime is when a schedule starts its next execution, as text.
 func nextFireTime(v views.ScheduleView) string {
 	switch {
@@ -143,7 +146,7 @@ func nextFireTime(v views.ScheduleView) string {
 	case v.NextAt == nil:
 		return "-"
 	}
-	return v.NextAt.Local().Format(time.DateTime + " MST")
+	return localTime(*v.NextAt)
 }
 
 // printSchedule prints one schedule with its newest executions.
@@ -158,10 +161,10 @@ func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) erro
 		if p.By != nil {
 			by = " by " + *p.By
 		}
-		fmt.Fprintln(out, render.OneLine(strings.TrimSuffix(fmt.Sprintf("paused%s at %s: %s", by, p.At.Local().Format(time.DateTime+" MST"), p.Reason), ": ")))
+		fmt.Fprintln(out, render.OneLine(strings.TrimSuffix(fmt.Sprintf("paused%s at %s: %s", by, localTime(p.At), p.Reason), ": ")))
 	}
 	if v.Skipped > 0 {
-		fmt.Fprintf(out, "skipped: %d fire times, the last at %s\n", v.Skipped, v.SkippedAt.Local().Format(time.DateTime+" MST"))
+		fmt.Fprintf(out, "skipped: %d fire times, the last at %s\n", v.Skipped, localTime(*v.SkippedAt))
 	}
 	if v.Problem != nil {
 		fmt.Fprintln(out, render.OneLine("problem: "+*v.Problem))
@@ -175,7 +178,7 @@ func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) erro
 		if x.State != nil {
 			state = string(*x.State)
 		}
-		t.Row([]string{x.ID, x.At.Local().Format(time.DateTime + " MST"), state, render.OrDash(x.By)})
+		t.Row([]string{x.ID, localTime(x.At), state, render.OrDash(x.By)})
 	}
 	return t.Flush()
 }

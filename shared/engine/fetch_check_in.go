@@ -14,9 +14,11 @@ const maxKeyRounds = 10
 
 // fetchCheckIn takes the business key of the execution if it is free, or hands the signals of a
 // new execution over to the one that has it. One that is tried again does not give way: it would
-// be cancelled, and could never be finished. It waits for the end of the one that has the key. The execution exists, and has not begun: it is read
-// before the key, and the key before its owner. An owner that has ended may be tried again, and
-// then writes its key once more; so the key is taken only at the revision that was read.
+// be cancelled, and could never be finished. It waits for the end of the one that has the key.
+//
+// The execution exists, and has not begun: it is read before the key, and the key before its
+// owner. An owner that has ended may be tried again, and then writes its key once more; so the
+// key is taken only at the revision that was read.
 func (w *workspace) fetchCheckIn(ctx context.Context) error {
 	x := w.execution
 	for range maxKeyRounds {

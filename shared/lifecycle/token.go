@@ -54,7 +54,8 @@ func (d *decider) issueToken(c Command) error {
 }
 
 // keepToken keeps for whom a token is made, in the place of an earlier one by and for the same,
-// until the last of them expires. Where there is no room, those that were revoked or have expired unused go first, and then the
+// until the last of them expires. Where there is no room, those that were revoked or have
+// expired unused go first, and then the
 // oldest, but none with which somebody could still answer where several have to.
 func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	w := *r.Wait
