@@ -31,7 +31,7 @@ func (c check) name() string {
 
 // isShort reports whether the search ends before an optimised verifier pays.
 func (c check) isShort() bool {
-	return c.mutation != "" || c.minLevel < large && (c.model == "mailbox" || c.model == "waits" || c.model == "keys")
+	return c.mutation != "" || c.minLevel < large && (c.model == "mailbox" || c.model == "waits" || c.model == "keys" || c.model == "observer")
 }
 
 type result struct {
