@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,28 +131,6 @@ func statusText(x views.ExecutionView) string {
 		return string(*x.Outcome)
 	}
 	return string(x.Status)
-}
-
-func newHistory(c *connection) *cobra.Command {
-	return &cobra.Command{
-		Use:   "history ID",
-		Short: "Print every event of an execution",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.newClient()
-			if err != nil {
-				return err
-			}
-			return printList(cmd, c, api.History(cmd.Context(), args[0]), 0,
-				[]string{"#", "AT", "EVENT", "STEP", "FROM", "TO", "BY", "DATA"},
-				func(e workflow.Event) []string {
-					return []string{
-						fmt.Sprint(e.Sequence), e.At.Local().Format(time.TimeOnly + ".000"), e.Type,
-						orDash(e.Step), orDash(e.From), orDash(e.To), orDash(e.Actor), string(e.Data),
-					}
-				})
-		},
-	}
 }
 
 func orDash(s string) string { return render.OrDash(&s) }

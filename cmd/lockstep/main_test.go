@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -499,6 +500,51 @@ func TestPublish_StrictRefusesWarnings(t *testing.T) {
 	queries, warns = nil, ""
 	if got := runCommand(t, "publish", "--strict", source, url); got.code != 0 || len(queries) != 2 || queries[1] != "" {
 		t.Errorf("without warnings: exit %d, queries %q\n%s", got.code, queries, got.stderr)
+	}
+}
+
+// A history is followed to the end of its execution, from any event on, one event a line.
+func TestHistory_Follow(t *testing.T) {
+	reads := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/workflow-execution/id/gone/history" || r.URL.Path == "/workflow-execution/id/gone":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":"not_found","detail":"there is no such execution"}`))
+		case r.URL.Path == "/workflow-execution/id/x" && reads < 2:
+			_, _ = w.Write([]byte(`{"id":"x","state":"RUNNING"}`))
+		case r.URL.Path == "/workflow-execution/id/x":
+			_, _ = w.Write([]byte(`{"id":"x","state":"FAILED_UNSAFE"}`))
+		case r.URL.RawQuery == "after=4":
+			reads++
+			_, _ = w.Write([]byte(`{"items":[{"sequence":5,"at":"2026-11-01T10:00:00Z","layer":"step","type":"step.entered","step":"load","data":{"jobs":3}}]}`))
+		case r.URL.RawQuery == "after=5":
+			reads++
+			_, _ = w.Write([]byte(`{"items":[{"sequence":6,"at":"2026-11-01T10:00:01Z","layer":"execution","type":"execution.failed","from":"RUNNING","to":"ERROR"}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"items":[]}`))
+		}
+	}))
+	defer s.Close()
+	url := "--url=" + s.URL
+	got := runCommand(t, "history", "x", "--follow", "--after", "4", "--output", "json", url)
+	var sequences []int64
+	for line := range strings.Lines(got.stdout) {
+		var e workflow.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		sequences = append(sequences, e.Sequence)
+	}
+	if got.code != 0 || !slices.Equal(sequences, []int64{5, 6}) {
+		t.Errorf("exit %d, events %v\n%s", got.code, sequences, got.stderr)
+	}
+	reads = 0
+	if got := runCommand(t, "history", "x", "-f", "--after", "4", url); got.code != 0 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "step.entered") || !strings.Contains(got.stdout, `{"jobs":3}`) {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := runCommand(t, "history", "gone", "-f", url); got.code == 0 || !strings.Contains(got.stderr, "there is no such execution") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
 }
 

@@ -100,7 +100,7 @@ type Queries interface {
 	Plan(ctx context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error)
 	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
 	Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error)
-	History(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.Event], error)
+	History(ctx context.Context, c workflow.Caller, id string, after int64, page workflow.Page) (workflow.List[workflow.Event], error)
 	Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error)
 	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[views.StepView], error)
 	Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error)

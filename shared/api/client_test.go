@@ -72,9 +72,15 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("lock", lock, wantLock, err)
 
 	events := collect(t, c.History(ctx, executionID))
-	wantEvents, _ := f.History(ctx, local, executionID, workflow.Page{})
+	wantEvents, _ := f.History(ctx, local, executionID, 0, workflow.Page{})
 	wantEvents.Items[0].Data = rawJSON("null")
 	check("history", events, wantEvents.Items, nil)
+	if f.after != 0 {
+		t.Errorf("the whole history is that after %d", f.after)
+	}
+	if collect(t, c.HistoryAfter(ctx, executionID, 12)); f.after != 12 {
+		t.Errorf("the history after 12 is that after %d", f.after)
+	}
 	jobs := collect(t, c.Jobs(ctx, executionID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
 	wantJobs, _ := f.Jobs(ctx, local, executionID, f.jobs, workflow.Page{})
 	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = rawJSON("null"), rawJSON("null")

@@ -170,7 +170,7 @@ func (a *routes) GetCost(w http.ResponseWriter, r *http.Request, id gen.Id) {
 // ListEvents serves GET /workflow-execution/id/{id}/history.
 func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListEventsParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, eventResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Event], error) {
-		return a.Queries.History(ctx, c, id, page)
+		return a.Queries.History(ctx, c, id, deref(params.After), page)
 	})
 }
 

@@ -49,6 +49,7 @@ type fake struct {
 	jobs       views.JobFilter
 	selector   workflow.Selector
 	page       workflow.Page
+	after      int64
 	keys       map[string]string
 	source     []byte
 	imported   []byte
@@ -502,8 +503,8 @@ func (f *fake) Executions(_ context.Context, c workflow.Caller, filter views.Exe
 	return out, nil
 }
 
-func (f *fake) History(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.Event], error) {
-	f.page = page
+func (f *fake) History(_ context.Context, c workflow.Caller, _ string, after int64, page workflow.Page) (workflow.List[workflow.Event], error) {
+	f.page, f.after = page, after
 	return workflow.List[workflow.Event]{Items: []workflow.Event{
 		{Sequence: 1, At: at, Layer: "execution", Type: "execution.created", To: "NEW", Actor: "local"},
 		{Sequence: 2, At: at, Layer: "step", Type: "step.entered", Step: "upgrade", Data: json.RawMessage(`{"visit":1}`)},

@@ -231,6 +231,52 @@ func TestClient_FetchesPagesLazily(t *testing.T) {
 	}
 }
 
+// What is read is what follows the last event, less and less often while nothing comes. That an
+// execution has ended is asked again only when something of the execution has happened, and what
+// happened until then is still read.
+func TestClient_FollowsAHistoryToItsEnd(t *testing.T) {
+	const running, ended = `200 {"id":"x","state":"RUNNING","status":"RUNNING"}`, `200 {"id":"x","state":"COMPLETED_ACK","status":"COMPLETED"}`
+	var pauses []time.Duration
+	c, s := newScripted(t, &pauses,
+		running, `200 {"items":[{"sequence":5,"layer":"step"}],"nextPageToken":"p"}`, `200 {"items":[{"sequence":6,"layer":"step"}]}`,
+		`200 {"items":[]}`, "503", "503", `200 {"items":[]}`, `200 {"items":[{"sequence":7,"layer":"execution"}]}`,
+		ended, `200 {"items":[{"sequence":8,"layer":"execution"},{"sequence":9,"layer":"execution"}]}`)
+	var got []int64
+	lost := 0
+	for e, err := range c.FollowHistory(t.Context(), "x", 4, time.Second, 1200*time.Millisecond, func(error) { lost++ }) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Sequence)
+	}
+	const history = "GET /workflow-execution/id/x/history?after="
+	want := []string{
+		"GET /workflow-execution/id/x", history + "4", history + "4&pageToken=p", history + "6", history + "6", history + "6", history + "6", history + "6",
+		"GET /workflow-execution/id/x", history + "7",
+	}
+	if !slices.Equal(got, []int64{5, 6, 7, 8, 9}) || !slices.Equal(s.requests, want) {
+		t.Errorf("%v by\n%s", got, strings.Join(s.requests, "\n"))
+	}
+	waited := slices.DeleteFunc(pauses, func(d time.Duration) bool { return d != time.Second && d != 1200*time.Millisecond })
+	if waits := []time.Duration{time.Second, 1200 * time.Millisecond, 1200 * time.Millisecond}; !slices.Equal(waited, waits) {
+		t.Errorf("paused %v", pauses)
+	}
+
+	c, s = newScripted(t, nil, running, `200 {"items":[{"sequence":1,"layer":"step"},{"sequence":2}]}`)
+	for range c.FollowHistory(t.Context(), "x", 0, time.Second, time.Second, nil) {
+		break
+	}
+	if len(s.requests) != 2 {
+		t.Errorf("went on after its reader had stopped: %q", s.requests)
+	}
+	c, _ = newScripted(t, nil, "404")
+	for _, err := range c.FollowHistory(t.Context(), "x", 0, time.Second, time.Second, nil) {
+		if !workflow.Is(err, workflow.CodeNotFound) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestClient_EncodesFilters(t *testing.T) {
 	c, s := newScripted(t, nil, `200 {"items":[]}`)
 	for range c.Executions(t.Context(), views.ExecutionFilter{State: "NEW", Workflow: workflow.Ref{Package: "a", Name: "b", Version: "1"}, Labels: map[string]string{"x": "1", "k": "v w"}}) {

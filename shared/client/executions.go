@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,8 +106,77 @@ func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error
 
 // History lists an execution's events, oldest first.
 func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Event, error] {
-	return paginate[workflow.Event](ctx, c, nil, "workflow-execution", "id", id, "history")
+	return c.HistoryAfter(ctx, id, 0)
 }
+
+// HistoryAfter is History without the events up to the one with the number after.
+func (c *Client) HistoryAfter(ctx context.Context, id string, after int64) iter.Seq2[workflow.Event, error] {
+	query := url.Values{}
+	if after > 0 {
+		query.Set("after", strconv.FormatInt(after, 10))
+	}
+	return paginate[workflow.Event](ctx, c, query, "workflow-execution", "id", id, "history")
+}
+
+// FollowHistory lists an execution's events that follow the one with the number after, oldest
+// first, and then those that come, until the execution is [Idle] and all of its events are
+// listed. It reads what is new every shortest at first, and less and less often while nothing is,
+// down to every longest. It survives a service that becomes unavailable for a while, as Follow
+// does. onRetry may be nil.
+func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shortest, longest time.Duration, onRetry func(error)) iter.Seq2[workflow.Event, error] {
+	return func(yield func(workflow.Event, error) bool) {
+		pause, failures, idle, ask := shortest, maxUnavailable, false, true
+		for {
+			before := after
+			err := func() error {
+				if ask { // the first time, and when it may have ended
+					x, err := c.Execution(ctx, id)
+					if err != nil {
+						return err
+					}
+					ask, idle = false, Idle(x)
+				}
+				for e, err := range c.HistoryAfter(ctx, id, after) {
+					if err != nil {
+						return err
+					}
+					failures, after = 0, e.Sequence
+					ask = ask || e.Layer == string(statemachines.LayerExecution)
+					if !yield(e, nil) {
+						return errStopped
+					}
+				}
+				failures = 0
+				return nil
+			}()
+			switch {
+			case errors.Is(err, errStopped):
+				return
+			case err != nil && (!isUnavailable(err) || failures >= maxUnavailable || ctx.Err() != nil):
+				yield(workflow.Event{}, err)
+				return
+			case err != nil:
+				if failures++; onRetry != nil {
+					onRetry(err)
+				}
+			case idle:
+				return // the events were read after it was found so
+			case ask:
+				continue
+			}
+			if pause = min(pause+pause/4, longest); after > before {
+				pause = shortest
+			}
+			if err := c.sleep(ctx, pause); err != nil {
+				yield(workflow.Event{}, err)
+				return
+			}
+		}
+	}
+}
+
+// errStopped says that whoever iterates wants no more.
+var errStopped = errors.New("stopped")
 
 // Jobs lists an execution's jobs, with every attempt.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {

@@ -36,6 +36,13 @@ func PrintJSON(cmd *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
+// PrintJSONLine writes one document on a line of its own.
+func PrintJSONLine(cmd *cobra.Command, v any) error {
+	e := json.NewEncoder(Raw(cmd.OutOrStdout()))
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 // Table writes aligned columns.
 type Table struct{ w *tabwriter.Writer }
 

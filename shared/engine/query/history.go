@@ -7,14 +7,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// History lists the events of an execution in order, from the stored pages and then from the
-// state item. The state item is read first, so an event that is paged out in between is
+// History lists the events of an execution that follow the one with the number after, in order:
+// from the stored pages and then from the state item. The state item is read first, so an event that is paged out in between is
 // found in both; it is listed once.
-func (v *Service) History(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[workflow.Event], error) {
+func (v *Service) History(ctx context.Context, c workflow.Caller, id string, after int64, p workflow.Page) (workflow.List[workflow.Event], error) {
 	var list workflow.List[workflow.Event]
-	after, err := parseSequenceToken(p)
-	if err != nil {
-		return list, err
+	if p.Token != "" {
+		var err error
+		if after, err = parseSequenceToken(p); err != nil {
+			return list, err
+		}
 	}
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {

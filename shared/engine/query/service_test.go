@@ -250,7 +250,7 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 	id := s.Start("w")
 	read := func(limit int) []workflow.Event {
 		return readPages(s, limit, func(p workflow.Page) (workflow.List[workflow.Event], error) {
-			return s.Query.History(ctx, harness.Caller, id, p)
+			return s.Query.History(ctx, harness.Caller, id, 0, p)
 		})
 	}
 	for s.Deliver() {
@@ -269,9 +269,22 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
+	// From any event on, in a page or in the state item; a token goes on from where it is.
+	for after := int64(0); after <= x.Sequence+1; after++ {
+		list, err := s.Query.History(ctx, harness.Caller, id, after, workflow.Page{Limit: 3})
+		if want := all[min(after, x.Sequence):min(after+3, x.Sequence)]; err != nil || len(list.Items) != len(want) || len(want) > 0 && !cmp.Equal(list.Items, want) {
+			t.Fatalf("after %d: %v, %v", after, list.Items, err)
+		}
+		if list.NextToken != "" {
+			next, err := s.Query.History(ctx, harness.Caller, id, after, workflow.Page{Limit: 1, Token: list.NextToken})
+			if err != nil || len(next.Items) != 1 || next.Items[0].Sequence != after+4 {
+				t.Fatalf("the page that follows those after %d: %v, %v", after, next.Items, err)
+			}
+		}
+	}
 	s.CheckInvariants()
 	for _, token := range []string{"***", "bm90YW51bWJlcg"} {
-		if _, err := s.Query.History(ctx, harness.Caller, id, workflow.Page{Token: token}); !workflow.Is(err, workflow.CodeInvalid) {
+		if _, err := s.Query.History(ctx, harness.Caller, id, 0, workflow.Page{Token: token}); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}

@@ -17,7 +17,7 @@ func (s *Harness) History(id string) (all []workflow.Event) {
 	s.Helper()
 	s.WithoutFaults(func() {
 		for page := (workflow.Page{Limit: 7}); ; {
-			list, err := s.Query.History(context.Background(), Caller, id, page)
+			list, err := s.Query.History(context.Background(), Caller, id, 0, page)
 			if err != nil {
 				s.Fatal(err)
 			}
