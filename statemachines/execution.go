@@ -183,6 +183,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventLockReleased, ExecutionFailedUnsafe, byOperator, "some or all entities are needed before the end is acknowledged", ExecutionFailedUnsafe),
 		moves(EventLockReleased, ExecutionCancelled, byOperator, "some or all entities are needed before the end is acknowledged", ExecutionCancelled),
 		moves(EventExecutionRetried, ExecutionReady, byOperator, "a new try; locks are acquired again", ExecutionFailedSafeAck, ExecutionFailedUnsafe, ExecutionFailedUnsafeAck),
+		moves(EventExecutionRetried, ExecutionValid, byOperator, "a new try of one that has never asked for locks: what its start waits for holds again", ExecutionFailedSafeAck),
 		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks it still holds", ExecutionFailedUnsafe),
 	), executionTerminalEvents),
 	Defaults: []Default{

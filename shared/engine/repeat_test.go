@@ -249,6 +249,43 @@ func TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted(t *testing.T) {
 	}
 }
 
+// A failure in a later repetition leaves nobody out of an earlier one: what was undone there is
+// executed again, as it was not by a retry of failures.
+func TestRetry_RepeatsWhatWasUndoneInEarlierRepetitions(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `config: {maxInFlight: 1}
+steps:
+  - label: round
+    repeat: {count: 2}
+    workflow: {steps: [
+      {label: check, functionBlock: p/pure:1, runOn: device},
+      {label: work, functionBlock: p/once:1, runOn: device}]}
+`)
+	checks := 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "check" {
+			if checks++; checks == 3 {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+		t.Fatal("the execution was not rolled back")
+	}
+	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "round", Entities: "failed"})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	want := []string{
+		"work EXECUTE d000", "work EXECUTE d001", // neither who failed later nor who was not called then is left out
+		"check EXECUTE d000", "check EXECUTE d001", "work EXECUTE d000", "work EXECUTE d001",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // An assertion of more entities than may fail fails its step before it has a job: nobody has failed
 // in it. So a retry leaves nobody out of what came before, who would be told as skipped there.
 func TestRetry_NobodyHasFailedWhereAnAssertionFailedTheStep(t *testing.T) {

@@ -128,6 +128,58 @@ func TestStartWhen_DeadlineFailsSafely(t *testing.T) {
 	}
 }
 
+// What the start of an execution waits for holds for a retry, too, as long as the execution has not
+// asked for locks.
+func TestStartWhen_HoldsForARetry(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("gated", gatedWorkflow)
+	putSite(t, s, "false")
+	id := startGated(t, s)
+	s.RunUntilIdle(time.Hour)
+	retry := func() *workflow.Execution {
+		x, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Reason: "again"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	if x := retry(); x.State != sm.ExecutionBlockedWaiting || x.Wait == nil || x.Wait.Kind != workflow.WaitCondition {
+		t.Errorf("%s, waits for %+v", x.State, x.Wait)
+	}
+	putSite(t, s, "true")
+	s.RunUntilIdle(time.Hour)
+	if x := loadExecution(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+}
+
+// An execution whose time was over before its notBefore is tried again, and begins not before that.
+func TestNotBefore_HoldsForARetry(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("later", "config: {timeout: 1h}\nsteps:\n  - {label: go, functionBlock: p/pure:1, runOn: global}\n")
+	at := s.Now().Add(90 * time.Minute)
+	x, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{Workflow: "p/later", NotBefore: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.RunUntilIdle(2 * time.Hour)
+	if x = loadExecution(t, s, x.ID); x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseTimeout || !s.Now().Before(at) {
+		t.Fatalf("%s at %s: %s", x.State, s.Now(), x.Reason)
+	}
+	if x, err = s.Engine.Retry(context.Background(), harness.Caller, x.ID, views.RetryRequest{Reason: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	if x.State != sm.ExecutionBlockedWaiting || x.Wait == nil || !x.Wait.Until.Equal(at) || !x.DueAt.Equal(at) {
+		t.Errorf("%s, waits for %+v, timer at %s; want %s", x.State, x.Wait, x.DueAt, at)
+	}
+	s.RunUntilIdle(2 * time.Hour)
+	if x = loadExecution(t, s, x.ID); x.State != sm.ExecutionCompletedAck || x.StartedAt.Before(at) {
+		t.Errorf("%s, started at %s: %s", x.State, x.StartedAt, x.Reason)
+	}
+}
+
 // A condition that is true at once adds no watcher.
 func TestStartWhen_TrueConditionAddsNoWatcher(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())

@@ -13,11 +13,15 @@ import (
 // beginRetry begins a new try of a failed execution: at the step that failed, or the
 // first that was rolled back, or the one that the operator names. An execution that
 // still holds its locks continues under them, with the entities that it still holds; any
-// other starts again from READY. One that has a business key always does.
+// other starts again from READY. One that has a business key always does. One that has never asked
+// for locks waits once more for what its start waits for.
 func (d *decider) beginRetry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
 	if d.execution.State == sm.ExecutionFailedUnsafe && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch {
 		to = sm.ExecutionRunning
+	}
+	if d.execution.State == sm.ExecutionFailedSafeAck && d.execution.Epoch == 0 {
+		to = sm.ExecutionValid
 	}
 	if to == sm.ExecutionRunning && d.execution.Key != "" {
 		// It has to take its key before it does anything, and may lose it. Until an operator has

@@ -122,6 +122,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		switch {
 		case ofItems:
+		case !alreadyOK && p.laterRepetition(x, r, o): // that is tried again itself
 		case !alreadyOK:
 			s.exclude(p.Program, o, got)
 		case p.sameRepetition(x, r, o, 0):
@@ -188,6 +189,23 @@ func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, 
 		}
 	}
 	return true
+}
+
+// laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
+// a step around both. What has failed there is still to come.
+func (p *Planner) laterRepetition(x *workflow.Execution, r, o *workflow.StepRun) (later bool) {
+	if o.Try == r.Try {
+		return false
+	}
+	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent { // the outermost says it
+		if p.Program.Nodes[node].Repeat == nil || !p.Program.Encloses(node, o.StepIndex) {
+			continue
+		}
+		if a, b := repetitionAround(x, node, o), repetitionAround(x, node, r); a != b {
+			later = a > b
+		}
+	}
+	return later
 }
 
 // repetitionAround is the repetition of a node that was open when a step run was entered.

@@ -73,7 +73,11 @@ func (x *execution) followStepRuns(before, after *workflow.Execution) {
 			continue // a probe ends steps that it has not executed as a whole
 		}
 		if !r.Open() {
-			ruleFor(x.program.nodes[n].Body).ended(x, r, n, x.planOf(r))
+			p := x.planOf(r)
+			if x.unjudged {
+				return
+			}
+			ruleFor(x.program.nodes[n].Body).ended(x, r, n, p)
 			if !x.opens(r, n) { // else it ends with what is nested in it
 				x.left(r, n)
 			}

@@ -252,6 +252,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 					keptBeforeSince = o.Try
 				}
 			}
+		case o.Try < r.Try && x.laterRepetition(o, r): // that is still to come
 		default:
 			if ok {
 				delete(failedAt, at)
@@ -297,6 +298,26 @@ func (x *execution) pathOf(r *workflow.StepRun) []int {
 		path = append([]int{iteration}, path...)
 	}
 	return path
+}
+
+// laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
+// a step around both.
+func (x *execution) laterRepetition(o, r *workflow.StepRun) bool {
+	theirs, mine := x.pathOf(o), x.pathOf(r)
+	at, other := x.program.find(r.Label), x.program.find(o.Label)
+	var around []int // r, outermost first
+	for n := x.program.nodes[at].parent; n >= 0; n = x.program.nodes[n].parent {
+		around = append([]int{n}, around...)
+	}
+	for depth, n := range around {
+		if other <= n || other >= x.program.nodes[n].end {
+			return false
+		}
+		if theirs[depth] != mine[depth] {
+			return theirs[depth] > mine[depth]
+		}
+	}
+	return false
 }
 
 // partOf is the part that an entity, or with "" the one global job, takes in a step run.

@@ -317,26 +317,26 @@ func (o *Oracle) AnswerSent(key string, a Answer) {
 	}
 }
 
-// AnswerTold is called when somebody was told what has become of his answer: it has counted, or
-// it was refused for a reason.
-func (o *Oracle) AnswerTold(key, execution string, refused error) {
-	w := o.waitsOf(execution)
+// AnswerTold is called when somebody was told what has become of an answer: it has counted, or
+// it was refused for a reason. The answer is as he sent it: others may have been sent under its
+// key meanwhile.
+func (o *Oracle) AnswerTold(key string, sent Answer, refused error) {
+	w := o.waitsOf(sent.Execution)
 	if w == nil || w.sent[key] == nil {
 		return
 	}
-	sent := w.sent[key]
 	ask := w.definition.Find(sent.Step).Ask
 	_, counted := w.counted[key]
-	may := w.mayAnswer(sent, ask)
+	may := w.mayAnswer(&sent, ask)
 	switch {
 	case refused == nil && !counted:
-		w.Failf(lawAnswers, "%+v was told that it counts, and it does not", *sent)
+		w.Failf(lawAnswers, "%+v was told that it counts, and it does not", sent)
 	case refused != nil && counted:
-		w.Failf(lawAnswers, "%+v has counted, and was refused: %v", *sent, refused)
+		w.Failf(lawAnswers, "%+v has counted, and was refused: %v", sent, refused)
 	case may && (workflow.Is(refused, workflow.CodeForbidden) || workflow.Is(refused, workflow.CodeInvalid)):
-		w.Failf(lawAnswers, "%+v was refused, although it fits: %v", *sent, refused)
-	case workflow.Is(refused, workflow.CodeIllegalTransition) && w.stillWaits(sent) && may && !sent.Token && !w.lent(sent):
-		w.Failf(lawAnswers, "%+v was refused, although the step has waited all the time: %v", *sent, refused)
+		w.Failf(lawAnswers, "%+v was refused, although it fits: %v", sent, refused)
+	case workflow.Is(refused, workflow.CodeIllegalTransition) && w.stillWaits(&sent) && may && !sent.Token && !w.lent(&sent):
+		w.Failf(lawAnswers, "%+v was refused, although the step has waited all the time: %v", sent, refused)
 	}
 }
 

@@ -203,7 +203,7 @@ func (w *simulation) answered(p *process, a oracle.Answer, known string, again f
 	case p.err != nil && !workflow.Is(p.err, workflow.CodeForbidden) && !workflow.Is(p.err, workflow.CodeInvalid) && !workflow.Is(p.err, workflow.CodeIllegalTransition) && !workflow.Is(p.err, workflow.CodeNotFound):
 		w.checker.Failf("an operation is accepted or refused", "answer: %v", p.err)
 	default:
-		w.plans.AnswerTold(known, a.Execution, p.err)
+		w.plans.AnswerTold(known, a, p.err)
 	}
 }
 

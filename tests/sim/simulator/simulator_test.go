@@ -17,6 +17,15 @@ func TestSimulator_InvariantsHoldForAllSeeds(t *testing.T) {
 	}
 }
 
+// TestSimulator_SeedsThatBrokeAnInvariant simulates seeds that broke an invariant once.
+func TestSimulator_SeedsThatBrokeAnInvariant(t *testing.T) {
+	for _, seed := range []uint64{27116271, 660000067, 1100006933, 1200005373} {
+		if r := New(newCorpus(seed)).Run(seed, Cut{}, nil); r.Violation != nil {
+			t.Errorf("seed %d: %v", seed, r.Violation)
+		}
+	}
+}
+
 // TestSimulator_DeterministicBySeed simulates seeds alone and after others.
 func TestSimulator_DeterministicBySeed(t *testing.T) {
 	one := New(newCorpus(0))
