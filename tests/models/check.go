@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (c check) name() string {
 
 // isShort reports whether the search ends before an optimised verifier pays.
 func (c check) isShort() bool {
-	return c.mutation != "" || c.minLevel < large && (c.model == "mailbox" || c.model == "waits" || c.model == "keys" || c.model == "observer")
+	return c.mutation != "" || c.minLevel < large && slices.Contains([]string{"mailbox", "waits", "keys", "observer", "family", "asks"}, c.model)
 }
 
 type result struct {
