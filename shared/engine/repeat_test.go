@@ -254,6 +254,7 @@ func TestRetry_ExecutesAgainWhatFollowsWhatARetryExecuted(t *testing.T) {
 func TestRetry_RepeatsWhatWasUndoneInEarlierRepetitions(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `config: {maxInFlight: 1}
+output: {checks: "${size(check.results)}"}
 steps:
   - label: round
     repeat: {count: 2}
@@ -276,7 +277,9 @@ steps:
 		t.Fatal("the execution was not rolled back")
 	}
 	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "round", Entities: "failed"})
-	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Output == nil || string(x.Output.Inline) != `{"checks":2}` {
+		t.Errorf("the output is %+v", x.Output)
+	}
 	want := []string{
 		"work EXECUTE d000", "work EXECUTE d001", // neither who failed later nor who was not called then is left out
 		"check EXECUTE d000", "check EXECUTE d001", "work EXECUTE d000", "work EXECUTE d001",

@@ -194,7 +194,7 @@ func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, 
 // laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
 // a step around both. What has failed there is still to come.
 func (p *Planner) laterRepetition(x *workflow.Execution, r, o *workflow.StepRun) (later bool) {
-	if o.Try == r.Try {
+	if o.Try == r.Try || r.StepIndex >= len(p.Program.Nodes) { // behind all steps
 		return false
 	}
 	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent { // the outermost says it
