@@ -245,17 +245,7 @@ func newJobs(c *connection) *cobra.Command {
 			err = printList(cmd, c, countItems(jobs, &n), limit,
 				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
 				func(j workflow.Job) []string {
-					entity, failure := "-", "-"
-					if j.Entity != nil {
-						entity = j.Entity.String()
-					}
-					if j.Item != nil {
-						entity = render.OneLine(fmt.Sprintf("item %d: %s", *j.Item, render.OrDash(j.ItemText)))
-					}
-					if j.Error != nil {
-						failure = j.Error.Code + ": " + j.Error.Message
-					}
-					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), entity, string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), failure}
+					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), jobError(&j)}
 				})
 			if n == 0 && err == nil {
 				noteNoJobs(cmd, api, args[0], f)
@@ -271,6 +261,24 @@ func newJobs(c *connection) *cobra.Command {
 	f.BoolVar(&attempts, "attempts", false, "every attempt of each job, not only the last")
 	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+// jobEntity names the entity or the item of a job.
+func jobEntity(j *workflow.Job) string {
+	switch {
+	case j.Entity != nil:
+		return j.Entity.String()
+	case j.Item != nil:
+		return render.OneLine(fmt.Sprintf("item %d: %s", *j.Item, render.OrDash(j.ItemText)))
+	}
+	return "-"
+}
+
+func jobError(j *workflow.Job) string {
+	if j.Error == nil {
+		return "-"
+	}
+	return j.Error.Code + ": " + j.Error.Message
 }
 
 // lastAttempts leaves out attempts that a later one has replaced.

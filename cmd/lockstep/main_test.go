@@ -273,8 +273,10 @@ func TestPublish_ReportsEveryFile(t *testing.T) {
 // json every error is a document.
 func TestExecute_PrintsHints(t *testing.T) {
 	url := serveAnswers(t, map[string]any{
-		"GET /workflow-execution/id/" + executionID + "/jobs":  pageOf(),
-		"GET /workflow-execution/id/" + executionID + "/steps": pageOf(map[string]any{"step": "upgrade"}),
+		"GET /workflow-execution/id/" + executionID + "/jobs":          pageOf(),
+		"GET /workflow-execution/id/" + executionID + "/compensations": pageOf(),
+		"GET /workflow-execution/id/y/compensations":                   pageOf(map[string]any{"id": "j", "step": "hotel", "visit": 1, "kind": "ROLLBACK", "wave": 2, "state": "FAILED", "attempt": 1, "error": map[string]any{"code": "GONE", "message": "no such booking"}}),
+		"GET /workflow-execution/id/" + executionID + "/steps":         pageOf(map[string]any{"step": "upgrade"}),
 		"GET /entities":                     pageOf(),
 		"GET /workflow-definition":          pageOf(map[string]any{"package": "p", "name": "w", "version": "1.0.0"}),
 		"GET /workflow-execution/id/x":      map[string]any{"id": "x", "state": "CANCELLING"},
@@ -295,6 +297,8 @@ func TestExecute_PrintsHints(t *testing.T) {
 		{[]string{"jobs", executionID, "--step", "nope"}, 0, `has not started a step "nope"`},
 		{[]string{"jobs", executionID, "--step", "upgrade"}, 0, `no job of step "upgrade" matches`},
 		{[]string{"jobs", executionID, "--entity", "device/z"}, 0, `matches entity "device/z"`},
+		{[]string{"compensations", executionID}, 0, "nothing of this execution has been undone"},
+		{[]string{"compensations", "y"}, 0, "GONE: no such booking"},
 		{[]string{"cancel", "x"}, exitRefused, "it is already being cancelled"},
 		{[]string{"version"}, exitUnreachable, "cannot reach"},
 	} {

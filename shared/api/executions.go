@@ -195,6 +195,13 @@ func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, par
 	})
 }
 
+// ListCompensations serves GET /workflow-execution/id/{id}/compensations.
+func (a *routes) ListCompensations(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListCompensationsParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, jobResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Job], error) {
+		return a.Queries.Jobs(ctx, c, id, views.JobFilter{Kind: workflow.JobRollback}, page)
+	})
+}
+
 // CancelExecution serves POST /workflow-execution/{id}/cancel.
 func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	var req views.CancelRequest

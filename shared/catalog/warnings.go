@@ -26,7 +26,9 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		var err error
 		switch {
 		case s.FunctionBlock != "":
-			err = w.checkBlock(s.FunctionBlock, s.BlockRunsOn(), s.Parameters, s.RawParameters, paths[i], "functionBlock")
+			if err = w.checkBlock(s.FunctionBlock, s.BlockRunsOn(), s.Parameters, s.RawParameters, paths[i], "functionBlock"); err == nil {
+				err = w.checkCompensation(s, paths[i]+".compensate")
+			}
 		case s.Reference != nil:
 			err = w.checkWorkflow(d, s, paths[i])
 		}
@@ -85,6 +87,25 @@ func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessa
 	}
 	for _, i := range parameterIssues(b.ParameterSchema, parameters, raw, path) {
 		w.warn(i.Path, i.Code, "%s (block %s)", i.Message, b.Ref())
+	}
+	return nil
+}
+
+// checkCompensation warns of a block to undo a step with that may leave a doubt, and of one where
+// nothing is undone.
+func (w *warner) checkCompensation(s *spec.Step, path string) error {
+	c := s.Compensate
+	if c == nil {
+		return nil
+	}
+	if err := w.checkBlock(c.FunctionBlock, s.BlockRunsOn(), c.Parameters, c.RawParameters, path, "functionBlock"); err != nil {
+		return err
+	}
+	if b := w.blocks[s.FunctionBlock]; b != nil && b.Pure {
+		w.warn(path, "pure", "block %s is pure, so nothing of the step is ever undone", b.Ref())
+	}
+	if b := w.blocks[c.FunctionBlock]; b != nil && !b.Repeatable() {
+		w.warn(path+".functionBlock", "not_idempotent", "block %s is not idempotent: a compensation that loses its worker leaves the execution FAILED_UNSAFE", b.Ref())
 	}
 	return nil
 }

@@ -91,6 +91,14 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n  - {label: b, functionBlock: fleet/report, runOn: device}\nconfig: {lockMode: shared}\n",
 			want:  []string{"7:31 steps[1].functionBlock not_pure"},
 		},
+		"compensations": {
+			steps: "  - {label: a, functionBlock: fleet/upgrade, runOn: device, parameters: {target: a, former: b}, compensate: {functionBlock: fleet/upgrade, parameters: {target: a, formr: b}}}\n" +
+				"  - {label: b, functionBlock: fleet/show, runOn: device, compensate: {functionBlock: nobody/has}}\n",
+			want: []string{
+				"6:125 steps[0].compensate.functionBlock not_idempotent", "6:152 steps[0].compensate.parameters.former required", "6:171 steps[0].compensate.parameters.formr additionalProperties",
+				"7:70 steps[1].compensate pure", "7:86 steps[1].compensate.functionBlock unknown_block",
+			},
+		},
 		"seconds": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\ntriggers: {cron: {schedule: '0 0 * * * *'}}\n",
 			want:  []string{"7:29 triggers.cron.schedule seconds"},

@@ -178,6 +178,11 @@ func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shor
 // errStopped says that whoever iterates wants no more.
 var errStopped = errors.New("stopped")
 
+// Compensations lists what has been done to undo the steps of an execution, with every attempt.
+func (c *Client) Compensations(ctx context.Context, id string) iter.Seq2[workflow.Job, error] {
+	return paginate[workflow.Job](ctx, c, nil, "workflow-execution", "id", id, "compensations")
+}
+
 // Jobs lists an execution's jobs, with every attempt.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {
 	query := url.Values{}

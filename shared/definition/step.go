@@ -70,6 +70,8 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"loop":     yamldoc.Optional(&s.Loop, r.loop),
 		"foreach":  yamldoc.Optional(&s.Foreach, r.foreach),
 		"rollout":  r.rollout(s),
+
+		"compensate": yamldoc.Optional(&s.Compensate, r.compensation),
 	}).Finally(func(n ast.Node, path string) {
 		r.checkKind(n, path)
 		r.setBetween(s, n, path)
@@ -99,7 +101,7 @@ var kinds = []struct {
 }
 
 var (
-	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance", "callback"} // of a step that calls a block
+	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance", "callback", "compensate"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )

@@ -45,6 +45,25 @@ var scenarios = map[string]scenario{
 		script:  failCalls("two EXECUTE d001"),
 		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(3)...)} },
 	},
+	"compensates": {
+		devices: 3, source: "steps:\n" +
+			"  - {label: one, functionBlock: p/forever:1, runOn: device, compensate: {functionBlock: p/again:1, parameters: {of: '${one.result.attempt}'}}}\n" +
+			"  - {label: two, functionBlock: p/once:1, runOn: global, compensate: {functionBlock: p/again:1, parameters: {of: '${two.result.attempt}', first: '${size(one.results)}'}}}\n" +
+			"  - {label: three, functionBlock: p/again:1, runOn: device}\n",
+		blocks:  map[string]string{"one": "compensated", "two": "compensated", "three": "again"},
+		script:  failCalls("three EXECUTE d001"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(3)...)} },
+	},
+	"compensates pipelines and items": {
+		devices: 2, source: "config: {executionStrategy: {parallel: true}}\nsteps:\n" +
+			"  - {label: items, functionBlock: p/forever:1, runOn: item, foreach: {items: '${[\"a\", \"b\"]}'}, compensate: {functionBlock: p/again:1, parameters: {item: '${item}', at: '${items.results[index].attempt}'}}}\n" +
+			"  - {label: one, functionBlock: p/forever:1, runOn: device, compensate: {functionBlock: p/again:1, parameters: {of: '${one.result.attempt}'}}}\n" +
+			"  - {label: two, functionBlock: p/forever:1, runOn: device, compensate: {functionBlock: p/again:1, parameters: {of: '${has(two.result) ? two.result.attempt : 0}', one: '${one.result.attempt}'}}}\n" +
+			"  - {label: three, functionBlock: p/again:1, runOn: global}\n",
+		blocks:  map[string]string{"items": "compensated", "one": "compensated", "two": "compensated", "three": "again"},
+		script:  failCalls("three EXECUTE"),
+		execute: func(s *harness.Harness) []string { return []string{s.Start("w", harness.DeviceIDs(2)...)} },
+	},
 	"conflicts": {
 		devices: 3, source: stepsYAML("one again device"), blocks: map[string]string{"one": "again"},
 		execute: func(s *harness.Harness) []string {

@@ -34,6 +34,9 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 		if r.Problem == nil && n.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
+		if r.Problem == nil && err == nil && n.Compensate != nil {
+			err = w.resolveBlock(ctx, r, n.Compensate.FunctionBlock, n.Label, n.BlockRunsOn())
+		}
 		if err != nil {
 			return err
 		}

@@ -177,6 +177,11 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 		b := d.facts.Resolution.Blocks[n.FunctionBlock]
 		r.Block, r.Pool = b.Ref().String(), b.Pool
 		r.Pure, r.Idempotent, r.Reversible, r.UndoHarmless = b.Pure, b.Idempotent, b.Reversible, b.UndoHarmless
+		if n.Compensate != nil && !r.Pure {
+			c := d.facts.Resolution.Blocks[n.Compensate.FunctionBlock]
+			r.Compensation = &workflow.Compensation{Block: c.Ref().String(), Pool: c.Pool, Idempotent: c.Idempotent}
+			r.Reversible, r.UndoHarmless = true, n.Compensate.UndoHarmless
+		}
 	}
 	if kind != "" {
 		d.cutPacks(&r, n.Retry, d.facts.Resolution.Program.MaxInFlight(at))

@@ -105,6 +105,9 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		// has now. It is never pure, because undoing changes something.
 		Block: undo.Block, Pool: undo.Pool, Idempotent: undo.Idempotent, Reversible: undo.Reversible, UndoHarmless: undo.UndoHarmless,
 	}
+	if c := undo.Compensation; c != nil {
+		r.Block, r.Pool, r.Idempotent, r.Compensation = c.Block, c.Pool, c.Idempotent, c
+	}
 	for i := range d.execution.StepRuns {
 		if d.execution.StepRuns[i].Kind == workflow.JobRollback && d.execution.StepRuns[i].Try == d.execution.Try {
 			r.Wave++

@@ -52,7 +52,7 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if issues := validateUpdates(a.Updates); len(issues) > 0 {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
 	}
-	if work.Kind != workflow.JobExecute {
+	if work.Kind != workflow.JobExecute || work.Compensates {
 		a.Next, a.Wait = "", nil // only what executes a step goes on, or waits
 	}
 	if a.Wait != nil && work.CannotWait && !onEntity {

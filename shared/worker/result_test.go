@@ -329,3 +329,24 @@ func TestJob_UpdatesAreValidated(t *testing.T) {
 		}
 	}
 }
+
+// A block that is executed to undo something neither names the next step nor waits.
+func TestJobResult_OfACompensationGoesNowhere(t *testing.T) {
+	for name, does := range map[string]func(*worker.Job){
+		"next": func(j *worker.Job) { j.Next("elsewhere") },
+		"wait": func(j *worker.Job) { j.Wait(workflow.AskedWait{Until: time.Now().Add(time.Hour)}) },
+	} {
+		r := newFixture(t)
+		w := r.worker()
+		worker.Register(w, worker.Block[map[string]any, any]{Name: "test/large", Version: "1.0.0", Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (any, error) {
+			does(job)
+			return 1, nil
+		}})
+		m := r.newMessage(largeBlock, 0, 1, 1)
+		m.Work.Compensates, m.Work.CannotWait, m.Jobs[0].Entity = true, true, nil
+		r.mustHandle(w, m)
+		if rec := r.pack(m.Key).Jobs[0]; rec.Code != codeOK || rec.Next != "" || rec.Wait != nil {
+			t.Errorf("%s: %+v", name, rec)
+		}
+	}
+}

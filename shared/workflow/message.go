@@ -63,6 +63,10 @@ type Work struct {
 	// or it repeats or waits for the answer to a callback.
 	CannotWait bool `json:"cannotWait,omitempty"`
 
+	// Compensates says that the block is executed to undo what another has done. Where the
+	// execution goes on does not depend on it, and it cannot wait.
+	Compensates bool `json:"compensates,omitempty"`
+
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution

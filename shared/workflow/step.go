@@ -99,6 +99,10 @@ type StepRun struct {
 	Reversible   bool   `json:"reversible,omitempty"`
 	UndoHarmless bool   `json:"undoHarmless,omitempty"`
 
+	// Compensation is the block that undoes the step in place of the rollback of its own; in the
+	// step run of a wave, it is the block that is called.
+	Compensation *Compensation `json:"compensation,omitempty"`
+
 	Jobs         int       `json:"jobs"`              // one per participating entity or item, or 1 for a global step
 	Skipped      int       `json:"skipped,omitempty"` // entities whose condition was not true
 	Unmet        int       `json:"unmet,omitempty"`   // entities of which an assertion was not true
@@ -112,6 +116,13 @@ type StepRun struct {
 	Failure    *Failure `json:"failure,omitempty"`  // why it failed, if not because of its jobs
 	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
 	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
+}
+
+// Compensation is a block that undoes what another has done.
+type Compensation struct {
+	Block      string `json:"block"` // exact reference
+	Pool       string `json:"pool,omitempty"`
+	Idempotent bool   `json:"idempotent,omitempty"`
 }
 
 // Child is an execution that a step has started.
@@ -138,7 +149,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Compensation != nil || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One

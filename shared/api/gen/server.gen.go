@@ -1612,6 +1612,15 @@ type ChangeExecutionsParams struct {
 // ChangeExecutionsParamsVerb defines parameters for ChangeExecutions.
 type ChangeExecutionsParamsVerb string
 
+// ListCompensationsParams defines parameters for ListCompensations.
+type ListCompensationsParams struct {
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
 	// After Only the events that follow the one with this `sequence`; the list is empty as long as there are none
@@ -1925,6 +1934,9 @@ type ServerInterface interface {
 	// GetExecution Read an execution
 	// (GET /workflow-execution/id/{id})
 	GetExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// ListCompensations List what has been done to undo the steps of an execution
+	// (GET /workflow-execution/id/{id}/compensations)
+	ListCompensations(w http.ResponseWriter, r *http.Request, id Id, params ListCompensationsParams)
 	// GetCost Read what an execution has consumed, as metered, and its price
 	// (GET /workflow-execution/id/{id}/cost)
 	GetCost(w http.ResponseWriter, r *http.Request, id Id)
@@ -4305,6 +4317,61 @@ func (siw *ServerInterfaceWrapper) GetExecution(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListCompensations operation middleware
+func (siw *ServerInterfaceWrapper) ListCompensations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCompensationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCompensations(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetCost operation middleware
 func (siw *ServerInterfaceWrapper) GetCost(w http.ResponseWriter, r *http.Request) {
 
@@ -5313,6 +5380,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/batch", wrapper.StartBatch)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/bulk", wrapper.ChangeExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/compensations", wrapper.ListCompensations)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/history", wrapper.ListEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/inputs", wrapper.GetInputs)

@@ -4,6 +4,7 @@
 //   - compile.go compiles the expressions of steps, acquire entries and start conditions.
 //   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - wait.go compiles what steps wait for.
+//   - compensation.go compiles what undoes a step.
 //   - callback.go finds the places of the token of a callback.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
@@ -137,6 +138,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		if s.Rollout != nil {
 			add(s.Rollout.By)
 		}
+		if s.Compensate != nil {
+			expr.EachToken(s.Compensate.Parameters, add)
+		}
 	}
 	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
@@ -178,6 +182,7 @@ func (c *compiler) compileStep(i int) {
 	c.compileRollout(i)
 	c.compileFlow(i)
 	c.compileWait(i)
+	c.compileCompensation(i)
 }
 
 // compileCondition compiles a condition of step i. With afterStep it is evaluated after the

@@ -42,6 +42,7 @@ type step struct {
 	over           *expr.Program
 	loopWhile      *expr.Program
 	rolloutBy      *expr.Program
+	compensation   *compensation
 }
 
 type acquire struct {

@@ -102,6 +102,9 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			if s.Rollout != nil {
 				emit(paths[i]+".rollout.by", s.Rollout.By)
 			}
+			if s.Compensate != nil {
+				expr.EachToken(s.Compensate.Parameters, func(source string) { emit(paths[i]+".compensate.parameters", source) })
+			}
 			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)

@@ -174,6 +174,16 @@ func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMes
 	return c.Parameters(step, x.jobScope(node, e))
 }
 
+// CompensationParameters are the resolved parameters of the block that undoes a step's job.
+func (x *Expressions) CompensationParameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
+	c, step := x.compiledStep(node)
+	parameters, err := c.CompensationParameters(step, x.jobScope(node, e))
+	if err == nil {
+		err = validateBlockParameters(x.blocks[x.program.Nodes[node].Compensate.FunctionBlock], parameters)
+	}
+	return parameters, err
+}
+
 // ShouldRepeat evaluates the condition of the step's repeat.
 func (x *Expressions) ShouldRepeat(node int, e *workflow.ScopeEntity) (bool, error) {
 	c, step := x.compiledStep(node)
@@ -258,6 +268,12 @@ func (x *Expressions) Output() (json.RawMessage, error) {
 func (p *Program) References(node int) expr.References {
 	n := p.Node(node)
 	return p.Definitions[n.Origin].compiled.References(n.LocalIndex)
+}
+
+// CompensationReferences is what the parameters of a node's compensation read.
+func (p *Program) CompensationReferences(node int) expr.References {
+	n := p.Node(node)
+	return p.Definitions[n.Origin].compiled.CompensationReferences(n.LocalIndex)
 }
 
 // Writes are the paths of the variables that a node sets, in order.

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -257,12 +258,11 @@ func (p *Program) nodeByLabel(origin int, label string) int {
 	return slices.IndexFunc(p.Nodes, func(n spec.Node) bool { return n.Origin == origin && n.Step.Label == label })
 }
 
-// Reads lists the nodes whose results a node's expressions read, by index.
-func (p *Program) Reads(node int) []int {
-	n := p.Node(node)
+// Reads lists the nodes whose results expressions of a node read, by index.
+func (p *Program) Reads(node int, refs expr.References) []int {
 	var reads []int
-	for _, label := range p.Definitions[n.Origin].compiled.References(n.LocalIndex).Labels {
-		if at := p.nodeByLabel(n.Origin, label); at >= 0 {
+	for _, label := range refs.Labels {
+		if at := p.nodeByLabel(p.Node(node).Origin, label); at >= 0 {
 			reads = append(reads, at)
 		}
 	}

@@ -74,7 +74,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
 	}
-	reads := p.Program.Reads(r.StepIndex)
+	reads := p.Program.Reads(r.StepIndex, p.references(r))
 	if err := p.readResults(ctx, x, r, reads, s); err != nil {
 		return nil, err
 	}
@@ -241,7 +241,10 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) || asked(o) {
 			continue
 		}
-		if o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) && otherWave(x, r, o) {
+		if r.Undoes > 0 && o.StepIndex == r.StepIndex && o.Seq != r.Undoes {
+			continue // what is undone is this run of the step, and its result no other's
+		}
+		if o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && r.Undoes == 0 && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) && otherWave(x, r, o) {
 			continue // it has none of the same entities
 		}
 		newer := s.bindings.Results[o.StepIndex]
@@ -405,7 +408,7 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 			return nil, err
 		}
 		s.exclude(p.Program, o, got)
-		if slices.Contains(p.Program.Reads(r.StepIndex), o.StepIndex) {
+		if slices.Contains(p.Program.Reads(r.StepIndex, p.references(r)), o.StepIndex) {
 			// In the pipeline, this step run is the latest of its node. Results that an
 			// earlier one has for the same entities stay where it has none.
 			older := common.bindings.Results[o.StepIndex]

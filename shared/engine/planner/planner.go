@@ -251,7 +251,11 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 		}
 	}
 	packs, err := p.Dispatcher.ReadLanes(ctx, p.bareStepRun(target), lanes)
-	return plan.ForRollback(executed, packs, tokens), err
+	planned := plan.ForRollback(executed, packs, tokens)
+	if err == nil && target.Compensation != nil {
+		return p.planCompensation(ctx, x, target, planned)
+	}
+	return planned, err
 }
 
 // settledRollbacks are the entities that a wave leaves out: those for which its step run
@@ -364,6 +368,9 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	} else {
 		n := &p.Program.Nodes[r.StepIndex]
 		blockRef, work.Retry, work.Timeout = n.FunctionBlock, n.Retry, n.Timeout
+		if r.Kind == workflow.JobRollback && r.Compensation != nil {
+			blockRef, work.Timeout, work.Kind, work.Compensates = n.Compensate.FunctionBlock, 0, workflow.JobExecute, true
+		}
 		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)
 		work.CannotWait = n.RunOn != workflow.RunOnGlobal || n.Foreach != nil || n.Repeat != nil || n.Callback != nil
 		work.EngineDriven = r.Pipeline > 0 || r.Kind == workflow.JobExecute && p.Program.HasRetryWhen(r.StepIndex)

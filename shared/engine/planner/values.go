@@ -130,7 +130,7 @@ func errorValue(r *workflow.StepRun) (json.RawMessage, error) {
 
 // readValues binds the variables and the failures that the expressions of a step read.
 func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, s *exprScope) error {
-	refs := p.Program.References(r.StepIndex)
+	refs := p.references(r)
 	values := map[string]json.RawMessage{}
 	s.bindings.Values, s.bindings.Errors = values, map[int]json.RawMessage{}
 	readsError := slices.Contains(refs.Names, "error")

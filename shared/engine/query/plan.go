@@ -172,7 +172,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	switch {
 	case block.Pure:
 		s.Effect = views.EffectPure
-	case block.Reversible:
+	case block.Reversible || n.Compensate != nil:
 		s.Effect = views.EffectReversible
 	}
 	s.Tolerated = b.tolerated(i, s.Jobs+s.Unmet, scope)
@@ -384,10 +384,20 @@ func (b *planBuilder) endOf(i int, s *views.PlannedStep, d done) (views.FailureE
 		text += ", as far as they were executed"
 	}
 	// A worker that dies leaves a doubt which no rollback settles.
-	if block := b.Blocks[b.Program.Nodes[i].FunctionBlock]; s.Effect == views.EffectReversible && !block.Idempotent && !block.UndoHarmless {
+	if s.Effect == views.EffectReversible && !b.undoHarmless(i) {
 		text += "; FAILED_UNSAFE if a worker dies during it"
 	}
 	return views.FailureRolledBack, text
+}
+
+// undoHarmless reports whether a step can be undone although nobody knows how far a job of it came.
+func (b *planBuilder) undoHarmless(i int) bool {
+	n := &b.Program.Nodes[i]
+	block := b.Blocks[n.FunctionBlock]
+	if n.Compensate != nil {
+		return block.Idempotent || n.Compensate.UndoHarmless
+	}
+	return block.Idempotent || block.UndoHarmless
 }
 
 // toleratedEnd is what becomes of entities that fail within the tolerance.

@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
-	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil
+	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -216,6 +216,8 @@ type Step struct {
 
 	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
 	Rollout *Rollout `json:"rollout,omitempty"` // of a step with an embedded workflow, which is executed wave by wave
+
+	Compensate *Compensation `json:"compensate,omitempty"` // of a step that calls a block: undoes it in place of the block's rollback
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

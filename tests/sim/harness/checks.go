@@ -180,6 +180,7 @@ type blockTraits struct{ pure, reversible, idempotent, harmless bool }
 var traitsByBlock = map[string]blockTraits{
 	"pure": {pure: true}, "again": {reversible: true, idempotent: true}, "once": {reversible: true},
 	"harmless": {reversible: true, harmless: true}, "forever": {},
+	"compensated": {reversible: true}, // forever, in a step with compensate
 }
 
 // entityRecord is what the jobs of one entity say, global jobs being those of "" and those of an

@@ -76,6 +76,7 @@ type BlockCall struct {
 	Job     string // ID
 	Kind    workflow.JobKind
 	Step    string
+	Block   string // package/name
 	Entity  string // ID, "" for a global call
 	Attempt int
 	Fence   string

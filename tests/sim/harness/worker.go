@@ -79,7 +79,7 @@ func (s *Harness) addToWorkers(b workflow.Block) {
 // scriptedOutcome records a call of a block and returns the outcome that the script decides.
 func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := BlockCall{
-		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
+		Job: j.ID, Kind: j.Operation, Step: j.Step, Block: b.Package + "/" + b.Name, Attempt: j.Attempt, Fence: j.Fence,
 		Execution: j.ExecutionID, Result: j.Result, Resume: j.Resume, Parameters: j.Parameters, Attributes: j.Attributes, Pure: b.Pure, Repeatable: b.Repeatable(),
 	}
 	if j.Entity != nil {

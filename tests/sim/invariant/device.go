@@ -52,10 +52,10 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 		w.Failf(invNoLateJobs, "job %s is called, but step run %d is %s in %s", c.Job, seq, step.Status, r.x.State)
 	}
 	w.checkClaim(r, step, c, index, attempt)
-	switch c.Kind {
-	case workflow.JobRollback:
+	switch {
+	case step.Undoes > 0: // a rollback, or the execution of a block that compensates
 		mark(r.undoneJobs, step.Undoes, c.Entity)
-	case workflow.JobExecute:
+	case c.Kind == workflow.JobExecute:
 		mark(r.executedJobs, seq, c.Entity)
 	}
 	if c.Entity == "" {

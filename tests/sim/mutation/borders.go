@@ -64,5 +64,6 @@ func Borders() []Mutation {
 		children,
 		inventory,
 		access,
+		compensations,
 	)
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newCompensations(c *connection) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "compensations ID",
+		Short: "List what has been done to undo the steps of an execution, in the order of the waves",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			n := 0
+			err = printList(cmd, c, countItems(lastAttempts(api.Compensations(cmd.Context(), args[0])), &n), limit,
+				[]string{"WAVE", "STEP", "VISIT", "ENTITY", "STATE", "ATTEMPT", "ENDED", "ERROR"},
+				func(j workflow.Job) []string {
+					wave := "-"
+					if j.Wave != nil {
+						wave = fmt.Sprint(*j.Wave)
+					}
+					return []string{wave, j.Step, fmt.Sprint(j.StepRunOrdinal), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.Time(j.EndedAt), jobError(&j)}
+				})
+			if n == 0 && err == nil {
+				printNote(cmd, "nothing of this execution has been undone")
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
+	return cmd
+}

@@ -1,0 +1,44 @@
+package program
+
+import (
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+)
+
+// compensation is what undoes a step in place of the rollback of its block.
+type compensation struct {
+	parameters    *expr.Template
+	rawParameters json.RawMessage
+}
+
+// compileCompensation compiles the parameters of what undoes step i. They are evaluated when the
+// step is over, so they may read its own result. What they read is not needed to execute it.
+func (c *compiler) compileCompensation(i int) {
+	s := c.flat[i]
+	if s.Compensate == nil {
+		return
+	}
+	needed := c.steps[i].refs
+	c.afterStep = true
+	if s.Foreach != nil {
+		c.inLoop = i
+	}
+	t := c.compileTemplate(i, s.Compensate.Parameters, c.positions[i].path+".compensate.parameters")
+	c.afterStep, c.inLoop = false, -1
+	c.steps[i].refs, c.steps[i].compensation = needed, &compensation{t, s.Compensate.RawParameters}
+}
+
+// CompensationReferences is what the parameters of a step's compensation read.
+func (c *Compiled) CompensationReferences(step int) expr.References {
+	if k := c.steps[step].compensation; k != nil && k.parameters != nil {
+		return k.parameters.References()
+	}
+	return expr.References{}
+}
+
+// CompensationParameters are the parameters of the block that undoes a step.
+func (c *Compiled) CompensationParameters(step int, s expr.Scope) (json.RawMessage, error) {
+	k := c.steps[step].compensation
+	return mergeParameters(k.parameters, k.rawParameters, s)
+}

@@ -1,0 +1,12 @@
+package spec
+
+import "encoding/json"
+
+// Compensation undoes a step by another block than its own: that block is executed once for each
+// job that the step has executed.
+type Compensation struct {
+	FunctionBlock string          `json:"functionBlock"`           // reference; the version may be a major or a minor
+	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}, which may read the result of the step
+	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
+	UndoHarmless  bool            `json:"undoHarmless,omitempty"`  // it does no harm where the step has done nothing
+}

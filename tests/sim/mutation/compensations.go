@@ -1,0 +1,14 @@
+package mutation
+
+const plannerCompensation = "shared/engine/planner/compensation.go"
+
+// compensations are mistakes in what undoes a step in place of the rollback of its block.
+var compensations = []Mutation{
+	{Name: "a compensation has the result of an earlier time", Test: "shared/engine:TestCompensation_SeesItsOwnResult", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "if r.Undoes > 0 && o.StepIndex == r.StepIndex && o.Seq != r.Undoes {", "if false && o.Seq != r.Undoes {"}}},
+	{Name: "a compensation sees nothing of its own step", Test: "shared/engine:TestCompensation_UndoesNewestFirst", Edits: []Edit{{plannerCompensation, "Seq: undo.Seq + 1, Try", "Seq: undo.Seq, Try"}}},
+	{Name: "the rollback of the block is called beside a compensation", Test: "shared/engine:TestCompensation_UndoesNewestFirst", Edits: []Edit{{"shared/lifecycle/rollback.go", "r.Block, r.Pool, r.Idempotent, r.Compensation = c.Block, c.Pool, c.Idempotent, c", "r.Compensation = nil"}}},
+	{Name: "a step with a compensation cannot be undone", Test: "shared/engine:TestCompensation_UndoesNewestFirst", Edits: []Edit{{"shared/lifecycle/plan.go", "r.Reversible, r.UndoHarmless = true, n.Compensate.UndoHarmless", "r.UndoHarmless = n.Compensate.UndoHarmless"}}},
+	{Name: "every compensation counts as harmless where nothing was done", Test: "shared/engine:TestCompensation_OfWhatNobodyKnows", Edits: []Edit{{"shared/lifecycle/plan.go", "r.Reversible, r.UndoHarmless = true, n.Compensate.UndoHarmless", "r.Reversible, r.UndoHarmless = true, true"}}},
+	{Name: "a compensation says where the execution goes on", Test: "shared/worker:TestJobResult_OfACompensationGoesNowhere", Edits: []Edit{{"shared/worker/result.go", "if work.Kind != workflow.JobExecute || work.Compensates {", "if work.Kind != workflow.JobExecute {"}}},
+	{Name: "parameters of a compensation are not checked", Test: "shared/engine:TestCompensation_NeedsItsParameters", Edits: []Edit{{"shared/engine/definitions/expressions.go", "err = validateBlockParameters(x.blocks[x.program.Nodes[node].Compensate.FunctionBlock], parameters)", "_ = validateBlockParameters(x.blocks[x.program.Nodes[node].Compensate.FunctionBlock], parameters)"}}},
+}
