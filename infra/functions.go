@@ -148,6 +148,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	if e.props.TokenKeys != "" && usesTokenKeys(f.role) {
 		f.setEnv(topology.EnvTokenKeys, e.props.TokenKeys) // where they are
 	}
+	if e.props.Secrets != "" && usesSecrets(f.role) {
+		f.setEnv(topology.EnvSecretsFrom, e.props.Secrets)
+	}
 	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
 		f.setEnv(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
 	}

@@ -2,6 +2,7 @@ package infra
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
@@ -57,8 +58,35 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 	if e.props.TokenKeys != "" && usesTokenKeys(f.role) {
 		f.allow("ReadTokenKeys", []string{e.props.TokenKeys}, "secretsmanager:GetSecretValue")
 	}
+	if e.props.Secrets != "" {
+		e.grantSecrets(f)
+	}
 	if key := e.props.CustomerKey; key != nil {
 		e.grantKey(f, key)
+	}
+}
+
+// usesSecrets reports whether a function fills in secrets, or tells which there are.
+func usesSecrets(function string) bool {
+	return function == topology.FunctionAPI || function == topology.FunctionWorker
+}
+
+// grantSecrets lets workers read the secrets whose names have the prefix, and the API see whether
+// there are any.
+func (e *Engine) grantSecrets(f *Function) {
+	where, prefix, _ := strings.Cut(e.props.Secrets, ":")
+	of := awscdk.ArnComponents{Service: jsii.String(where), Resource: jsii.String("secret"), ResourceName: jsii.String(prefix + "*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME}
+	read, see := "secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"
+	if where == "ssm" {
+		of.Resource, of.ResourceName, of.ArnFormat = jsii.String("parameter"), jsii.String(strings.TrimPrefix(prefix, "/")+"*"), awscdk.ArnFormat_SLASH_RESOURCE_NAME
+		read, see = "ssm:GetParameter", "ssm:ListTagsForResource"
+	}
+	arn := *awscdk.Stack_Of(e.Construct).FormatArn(&of)
+	switch f.role {
+	case topology.FunctionWorker:
+		f.allow("ReadSecrets", []string{arn}, read)
+	case topology.FunctionAPI:
+		f.allow("SeeSecrets", []string{arn}, see)
 	}
 }
 

@@ -90,6 +90,14 @@ type EngineProps struct {
 	// that no token can be made.
 	TokenKeys string
 
+	// Secrets says where the secrets are that definitions and blocks refer to (secrets.from):
+	// secretsmanager: or ssm:, and the beginning of their names, which ends with a slash. The
+	// workers, those of added pools included, may read the values of all secrets whose names begin
+	// like that; the API may see whether there are any, and no values. Secrets with a key of the
+	// customer have to let the roles of the workers decrypt them. Default: none, so that jobs with
+	// secrets fail.
+	Secrets string
+
 	// OpenAnswers lets the bearers of resume tokens answer without other credentials: GET and
 	// POST /answers are checked by the engine instead of the gateway, and throttled to a tenth
 	// of RequestsPerSecond and Burst. It needs TokenKeys. Default: off, and the routes need the
@@ -257,10 +265,11 @@ const (
 )
 
 var (
-	stageRE      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
-	namePrefixRE = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
-	secretRE     = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
-	logLevels    = []string{"debug", "info", "warn", "error"}
+	stageRE       = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	namePrefixRE  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	secretsFromRE = regexp.MustCompile(`^(secretsmanager:[A-Za-z0-9_+=.@-]+(/[A-Za-z0-9_+=.@-]+)*/|ssm:/([A-Za-z0-9_.-]+/)+)$`)
+	secretRE      = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
+	logLevels     = []string{"debug", "info", "warn", "error"}
 
 	// queueFunctions are the functions that a queue invokes.
 	queueFunctions = []string{topology.FunctionLifecycle, topology.FunctionWorker}
@@ -342,6 +351,9 @@ func (p *EngineProps) Validate() error {
 	if f.TokenKeys != "" && !secretRE.MatchString(f.TokenKeys) {
 		return fmt.Errorf("token keys %q: want the ARN of a secret in Secrets Manager, never a key", f.TokenKeys)
 	}
+	if err := f.validateSecrets(); err != nil {
+		return err
+	}
 	if f.OpenAnswers && f.TokenKeys == "" {
 		return fmt.Errorf("open answers: there are no token keys, so nobody has a token")
 	}
@@ -359,6 +371,19 @@ func (p *EngineProps) Validate() error {
 	return nil
 }
 
+// validateSecrets checks where the secrets are. The keys of resume tokens must not be among them:
+// workers may read them all.
+func (p EngineProps) validateSecrets() error {
+	if p.Secrets != "" && !secretsFromRE.MatchString(p.Secrets) {
+		return fmt.Errorf("secrets %q: want secretsmanager:PREFIX/ or ssm:/PREFIX/, never a secret", p.Secrets)
+	}
+	prefix, ok := strings.CutPrefix(p.Secrets, "secretsmanager:")
+	if _, name, _ := strings.Cut(p.TokenKeys, ":secret:"); ok && strings.HasPrefix(name, prefix) {
+		return fmt.Errorf("secrets %q: the workers could read the token keys, whose name begins like that: choose another beginning", p.Secrets)
+	}
+	return nil
+}
+
 // validateTextSizes checks the props that become environment variables. The limits leave
 // half of the environment to the names of tables and queues, including those of
 // further pools.
@@ -369,7 +394,7 @@ func (p EngineProps) validateTextSizes() error {
 	}
 	return validateTexts([]sizedText{
 		{field: "config", value: p.Config, maxBytes: 2048}, {field: "allow hosts", value: strings.Join(p.AllowHosts, ","), maxBytes: 1024},
-		{field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128}, {field: "roles claim", value: roles, maxBytes: 128},
+		{field: "secrets", value: p.Secrets, maxBytes: 256}, {field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128}, {field: "roles claim", value: roles, maxBytes: 128},
 	})
 }
 

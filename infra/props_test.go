@@ -58,6 +58,8 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		"allow hosts takes 10":        {FunctionsDir: dir, AllowHosts: []string{strings.Repeat("x", 1024)}},
 		"CORS origins takes 5":        {FunctionsDir: dir, CORSOrigins: []string{"https://" + strings.Repeat("x", 512)}},
 		"token keys":                  {FunctionsDir: dir, TokenKeys: "c2VjcmV0"},
+		`secrets "hunter2"`:           {FunctionsDir: dir, Secrets: "hunter2"},
+		"could read the token keys":   {FunctionsDir: dir, Secrets: "secretsmanager:lockstep/", TokenKeys: "arn:aws:secretsmanager:eu-west-1:123456789012:secret:lockstep/token-keys-AbCdEf"},
 		"open answers":                {FunctionsDir: dir, OpenAnswers: true},
 		"tenant claim takes 1":        {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:           {FunctionsDir: dir, CORSOrigins: []string{"*"}},

@@ -10,9 +10,11 @@ import (
 
 // allowedWildcards are the actions on resources with a wildcard, with the reason.
 var allowedWildcards = map[string]string{
-	"sqs:GetQueueUrl":          "a block may name any pool; the permission is limited to this engine's prefix and reveals only whether a queue exists",
-	"xray:PutTraceSegments":    "X-Ray has no resources; only with the option Tracing",
-	"xray:PutTelemetryRecords": "X-Ray has no resources; only with the option Tracing",
+	"sqs:GetQueueUrl":               "a block may name any pool; the permission is limited to this engine's prefix and reveals only whether a queue exists",
+	"secretsmanager:GetSecretValue": "a definition may name any secret; limited to the prefix of the option Secrets, and to workers",
+	"secretsmanager:DescribeSecret": "shows which of these secrets there are, without values",
+	"xray:PutTraceSegments":         "X-Ray has no resources; only with the option Tracing",
+	"xray:PutTelemetryRecords":      "X-Ray has no resources; only with the option Tracing",
 }
 
 func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
@@ -178,6 +180,11 @@ func TestRoles_TokenKeys(t *testing.T) {
 	for _, name := range engineStacks {
 		for _, function := range topology.Functions {
 			got, want := actionsByResource(t, stacks()[name], function, "secretsmanager"), 0
+			for arn := range got {
+				if strings.HasSuffix(arn, "*") {
+					delete(got, arn) // see TestRoles_Secrets
+				}
+			}
 			if name == "options" && (function == topology.FunctionAPI || function == topology.FunctionLifecycle) {
 				want = 1
 			}
@@ -189,6 +196,35 @@ func TestRoles_TokenKeys(t *testing.T) {
 			}
 			if env := stacks()[name].byID(t, pascalCase(function)+"Function").environment()[topology.EnvTokenKeys]; (env != "") != (want == 1) || want == 1 && env != tokenKeysSecret {
 				t.Errorf("%s, %s: %s=%q", name, function, topology.EnvTokenKeys, env)
+			}
+		}
+	}
+}
+
+// Workers read the secrets that definitions refer to, under the prefix of the option and nowhere
+// else; the API sees which there are. The other functions do not know where they are.
+func TestRoles_Secrets(t *testing.T) {
+	for _, name := range engineStacks {
+		for _, function := range topology.Functions {
+			want := map[string]string{topology.FunctionWorker: "GetSecretValue", topology.FunctionAPI: "DescribeSecret"}[function]
+			if name != "options" {
+				want = ""
+			}
+			got := actionsByResource(t, stacks()[name], function, "secretsmanager")
+			delete(got, stripHashes(tokenKeysSecret))
+			if want == "" && len(got) > 0 || want != "" && len(got) != 1 {
+				t.Errorf("%s, %s: %v", name, function, got)
+			}
+			for arn, actions := range got {
+				if !strings.HasSuffix(arn, ":secret:acme/secrets/*") || !slices.Equal(actions, []string{want}) {
+					t.Errorf("%s, %s: %v on %s", name, function, actions, arn)
+				}
+			}
+			if name == "pair" {
+				continue // has two of each
+			}
+			if env := stacks()[name].byID(t, pascalCase(function)+"Function").environment()[topology.EnvSecretsFrom]; (env != "") != (want != "") {
+				t.Errorf("%s, %s: %s=%q", name, function, topology.EnvSecretsFrom, env)
 			}
 		}
 	}

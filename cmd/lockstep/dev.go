@@ -47,6 +47,11 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 					return render.ReadError(o.ConfigFile, err)
 				}
 			}
+			if o.SecretsFile != "" {
+				if _, err := os.ReadFile(o.SecretsFile); err != nil {
+					return render.ReadError(o.SecretsFile, err)
+				}
+			}
 			o.BinDir = filepath.Dir(self)
 			o.Log = cmd.ErrOrStderr()
 			s, err := stack.Start(cmd.Context(), o)
@@ -74,6 +79,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	f.IntVar(&o.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 picks a free one")
 	f.StringVar(&o.DataDir, "data", "", "directory that keeps state across restarts; without it nothing is kept")
 	f.StringVar(&o.ConfigFile, "config", "", "configuration file (YAML)")
+	f.StringVar(&o.SecretsFile, "secrets", "", "file with the secrets that definitions refer to: a JSON object of texts by name")
 	f.BoolVar(&o.NoWorker, "no-worker", false, "do not start the stock worker for HTTP blocks")
 	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
 	f.BoolVar(&quiet, "quiet", false, "print no log")

@@ -53,6 +53,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"cancel X --rollback never --no-cascade", `POST /workflow-execution/X/cancel {"rollback":"never","cascade":false}`, executionJSON, "RUNNING"},
 		{"cancel X --cascade=false", `POST /workflow-execution/X/cancel {"rollback":"auto","cascade":false}`, executionJSON, "RUNNING"},
 		{"archive a/b:1.0.0", "GET /schedules/a/b", definitionJSON, "archived a/b:1.0.0"},
+		{"secrets", "GET /secrets", `{"items":[{"name":"bank/key","resolves":false,"problem":"there is none","usedBy":["workflow a/b:1.0.0"]}],"complete":false}`, "bank/key  no        workflow a/b:1.0.0  there is none"},
 		{"schedules a/b", "GET /schedules/a/b", scheduleJSON, "paused by ann at"},
 		{"schedules pause a/b --reason r", `POST /schedules/a/b/pause {"reason":"r"}`, scheduleJSON, "paused by ann at"},
 		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},

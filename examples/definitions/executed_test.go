@@ -77,6 +77,21 @@ func TestExamples_CallbackIsAnswered(t *testing.T) {
 	}
 }
 
+// A block is called with the value of a secret, of which nothing is stored.
+func TestExamples_SecretIsFilledIn(t *testing.T) {
+	s, _ := publishExamples(t)
+	fleet := devices{}
+	s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
+	s.StartWith(views.StartRequest{Workflow: "fleet/keyed", Parameters: json.RawMessage(`{"owner":"ann@example.com"}`)})
+	s.RunUntilIdle(24 * time.Hour)
+	if len(s.BlockCalls) != 1 || string(s.BlockCalls[0].Parameters) != `{"text":"The upgrade is done","to":"ann@example.com","token":"Bearer hunter2"}` {
+		t.Errorf("called with %+v", s.BlockCalls)
+	}
+	if where := s.Storing("hunter2"); len(where) > 0 {
+		t.Errorf("it is stored in %v", where)
+	}
+}
+
 // publishExamples makes a world with the blocks of the example fleet, in which all examples
 // are published that need no other blocks.
 func publishExamples(t *testing.T) (s *harness.Harness, published map[string]bool) {
@@ -91,6 +106,7 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 	}
 	s.RegisterBlock(workflow.Block{Package: "mail", Name: "send", ParameterSchema: json.RawMessage(mailSchema)})
 	blocks["mail/send:1"] = true
+	s.Secrets = map[string]string{"mail/key": "hunter2"}
 	s.ImportDevices(harness.DeviceIDs(3)...)
 	published = map[string]bool{}
 	for file, text := range readExamples(t) {

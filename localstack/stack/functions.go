@@ -87,6 +87,11 @@ func (s *Stack) endpointEnv() []string {
 	for role, key := range topology.TableEnv {
 		env = append(env, key+"="+namePrefix+role)
 	}
+	if s.options.SecretsFile != "" {
+		if path, err := filepath.Abs(s.options.SecretsFile); err == nil {
+			env = append(env, topology.EnvSecretsFrom+"=file:"+path)
+		}
+	}
 	if s.options.ConfigFile != "" {
 		if path, err := filepath.Abs(s.options.ConfigFile); err == nil {
 			env = append(env, topology.EnvConfig+"="+path)

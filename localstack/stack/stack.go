@@ -34,13 +34,14 @@ import (
 
 // Options of a stack.
 type Options struct {
-	Port       int       // port of the HTTP API on 127.0.0.1; 0 picks a free one
-	DataDir    string    // directory of all state; "" keeps nothing
-	ConfigFile string    // YAML, passed to the functions; "" means defaults
-	NoWorker   bool      // do not serve HTTP blocks with the built-in worker
-	Workers    []string  // shell commands of worker programs
-	BinDir     string    // directory of the built programs
-	Log        io.Writer // nil is standard error
+	Port        int       // port of the HTTP API on 127.0.0.1; 0 picks a free one
+	DataDir     string    // directory of all state; "" keeps nothing
+	ConfigFile  string    // YAML, passed to the functions; "" means defaults
+	SecretsFile string    // JSON, the values of secrets by name; "" leaves it to the configuration
+	NoWorker    bool      // do not serve HTTP blocks with the built-in worker
+	Workers     []string  // shell commands of worker programs
+	BinDir      string    // directory of the built programs
+	Log         io.Writer // nil is standard error
 }
 
 const (

@@ -94,6 +94,7 @@ var routeRoles = map[string][]Role{
 	"GET /dead-letters":                             {RoleViewer},
 	"POST /dead-letters/redrive":                    {RoleOperator},
 	"GET /sweep":                                    {RoleViewer},
+	"GET /secrets":                                  {RoleViewer},
 }
 
 // Access says who has which role: names of roles that callers have, or "actor:" and the name of a

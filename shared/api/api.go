@@ -57,6 +57,8 @@ type Catalog interface {
 	ResumeSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 	RemoveSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 
+	Secrets(ctx context.Context, c workflow.Caller) (views.SecretsView, error)
+
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
 

@@ -123,6 +123,12 @@ func (a *routes) FireSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Pa
 	a.respond(w, r, status, views.FiredView{ID: id}, err)
 }
 
+// ListSecrets serves GET /secrets.
+func (a *routes) ListSecrets(w http.ResponseWriter, r *http.Request) {
+	v, err := a.Catalog.Secrets(r.Context(), a.caller(r))
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
 // RegisterBlock serves POST /function-blocks/register.
 func (a *routes) RegisterBlock(w http.ResponseWriter, r *http.Request) {
 	var b workflow.Block

@@ -695,6 +695,15 @@ func (f *fake) Redrive(_ context.Context, c workflow.Caller, r views.RedriveRequ
 	return v, f.record(fmt.Sprintf("Redrive %q %d", r.Queue, r.Limit), c)
 }
 
+func (f *fake) Secrets(_ context.Context, c workflow.Caller) (views.SecretsView, error) {
+	v := views.SecretsView{Items: []views.SecretView{}}
+	if !f.minimal {
+		v.Complete = true
+		v.Items = []views.SecretView{{Name: "bank/key", Resolves: true, UsedBy: []string{"workflow fleet/upgrade:1.0.0"}}, {Name: "lost", Problem: ptr("gone"), UsedBy: []string{"block fleet/b:1.0.0"}}}
+	}
+	return v, f.record("Secrets", c)
+}
+
 func (f *fake) NextSweep(_ context.Context, c workflow.Caller) (views.SweepView, error) {
 	v := views.SweepView{AsOf: at}
 	if !f.minimal {

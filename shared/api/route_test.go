@@ -183,6 +183,7 @@ var servedRoutes = []struct {
 	{"GET /dead-letters", "/dead-letters?queue=jobs-edge&limit=7", "", 200},
 	{"POST /dead-letters/redrive", "/dead-letters/redrive", `{"queue":"lifecycle","limit":10}`, 200},
 	{"GET /sweep", "/sweep", "", 200},
+	{"GET /secrets", "/secrets", "", 200},
 	{"GET /health", "/health", "", 200},
 	{"GET /version", "/version", "", 200},
 	{"GET /openapi.json", "/openapi.json", "", 200},

@@ -8,7 +8,8 @@
 //
 //   - boot.go: opening the parts; the ports for one unit of work, with their meter.
 //   - rights.go: the rights of a process on a local stack.
-//   - tokenkeys.go: the keys of resume tokens.
+//   - tokenkeys.go: the keys of resume tokens. secrets.go: the secrets that jobs are called with.
+//   - awsjson.go: the two services that both are in.
 //   - emf.go: metrics in the embedded metric format.
 package boot
 
@@ -56,6 +57,7 @@ type Process struct {
 	PoolURLs map[string]string // queue URLs from the environment, by pool
 
 	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
+	Secrets   *Secrets                                      // that jobs are called with
 }
 
 // Open reads the environment and makes the clients, without calling AWS yet.
@@ -100,6 +102,7 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		SQS:       queues,
 		PoolURLs:  pools,
 		TokenKeys: TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
+		Secrets:   NewSecrets(cfg.Secrets.From, awsCfg, time.Now),
 	}, nil
 }
 

@@ -1,13 +1,9 @@
 package boot
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -15,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -27,10 +22,6 @@ const (
 	tokenKeysLife = 5 * time.Minute
 	// tokenKeysRetry is when they are read again if that has failed.
 	tokenKeysRetry = time.Minute
-	// maxTokenKeysBytes bounds the document with the keys.
-	maxTokenKeysBytes = 64 << 10
-
-	envSecretsEndpoint = "AWS_ENDPOINT_URL_SECRETS_MANAGER" // as the AWS SDKs call it
 )
 
 // TokenKeys returns the keys of resume tokens. It reads them when they are first needed, and from
@@ -64,8 +55,7 @@ func TokenKeys(from string, read func(ctx context.Context, from string) ([]byte,
 	}
 }
 
-// readTokenKeys reads the document with the keys: from a file, or from Secrets Manager with one
-// signed request. Its errors hold nothing of the document.
+// readTokenKeys reads the document with the keys: from a file, or from Secrets Manager. Its errors hold nothing of the document.
 func readTokenKeys(c aws.Config) func(ctx context.Context, from string) ([]byte, error) {
 	return func(ctx context.Context, from string) ([]byte, error) {
 		if path, ok := strings.CutPrefix(from, "file:"); ok {
@@ -75,45 +65,15 @@ func readTokenKeys(c aws.Config) func(ctx context.Context, from string) ([]byte,
 	}
 }
 
-// readSecret reads the current value of a secret. The SDK's client for this service would be a
-// dependency of every function, for one call.
+// readSecret reads the current value of a secret by its ARN.
 func readSecret(ctx context.Context, c aws.Config, arn string) ([]byte, error) {
 	parts := strings.Split(arn, ":")
 	if len(parts) < 7 {
 		return nil, workflow.Errorf(workflow.CodeInvalid, "token.keys is not the ARN of a secret")
 	}
-	region := parts[3]
-	endpoint := os.Getenv(envSecretsEndpoint)
-	if endpoint == "" {
-		endpoint = "https://secretsmanager." + region + ".amazonaws.com"
-		if parts[1] == "aws-cn" {
-			endpoint += ".cn"
-		}
-	}
-	body, err := workflow.EncodeJSON(map[string]string{"SecretId": arn})
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", "secretsmanager.GetSecretValue")
-	credentials, err := c.Credentials.Retrieve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "secretsmanager", region, time.Now()); err != nil {
-		return nil, err
-	}
-	res, err := c.HTTPClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }() // it has been read
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxTokenKeysBytes))
+	service := secretsManager
+	service.region, service.china = parts[3], parts[1] == "aws-cn"
+	raw, status, err := service.call(ctx, c, "GetSecretValue", map[string]any{"SecretId": arn})
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +81,8 @@ func readSecret(ctx context.Context, c aws.Config, arn string) ([]byte, error) {
 		SecretString string
 		Type         string `json:"__type"` // of an error
 	}
-	if err := json.Unmarshal(raw, &out); err != nil || res.StatusCode != http.StatusOK || out.SecretString == "" {
-		return nil, fmt.Errorf("Secrets Manager answers %d %s for the secret of token.keys", res.StatusCode, out.Type) //nolint:staticcheck // a name
+	if err := json.Unmarshal(raw, &out); err != nil || status != http.StatusOK || out.SecretString == "" {
+		return nil, fmt.Errorf("Secrets Manager answers %d %s for the secret of token.keys", status, out.Type) //nolint:staticcheck // a name
 	}
 	return []byte(out.SecretString), nil
 }

@@ -10,6 +10,7 @@
 //     registered.
 //   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
+//   - secrets.go lists the secrets that workflows and blocks refer to.
 //   - blocks.go registers blocks, entities.go keeps the inventory; change_entity.go patches and
 //     deletes an entity, audit.go keeps who has done what, merge.go merges an import into what is stored.
 package catalog
@@ -69,6 +70,7 @@ type Ports struct {
 	Registry  Registry
 	Schedules Schedules
 	Sender    Sender
+	Secrets   Secrets // nil: it is not told which there are
 }
 
 // Catalog publishes definitions, registers blocks and imports entities.

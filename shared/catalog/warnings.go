@@ -54,6 +54,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	w.checkParameters(d)
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)
+	c.checkSecrets(w, d, paths)
 	if len(w.issues) == 0 {
 		return nil, nil
 	}

@@ -70,6 +70,11 @@ func (c *Client) DefinitionSchema(ctx context.Context) (json.RawMessage, error) 
 	return get[json.RawMessage](ctx, c, "workflow-definition", "schema")
 }
 
+// Secrets lists the secrets that workflows and blocks refer to, without their values.
+func (c *Client) Secrets(ctx context.Context) (views.SecretsView, error) {
+	return get[views.SecretsView](ctx, c, "secrets")
+}
+
 // RegisterBlock registers a block. created is false if it was registered before
 // with this content.
 func (c *Client) RegisterBlock(ctx context.Context, b workflow.Block) (created bool, err error) {

@@ -32,6 +32,7 @@ type Config struct {
 	Execution   Execution   `yaml:"run"`
 	Idempotency Idempotency `yaml:"idempotency"`
 	Token       Token       `yaml:"token"`
+	Secrets     Secrets     `yaml:"secrets"`
 	Access      Access      `yaml:"access"`
 	Log         Log         `yaml:"log"`
 }
@@ -135,6 +136,12 @@ type Idempotency struct {
 type Token struct {
 	// Where the keys of resume tokens are: the ARN of a secret in Secrets Manager, or file: and a path. See docs/deploying.md. Default: a file with a random key on a local stack, nothing elsewhere, so that no token can be made.
 	Keys string `yaml:"keys"`
+}
+
+// Secrets has the settings of the secrets that jobs are called with.
+type Secrets struct {
+	// Where the secrets are that definitions and blocks refer to: secretsmanager: and the beginning of their names, ssm: and the beginning of the names of parameters, or file: and the path of a file with an object of texts by name. Behind the beginning stand the tenant, / and the name. See docs/definitions.md. Default: nowhere, so that jobs with secrets fail.
+	From string `yaml:"from"`
 }
 
 // Access says who has which role. Each entry is the name of a role of the caller, or actor: and

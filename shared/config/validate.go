@@ -17,6 +17,8 @@ const maxMinFencingToken = 9_000_000_000
 
 var secretARN = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
 
+var secretsFrom = regexp.MustCompile(`^(file:.+|secretsmanager:[A-Za-z0-9_+=.@-]+(/[A-Za-z0-9_+=.@-]+)*/|ssm:/([A-Za-z0-9_.-]+/)+)$`)
+
 // Validate checks all settings. The error lists every invalid one.
 func (c Config) Validate() error {
 	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
@@ -87,6 +89,9 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	}
 	if keys := c.Token.Keys; keys != "" && !strings.HasPrefix(keys, "file:") && !secretARN.MatchString(keys) {
 		issues = append(issues, workflow.Issue{Path: "token.keys", Code: "pattern", Message: "want the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, or file:PATH, and never a key itself"})
+	}
+	if from := c.Secrets.From; from != "" && !secretsFrom.MatchString(from) {
+		issues = append(issues, workflow.Issue{Path: "secrets.from", Code: "pattern", Message: "want secretsmanager:PREFIX/, ssm:/PREFIX/ or file:PATH, and never a secret itself"})
 	}
 	for path, names := range map[string][]string{
 		"access.viewer": c.Access.Viewer, "access.operator": c.Access.Operator, "access.approver": c.Access.Approver, "access.admin": c.Access.Admin, "access.worker": c.Access.Worker,

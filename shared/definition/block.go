@@ -106,6 +106,8 @@ func checkEndpoint(e *workflow.Endpoint, addIssue func(path, code, message strin
 			addIssue(path, "reserved", "a block cannot set this header")
 		case !headerValueRE.MatchString(value):
 			addIssue(path, "format", "want one line of printable characters")
+		case slices.ContainsFunc(workflow.SplitSecrets(value), func(p workflow.SecretPart) bool { return strings.Contains(p.Text, "${secret.") }):
+			addIssue(path, "reference", "want ${secret.NAME}, with a name of one to four words of letters, digits, _ and -, with / between them")
 		}
 	}
 }

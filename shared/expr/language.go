@@ -320,9 +320,9 @@ func (a *activation) lookup(kind, id, key string) ref.Val {
 // UnwrapToken returns the expression in a text that is one ${...} token as a whole, and
 // the text itself otherwise.
 func UnwrapToken(text string) (source string, token bool) {
-	parts, ok := split(strings.TrimSpace(text))
-	if ok && len(parts) == 1 && parts[0].token {
-		return parts[0].text, true
+	parts, ok := Split(strings.TrimSpace(text))
+	if ok && len(parts) == 1 && parts[0].Token {
+		return parts[0].Text, true
 	}
 	return text, false
 }

@@ -135,21 +135,21 @@ func (c *templateCompiler) compile(path string, v any) node {
 // compileString splits a string into parts. A string without tokens and escapes stays a
 // constant.
 func (c *templateCompiler) compileString(n *node, s string) {
-	parts, ok := split(s)
+	parts, ok := Split(s)
 	if !ok {
 		c.problems = append(c.problems, &PathError{n.path, errors.New("a ${ is not closed; write $${ for the text ${")})
 		return
 	}
-	if len(parts) == 0 || len(parts) == 1 && !parts[0].token && parts[0].text == s {
+	if len(parts) == 0 || len(parts) == 1 && !parts[0].Token && parts[0].Text == s {
 		return
 	}
 	n.kind = 's'
 	for _, p := range parts {
-		if !p.token {
-			n.parts = append(n.parts, compiledPart{text: p.text})
+		if !p.Token {
+			n.parts = append(n.parts, compiledPart{text: p.Text})
 			continue
 		}
-		program, err := c.language.Compile(p.text)
+		program, err := c.language.Compile(p.Text)
 		if err != nil {
 			c.problems = append(c.problems, &PathError{n.path, err})
 			continue
@@ -247,10 +247,10 @@ func (n *node) evalString(s Scope, remaining *int) (any, error) {
 	return text.String(), nil
 }
 
-// part is a part of a string: literal text, or the source of a token.
-type part struct {
-	text  string
-	token bool
+// Part is a part of a string: literal text, or the source of a token.
+type Part struct {
+	Text  string
+	Token bool
 }
 
 // EachToken calls visitToken for every token of a JSON value. It compiles none.
@@ -262,23 +262,23 @@ func EachToken(raw json.RawMessage, visitToken func(source string)) {
 			return
 		}
 		s, _ := t.(string)
-		parts, _ := split(s)
+		parts, _ := Split(s)
 		for _, p := range parts {
-			if p.token {
-				visitToken(p.text)
+			if p.Token {
+				visitToken(p.Text)
 			}
 		}
 	}
 }
 
-// split finds the ${...} tokens of a string. $${ is the text ${. It matches braces, quotes
+// Split finds the ${...} tokens of a string. $${ is the text ${. It matches braces, quotes
 // and comments inside an expression, so that a map or a string in it does not end it. ok
 // is false if a token is not closed.
-func split(s string) (parts []part, ok bool) {
+func Split(s string) (parts []Part, ok bool) {
 	var text strings.Builder
 	flush := func() {
 		if text.Len() > 0 {
-			parts = append(parts, part{text: text.String()})
+			parts = append(parts, Part{Text: text.String()})
 			text.Reset()
 		}
 	}
@@ -299,7 +299,7 @@ func split(s string) (parts []part, ok bool) {
 		if end < 0 {
 			return nil, false
 		}
-		parts = append(parts, part{text: s[at+2 : at+2+end], token: true})
+		parts = append(parts, Part{Text: s[at+2 : at+2+end], Token: true})
 		s = s[at+2+end+1:]
 	}
 	flush()

@@ -117,6 +117,7 @@ const (
 	EnvTenantClaim      = "LOCKSTEP_TENANT_CLAIM"       // JWT claim that names the tenant, optional
 	EnvRolesClaim       = "LOCKSTEP_ROLES_CLAIM"        // JWT claim that names the roles of the caller, optional
 	EnvTokenKeys        = "LOCKSTEP_TOKEN_KEYS"         // the setting token.keys
+	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets are that jobs are called with
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may use
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack

@@ -91,7 +91,7 @@ func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 		records[i] = workflow.JobRecord{Index: j.Index, Code: workflow.JobCodeNone}
 		switch {
 		case s.withheld[j.Index]:
-			records[i] = withheldRecord(records[i], now)
+			records[i] = s.withheldRecord(records[i], now)
 		case s.m.Work.Repeatable() || s.remote || i == 0:
 			records[i].Code, records[i].StartedAt = workflow.JobCodeStarted, now
 		}
@@ -114,7 +114,7 @@ func (s *session) takeoverPack(old *workflow.Pack, now time.Time) *workflow.Pack
 			p.Jobs[i].Code, p.Jobs[i].EndedAt = workflow.JobCodeUnknown, now
 		case !hasEnded(p.Jobs[i].Code) && s.withheld[p.Jobs[i].Index]:
 			started := p.Jobs[i].Code == workflow.JobCodeStarted
-			p.Jobs[i] = withheldRecord(p.Jobs[i], now)
+			p.Jobs[i] = s.withheldRecord(p.Jobs[i], now)
 			p.Jobs[i].Failure.Unsent = !started // an earlier holder may have called it
 		case p.Jobs[i].Code == workflow.JobCodeNone && s.remote:
 			p.Jobs[i].Code, p.Jobs[i].StartedAt = workflow.JobCodeStarted, now

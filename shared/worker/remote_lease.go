@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // RemoteLease is a pack whose jobs another program runs, such as one that polls over
@@ -111,14 +112,15 @@ func (s *session) newRemoteLease() *RemoteLease {
 const maxAnswerBytes = 3 << 20
 
 // jobsBeyondAnswer returns the jobs whose inputs do not fit into one answer with those
-// before them. Only results to undo and large attributes or parameters are that long.
+// before them. Only results to undo and large attributes or parameters are that long. Jobs
+// that are called with secrets never fit.
 func (s *session) jobsBeyondAnswer() map[int]bool {
 	withheld := map[int]bool{}
-	total := 0
+	total, secrets := 0, len(secretsOf(&s.m.Work)) > 0
 	for i := range s.m.Jobs {
 		in := s.jobInput(s.m.Jobs[i].Index)
 		size := len(in.Attributes) + len(in.Parameters) + len(in.Result)
-		if i > 0 && total+size > maxAnswerBytes {
+		if secrets || i > 0 && total+size > maxAnswerBytes {
 			withheld[in.Index] = true
 			continue
 		}
@@ -130,7 +132,10 @@ func (s *session) jobsBeyondAnswer() map[int]bool {
 // withheldRecord is the record of a job that the answer cannot carry. It fails with the
 // claim, without having been called. The next attempt, if there is one, carries only the
 // jobs that have failed.
-func withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
+func (s *session) withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
+	if len(secretsOf(&s.m.Work)) > 0 {
+		return completedRecord(rec, JobResult{Outcome: sm.OutcomeError, Failure: secretFailure(workflow.FailureSecret, errSecretsWithheld)}, now, now)
+	}
 	failure := failureResult(Retryable(workflow.FailureLimit, fmt.Errorf(
 		"the inputs of this pack's jobs have more than the %d bytes that one poll can answer: give the step a retry, which takes the rest, or use smaller packs (maxInFlight, pack.size)", maxAnswerBytes)))
 	failure.Failure.Unsent = true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // abandonDelay is how long a job may go on after its context has ended before the
@@ -61,13 +62,20 @@ func (w *Worker) runJob(ctx context.Context, m *workflow.PackMessage, in *workfl
 
 // runWithTimeout runs one job with its time-out and validates its result.
 func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a JobResult, aborted bool) {
-	handler := w.handlerFor(m)
-	if handler == nil {
+	if !w.serves(m) {
 		return blockNotFound(m), false
 	}
 	timeout := w.jobTimeout(ctx, m)
 	job := newJob(m, in, packToken, w.opts.Now().Add(timeout))
 	job.TraceParent = traceParent(ctx, w.opts.Tracer, m)
+	secrets, failure := w.loadSecrets(ctx, m)
+	if failure == nil {
+		failure = secrets.fill(job, m.Work.Secrets)
+	}
+	if failure != nil {
+		return JobResult{Outcome: sm.OutcomeError, Failure: failure}, ctx.Err() != nil
+	}
+	handler := w.handlerFor(m, secrets)
 	var expired bool
 	if w.opts.Sequential {
 		a = handler(ctx, job)
@@ -79,7 +87,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 		expired = timeoutCtx.Err() != nil
 	}
 	succeeded := a.Failure == nil
-	a = validated(&m.Work, in.Entity != nil, a)
+	a = validated(&m.Work, in.Entity != nil, secrets.removed(a))
 	switch {
 	case succeeded:
 		return a, false // a success just after the time-out is a success

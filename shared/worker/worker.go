@@ -67,6 +67,9 @@ type Options struct {
 	// HTTPBlocks calls blocks that are served over HTTP. Nil: the worker runs none.
 	HTTPBlocks EndpointCaller
 
+	// Secrets has the values of the secrets that jobs are called with. Nil: such jobs fail.
+	Secrets SecretSource
+
 	// Logger receives the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 
@@ -178,12 +181,18 @@ func (w *Worker) Blocks() []workflow.Block {
 	return all
 }
 
-// handlerFor returns what runs the message's jobs, or nil if this worker cannot.
-func (w *Worker) handlerFor(m *workflow.PackMessage) jobHandler {
-	if endpoint := m.Work.HTTP; endpoint != nil {
-		if w.opts.HTTPBlocks == nil {
-			return nil
-		}
+// serves reports whether this worker can run the message's jobs.
+func (w *Worker) serves(m *workflow.PackMessage) bool {
+	if m.Work.HTTP != nil {
+		return w.opts.HTTPBlocks != nil
+	}
+	return w.blocks[m.Work.Block].handler != nil
+}
+
+// handlerFor returns what runs the message's jobs, which are called with the secrets.
+func (w *Worker) handlerFor(m *workflow.PackMessage, secrets jobSecrets) jobHandler {
+	if m.Work.HTTP != nil {
+		endpoint := secrets.endpoint(m.Work.HTTP)
 		return func(ctx context.Context, job *Job) JobResult { return w.opts.HTTPBlocks.Call(ctx, endpoint, job) }
 	}
 	return w.blocks[m.Work.Block].handler

@@ -48,6 +48,8 @@ const (
 	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are larger than MaxVariablesBytes
 	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deep
 	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
+	FailureSecret            = "SECRET"                 // there is no such secret, or it cannot be used
+	FailureSecretUnavailable = "SECRET_UNAVAILABLE"     // the store of secrets does not answer
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 

@@ -69,6 +69,8 @@ type Work struct {
 
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
+	Secrets []SecretPlace `json:"secrets,omitempty"` // where the parameters of all jobs hold secrets
+
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution
 	TraceParent     string `json:"trace,omitempty"`           // of the execution
 	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of the engine: a message with a lower one is from before the tables were restored

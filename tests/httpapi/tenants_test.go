@@ -228,6 +228,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /dead-letters":              {{target: "/dead-letters"}, {target: "/dead-letters?queue=lifecycle"}, {target: "/dead-letters?queue=jobs-edge"}},
 		"POST /dead-letters/redrive":     {{target: "/dead-letters/redrive"}, {target: "/dead-letters/redrive", body: `{"queue":"lifecycle"}`}, {target: "/dead-letters/redrive", body: `{"queue":"jobs-edge"}`}},
 		"GET /sweep":                     one("/sweep", ""),
+		"GET /secrets":                   one("/secrets", ""),
 	}
 }
 

@@ -138,7 +138,9 @@ func secretFields(b workflow.Block) []string {
 	}
 	var names []string
 	for _, name := range sortedKeys(b.HTTP.Headers) {
-		if value := b.HTTP.Headers[name]; secretNameRE.MatchString(name) || observe.RedactText(value) != value {
+		if value := b.HTTP.Headers[name]; refersToSecrets(value) {
+			continue // the value is not here
+		} else if secretNameRE.MatchString(name) || observe.RedactText(value) != value {
 			names = append(names, name)
 		}
 	}
@@ -156,6 +158,14 @@ func secretFields(b workflow.Block) []string {
 func parseParameter(piece string) (name, value string) {
 	name, value, _ = strings.Cut(piece, "=")
 	return parameterPrefix + unescape(name), unescape(value)
+}
+
+// schemeRE matches what stands beside a reference to a secret in a header, without granting access.
+var schemeRE = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|digest)?[ =:]*$`)
+
+// refersToSecrets reports whether a header has references to secrets in the place of values.
+func refersToSecrets(value string) bool {
+	return workflow.HasSecrets(value) && schemeRE.MatchString(workflow.JoinSecrets(workflow.SplitSecrets(value), func(string) string { return "" }))
 }
 
 // isSecretParameter reports whether a parameter looks secret. Some servers take a

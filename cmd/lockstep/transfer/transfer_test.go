@@ -74,6 +74,7 @@ func TestSecretFields_AreWithheld(t *testing.T) {
 		{"after a semicolon", "https://x.test/?a=1;password=hunter2&z", nil, []string{"?a"}, "https://x.test/?z map[]"},
 		{"a secret value", "https://x.test/?a=Bearer%20hunter2", nil, []string{"?a"}, "https://x.test/ map[]"},
 		{"a header and a parameter", "https://x.test/?key=hunter2", map[string]string{"key": "hunter2"}, []string{"key", "?key"}, "https://x.test/ map[]"},
+		{"references to secrets", "https://x.test/", map[string]string{"Authorization": "Bearer ${secret.a}", "X-Api-Key": "${secret.a}${secret.b}", "X-Other-Key": "hunter2${secret.a}"}, []string{"X-Other-Key"}, "https://x.test/ map[Authorization:Bearer ${secret.a} X-Api-Key:${secret.a}${secret.b}]"},
 		{"nothing secret", "https://x.test/p?site=zrh&", map[string]string{"X-Site": "zrh"}, nil, "https://x.test/p?site=zrh& map[X-Site:zrh]"},
 	} {
 		b := workflow.Block{Name: "b", HTTP: &workflow.Endpoint{URL: c.url, Headers: c.headers}}

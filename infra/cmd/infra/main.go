@@ -28,6 +28,7 @@ func main() {
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.TokenKeys, "token-keys", "", "ARN of the secret with the keys of resume tokens: docs/deploying.md")
+	flag.StringVar(&s.Secrets, "secrets", "", "where the secrets are that definitions refer to: secretsmanager:PREFIX/ or ssm:/PREFIX/")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
 	flag.StringVar(&s.OutDir, "out", "", "directory for the cloud assembly, CDK_OUTDIR by default")
@@ -61,6 +62,7 @@ type settings struct {
 	AlarmTopic   string // alarmTopicArn; none
 	Page         string // page; true opens the page's static files
 	TokenKeys    string // tokenKeys; none: no token can be made
+	Secrets      string // secrets; none: jobs with secrets fail
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	Local        string // local; true deploys for an emulator
 
@@ -88,7 +90,7 @@ func synthesize(s settings) (template string, err error) {
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
 		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
-		TokenKeys: s.TokenKeys, OpenAnswers: s.OpenAnswers == "true",
+		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true",
 	}
 	if err := engine.Validate(); err != nil {
 		return "", err
@@ -116,7 +118,7 @@ func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic,
-		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "openAnswers": &s.OpenAnswers,
+		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers,
 	} {
 		if value, ok := app.Node().TryGetContext(&key).(string); ok && *field == "" {
 			*field = value

@@ -16,7 +16,7 @@ import (
 
 // contextJSON is the context from the CDK command line; settings override it.
 const contextJSON = `{"stage": "from-context", "version": "9.9.9", "alarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:pager",
-	"tokenKeys": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:token-keys-AbCdEf", "openAnswers": "true",
+	"tokenKeys": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:token-keys-AbCdEf", "openAnswers": "true", "secrets": "ssm:/acme/",
 	"@aws-cdk/core:bootstrapQualifier": "acme01", "@aws-cdk/core:permissionsBoundary": {"name": "limits-of-the-team"}}`
 
 func TestMain(m *testing.M) {
@@ -113,6 +113,9 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 	if env := fmt.Sprint(propertiesByType(t, resources, "AWS::Lambda::Function")); open != 2 || !strings.Contains(env, topology.EnvTokenKeys+":arn:aws:secretsmanager:eu-west-1:123456789012:secret:token-keys-AbCdEf") {
 		t.Errorf("%d routes for the bearers of tokens, or no keys", open)
+	}
+	if env := fmt.Sprint(propertiesByType(t, resources, "AWS::Lambda::Function")); !strings.Contains(env, topology.EnvSecretsFrom+":ssm:/acme/") {
+		t.Error("no function knows where the secrets are")
 	}
 	for _, role := range propertiesByType(t, resources, "AWS::IAM::Role") {
 		if got := fmt.Sprint(role["PermissionsBoundary"]); !strings.Contains(got, ":policy/limits-of-the-team") {

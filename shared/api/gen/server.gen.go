@@ -1097,6 +1097,27 @@ type ScheduledExecution struct {
 	State *ExecutionState `json:"state"`
 }
 
+// Secret defines model for Secret.
+type Secret struct {
+	Name string `json:"name"`
+
+	// Problem Why it does not resolve
+	Problem *string `json:"problem"`
+
+	// Resolves There is a secret of this name
+	Resolves bool `json:"resolves"`
+
+	// UsedBy Each as workflow package/name:version, or block package/name:version
+	UsedBy []string `json:"usedBy"`
+}
+
+// Secrets defines model for Secrets.
+type Secrets struct {
+	// Complete All workflows and blocks were read; false if there are too many
+	Complete bool     `json:"complete"`
+	Items    []Secret `json:"items"`
+}
+
 // Selector The union of ids, groups and query; without any of them it selects nothing
 type Selector struct {
 	Groups *[]EntityName `json:"groups,omitempty"`
@@ -1874,6 +1895,9 @@ type ServerInterface interface {
 	// ResumeSchedule Resume a paused schedule, from its next fire time on
 	// (POST /schedules/{package}/{name}/resume)
 	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	// ListSecrets List the secrets that workflows and blocks refer to, and whether there are any of these names
+	// (GET /secrets)
+	ListSecrets(w http.ResponseWriter, r *http.Request)
 	// SignalKey Send a signal to the execution that has a business key
 	// (POST /signals/{package}/{name}/{key}/{signal})
 	SignalKey(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, key EntityName, signal string, params SignalKeyParams)
@@ -3284,6 +3308,20 @@ func (siw *ServerInterfaceWrapper) ResumeSchedule(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResumeSchedule(w, r, pPackage, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSecrets operation middleware
+func (siw *ServerInterfaceWrapper) ListSecrets(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSecrets(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5348,6 +5386,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/fire", wrapper.FireSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/pause", wrapper.PauseSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/resume", wrapper.ResumeSchedule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/secrets", wrapper.ListSecrets)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/signals/{package}/{name}/{key}/{signal}", wrapper.SignalKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)

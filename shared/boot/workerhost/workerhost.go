@@ -73,7 +73,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	return worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
 		MaxClockSkew: c.Clock.Skew, LeaseMargin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, UnclaimedTimeout: c.Job.Unclaimed,
-		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: httpblock.New(allow), Logger: p.Log, Tracer: p.Tracer,
+		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: httpblock.New(allow), Secrets: p.Secrets, Logger: p.Log, Tracer: p.Tracer,
 		MinFencingToken: func() int64 { return int64(c.Lock.MinFencingToken) },
 	})
 }

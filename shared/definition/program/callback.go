@@ -3,7 +3,6 @@ package program
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -31,10 +30,8 @@ func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
 	if s.Callback == nil {
 		return s.Parameters
 	}
-	d := json.NewDecoder(bytes.NewReader(s.Parameters))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
+	v, ok := decodeTemplate(s.Parameters)
+	if !ok {
 		return s.Parameters // reported when it is compiled, if there are any
 	}
 	v = takeTokens(v, nil, &into.callbackTokens)
@@ -46,6 +43,13 @@ func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
 		return s.Parameters
 	}
 	return raw
+}
+
+// decodeTemplate decodes a value whose strings may hold tokens. It keeps numbers as they are.
+func decodeTemplate(raw json.RawMessage) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return v, d.Decode(&v) == nil
 }
 
 // takeTokens escapes the token in a value wherever it stands alone, and adds these places.
@@ -73,45 +77,14 @@ func (c *Compiled) HasCallbackToken(step int) bool { return len(c.steps[step].ca
 
 // FillCallbackToken returns the parameters of a step with a token in its places.
 func (c *Compiled) FillCallbackToken(step int, parameters json.RawMessage, token string) (json.RawMessage, error) {
-	raw, err := workflow.EncodeJSON(token)
+	var err error
 	for _, at := range c.steps[step].callbackTokens {
 		if err == nil {
-			parameters, err = replaceAt(parameters, at, raw)
+			parameters, err = workflow.ReplaceText(parameters, at, spec.CallbackToken, token)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the token of a callback has no place in the parameters: %w", err)
 	}
 	return parameters, nil
-}
-
-// replaceAt replaces the text of the token at a place of a value.
-func replaceAt(v json.RawMessage, at []string, token json.RawMessage) (json.RawMessage, error) {
-	if len(at) == 0 {
-		var text string
-		if json.Unmarshal(v, &text) != nil || text != spec.CallbackToken {
-			return nil, errors.New("another value stands there")
-		}
-		return token, nil
-	}
-	var err error
-	if v = bytes.TrimLeft(v, " \t\r\n"); len(v) > 0 && v[0] == '[' {
-		var items []json.RawMessage
-		n, notNumber := strconv.Atoi(at[0])
-		if err = errors.Join(notNumber, json.Unmarshal(v, &items)); err != nil || n >= len(items) {
-			return nil, errors.Join(err, errors.New("the list is shorter"))
-		}
-		if items[n], err = replaceAt(items[n], at[1:], token); err != nil {
-			return nil, err
-		}
-		return workflow.EncodeJSON(items)
-	}
-	var fields map[string]json.RawMessage
-	if err = json.Unmarshal(v, &fields); err != nil {
-		return nil, err
-	}
-	if fields[at[0]], err = replaceAt(fields[at[0]], at[1:], token); err != nil {
-		return nil, err
-	}
-	return workflow.EncodeJSON(fields)
 }

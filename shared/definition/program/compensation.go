@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // compensation is what undoes a step in place of the rollback of its block.
 type compensation struct {
 	parameters    *expr.Template
 	rawParameters json.RawMessage
+	secrets       []workflow.SecretPlace
 }
 
 // compileCompensation compiles the parameters of what undoes step i. They are evaluated when the
@@ -24,9 +26,11 @@ func (c *compiler) compileCompensation(i int) {
 	if s.Foreach != nil {
 		c.inLoop = i
 	}
-	t := c.compileTemplate(i, s.Compensate.Parameters, c.positions[i].path+".compensate.parameters")
+	path := c.positions[i].path + ".compensate.parameters"
+	parameters, secrets := c.takeSecrets(s.Compensate.Parameters, path)
+	t := c.compileTemplate(i, parameters, path)
 	c.afterStep, c.inLoop = false, -1
-	c.steps[i].refs, c.steps[i].compensation = needed, &compensation{t, s.Compensate.RawParameters}
+	c.steps[i].refs, c.steps[i].compensation = needed, &compensation{t, s.Compensate.RawParameters, secrets}
 }
 
 // CompensationReferences is what the parameters of a step's compensation read.

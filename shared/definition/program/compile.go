@@ -5,7 +5,7 @@
 //   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - wait.go compiles what steps wait for.
 //   - compensation.go compiles what undoes a step.
-//   - callback.go finds the places of the token of a callback.
+//   - callback.go finds the places of the token of a callback, secret.go those of secrets.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
 //   - compiled.go evaluates them for the engine.
@@ -167,7 +167,11 @@ func (c *compiler) compileStep(i int) {
 			into.asserts = append(into.asserts, p)
 		}
 	}
-	into.parameters, into.rawParameters = c.compileTemplate(i, c.takeCallbackTokens(i, path+".parameters"), path+".parameters"), s.RawParameters
+	parameters := c.takeCallbackTokens(i, path+".parameters")
+	if s.FunctionBlock != "" {
+		parameters, into.secrets = c.takeSecrets(parameters, path+".parameters")
+	}
+	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, path+".parameters"), s.RawParameters
 	c.inLoop = -1
 	if s.Repeat != nil {
 		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)
@@ -308,6 +312,10 @@ func (c *compiler) reportError(path string, err error) {
 	}
 	if _, isStep := c.index["callback"]; !isStep && callbackRE.MatchString(e.Source) {
 		c.ReportAtText(path, e.Source, e.Line, e.Column, "reference", "%s", aboutCallback)
+		return
+	}
+	if secretRE.MatchString(e.Source) && !hidesSecrets(c.definition) {
+		c.ReportAtText(path, e.Source, e.Line, e.Column, "reference", "%s", aboutSecret)
 		return
 	}
 	c.ReportAtText(path, e.Source, e.Line, e.Column, "expression", "%v", e)

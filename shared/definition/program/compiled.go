@@ -39,6 +39,7 @@ type step struct {
 	results        []*expr.Template // of branches that are executed side by side
 	wait           wait
 	callbackTokens [][]string // where in the parameters the token of its callback stands: names of fields, and numbers of items
+	secrets        []workflow.SecretPlace
 	over           *expr.Program
 	loopWhile      *expr.Program
 	rolloutBy      *expr.Program

@@ -316,6 +316,39 @@ func TestCompiled_NotBefore(t *testing.T) {
 	}
 }
 
+// Secrets are filled in where the definition has them, and nowhere else. A label or an item of the
+// name hides them.
+func TestCompiled_FillsSecretsByPlace(t *testing.T) {
+	d, c := compile(t, head+`steps:
+  - {label: call, functionBlock: a/b, runOn: global, parameters: {n: 12345678901234567890, a: ["x", "$${y} ${secret.k}${secret.team/k-2}"], same: "${parameters.same}", text: "$${secret.k}"}, rawParameters: {raw: "${secret.k}"}}
+  - {label: other, functionBlock: a/b, runOn: global, parameters: {a: "$${secret.k}"}}
+  - {label: template, functionBlock: a/b, runOn: global, input: {template: {a: "${secret.k}"}}}
+`)
+	at := index(t, d, "call")
+	planned, err := c.Parameters(at, expr.Scope{Context: expr.NewStepContext(raw(`{"same":"${secret.k}"}`), nil, nil, nil)})
+	const want = `{"a":["x","${y} ${secret.k}${secret.team/k-2}"],"n":12345678901234567890,"raw":"${secret.k}","same":"${secret.k}","text":"${secret.k}"}`
+	if err != nil || string(planned) != want {
+		t.Errorf("planned %s, %v", planned, err)
+	}
+	filled, err := workflow.FillSecrets(planned, c.Secrets(at), func(name string) string { return `<"` + name + `>` })
+	if err != nil || string(filled) != `{"a":["x","${y} <\"k><\"team/k-2>"],"n":12345678901234567890,"raw":"${secret.k}","same":"${secret.k}","text":"${secret.k}"}` {
+		t.Errorf("filled %s, %v", filled, err)
+	}
+	if c.Secrets(index(t, d, "other")) != nil || len(c.Secrets(index(t, d, "template"))) != 1 {
+		t.Errorf("secrets %v, %v", c.Secrets(index(t, d, "other")), c.Secrets(index(t, d, "template")))
+	}
+	if d, _ := compile(t, head+`steps: [{label: one, functionBlock: a/b, runOn: global, parameters: {a: "${secret.k}"}}]`); d.Schema() != 2 {
+		t.Error("an older release would call the block with the reference")
+	}
+	if got := fmt.Sprint(program.SecretNames(d)); got != "[k team/k-2]" {
+		t.Errorf("names %s", got)
+	}
+	d, c = compile(t, head+`steps: [{label: items, functionBlock: a/b, runOn: item, foreach: {items: "${[{'k': 1}]}", as: secret}, parameters: {a: "${secret.k}"}}]`)
+	if c.Secrets(0) != nil || program.SecretNames(d) != nil {
+		t.Errorf("an item is a secret: %v", c.Secrets(0))
+	}
+}
+
 // The token of a callback is filled in where the definition has it, and nowhere else: not where a
 // value happens to be the same text. Numbers keep their digits.
 func TestCompiled_FillsCallbackTokenByPlace(t *testing.T) {

@@ -332,6 +332,18 @@ func (p *Program) FillCallbackToken(node int, parameters json.RawMessage, token 
 	return p.Definitions[n.Origin].compiled.FillCallbackToken(n.LocalIndex, parameters, token)
 }
 
+// Secrets are the places of secrets in the parameters of a node.
+func (p *Program) Secrets(node int) []workflow.SecretPlace {
+	n := &p.Nodes[node]
+	return p.Definitions[n.Origin].compiled.Secrets(n.LocalIndex)
+}
+
+// CompensationSecrets are the places of secrets in the parameters of what undoes a node.
+func (p *Program) CompensationSecrets(node int) []workflow.SecretPlace {
+	n := &p.Nodes[node]
+	return p.Definitions[n.Origin].compiled.CompensationSecrets(n.LocalIndex)
+}
+
 // HasRetryWhen reports whether the node's retry has a condition.
 func (p *Program) HasRetryWhen(node int) bool {
 	n := &p.Nodes[node]

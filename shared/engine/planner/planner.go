@@ -368,7 +368,9 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	} else {
 		n := &p.Program.Nodes[r.StepIndex]
 		blockRef, work.Retry, work.Timeout = n.FunctionBlock, n.Retry, n.Timeout
+		work.Secrets = p.Program.Secrets(r.StepIndex)
 		if r.Kind == workflow.JobRollback && r.Compensation != nil {
+			work.Secrets = p.Program.CompensationSecrets(r.StepIndex)
 			blockRef, work.Timeout, work.Kind, work.Compensates = n.Compensate.FunctionBlock, 0, workflow.JobExecute, true
 		}
 		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)

@@ -4,6 +4,7 @@
 package spec
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -65,7 +66,8 @@ func (d *Definition) Schema() int {
 func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
-	return chooses || remembers || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
+	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
+	return chooses || remembers || keepsSecrets || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its

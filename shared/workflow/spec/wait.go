@@ -83,6 +83,9 @@ var ApprovalSchema = json.RawMessage(`{"type":"object","required":["approved"],"
 // CallbackToken is the text that stands for the token of a callback in parameters.
 const CallbackToken = "${callback.token}"
 
+// SecretName is the name that stands for secrets in parameters, ${secret.NAME}.
+const SecretName = "secret"
+
 // MaxCallbackTokens is in how many places of its parameters a step has its token.
 const MaxCallbackTokens = 10
 

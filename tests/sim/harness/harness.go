@@ -56,6 +56,8 @@ type Harness struct {
 	Script func(BlockCall) *Outcome
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
+	// Secrets are the values of secrets of every tenant, by name.
+	Secrets map[string]string
 	// ItemsTolerated says how many items may fail in each step with foreach, by label.
 	ItemsTolerated map[string]int
 	// MaxSetBytes is how long the set of the entities that are undone may be; 0 is as long as

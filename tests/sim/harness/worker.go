@@ -30,9 +30,21 @@ func (s *Harness) SetWorkerCount(n int) {
 func (s *Harness) newWorker(name string) *worker.Worker {
 	return worker.New(worker.Options{
 		Name: name, Concurrency: 1000, LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: maxClaims, UnclaimedTimeout: time.Hour, Sequential: true,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Now:    s.clock, NewNonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 }, MinFencingToken: func() int64 { return s.Engine.Policy.MinFencingToken },
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Secrets: secretsOf{s},
+		Now: s.clock, NewNonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 }, MinFencingToken: func() int64 { return s.Engine.Policy.MinFencingToken },
 	})
+}
+
+// secretsOf are the secrets of a harness.
+type secretsOf struct{ s *Harness }
+
+// Secret is the value of a secret.
+func (of secretsOf) Secret(_ context.Context, _, name string) (string, error) {
+	value, ok := of.s.Secrets[name]
+	if !ok {
+		return "", workflow.Errorf(workflow.CodeNotFound, "there is no secret %q", name)
+	}
+	return value, nil
 }
 
 // HandlePack lets one worker handle a message. A positive retryAfter asks for the message to

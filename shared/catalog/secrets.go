@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// Secrets says which secrets there are. It shows no value.
+type Secrets interface {
+	Exists(ctx context.Context, tenant, name string) (bool, error)
+}
+
+const (
+	maxSecretUsers    = 1000 // workflows, and as many blocks, that are read for one list
+	secretParallelism = 8    // reads at a time
+)
+
+// Secrets lists the secrets that the newest version of each workflow and of each block refers to,
+// by name, and whether there are any of these names.
+func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.SecretsView, err error) {
+	ports := c.openPorts()
+	users := map[string][]string{} // by name of the secret
+	newest, complete, err := newestDefinitions(ctx, ports.Registry, caller.Tenant)
+	if err != nil {
+		return v, err
+	}
+	names := make([][]string, len(newest))
+	if err := parallel.Each(ctx, secretParallelism, len(newest), func(ctx context.Context, i int) error {
+		p, err := ports.Registry.Definition(ctx, caller.Tenant, newest[i])
+		if err != nil {
+			return err
+		}
+		d, err := definition.Parse(p.Source)
+		if err == nil {
+			names[i] = program.SecretNames(d)
+		}
+		return err
+	}); err != nil {
+		return v, err
+	}
+	for i, ref := range newest {
+		for _, name := range names[i] {
+			users[name] = append(users[name], "workflow "+ref.String())
+		}
+	}
+	blocks, allBlocks, err := newestBlocks(ctx, ports.Registry, caller.Tenant)
+	if err != nil {
+		return v, err
+	}
+	for i := range blocks {
+		for _, name := range blockSecrets(&blocks[i]) {
+			users[name] = append(users[name], "block "+blocks[i].Ref().String())
+		}
+	}
+	v = views.SecretsView{Items: []views.SecretView{}, Complete: complete && allBlocks}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		v.Items = append(v.Items, views.SecretView{Name: name, UsedBy: users[name]})
+	}
+	return v, parallel.Each(ctx, secretParallelism, len(v.Items), func(ctx context.Context, i int) error {
+		v.Items[i].Resolves, v.Items[i].Problem = secretState(ctx, ports.Secrets, caller.Tenant, v.Items[i].Name)
+		return nil
+	})
+}
+
+// secretState says whether there is a secret, and else why not.
+func secretState(ctx context.Context, secrets Secrets, tenant, name string) (resolves bool, problem *string) {
+	why := "there is no secret of this name"
+	if secrets == nil {
+		return false, &why
+	}
+	found, err := secrets.Exists(ctx, tenant, name)
+	if err != nil {
+		why = err.Error()
+	}
+	if found && err == nil {
+		return true, nil
+	}
+	return false, &why
+}
+
+// blockSecrets are the names of the secrets in the headers of a block, sorted.
+func blockSecrets(b *workflow.Block) (names []string) {
+	if b.HTTP == nil {
+		return nil
+	}
+	for _, value := range b.HTTP.Headers {
+		names = workflow.SecretNames(names, workflow.SplitSecrets(value))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// newestDefinitions are the newest versions of all workflows that are not archived; not all if
+// there are too many.
+func newestDefinitions(ctx context.Context, r Registry, tenant string) (newest []workflow.Ref, complete bool, err error) {
+	byName := map[string]workflow.Ref{}
+	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
+		list, err := r.DefinitionVersions(ctx, tenant, "", page)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, d := range list.Items {
+			if !d.Archived && (byName[d.Ref.FullName()].Version == "" || olderThan(byName[d.Ref.FullName()].Version, d.Ref.Version)) {
+				byName[d.Ref.FullName()] = d.Ref
+			}
+		}
+		if page.Token = list.NextToken; page.Token == "" || len(byName) >= maxSecretUsers {
+			return slices.SortedFunc(maps.Values(byName), func(a, b workflow.Ref) int { return strings.Compare(a.String(), b.String()) }), page.Token == "", nil
+		}
+	}
+}
+
+// newestBlocks are the newest versions of all blocks; not all if there are too many.
+func newestBlocks(ctx context.Context, r Registry, tenant string) (newest []workflow.Block, complete bool, err error) {
+	byName := map[string]workflow.Block{}
+	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
+		list, err := r.Blocks(ctx, tenant, page)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, b := range list.Items {
+			ref := b.Ref()
+			if known, ok := byName[ref.FullName()]; !ok || olderThan(known.Version, ref.Version) {
+				byName[ref.FullName()] = b
+			}
+		}
+		if page.Token = list.NextToken; page.Token == "" || len(byName) >= maxSecretUsers {
+			return slices.SortedFunc(maps.Values(byName), func(a, b workflow.Block) int { return strings.Compare(a.Ref().String(), b.Ref().String()) }), page.Token == "", nil
+		}
+	}
+}
+
+// checkSecrets warns of secrets that do not exist, if it can be told.
+func (c *Catalog) checkSecrets(w *warner, d *spec.Definition, paths []string) {
+	secrets := c.openPorts().Secrets
+	if secrets == nil {
+		return
+	}
+	for i, s := range d.FlatSteps() {
+		for _, name := range program.SecretNames(&spec.Definition{Steps: []spec.Step{*s}}) {
+			if found, err := secrets.Exists(w.ctx, w.tenant, name); err == nil && !found {
+				w.warn(paths[i]+".parameters", "unknown_secret", "there is no secret %q; the step fails until there is one", name)
+			}
+		}
+	}
+}

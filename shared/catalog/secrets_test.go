@@ -1,0 +1,83 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
+)
+
+// someSecrets exist, or not; of others it cannot be told.
+type someSecrets map[string]bool
+
+func (s someSecrets) Exists(_ context.Context, tenant, name string) (bool, error) {
+	exists, known := s[tenant+"/"+name]
+	if !known {
+		return false, errors.New("the store does not answer")
+	}
+	return exists, nil
+}
+
+// The list has the secrets of the newest versions, with who refers to them and whether they exist. A
+// definition that refers to a missing one is published with a warning.
+func TestCatalog_ListsSecrets(t *testing.T) {
+	world := sim.New(1)
+	c := catalog.New(func() catalog.Ports {
+		v := world.Open()
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Secrets: someSecrets{"acme/a": true, "acme/b/c": false, "acme/old": true}}
+	}, time.Now)
+	ann := workflow.Caller{Tenant: "acme", Actor: "ann"}
+	publish := func(name, version, parameters string) []workflow.Issue {
+		t.Helper()
+		p, _, err := c.Publish(t.Context(), ann, fmt.Appendf(nil, "package: p\nname: %s\nversion: %s\nsteps: [{label: x, functionBlock: p/x:1, runOn: global, parameters: {%s}}]\n", name, version, parameters), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Warnings
+	}
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		value := map[string]string{"1.0.0": "${secret.old}", "1.1.0": "${secret.a}"}[version]
+		if _, err := c.RegisterBlock(t.Context(), ann, workflow.Block{Package: "p", Name: "x", Version: version, HTTP: &workflow.Endpoint{URL: "http://x", Headers: map[string]string{"A": value}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("w", "1.0.0", `a: "${secret.old}"`)
+	if got := fmt.Sprint(publish("w", "1.1.0", `a: "${secret.a}", b: ["${secret.b/c}, ${secret.a}"]`)); strings.Count(got, "no secret") != 1 || !strings.Contains(got, `no secret "b/c"`) {
+		t.Errorf("warnings %s", got)
+	}
+	publish("w", "1.2.0", `a: "${secret.archived}"`)
+	if err := c.Archive(t.Context(), ann, workflow.Ref{Package: "p", Name: "w", Version: "1.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	publish("v", "1.0.0", `a: "${secret.a} ${secret.lost}"`)
+	list := func(who workflow.Caller) string {
+		v, err := c.Secrets(t.Context(), who)
+		if err != nil || !v.Complete {
+			t.Errorf("%+v, %v", v, err)
+		}
+		var lines []string
+		for _, s := range v.Items {
+			why := ""
+			if s.Problem != nil {
+				why = *s.Problem
+			}
+			lines = append(lines, fmt.Sprintf("%s %v %q %v", s.Name, s.Resolves, why, s.UsedBy))
+		}
+		return strings.Join(lines, "\n")
+	}
+	const want = `a true "" [workflow p/v:1.0.0 workflow p/w:1.1.0 block p/x:1.1.0]
+b/c false "there is no secret of this name" [workflow p/w:1.1.0]
+lost false "the store does not answer" [workflow p/v:1.0.0]`
+	if got := list(ann); got != want {
+		t.Errorf("secrets:\n%s", got)
+	}
+	if got := list(workflow.Caller{Tenant: "other"}); got != "" {
+		t.Errorf("another tenant sees %s", got)
+	}
+}

@@ -1,0 +1,28 @@
+package mutation
+
+// secrets are mistakes with the secrets that jobs are called with. A test detects each.
+var secrets = []Mutation{
+	{Name: "what a block answers is recorded with the secrets in it", Test: "shared/worker:TestSecrets_AreFilledInAndRemoved", Edits: []Edit{{"shared/worker/run_job.go", "secrets.removed(a))", "a)"}}},
+	{Name: "a failure is recorded with the secrets in it", Test: "shared/engine:TestSecrets_AreFilledInByWorkers", Edits: []Edit{{workerSecret, "\tif a.Failure != nil {\n\t\tfailure := *a.Failure", "\tif false && a.Failure != nil {\n\t\tfailure := *a.Failure"}}},
+	{Name: "what a block asks for is recorded with the secrets in it", Test: "shared/worker:TestSecrets_AreRemovedFromFailures", Edits: []Edit{{workerSecret, "\tif a.Wait != nil {", "\tif false && a.Wait != nil {"}}},
+	{Name: "only the plain form of a secret is removed", Test: "shared/worker:TestSecrets_AreFilledInAndRemoved", Edits: []Edit{{workerSecret, "url.QueryEscape(value), url.PathEscape(value),", "url.PathEscape(value),"}}},
+	{Name: "a secret stays in names and numbers", Test: "shared/worker:TestSecrets_AreFilledInAndRemoved", Edits: []Edit{{workerSecret, "\t\t\tall[text(name)] = removeFromValue(field, text)", "\t\t\tall[name] = removeFromValue(field, text)"}}},
+	{Name: "a secret is filled in whatever stands in its place", Test: "shared/worker:TestSecrets_MissingOnesAreNotSent", Edits: []Edit{{"shared/workflow/secret.go", "json.Unmarshal(v, &text) != nil || text != was {", "json.Unmarshal(v, &text) != nil {"}}},
+	{Name: "a job is called without its secrets", Test: "shared/worker:TestSecrets_MissingOnesAreNotSent", Edits: []Edit{{workerSecret, "\tif w.opts.Secrets == nil {\n", "\tif w.opts.Secrets == nil {\n\t\treturn nil, nil\n"}}},
+	{Name: "a store of secrets that does not answer fails a job for good", Test: "shared/worker:TestSecrets_MissingOnesAreNotSent", Edits: []Edit{{workerSecret, "Retryable: code == workflow.FailureSecretUnavailable, Unsent", "Retryable: false, Unsent"}}},
+	{Name: "a job that lacks a secret counts as called", Test: "shared/worker:TestSecrets_MissingOnesAreNotSent", Edits: []Edit{{workerSecret, "FailureSecretUnavailable, Unsent: true}", "FailureSecretUnavailable, Unsent: false}"}}},
+	{Name: "a worker that polls takes the reference for the secret", Test: "shared/worker:TestSecrets_AreWithheldFromRemoteWorkers", Edits: []Edit{{"shared/worker/remote_lease.go", "if secrets || i > 0", "if false && secrets || i > 0"}}},
+	{Name: "a rollback is called with the reference to a secret", Test: "shared/engine:TestSecrets_AreFilledInByWorkers", Edits: []Edit{{"shared/engine/planner/planner.go", "work.Secrets = p.Program.Secrets(r.StepIndex)", "if r.Kind != workflow.JobRollback {\n\t\t\twork.Secrets = p.Program.Secrets(r.StepIndex)\n\t\t}"}}},
+	{Name: "what undoes a step is called with the secrets of the step", Test: "shared/engine:TestSecrets_AreFilledInByWorkers", Edits: []Edit{{"shared/engine/planner/planner.go", "work.Secrets = p.Program.CompensationSecrets(r.StepIndex)", "_ = p.Program.CompensationSecrets"}}},
+	{Name: "an older release calls blocks with references to secrets", Test: "shared/definition/program:TestCompiled_FillsSecretsByPlace", Edits: []Edit{{"shared/workflow/spec/definition.go", "|| keepsSecrets ||", "|| false && keepsSecrets ||"}}},
+	{Name: "an escaped reference is a secret", Test: "shared/definition/program:TestCompiled_FillsSecretsByPlace", Edits: []Edit{{"shared/definition/program/secret.go", "\tall, ok := expr.Split(s)\n", "\tall, ok := expr.Split(strings.ReplaceAll(s, \"$${\", \"${\"))\n"}}},
+	{Name: "an item of the name hides no secrets", Test: "shared/definition/program:TestCompiled_FillsSecretsByPlace", Edits: []Edit{{"shared/definition/program/secret.go", "s.Label == spec.SecretName || slices.Contains(s.ItemNames(), spec.SecretName)", "s.Label == spec.SecretName"}}},
+	{Name: "a tenant gets the secret of another", Test: "shared/boot:TestSecrets_AreReadFromServices", Edits: []Edit{{"shared/boot/secrets.go", "k := s.entry([2]string{tenant, name})", "k := s.entry([2]string{\"\", name})"}}},
+	{Name: "a secret is kept for ever", Test: "shared/boot:TestSecrets_AreReadFromServices", Edits: []Edit{{"shared/boot/secrets.go", "s.now().Sub(k.readAt) < secretLife {", "s.now().Sub(k.readAt) < 1000*secretLife {"}}},
+	{Name: "a list of secrets reads their values", Test: "shared/boot:TestSecrets_AreReadFromServices", Edits: []Edit{{"shared/boot/secrets.go", "\"DescribeSecret\"", "\"GetSecretValue\""}}},
+	{Name: "an export leaves out references to secrets", Test: "cmd/lockstep/transfer:TestSecretFields_AreWithheld", Edits: []Edit{{"cmd/lockstep/transfer/format.go", "refersToSecrets(value) {\n", "false && refersToSecrets(value) {\n"}}},
+	{Name: "an export has what stands beside a reference to a secret", Test: "cmd/lockstep/transfer:TestSecretFields_AreWithheld", Edits: []Edit{{"cmd/lockstep/transfer/format.go", "return workflow.HasSecrets(value) && schemeRE", "return workflow.HasSecrets(value) || schemeRE"}}},
+	{Name: "the list of secrets is of archived versions too", Test: "shared/catalog:TestCatalog_ListsSecrets", Edits: []Edit{{"shared/catalog/secrets.go", "if !d.Archived && (", "if true && ("}}},
+}
+
+const workerSecret = "shared/worker/secret.go"
