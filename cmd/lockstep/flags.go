@@ -98,6 +98,8 @@ func flagError(cmd *cobra.Command, err error) error {
 var flagValues = map[string][]string{
 	"lockstep output": {"table", "json"},
 	"cancel rollback": {"auto", "never"},
+	"run rollback":    {"auto", "never"},
+	"plan rollback":   {"auto", "never"},
 	"list state":      toStrings(sm.ExecutionStates()),
 	"list status":     toStrings(sm.Statuses()),
 	"jobs kind":       {"ACQUIRE", "EXECUTE", "ROLLBACK"},

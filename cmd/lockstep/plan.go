@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,8 @@ import (
 // startFlags are the flags that say what to start.
 type startFlags struct {
 	parameters, kind, query, notBefore string
-	key                                string
+	key, rollback                      string
+	maxTime                            time.Duration
 	sets, ids, groups, labels          []string
 }
 
@@ -29,6 +31,8 @@ func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
 	f.StringArrayVarP(&r.labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
 	f.StringVar(&r.key, "key", "", "business key: at most one execution of the workflow with this key runs")
+	f.StringVar(&r.rollback, "rollback", "", "auto or never, in place of what the definition says: whether a failure is rolled back")
+	f.DurationVar(&r.maxTime, "max-time", 0, "end the execution with TIMEOUT after this time, at most the timeout of the definition")
 	f.StringVar(&r.notBefore, "not-before", "", "do not start before this time (RFC 3339)")
 }
 
@@ -38,6 +42,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 		return req, err
 	}
 	req.Workflow, req.Key = name, r.key
+	req.Rollback, req.Timeout = workflow.RollbackMode(strings.ToLower(r.rollback)), workflow.Duration(r.maxTime)
 	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {
 		return req, err
 	}

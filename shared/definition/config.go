@@ -13,6 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
+// MaxTimeout is the longest timeout of an execution.
+const MaxTimeout = time.Duration(maxWait)
+
 // maxWait is the longest delay, deadline and timeout of a step or an execution.
 const maxWait = 30 * 24 * time.Hour
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -28,6 +29,8 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 		w.facts.Resolution = r
 		return nil
 	}
+	program.Config.Rollback = cmp.Or(w.execution.Rollback, program.Config.Rollback)
+	program.Config.Timeout = cmp.Or(w.execution.Timeout, program.Config.Timeout)
 	r.Program, r.Workflows = &program.Program, program.Workflows
 	for i := range program.Nodes {
 		n := &program.Nodes[i]

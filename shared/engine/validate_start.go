@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/expr"
@@ -25,6 +27,9 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	}
 	if req.Mode != "" && req.Mode != views.ModeProbe && req.Mode != views.ModeStep {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe or step, or leave it out"}})
+	}
+	if issues := startOptionIssues(d, req); len(issues) > 0 {
+		return in, workflow.Invalid("the request is not valid", issues)
 	}
 	if req.Key != "" && !workflow.ValidBusinessKey(req.Key) {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "key", Code: "pattern", Message: "want 1 to 128 letters, digits, . _ : @ + or -, beginning with a letter or a digit"}})
@@ -53,6 +58,19 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 		in.Selector = &s
 	}
 	return in, nil
+}
+
+// startOptionIssues says what is wrong with what a starter wants in place of the definition's config.
+func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []workflow.Issue) {
+	switch req.Rollback {
+	case "", workflow.RollbackAuto, workflow.RollbackNever:
+	default:
+		issues = append(issues, workflow.Issue{Path: "rollback", Code: "enum", Message: "want auto or never, or leave it out"})
+	}
+	if most := cmp.Or(d.Config.Timeout.Std(), definition.MaxTimeout); req.Timeout != 0 && (req.Timeout.Std() < time.Millisecond || req.Timeout.Std() > most) {
+		issues = append(issues, workflow.Issue{Path: "timeout", Code: "range", Message: "want up to " + most.String() + ": a start can only shorten the timeout of the definition"})
+	}
+	return issues
 }
 
 // requestDigest identifies the content of a request: SHA-256 of its JSON, in hex.

@@ -19,6 +19,9 @@ type StartRequest struct {
 	Mode                StartMode          `json:"mode,omitempty"`
 	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it
 
+	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // in place of that of the definition
+	Timeout  workflow.Duration     `json:"timeout,omitempty"`  // of the whole execution, at most that of the definition
+
 	// Key is the business key: at most one execution of the workflow with the same key is live.
 	// With Signal, a start while the key is held sends that to the execution that holds it.
 	Key    string       `json:"key,omitempty"`

@@ -1,0 +1,70 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// Whether a failure is rolled back is what the start says, else what the definition says; an
+// execution that is started again for its entities keeps what its start said.
+func TestStart_SaysWhetherToRollBack(t *testing.T) {
+	for _, test := range []struct {
+		defined, asked string
+		want           sm.ExecutionState
+	}{
+		{"auto", "", sm.ExecutionFailedSafeAck}, {"auto", "never", sm.ExecutionFailedUnsafe}, {"never", "auto", sm.ExecutionFailedSafeAck}, {"never", "", sm.ExecutionFailedUnsafe},
+	} {
+		s := newHarness(t, 1)
+		s.Publish("w", "config: {rollback: "+test.defined+"}\n"+stepsYAML("one again device", "two again device"))
+		s.Script = failCalls("two EXECUTE d000")
+		req := harness.NewStartRequest("w", "d000")
+		req.Rollback = workflow.RollbackMode(test.asked)
+		p, err := s.Query.Plan(t.Context(), harness.Caller, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unsafe := p.Steps[1].OnFailure != nil && *p.Steps[1].OnFailure == views.FailureUnsafe; unsafe != (test.want == sm.ExecutionFailedUnsafe) {
+			t.Errorf("%+v: the plan says %v", test, *p.Steps[1].OnFailure)
+		}
+		id := s.StartWith(req)
+		settle(s)
+		s.ExpectState(id, test.want)
+		if test.want == sm.ExecutionFailedUnsafe {
+			if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "checked"); err != nil {
+				t.Fatal(err)
+			}
+			settle(s)
+		}
+		again, _, err := s.Engine.Rerun(t.Context(), harness.Caller, id, views.RerunRequest{Entities: views.RerunEntities{Choice: views.RerunFailed}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		s.ExpectState(again.ID, test.want)
+	}
+}
+
+// A start shortens the timeout of an execution, and cannot lengthen it.
+func TestStart_ShortensTheTimeout(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", "config: {timeout: 2h}\nsteps:\n  - {label: rest, wait: {for: 90m}}\n")
+	req := harness.NewStartRequest("w", "d000")
+	for _, timeout := range []time.Duration{-time.Second, time.Nanosecond, 3 * time.Hour} {
+		req.Timeout = workflow.Duration(timeout)
+		_, _, err := s.Engine.Start(t.Context(), harness.Caller, req)
+		expectIssue(t, err, workflow.CodeInvalid, "range")
+	}
+	req.Timeout = workflow.Duration(time.Hour)
+	shorter := s.StartWith(req)
+	id := s.Start("w", "d001")
+	settle(s)
+	if x := s.Load(shorter); x.Cause != workflow.CauseTimeout {
+		t.Errorf("%s, %s", x.State, x.Cause)
+	}
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
