@@ -3,7 +3,8 @@
 //
 // definition.go has the definition as a tree, from which steps can be removed to shrink a
 // failure. flow.go has those with choices, flow_ask.go their
-// steps that wait for people and signals, flow_branch.go those with branches. expression.go has expressions, with their meaning. generate.go generates a
+// steps that wait for people and signals, flow_branch.go those with branches, flow_rollout.go
+// rollouts and foreach. expression.go has expressions, with their meaning. generate.go generates a
 // definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
 // nested.go and reference.go.
 package defgen

@@ -10,11 +10,15 @@ import (
 // Flow is a definition that sets variables, chooses cases, handles failures, jumps, loops and
 // waits. It is a tree that can be followed without compiling anything.
 type Flow struct {
-	Steps []FlowStep
+	Steps     []FlowStep
+	Tolerated int // how many entities may fail
 
-	pure   bool // all blocks are pure
-	waits  bool // some steps wait for people and signals
-	splits bool // some steps have branches
+	config string // further fields of config, each with ", " behind it
+	rolls  bool   // some steps are rollouts, or have foreach
+	inWave bool   // the steps that are drawn are in a rollout
+	pure   bool   // all blocks are pure
+	waits  bool   // some steps wait for people and signals
+	splits bool   // some steps have branches
 	draw   func(below int) int
 	labels int
 	loops  int    // around the steps that are drawn
@@ -37,6 +41,8 @@ type FlowStep struct {
 	Wait      time.Duration
 	Ask       *FlowAsk // what it waits for, if not for a time
 	Parallel  *FlowParallel
+	Rollout   *FlowRollout // Inner is executed for each wave
+	Each      *FlowEach    // the block is called for each item
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
@@ -104,8 +110,8 @@ func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 	}
 	for i := range steps {
 		targets := slices.Clone(around)
-		if f.branch == "" {
-			targets = append(targets, "end") // a branch ends behind its last step
+		if f.branch == "" && !f.inWave {
+			targets = append(targets, "end") // a branch ends behind its last step, and a wave
 		}
 		for _, later := range steps[i+1:] {
 			targets = append(targets, later.Label, later.Label)
@@ -125,7 +131,7 @@ func (f *Flow) goBack(steps []FlowStep) []FlowStep {
 	again := FlowStep{Label: f.label(), Switch: []FlowCase{
 		{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2)}, Next: count.Label}, {},
 	}}
-	if f.branch != "" || f.draw(2) == 0 {
+	if f.branch != "" || f.inWave || f.draw(2) == 0 {
 		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{f.own("b"), FlowValue{Path: counter, Add: 10}}}}}
 	} else {
 		again.Switch[1].Next = "end"
@@ -142,8 +148,10 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		kinds += 4
 	}
 	kind := f.draw(kinds)
+	rolled := f.rolls && f.rollOut(s, depth)
 	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
 	switch {
+	case rolled:
 	case kind < 2:
 		for _, path := range f.some(flowPaths, 1+f.draw(2)) {
 			s.Set = append(s.Set, FlowSet{f.own(path), f.value(false)})
@@ -170,7 +178,7 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		f.loops--
 	case kind == 7:
 		s.Wait = []time.Duration{3 * time.Second, 20 * time.Second, 70 * time.Second}[f.draw(3)]
-	case kind >= 19 && depth < 2:
+	case kind >= 19 && depth < 2 && !f.inWave:
 		f.parallel(s, depth, handles)
 	case kind >= 14:
 		f.ask(s, targets)
@@ -179,6 +187,9 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		if !f.pure && f.draw(2) == 0 {
 			s.Block = "again"
 		}
+		if s.OnDevices && f.rolls {
+			s.Block = f.deviceBlock()
+		}
 		if !s.OnDevices && f.draw(3) == 0 {
 			s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
 		}
@@ -186,7 +197,7 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	if f.draw(5) == 0 {
 		s.Next = f.target(targets)
 	}
-	if len(s.Set) > 0 || s.Wait > 0 || depth > 2 {
+	if len(s.Set) > 0 || s.Wait > 0 || depth > 2 || s.Rollout != nil {
 		return
 	}
 	switch kind := f.draw(8); {
@@ -283,7 +294,11 @@ func (f *Flow) WaitOf(label string) time.Duration {
 
 // YAML is the definition, without its name. Its output is all variables.
 func (f *Flow) YAML() string {
-	return "steps: " + flowList(f.Steps) + "\noutput: {vars: \"${vars}\"}\n"
+	text := "steps: " + flowList(f.Steps) + "\noutput: {vars: \"${vars}\"}\n"
+	if f.rolls {
+		text = fmt.Sprintf("config: {%sfailureTolerance: %d}\n", f.config, f.Tolerated) + text
+	}
+	return text
 }
 
 func flowList(steps []FlowStep) string {
@@ -308,6 +323,8 @@ func (s *FlowStep) yaml() string {
 		add("switch: %s", flowCases(s.Switch, true))
 	case s.Loops:
 		add("loop: {over: '${%s}'}, workflow: {steps: %s}", strings.ReplaceAll(fmt.Sprint(s.Items), " ", ", "), flowList(s.Inner))
+	case s.Rollout != nil:
+		add("%s, workflow: {steps: %s}", s.Rollout.yaml(), flowList(s.Inner))
 	case len(s.Inner) > 0:
 		add("workflow: {steps: %s}", flowList(s.Inner))
 	case s.Parallel != nil:
@@ -316,6 +333,8 @@ func (s *FlowStep) yaml() string {
 		add("wait: {for: %s}", s.Wait)
 	case s.Ask != nil:
 		add("wait: {%s}", s.Ask.yaml())
+	case s.Each != nil:
+		add("functionBlock: p/%s:1, %s", s.Block, s.Each.yaml(s.Value))
 	default:
 		on := "global"
 		if s.OnDevices {

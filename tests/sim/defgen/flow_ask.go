@@ -130,6 +130,9 @@ func eachStep(steps []FlowStep, do func(*FlowStep)) {
 		s := &steps[i]
 		do(s)
 		eachStep(s.Inner, do)
+		if s.Rollout != nil && s.Rollout.Between != nil {
+			do(s.Rollout.Between)
+		}
 		if s.Parallel != nil {
 			for k := range s.Parallel.Branches {
 				eachStep(s.Parallel.Branches[k].Steps, do)

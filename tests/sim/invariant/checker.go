@@ -117,10 +117,13 @@ func (w *Checker) isHolding(id string, entry workflow.Holder) bool {
 	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || h.Kept.Contains(entry.Place))
 }
 
-// Blocks reports whether what an execution waits for is held or reserved now.
+// Blocks reports whether what an execution waits for is held or reserved now. Who waits for one that
+// had reserved it is still with the waiters of that one once it has the lock.
 func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	if b.Reservation {
-		return w.ownerStatus(b.Execution).Reserves()
+		status := w.ownerStatus(b.Execution)
+		h, owns := w.locks[b.Entity].HolderOf(b.Execution, status.Epoch)
+		return status.Reserves() || owns && w.isHolding(b.Execution, h)
 	}
 	return w.isHolding(b.Execution, workflow.Holder{Epoch: b.Epoch, Place: b.Place})
 }

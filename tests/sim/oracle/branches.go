@@ -44,7 +44,7 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		r.write(w.path, w.value)
 	}
 	if len(failed) > 0 && (!p.AllowPartial || len(p.Branches)-len(failed) < max(1, p.Minimum)) {
-		return flowEnd{failed: &FlowFailure{failed[0].Step, failed[0].Code, s.Label}}
+		return flowEnd{failed: &FlowFailure{Step: failed[0].Step, Code: failed[0].Code, Seen: s.Label}}
 	}
 	if goesOn.failed != nil {
 		return goesOn

@@ -16,6 +16,20 @@ type FlowEntry struct {
 	Nth   int // from 1
 	Call  bool
 	Value any // the parameter v of the block, for all entities or none: int64, or a text
+
+	Entities []string // those that take part, in their order; nil where the step has none
+	Items    []any    // the parameter v for each item that takes part; nil where the step has none
+}
+
+// Jobs is how many jobs a step run has that calls a block.
+func (e *FlowEntry) Jobs(s *defgen.FlowStep) int {
+	switch {
+	case s.OnDevices:
+		return len(e.Entities)
+	case s.Each != nil:
+		return len(e.Items)
+	}
+	return 1
 }
 
 // FlowOutcome is how a step run that calls a block or waits has ended: the code of a failure, or
@@ -25,19 +39,32 @@ type FlowOutcome struct {
 	N       int
 	Pending bool
 	Stopped bool // with the branch in which it was
+
+	Skipped bool        // it had no job
+	Lost    []int       // the jobs that have failed, by index
+	Values  map[int]int // what the others gave
+	Doubt   bool        // nobody knows what one of them has done
 }
 
 // FlowFailure is why an execution has failed: in which step, and what error.step says of it where
 // it is handled. Of a failure in a branch, that is the step with the branches.
-type FlowFailure struct{ Step, Code, Seen string }
+type FlowFailure struct {
+	Step, Code, Seen string
 
-func failureIn(step, code string) *FlowFailure { return &FlowFailure{step, code, step} }
+	Doubt bool // nothing in a wave handles it
+	Whole bool // the wave in which it is cannot be undone by itself
+}
+
+func failureIn(step, code string) *FlowFailure {
+	return &FlowFailure{Step: step, Code: code, Seen: step}
+}
 
 // FlowRun follows a definition as somebody would who reads it: step by step, with the
 // variables in a map. Outcome says what the block of a step returned, the nth time that the
 // step was executed, from 1. It stops at a step run that has not ended.
 type FlowRun struct {
-	Outcome func(label string, n int) FlowOutcome
+	Outcome func(FlowEntry) FlowOutcome
+	Devices []string // of the execution, in their order
 
 	// Closed says that the branches of a step were closed, or are to be, the nth time, and Has
 	// whether another step was entered in them, for its own nth time.
@@ -49,6 +76,16 @@ type FlowRun struct {
 	Pending bool         // it is not over
 	GaveUp  bool         // it has more step runs than are followed
 	Vars    map[string]any
+
+	Lost   map[string]bool // the entities that have failed, which is tolerated
+	Stop   *flowStop       // the rollout that has stopped, nil for none
+	Wrong  string          // a step run has ended well, or failed, and should not have
+	Settle []FlowEntry     // the step runs whose jobs have ended
+
+	wave      *flowWave         // in which the steps are
+	failedIn  map[*flowWave]int // how many entities have failed; nil for outside of waves with a tolerance
+	goesOn    int               // steps around with continueOnError
+	tolerated int
 
 	error  *FlowFailure // the failure that was handled last
 	counts map[string]int
@@ -94,6 +131,7 @@ const maxFlowRuns = 90
 // Follow executes a definition from its beginning to its end.
 func (r *FlowRun) Follow(f *defgen.Flow) {
 	r.Vars, r.counts = map[string]any{}, map[string]int{}
+	r.Lost, r.failedIn, r.tolerated = map[string]bool{}, map[*flowWave]int{}, f.Tolerated
 	r.finish(r.list(f.Steps))
 }
 
@@ -136,7 +174,13 @@ func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
 	if r.closed != nil && !r.Has(s.Label, r.counts[s.Label]+1, *r.closed) {
 		return flowEnd{failed: closed}
 	}
+	if s.ContinueOnError {
+		r.goesOn++
+	}
 	end := r.body(s)
+	if s.ContinueOnError {
+		r.goesOn--
+	}
 	switch {
 	case end.failed == pending || end.failed == closed || end.next != "":
 		return end
@@ -203,6 +247,9 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 				return end
 			}
 		}
+	case s.Rollout != nil:
+		r.enter(s.Label)
+		return r.rollout(s)
 	case len(s.Inner) > 0:
 		r.enter(s.Label)
 		return r.list(s.Inner)
@@ -210,25 +257,38 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		r.enter(s.Label)
 		return r.branches(s)
 	default:
-		r.enter(s.Label)
-		if s.Block != "" {
-			entry := &r.Entered[len(r.Entered)-1]
-			entry.Call, entry.Value = true, r.value(s.Value)
-		}
-		outcome := r.Outcome(s.Label, r.counts[s.Label])
-		switch {
-		case outcome.Pending:
-			return flowEnd{failed: pending}
-		case outcome.Stopped:
-			return flowEnd{failed: closed}
-		case outcome.Code != "" && s.Ask != nil:
-			return r.unanswered(s, failureIn(s.Label, outcome.Code))
-		case outcome.Code != "" && s.Wait == 0:
-			return flowEnd{failed: failureIn(s.Label, outcome.Code)}
-		}
-		if s.OutputKey != "" {
-			r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
-		}
+		return r.execute(s)
+	}
+	return flowEnd{}
+}
+
+// execute executes a step that calls a block or waits.
+func (r *FlowRun) execute(s *defgen.FlowStep) flowEnd {
+	r.enter(s.Label)
+	at := len(r.Entered) - 1
+	if s.Block != "" {
+		r.plan(s, &r.Entered[at])
+	}
+	outcome := r.Outcome(r.Entered[at])
+	switch {
+	case outcome.Pending:
+		return flowEnd{failed: pending}
+	case outcome.Stopped:
+		return flowEnd{failed: closed}
+	case outcome.Code != "" && s.Ask != nil:
+		return r.unanswered(s, failureIn(s.Label, outcome.Code))
+	case outcome.Code != "" && s.Wait == 0:
+		return flowEnd{failed: r.fails(s, &r.Entered[at], &outcome)}
+	}
+	if s.Block != "" {
+		r.endsWell(s, &r.Entered[at], &outcome)
+	}
+	switch {
+	case s.OutputKey == "" || outcome.Skipped:
+	case s.Each != nil:
+		r.write(s.OutputKey, resultsOf(s.Each, &outcome))
+	default:
+		r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
 	}
 	return flowEnd{}
 }
@@ -248,6 +308,9 @@ func (r *FlowRun) unanswered(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 
 // handle goes on after a failure in a step as the step says, or leaves it with the failure.
 func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
+	if why.Doubt && r.wave != nil {
+		return flowEnd{failed: why}
+	}
 	if s.ContinueOnError {
 		return r.behind(s)
 	}

@@ -24,6 +24,7 @@ type followed struct {
 	resumed    map[string]bool   // the steps whose wait an operator has ended
 	over       bool              // nothing more is said of it
 
+	wave       map[string]int    // in which wave of a rollout an entity was executed first
 	parameters map[string]string // with which the block of a step run was called first for an entity
 }
 
@@ -66,32 +67,47 @@ func (f *followed) written(before, after *workflow.Execution) {
 	for branch := range want {
 		all = all && len(entered[branch]) == len(want[branch])
 	}
-	if after.State == before.State {
+	f.checkJobs(run)
+	if after.State == before.State || !sm.Terminal(after.State) || sm.Terminal(before.State) {
 		return
 	}
-	switch {
-	case after.State == sm.ExecutionCompleted:
+	unsafe := false
+	if all && !run.Pending && run.Failed == nil {
+		unsafe = f.checkTold(run)
+	}
+	switch after.State {
+	case sm.ExecutionCompleted, sm.ExecutionCompletedAck:
 		f.checkCompleted(run, all)
-	case sm.Terminal(after.State):
+	case sm.ExecutionFailedUnsafe:
+		undoFails := func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback && r.Status != sm.StepCompleted }
+		if unsafe || slices.ContainsFunc(after.StepRuns, undoFails) {
+			return // it has come to its end, and a person has to look at something
+		}
+		fallthrough
+	default:
 		f.checkFailed(run)
 	}
 }
 
-// follow follows the definition as far as its step runs have ended.
-func (f *followed) follow(x *workflow.Execution) *FlowRun {
-	find := func(label string, n int) *workflow.StepRun {
-		for i := range x.StepRuns {
-			if r := &x.StepRuns[i]; r.Label == label && r.Forward() {
-				if n--; n == 0 {
-					return r
-				}
+// find is the step run of a step, the nth time that it was entered, nil for none.
+func (f *followed) find(label string, n int) *workflow.StepRun {
+	for i := range f.x.StepRuns {
+		if r := &f.x.StepRuns[i]; r.Label == label && r.Forward() {
+			if n--; n == 0 {
+				return r
 			}
 		}
-		return nil
 	}
+	return nil
+}
+
+// follow follows the definition as far as its step runs have ended.
+func (f *followed) follow(x *workflow.Execution) *FlowRun {
+	find := f.find
 	run := &FlowRun{
-		Outcome: func(label string, n int) FlowOutcome {
-			if r := find(label, n); r != nil {
+		Devices: slices.Sorted(slices.Values(f.request.Devices)),
+		Outcome: func(e FlowEntry) FlowOutcome {
+			if r := find(e.Label, e.Nth); r != nil {
 				return f.outcomeOf(r)
 			}
 			return FlowOutcome{Pending: true}
@@ -122,24 +138,19 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	if r.Status == sm.StepCancelled {
 		return FlowOutcome{Stopped: true}
 	}
-	if s := f.definition.Find(r.Label); s != nil && s.Ask != nil {
+	s := f.definition.Find(r.Label)
+	if s != nil && s.Ask != nil {
 		o, _ = f.waits.outcome(r)
 		return o
 	}
 	if !r.HasJobs() {
 		return o
 	}
+	f.lost(r, s, &o)
 	codes := map[string]bool{}
 	for index := range f.records[r.Seq] {
-		c, attempt := f.latest(r.Seq, index)
-		if c.code != workflow.JobCodeOK {
+		if c, _ := f.latest(r.Seq, index); c.code != workflow.JobCodeOK {
 			codes[c.failed] = true
-			continue
-		}
-		if made := f.calls[workflow.JobID(f.x.ID, r.Seq, index, attempt)]; made != nil {
-			result, _ := made.Result.(map[string]any)
-			n, _ := result["n"].(float64)
-			o.N = int(n)
 		}
 	}
 	why := r.Failure
@@ -147,10 +158,11 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 		why = r.Counts.Failure
 	}
 	again := slices.ContainsFunc(f.x.StepRuns, func(o workflow.StepRun) bool { return o.Forward() && o.Label == r.Label && o.Seq > r.Seq })
-	if e := f.x.Error; e != nil && e.Step == r.Label && !again {
+	if e := f.x.Error; e != nil && e.Step == r.Label && !again && (why == nil || codes[e.Code]) {
 		why = e // its jobs may have failed with several codes: this one has ended the execution
 	}
-	failed := r.Status != sm.StepCompleted
+	failed := r.Status != sm.StepCompleted && r.Status != sm.StepSkipped
+	o.Skipped = r.Status == sm.StepSkipped
 	switch {
 	case failed && why != nil:
 		o.Code = why.Code
@@ -159,8 +171,6 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 		}
 	case failed:
 		o.Code = string(r.Status)
-	case len(codes) > 0:
-		f.Failf(lawFollows, "step run %d of %s has completed, but its jobs have failed with %v", r.Seq, r.Label, codes)
 	}
 	return o
 }
@@ -215,7 +225,15 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 	parameters, _ := decode(c.Parameters).(map[string]any)
 	run := f.follow(f.x)
 	for _, e := range run.Entered {
-		if want := fmt.Sprint(e.Value); e.Label == r.Label && e.Nth == nth && fmt.Sprint(parameters["v"]) != want {
+		if e.Label != r.Label || e.Nth != nth {
+			continue
+		}
+		f.checkTakesPart(&e, c)
+		want := fmt.Sprint(e.Value)
+		if _, index, _ := parseJob(c.Job); index < len(e.Items) {
+			want = fmt.Sprint(e.Items[index])
+		}
+		if fmt.Sprint(parameters["v"]) != want {
 			f.Failf(lawParameters, "job %s of step %s has the parameter %v, want %s", c.Job, r.Label, parameters["v"], want)
 		}
 	}
@@ -231,12 +249,26 @@ func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
 	if c.Kind == workflow.JobRollback {
 		of = r.Undoes
 	}
-	key, got := fmt.Sprintf("%d %s", of, c.Entity), fmt.Sprint(decode(c.Parameters))
+	who := c.Entity
+	if s := f.definition.Find(r.Label); s != nil && s.Each != nil {
+		if c.Kind == workflow.JobRollback {
+			return // which item it is about only its number among those that are undone says
+		}
+		_, index, _ := parseJob(c.Job)
+		who = fmt.Sprint(index)
+	}
+	key, got := fmt.Sprintf("%d %s", of, who), fmt.Sprint(decode(c.Parameters))
 	if first, known := f.parameters[key]; known && first != got {
 		f.Failf(lawParameters, "job %s of step %s has the parameters %s, and step run %d had %s at first", c.Job, r.Label, got, of, first)
 	} else if !known {
 		f.parameters[key] = got
 	}
+}
+
+// HasRollouts reports whether the definition of an execution was drawn with rollouts and foreach.
+func (o *Oracle) HasRollouts(id string) bool {
+	x := o.executions[id]
+	return x != nil && x.followed != nil && x.followed.definition.Rolls()
 }
 
 // HasChoices reports whether the definition of an execution has choices.

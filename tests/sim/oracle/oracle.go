@@ -13,7 +13,7 @@
 // their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
 // choices as somebody would who reads it, and followed.go compares; branches.go has steps with
-// branches, and waits.go judges those that wait for people and signals.
+// branches, rollouts.go those with a job for each entity or item, and waits.go judges those that wait for people and signals.
 package oracle
 
 import (
@@ -198,7 +198,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
@@ -298,6 +298,7 @@ func (o *Oracle) BlockCalled(c Call) {
 	if x != nil && x.followed != nil {
 		x.followed.called(x.x.StepRunBySeq(seq), c)
 		x.followed.calledAgain(x.x.StepRunBySeq(seq), c)
+		x.followed.calledInWave(x.x.StepRunBySeq(seq), c)
 	}
 	if x == nil || x.unjudged {
 		return

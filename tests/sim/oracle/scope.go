@@ -205,6 +205,9 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 			continue
 		}
 		label, _ := data["from"].(string)
+		if to, back := data["to"].(string); back {
+			label = to // it has gone back, under its locks
+		}
 		t.from, t.onlyFailed = x.program.find(label), data["entities"] == "failed"
 	}
 	old := x.tries[before.Try]

@@ -128,6 +128,14 @@ func (w *simulation) operateOn(a action, id string) {
 			}
 			_, err = w.Engine.Retry(ctx, harness.Caller, id, req)
 			w.expectInHistory(err, id, sm.EventExecutionRetried)
+		case actionRewind:
+			x := w.checker.ExecutionByID(id)
+			if x == nil || len(x.StepRuns) == 0 {
+				return nil
+			}
+			to := x.StepRuns[a.Choice/2%len(x.StepRuns)].Label
+			_, err = w.Engine.Rewind(ctx, harness.Caller, id, views.RewindRequest{Reason: "again", To: to, Force: a.Choice%2 == 0})
+			w.expectInHistory(err, id, sm.EventExecutionRewound)
 		case actionResume:
 			_, err = w.Engine.Resume(ctx, harness.Caller, id, "go on")
 			w.expectInHistory(err, id, sm.EventExecutionResumed, sm.EventExecutionReady)
@@ -177,7 +185,7 @@ func (w *simulation) expectInHistory(err error, id string, types ...sm.Event) {
 // runOperation performs an operator's command once.
 func (w *simulation) runOperation(what string, do func() error) {
 	w.spawn(what, -1, do, func(p *process) {
-		asked := what == string(actionResume) && workflow.Is(p.err, workflow.CodeInvalid) // it waits for an answer
+		asked := (what == string(actionResume) || what == string(actionRewind)) && workflow.Is(p.err, workflow.CodeInvalid) // it waits for an answer, or cannot go back there
 		if err := p.err; err != nil && !asked && !isTransient(err) && !workflow.Is(err, workflow.CodeIllegalTransition) && !workflow.Is(err, workflow.CodeNotFound) {
 			w.checker.Failf("an operation is accepted or refused", "%s: %v", what, err)
 		}

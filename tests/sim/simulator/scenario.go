@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -97,7 +98,9 @@ func newScenario(seed uint64) scenario {
 	if p.FaultProfile.SweeperEnabled && r.IntN(15) == 0 {
 		add(action{At: within(busy), Kind: actionOutage, Choice: r.IntN(len(services))})
 	}
-	p.drawChoices(names)
+	if !p.drawChoices(names) {
+		p.drawRollouts(names)
+	}
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
@@ -107,15 +110,34 @@ func newScenario(seed uint64) scenario {
 
 // drawChoices replaces one of the definitions, in one scenario of four, by one with choices. It
 // draws by itself, so that what the other scenarios draw stays the same.
-func (p *scenario) drawChoices(names []string) {
+func (p *scenario) drawChoices(names []string) bool {
 	r := rand.New(rand.NewPCG(p.Seed, 6))
+	if r.IntN(4) > 0 {
+		return false
+	}
+	p.replace(names[r.IntN(len(names))], "f")
+	return true
+}
+
+// drawRollouts replaces one of the definitions, in one scenario of four that has none with choices,
+// by one with rollouts and foreach. Half of these scenarios have an operator who lets executions go
+// back.
+func (p *scenario) drawRollouts(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, 7))
 	if r.IntN(4) > 0 {
 		return
 	}
-	name := names[r.IntN(len(names))]
+	p.replace(names[r.IntN(len(names))], "r")
+	for range r.IntN(4) - 1 {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(240_000)) * time.Millisecond, Kind: actionRewind, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// replace replaces a definition by one of another kind with the same number.
+func (p *scenario) replace(name, kind string) {
 	for i := range p.Actions {
 		if a := &p.Actions[i]; a.Definition == name {
-			a.Definition = "f" + name[1:]
+			a.Definition = kind + name[1:]
 		}
 	}
 }
@@ -142,6 +164,7 @@ const (
 	actionCancel      actionKind = "cancel"
 	actionRetry       actionKind = "retry"
 	actionResume      actionKind = "resume"
+	actionRewind      actionKind = "rewind"
 	actionUnlock      actionKind = "unlock"
 	actionAcknowledge actionKind = "acknowledge"
 	actionImport      actionKind = "import" // a device changes in the inventory
@@ -222,6 +245,21 @@ func (p *scenario) choiceOutcome(c harness.BlockCall) *harness.Outcome {
 		return &harness.Outcome{FailCode: defgen.FlowCodes[p.hash("code", same)%uint64(len(defgen.FlowCodes))]}
 	}
 	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", same)%5)}
+}
+
+// rolledOutcome is the outcome of a block's call of a definition with rollouts: of each entity and
+// item by itself, but with one code.
+func (p *scenario) rolledOutcome(c harness.BlockCall) *harness.Outcome {
+	_, rest, _ := strings.Cut(c.Job, ".")
+	stepRun, rest, _ := strings.Cut(rest, ".")
+	index, _, _ := strings.Cut(rest, ".")
+	same := harness.BlockCall{Step: c.Step + stepRun, Execution: c.Execution}
+	one := same
+	one.Entity = cmp.Or(c.Entity, index)
+	if p.oneIn(max(6, p.FaultProfile.BlockFailOneIn), "fail", one) {
+		return &harness.Outcome{FailCode: defgen.FlowCodes[p.hash("code", same)%uint64(len(defgen.FlowCodes))]}
+	}
+	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", one)%5)}
 }
 
 // oneIn is true for one call in so many; 0 is never.

@@ -170,6 +170,9 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	o := w.scenario.blockOutcome(c)
 	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
 		o = w.scenario.choiceOutcome(c)
+		if w.plans.HasRollouts(c.Execution) {
+			o = w.scenario.rolledOutcome(c)
+		}
 	}
 	w.callPlanned(c, o)
 	o.During = func() {

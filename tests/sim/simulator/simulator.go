@@ -151,6 +151,11 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
+	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
+		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
+		return c.definitions[name]
+	}
 	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
 		panic(fmt.Errorf("simulator: no definition is named %q: %w", name, err))
 	}

@@ -1,0 +1,396 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// The laws about steps that have a job for each entity or item.
+const (
+	lawWaves = "each entity is executed in its wave, and each item once"
+	lawTold  = "an entity is told as what was executed on it in its wave implies"
+)
+
+// flowWave is a wave of a rollout.
+type flowWave struct {
+	rollout  *defgen.FlowRollout
+	entities []string
+}
+
+// flowStop is a rollout that has stopped.
+type flowStop struct {
+	why  *FlowFailure
+	rest map[string]bool // the entities of the wave that has failed, and of those that never began
+}
+
+// plan notes for whom the block of a step is called, and with which parameters.
+func (r *FlowRun) plan(s *defgen.FlowStep, e *FlowEntry) {
+	e.Call = true
+	switch {
+	case s.OnDevices:
+		e.Entities = []string{}
+		for _, id := range r.here() {
+			if !r.Lost[id] {
+				e.Entities = append(e.Entities, id)
+			}
+		}
+	case s.Each != nil:
+		e.Items = []any{}
+		for _, item := range s.Each.Items {
+			if s.Each.Takes(item) {
+				r.items = append(r.items, item)
+				e.Items = append(e.Items, r.value(s.Value))
+				r.items = r.items[:len(r.items)-1]
+			}
+		}
+		return
+	}
+	e.Value = r.value(s.Value)
+}
+
+// here are the entities with which steps are executed at present.
+func (r *FlowRun) here() []string {
+	if r.wave != nil {
+		return r.wave.entities
+	}
+	return r.Devices
+}
+
+// divide divides the entities that take part into the waves of a rollout.
+func (r *FlowRun) divide(o *defgen.FlowRollout) (waves []*flowWave) {
+	var all []string
+	for _, id := range r.Devices {
+		if !r.Lost[id] {
+			all = append(all, id)
+		}
+	}
+	add := func(ids []string) {
+		if len(ids) > 0 {
+			waves = append(waves, &flowWave{o, ids})
+		}
+	}
+	if o.Shares == nil {
+		of := map[string][]string{}
+		for _, id := range all {
+			name := "a"
+			if slices.Contains(o.By, id) {
+				name = "b"
+			}
+			of[name] = append(of[name], id)
+		}
+		for _, name := range o.WaveNames("a", "b") {
+			add(of[name])
+		}
+		return waves
+	}
+	had := 0
+	for _, share := range o.Shares {
+		n := share.Count
+		if share.Percent > 0 {
+			n = (len(all)*share.Percent + 99) / 100 // a part of an entity is one
+		}
+		if n = min(n, len(all)); n > had {
+			add(all[had:n])
+			had = n
+		}
+	}
+	add(all[had:])
+	return waves
+}
+
+// rollout executes the steps of a rollout wave by wave.
+func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
+	waves := r.divide(s.Rollout)
+	stop := func(from int, why *FlowFailure) flowEnd {
+		r.Stop = &flowStop{why, map[string]bool{}}
+		for _, w := range waves[from:] {
+			for _, id := range w.entities {
+				r.Stop.rest[id] = true
+			}
+		}
+		return flowEnd{next: "end"}
+	}
+	for i, w := range waves {
+		if i > 0 && s.Rollout.Between != nil {
+			switch end := r.step(s.Rollout.Between); {
+			case end.failed == nil:
+			case end.failed == pending || s.Rollout.RollbackAll:
+				return end
+			default:
+				return stop(i, end.failed)
+			}
+		}
+		r.wave = w
+		end := r.list(s.Inner)
+		r.wave = nil
+		switch {
+		case end.failed == nil:
+		case end.failed == pending || s.Rollout.RollbackAll || end.failed.Whole:
+			return end
+		default:
+			return stop(i, end.failed)
+		}
+	}
+	return flowEnd{}
+}
+
+// limit is how many of so many a share allows.
+func limit(s defgen.FlowShare, of int) int {
+	if s.Percent > 0 {
+		return of * s.Percent / 100
+	}
+	return s.Count
+}
+
+// tolerates reports whether a step may go on although some of its jobs have failed.
+func (r *FlowRun) tolerates(s *defgen.FlowStep, e *FlowEntry, failed int) bool {
+	if s.Each != nil {
+		return failed <= limit(s.Each.Tolerated, len(e.Items))
+	}
+	if !s.OnDevices {
+		return failed == 0
+	}
+	tolerated, of := defgen.FlowShare{Count: r.tolerated}, len(r.Devices)
+	group := r.group()
+	if group != nil {
+		tolerated, of = *group.rollout.Tolerated, len(group.entities)
+	}
+	if r.goesOn > 0 {
+		return failed <= limit(tolerated, len(e.Entities))
+	}
+	return failed+r.failedIn[group] <= limit(tolerated, of)
+}
+
+// group is the wave whose failures are counted by themselves, nil for none.
+func (r *FlowRun) group() *flowWave {
+	if r.wave == nil || r.wave.rollout.Tolerated == nil {
+		return nil
+	}
+	return r.wave
+}
+
+// endsWell goes on after a step run that has completed: who has failed in it takes no part in what
+// follows.
+func (r *FlowRun) endsWell(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) {
+	r.Settle = append(r.Settle, *e)
+	if o.Doubt && r.wave != nil || !r.tolerates(s, e, len(o.Lost)) {
+		r.Wrong = fmt.Sprintf("step %s has completed the %d. time, but of %d jobs %d have failed, doubt %v: that is not tolerated", e.Label, e.Nth, e.Jobs(s), len(o.Lost), o.Doubt)
+	}
+	if !s.OnDevices || r.goesOn > 0 {
+		return
+	}
+	for _, index := range o.Lost {
+		if index < len(e.Entities) {
+			r.Lost[e.Entities[index]] = true
+		}
+	}
+	r.failedIn[r.group()] += len(o.Lost)
+}
+
+// fails is the failure of a step run that has failed.
+func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowFailure {
+	why := failureIn(e.Label, o.Code)
+	if s.Block == "" {
+		return why
+	}
+	r.Settle = append(r.Settle, *e)
+	ofJobs := slices.Contains(defgen.FlowCodes, o.Code)
+	if why.Doubt = o.Doubt && r.wave != nil; ofJobs && !why.Doubt && r.tolerates(s, e, len(o.Lost)) {
+		r.Wrong = fmt.Sprintf("step %s has failed the %d. time with %s, but of %d jobs only %d have failed: that is tolerated", e.Label, e.Nth, o.Code, e.Jobs(s), len(o.Lost))
+	}
+	why.Whole = why.Doubt && !s.OnDevices
+	return why
+}
+
+// resultsOf are the results of the items of a step.
+func resultsOf(each *defgen.FlowEach, o *FlowOutcome) []any {
+	all, index := []any{}, 0
+	for _, item := range each.Items {
+		if !each.Takes(item) {
+			all = append(all, nil)
+			continue
+		}
+		if n, ok := o.Values[index]; ok {
+			all = append(all, map[string]any{"n": int64(n)})
+		} else {
+			all = append(all, nil)
+		}
+		index++
+	}
+	return all
+}
+
+// checkJobs requires that each step run has the jobs that it has to have.
+func (f *followed) checkJobs(run *FlowRun) {
+	for i := range run.Entered {
+		e := &run.Entered[i]
+		s := f.definition.Find(e.Label)
+		if r := f.find(e.Label, e.Nth); r != nil && e.Call && r.Jobs != e.Jobs(s) && !(r.Jobs == 0 && r.Status == sm.StepFailed) {
+			f.Failf(lawWaves, "step run %d of %s, of step %s, has %d jobs, want %d, for %q %v", r.Seq, f.x.ID, r.Label, r.Jobs, e.Jobs(s), e.Entities, e.Items)
+		}
+	}
+	if run.Wrong != "" {
+		f.Failf(lawWaves, "%s: %s", f.x.ID, run.Wrong)
+	}
+}
+
+// checkCall requires that a block is called for who takes part.
+func (f *followed) checkTakesPart(e *FlowEntry, c Call) {
+	_, index, _ := parseJob(c.Job)
+	switch {
+	case e.Entities != nil && (index >= len(e.Entities) || e.Entities[index] != c.Entity):
+		f.Failf(lawWaves, "job %s of step %s is called for %q, and it is the turn of %q", c.Job, c.Step, c.Entity, e.Entities)
+	case e.Items != nil && index >= len(e.Items):
+		f.Failf(lawWaves, "job %s of step %s is called, and the step has %d items", c.Job, c.Step, len(e.Items))
+	}
+}
+
+// calledInWave requires that an entity stays in its wave, in whatever try, and whatever was undone
+// in between. Of a rollout that was entered twice in one try nothing is said: who failed meanwhile
+// takes no part in the second one.
+func (f *followed) calledInWave(r *workflow.StepRun, c Call) {
+	if f.waits.over || r == nil || c.Kind != workflow.JobExecute || c.Entity == "" {
+		return
+	}
+	for r.In > 0 {
+		around := f.x.StepRunBySeq(r.In)
+		s := f.definition.Find(around.Label)
+		if s == nil || s.Rollout == nil {
+			r = around
+			continue
+		}
+		tries := map[int]int{}
+		for i := range f.x.StepRuns {
+			if o := &f.x.StepRuns[i]; o.Label == s.Label && o.Forward() {
+				if tries[o.Try]++; tries[o.Try] > 1 {
+					return
+				}
+			}
+		}
+		key := s.Label + " " + c.Entity
+		if first, known := f.wave[key]; known && first != r.Index {
+			f.Failf(lawWaves, "job %s of step %s is called for %s in wave %d of %s, and was in wave %d", c.Job, c.Step, c.Entity, r.Index+1, s.Label, first+1)
+		}
+		f.wave[key] = r.Index
+		return
+	}
+}
+
+// lost is which jobs of a step run have failed, what the others gave, and whether nobody knows what
+// one of them has done.
+func (f *followed) lost(r *workflow.StepRun, s *defgen.FlowStep, o *FlowOutcome) {
+	o.Values = map[int]int{}
+	for index := range r.Jobs {
+		c, attempt := f.latest(r.Seq, index)
+		switch c.code {
+		case workflow.JobCodeOK:
+			if made := f.calls[workflow.JobID(f.x.ID, r.Seq, index, attempt)]; made != nil {
+				result, _ := made.Result.(map[string]any)
+				n, _ := result["n"].(float64)
+				o.Values[index], o.N = int(n), int(n)
+			}
+		case workflow.JobCodeFail:
+			o.Lost = append(o.Lost, index)
+			o.Doubt = o.Doubt || c.inDoubt(s.Block)
+		case workflow.JobCodeUnknown:
+			o.Lost = append(o.Lost, index)
+			o.Doubt = o.Doubt || s.Block != "pure"
+		}
+	}
+}
+
+// inDoubt reports whether nobody knows how far a block was executed that must not be repeated.
+func (c code) inDoubt(block string) bool {
+	unknown := c.code == workflow.JobCodeUnknown || c.failed == workflow.FailureTimeout || c.failed == workflow.FailureWorkerCrash || c.failed == workflow.FailureHTTPTimeout
+	return c.executed() && unknown && block != "pure" && block != "again"
+}
+
+// remains is what an execution has executed on an entity: whether it has changed it, whether
+// something of that is left, and whether nobody knows what a job has done. known is false if that
+// cannot be said.
+func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt, known bool) {
+	for i := range run.Settle {
+		e := &run.Settle[i]
+		index := slices.Index(e.Entities, id)
+		if index < 0 {
+			continue
+		}
+		took = true
+		block := f.definition.Find(e.Label).Block
+		r := f.find(e.Label, e.Nth)
+		c, _ := f.latest(r.Seq, index)
+		if !c.executed() || block == "pure" {
+			continue
+		}
+		changed = true
+		undone := false
+		for k := range f.x.StepRuns {
+			u := &f.x.StepRuns[k]
+			for at := range f.records[u.Seq] {
+				if u.Kind != workflow.JobRollback || u.Undoes != r.Seq {
+					break
+				}
+				c, attempt := f.latest(u.Seq, at)
+				made := f.calls[workflow.JobID(f.x.ID, u.Seq, at, attempt)]
+				if made == nil && c.executed() {
+					return false, false, false, false, false // its worker died before the call
+				}
+				undone = undone || made != nil && made.Entity == id && c.code == workflow.JobCodeOK
+			}
+		}
+		left = left || !undone
+		doubt = doubt || c.inDoubt(block)
+	}
+	return took, changed, left, doubt, true
+}
+
+// checkTold requires that each entity of an execution that has come to its end, or whose rollout
+// has stopped, is told as what it is. unsafe says that a person has to look at one, or may have to.
+func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
+	x := f.x
+	if x.Result != nil && x.Result.Sets == nil || sm.Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
+		return true
+	}
+	for i, id := range run.Devices {
+		took, changed, left, doubt, known := f.remains(run, id)
+		if !known {
+			return true
+		}
+		failed, rest := run.Lost[id] || doubt, run.Stop != nil && (run.Stop.rest[id] || run.Lost[id])
+		failed = failed || rest && f.failedLast(run, id)
+		want := workflow.EntitySucceeded
+		switch {
+		case !took || !failed && rest && !changed:
+			want = workflow.EntitySkipped
+		case !failed && !rest:
+		case left:
+			want, unsafe = workflow.EntityFailedUnsafe, true
+		default:
+			want = workflow.EntityFailedSafe
+		}
+		got := workflow.EntitySucceeded
+		if x.Result != nil {
+			got = x.Result.Sets.Of(i + 1)
+		}
+		if got != want && !(want == workflow.EntitySkipped && !took && got == workflow.EntitySucceeded) {
+			f.Failf(lawTold, "%s tells %s as %s, want %s: it took part %v, was changed %v, something is left %v, it failed %v, and its wave failed or never began %v", x.ID, id, got, want, took, changed, left, failed, rest)
+		}
+	}
+	return unsafe
+}
+
+// failedLast reports whether a job of an entity has failed in the step run that has failed its wave.
+func (f *followed) failedLast(run *FlowRun, id string) bool {
+	for i := len(run.Settle) - 1; i >= 0; i-- {
+		if e := &run.Settle[i]; e.Label == run.Stop.why.Step {
+			index := slices.Index(e.Entities, id)
+			c, _ := f.latest(f.find(e.Label, e.Nth).Seq, max(index, 0))
+			return index >= 0 && (c.code == workflow.JobCodeFail || c.code == workflow.JobCodeUnknown)
+		}
+	}
+	return false
+}
