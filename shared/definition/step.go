@@ -247,8 +247,22 @@ func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 		"backoff":    r.Number(&t.Backoff, 1, 100),
 		"maxDelay":   r.duration(&t.MaxDelay, 0, 24*time.Hour),
 		"jitter":     r.Number(&t.Jitter, 0, 1),
+		"on":         yamldoc.List(r.Reader, &t.On, maxRetryCodes, r.failureCode),
 		"when":       r.expr(&t.When),
-	})
+	}).Finally(func(_ ast.Node, path string) {
+		if r.Has(path+".on") && r.Has(path+".when") {
+			r.ReportAt(path+".when", "conflict", "a retry has on or when, not both")
+		}
+	}).WithSchema(yamldoc.Schema{"not": yamldoc.Schema{"required": []string{"on", "when"}}})
+}
+
+// maxRetryCodes is how many codes retry.on lists.
+const maxRetryCodes = 20
+
+// failureCode reads the code of a failure, as blocks give it.
+func (r *reader) failureCode(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"minLength": 1, "maxLength": workflow.MaxFailureCode}, "limit",
+		fmt.Sprintf("want the code of a failure, 1 to %d characters", workflow.MaxFailureCode), func(s string) bool { return s != "" && len(s) <= workflow.MaxFailureCode })
 }
 
 // maxRepeats is the largest repeat.count.

@@ -72,6 +72,22 @@ func TestRemoteLease_ResultsArriveInParts(t *testing.T) {
 	}
 }
 
+// Failures that a poll reports are retried as the step says, like those of other workers.
+func TestRemoteLease_RepeatsTheCodesOfItsRetry(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(kinds[0], 0, 9, 2)
+	m.Work.Retry = &workflow.Retry{MaxRetries: 1, On: []string{"BUSY"}}
+	remote := r.leaseRemote(m)
+	results := &worker.RemoteResult{Results: map[string]worker.JobResult{
+		remote.Jobs[0].ID: {Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "BUSY"}},
+		remote.Jobs[1].ID: {Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "OTHER", Retryable: true}},
+	}}
+	r.wantEnded(m, results)
+	if p := r.pack(m.Key); !p.Jobs[0].Failure.Retryable || p.Jobs[1].Failure.Retryable {
+		t.Errorf("%+v, %+v", p.Jobs[0].Failure, p.Jobs[1].Failure)
+	}
+}
+
 // One answer carries only so many bytes of inputs. The jobs beyond that fail without having
 // been called, and the next attempt carries them.
 func TestRemoteLease_BoundsOneAnswer(t *testing.T) {

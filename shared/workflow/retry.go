@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,16 @@ type Retry struct {
 	Backoff    float64  `json:"backoff,omitempty"`  // factor, 1 by default
 	MaxDelay   Duration `json:"maxDelay,omitempty"` // 0 no cap
 	Jitter     float64  `json:"jitter,omitempty"`   // 0 to 1, the random share of the delay
-	When       string   `json:"when,omitempty"`     // CEL over error; empty repeats retryable failures
+	On         []string `json:"on,omitempty"`       // codes of the failures that are repeated; without them, those that are retryable
+	When       string   `json:"when,omitempty"`     // CEL over error, in place of On
+}
+
+// Retries reports whether a failure is one that the policy repeats, as far as On says so.
+func (r *Retry) Retries(f *Failure) bool {
+	if r == nil || len(r.On) == 0 {
+		return f.Retryable
+	}
+	return slices.Contains(r.On, f.Code)
 }
 
 // MaxRetries is the largest retry.maxRetries: the fence has two digits for the attempt.

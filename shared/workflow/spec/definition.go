@@ -64,6 +64,9 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
+	if s.Retry != nil && len(s.Retry.On) > 0 {
+		return true
+	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
 	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
