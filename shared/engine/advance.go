@@ -93,7 +93,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	if l.Lane != nil {
 		err = w.sendLane(ctx, l)
 	}
-	if err == nil {
+	if w.facts.FromParent = l.FromParent; err == nil {
 		err = w.advance(ctx, nil)
 	}
 	if err == nil {
@@ -196,6 +196,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 	switch n.Kind {
 	case lifecycle.NeedCheckIn:
 		return w.fetchCheckIn(ctx)
+	case lifecycle.NeedParent:
+		return w.fetchParent(ctx)
 	case lifecycle.NeedResolution:
 		return w.fetchResolution(ctx)
 	case lifecycle.NeedReadiness:
@@ -228,7 +230,7 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchPlan(ctx, n, draft)
 	case lifecycle.NeedReport, lifecycle.NeedFailure, lifecycle.NeedClose:
 		return w.fetchReport(ctx, n)
-	case lifecycle.NeedChild, lifecycle.NeedChildCancel:
+	case lifecycle.NeedChild, lifecycle.NeedChildClose:
 		return w.fetchChild(ctx, n)
 	case lifecycle.NeedEntities:
 		return w.fetchEntities(ctx)
@@ -309,7 +311,7 @@ func (w *workspace) clearStaleFacts() {
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
-	f.Escalated, f.Answer, f.Signals, f.CheckIn = nil, nil, nil, nil
+	f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent = nil, nil, nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -335,7 +337,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	if err != nil || !ok {
 		return ok, err
 	}
-	w.pendingCost = workflow.Cost{}
+	w.pendingCost, w.facts.FromParent = workflow.Cost{}, false
 	from := w.execution
 	w.now = w.e.now()
 	w.recorder.RecordTransition(ctx, from, next, d.LimitReached || w.limitReached)

@@ -11,7 +11,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Effects are what a commit causes outside the state item. None is required for
@@ -94,9 +93,9 @@ func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
 	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
 }
 
-// parentWakeups wakes the parent once this execution has ended.
+// parentWakeups wakes a parent that waits for this execution, once that is over.
 func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
-	if to.Parent == nil || from.State == to.State || !sm.Terminal(to.State) {
+	if !to.Awaited() || lifecycle.IsOver(from) || !lifecycle.IsOver(to) {
 		return nil
 	}
 	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}

@@ -12,44 +12,44 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fetchChild answers NeedChild and NeedChildCancel: the state of the execution that a
-// step run starts, after starting it if it does not exist. NeedChildCancel cancels it
-// first. A child that does not exist then is created cancelled, so that a slow
-// handler cannot start it later.
+// fetchChild answers NeedChild and NeedChildClose: the state of the execution that a step run
+// starts. NeedChild starts it if it does not exist: the step run was open when this handler read
+// it, and if it is not any more, the child finds that out before it begins. NeedChildClose tells
+// a child that goes on that its step run is closed. If that message is lost, the timer repeats it.
 func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Child == nil {
 		return workflow.Errorf(workflow.CodeInternal, "step run %d has no child", n.StepRunSeq)
 	}
-	mustCancel := n.Kind == lifecycle.NeedChildCancel
+	closed := n.Kind == lifecycle.NeedChildClose
 	c := w.e.newWorkspace(w.tenant, r.Child.ID)
+	defer func() { w.pendingCost.Add(c.ports.Meter.Take()) }()
 	err := c.load(ctx)
 	if workflow.Is(err, workflow.CodeNotFound) {
+		if closed {
+			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true}
+			return nil
+		}
 		var refused *workflow.Failure
-		if refused, err = w.createChild(ctx, r, c, mustCancel); refused != nil {
-			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, State: sm.ExecutionFailedSafe, Failure: refused, Refused: true}
+		if refused, err = w.createChild(ctx, r, c); refused != nil {
+			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true}
 			return nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if mustCancel && !sm.Terminal(c.execution.State) {
-		cancel := lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "the parent execution " + w.id + " is ending", Cascade: true, Actor: "execution/" + w.id}
-		if w.execution.Cancellation != nil {
-			cancel.Rollback = w.execution.Cancellation.Rollback
-		}
-		if err := c.advance(ctx, &cancel); err != nil && !workflow.Is(err, workflow.CodeIllegalTransition) {
-			return err
-		}
+	over := lifecycle.IsOver(c.execution)
+	if closed && !over {
+		w.sendWakeups(ctx, "child", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.id, Reason: "its parent does not wait any more", FromParent: true}})
 	}
 	output, err := w.copyOutput(ctx, r, c)
 	if err != nil {
 		return err
 	}
-	w.pendingCost.Add(c.ports.Meter.Take())
 	w.facts.Child = &lifecycle.ChildStatus{
-		StepRunSeq: r.Seq, State: c.execution.State, HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
+		StepRunSeq: r.Seq, State: c.execution.State, Over: over,
+		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *work
 
 // createChild creates a child with the parameters and the scope that the step gives
 // it. A child that is refused is refused for good.
-func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace, cancelled bool) (refused *workflow.Failure, err error) {
+func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace) (refused *workflow.Failure, err error) {
 	depth := 1
 	root := w.id
 	if p := w.execution.Parent; p != nil {
@@ -116,21 +116,16 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
 		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
 	}
-	var command *lifecycle.Command
-	if !cancelled {
-		// Counted before it is created, and once however often that is repeated: a definition
-		// that starts itself several times would not end before thousands of executions.
-		ok, err := w.ports.Store.CountDescendant(ctx, w.tenant, root, c.id, w.e.MaxDescendants)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			w.limitReached = true
-			return refuse(workflow.FailureLimit, fmt.Sprintf("execution %s and those that it started have started %d executions, which is the limit (run.maxDescendants)", root, w.e.MaxDescendants)), nil
-		}
-	} else {
-		command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "the parent execution " + w.id + " ended before this one began"}
+	// Counted before it is created, and once however often that is repeated: a definition
+	// that starts itself several times would not end before thousands of executions.
+	ok, err := w.ports.Store.CountDescendant(ctx, w.tenant, root, c.id, w.e.MaxDescendants)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		w.limitReached = true
+		return refuse(workflow.FailureLimit, fmt.Sprintf("execution %s and those that it started have started %d executions, which is the limit (run.maxDescendants)", root, w.e.MaxDescendants)), nil
 	}
 	c.inline = true
-	return nil, c.createAndAdvance(ctx, x, in, command)
+	return nil, c.createAndAdvance(ctx, x, in, nil)
 }

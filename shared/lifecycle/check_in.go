@@ -17,21 +17,30 @@ const sourceKey = "key"
 // MustCheckIn reports whether the execution has still to check in. One that becomes ready for
 // the first time has done so.
 func MustCheckIn(x *workflow.Execution) bool {
-	return x.Key != "" && (x.State == sm.ExecutionNew || x.State == sm.ExecutionReady && x.Try > 1)
+	return (x.Key != "" || x.Awaited()) && (x.State == sm.ExecutionNew || x.State == sm.ExecutionReady && x.Try > 1)
 }
 
-// checkIn reports whether the execution may go on: it has its business key, or it has none. It
-// gives way to an execution that has the key and has checked in itself, unless it is tried again:
+// checkIn reports whether the execution may go on: its parent waits for it, if it has one that
+// waits, and it has its business key, if it has one. It gives way to an execution that has the key and has checked in itself, unless it is tried again:
 // then it waits for its end. One that has still to check in may give way too: for that one it waits.
 func (d *decider) checkIn() bool {
 	if !MustCheckIn(d.execution) {
 		return true
 	}
-	f := d.facts.CheckIn
-	switch {
-	case d.changed || d.execution.Version == 0: // others have to see that it is there
+	if d.changed || d.execution.Version == 0 { // others have to see that it is there
 		d.changed = true
 		d.commitFirst()
+		return false
+	}
+	if d.execution.Awaited() {
+		if p := d.parent(); p == nil || d.cancelForParent(p) {
+			return false
+		}
+	}
+	if d.execution.Key == "" {
+		return true
+	}
+	switch f := d.facts.CheckIn; {
 	case f == nil:
 		d.need(Need{Kind: NeedCheckIn})
 	case f.Key == KeyMine:

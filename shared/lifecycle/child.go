@@ -21,6 +21,7 @@ func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	r = d.newStepRun(at, "", plan, r)
 	r.Child = &workflow.Child{
 		ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: ref, Mode: n.Reference.Mode,
+		Abandon: n.Reference.OnParentClose == workflow.OnParentCloseAbandon,
 	}
 	d.appendStepRun(r)
 	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitChild, Since: d.now, Step: n.Label, Child: r.Child.ID}
@@ -41,31 +42,69 @@ func (d *decider) followChild() {
 		return
 	}
 	r := open[0]
-	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
-	c := d.childStatus(r, NeedChild)
-	if c == nil {
+	if r.Closing {
+		d.endWithChild(r)
 		return
 	}
+	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
+	c := d.childStatus(r, NeedChild)
 	switch {
+	case c == nil:
 	case c.Refused:
-		cause := workflow.CauseChildFailed
-		if c.Failure.Code == workflow.FailureLimit {
-			cause = workflow.CauseLimit
-		}
-		d.resumeFromChild(r, c)
-		d.failStepRun(r, cause, childFailure(r, c))
-	case r.Child.Mode == workflow.ModeFireAndForget, c.State == sm.ExecutionCompletedAck:
+		r.Failure = c.Failure
+		d.closeStepRun(r)
+	case r.Child.Mode == workflow.ModeFireAndForget:
 		d.resumeFromChild(r, c)
 		d.exitStepRun(r, sm.StepCompleted)
 		d.continueAfter(r)
-	case sm.Terminal(c.State) && c.State != sm.ExecutionCompleted:
-		d.resumeFromChild(r, c)
-		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
+	case c.Over:
+		d.closeStepRun(r)
+	case d.stepTimedOut(r) && d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0:
+		r.Failure = stepTimeoutFailure(r, n.StepTimeout)
+		d.stopStepRun(r)
 	case d.stepTimedOut(r):
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
 	default:
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	}
+}
+
+// closeStepRun closes a step run whose child is over, or will never be. What is known of the child
+// does not count any more after the commit: somebody may have retried it before.
+func (d *decider) closeStepRun(r *workflow.StepRun) {
+	r.Closing, d.changed = true, true
+	d.commitFirst()
+}
+
+// endWithChild ends a step run that is closed, with what its child has come to by now.
+func (d *decider) endWithChild(r *workflow.StepRun) {
+	var c *ChildStatus
+	if r.LetGo {
+		c = &ChildStatus{StepRunSeq: r.Seq, Absent: true}
+	} else if c = d.childStatus(r, NeedChildClose); c == nil {
+		return
+	}
+	if !c.Absent && !c.Over {
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
+		return
+	}
+	d.resumeFromChild(r, c)
+	switch why := r.Failure; {
+	case why != nil:
+		cause := workflow.CauseChildFailed
+		switch why.Code {
+		case workflow.FailureLimit:
+			cause = workflow.CauseLimit
+		case workflow.FailureTimeout:
+			cause = workflow.CauseTimeout
+		}
+		d.failStepRun(r, cause, why)
+	case c.State == sm.ExecutionCompletedAck:
+		d.exitStepRun(r, sm.StepCompleted)
+		d.continueAfter(r)
+	default:
+		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
 	}
 }
 
@@ -93,13 +132,17 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	r.Child, r.Value = &child, c.Output
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
 	switch {
-	case r.Child.Mode == workflow.ModeFireAndForget && !c.Refused:
+	case c.Absent && r.Failure != nil:
+		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: r.Failure}
+	case r.Child.Mode == workflow.ModeFireAndForget:
 		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
-	case c.State == sm.ExecutionCompletedAck || c.State == sm.ExecutionCompleted:
+	case c.Absent:
+		r.Counts = workflow.Counts{NotExecuted: 1}
+	case c.State == sm.ExecutionCompletedAck:
 		r.Counts = workflow.Counts{OK: 1}
 	case c.HasChanges:
 		r.Counts = workflow.Counts{Failed: 1, Failure: childFailure(r, c)}
-	case c.State == sm.ExecutionCancelled || c.State == sm.ExecutionCancelledAck:
+	case c.State == sm.ExecutionCancelledAck:
 		r.Counts = workflow.Counts{NotExecuted: 1}
 	default: // it failed, and nothing is left of it
 		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: childFailure(r, c)}
@@ -107,9 +150,6 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 }
 
 func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
-	if c.Refused {
-		return c.Failure
-	}
 	why := &workflow.Failure{Code: string(workflow.CauseChildFailed), Step: r.Label,
 		Message: fmt.Sprintf("execution %s, which step %q started, ended in %s", r.Child.ID, r.Label, c.State)}
 	if c.Failure != nil {
@@ -119,20 +159,30 @@ func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	return why
 }
 
-// closeChild ends a step run whose child is still running, because the execution is
-// ending. The child is cancelled first, unless the cancellation does not cascade. It
+// letsGo reports whether the child of a step run that is closed early goes on without it: because
+// the cancellation does not cascade, or because the definition abandons it.
+func (d *decider) letsGo(r *workflow.StepRun) bool {
+	if r.Child == nil || r.Child.Mode == workflow.ModeFireAndForget {
+		return false
+	}
+	c := d.execution.Cancellation
+	return r.Child.Abandon || c != nil && c.Source != "timeout" && !c.Cascade
+}
+
+// closeChild ends a step run whose child may still be at work, because the execution is ending.
+// The child finds out that the step run is closed, and cancels itself, unless it was let go. It
 // reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
-	if c := d.execution.Cancellation; r.Child.Mode == workflow.ModeFireAndForget || c != nil && c.Source != "timeout" && !c.Cascade {
+	if r.Child.Mode == workflow.ModeFireAndForget || r.LetGo {
 		r.Counts = workflow.Counts{NotExecuted: 1}
 		d.exitStepRun(r, status)
 		return true
 	}
-	c := d.childStatus(r, NeedChildCancel)
+	c := d.childStatus(r, NeedChildClose)
 	if c == nil {
 		return false
 	}
-	if !sm.Terminal(c.State) {
+	if !c.Absent && !c.Over {
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 		return false
 	}

@@ -14,7 +14,7 @@
 //
 //   - facts.go: the facts, needs, policy and decision. decider.go: the working state
 //     of one decision.
-//   - check_in.go, resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
+//   - check_in.go, parent.go, resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
 //   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
 //     entered. report.go: how an open step run ends. child.go: steps that start an
@@ -107,7 +107,7 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 
 // advanceOnce performs the one transition that is due in the current state, or stops.
 func (d *decider) advanceOnce() {
-	if d.endRestored() || d.failExecutionTimeout() {
+	if d.endRestored() || d.failExecutionTimeout() || d.closedByParent() {
 		return
 	}
 	switch d.execution.State {

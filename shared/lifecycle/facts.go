@@ -12,6 +12,8 @@ import (
 // not been fetched; Decide asks for it when it needs it.
 type Facts struct {
 	CheckIn        *CheckIn
+	Parent         *Parent
+	FromParent     bool // the parent has sent a message: the execution has to look whether it still waits
 	Resolution     *Resolution
 	Readiness      *Readiness
 	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
@@ -89,7 +91,9 @@ type ChildStatus struct {
 	HasChanges bool            // something that is not pure was executed and has not been undone
 	Output     *workflow.Value // of a child that has settled well, as the step run is to hold it; nil if its definition has none
 	Failure    *workflow.Failure
-	Refused    bool // there is no child and never will be: Failure says why
+	Refused    bool // there is no child: Failure says why
+	Absent     bool // of a step run that is closed: there is no child, and none will begin
+	Over       bool // nothing of it goes on by itself, see IsOver
 }
 
 // Blocker says whether the execution was registered as a waiter, because the execution
@@ -332,6 +336,7 @@ type NeedKind string
 // that work is conditional and may be repeated.
 const (
 	NeedCheckIn        NeedKind = "checkIn" // a CheckIn, after taking the key if that is free, or handing the signals over
+	NeedParent         NeedKind = "parent"  // whether the step run of the parent waits for the execution
 	NeedResolution     NeedKind = "resolution"
 	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
 	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits
@@ -350,7 +355,7 @@ const (
 	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
-	NeedChildCancel    NeedKind = "childCancel"    // the same, after asking the child to cancel
+	NeedChildClose     NeedKind = "childClose"     // the status of a child, whose step run is closed, after telling it so if it is not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory

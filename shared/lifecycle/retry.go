@@ -32,6 +32,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionRetried, to); err != nil {
 		return d.refusal(c, err)
 	}
+	if ok, err := d.mayRetryUnder(to); !ok {
+		return err
+	}
 	if err := d.mayTryAgain(); err != nil {
 		return err
 	}

@@ -179,8 +179,12 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		around := sr.nodes[between].Parent
 		sr.nodes[between].Group, sr.nodes[around].Between = -between, between
 		(&spec.Program{Nodes: sr.nodes}).SetAfter(nil)
-	case "reference": // reference LABEL mode=MODE
-		sr.addNode(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
+	case "reference": // reference LABEL mode=MODE [abandon] [timeout=D] [continue]
+		ref := &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}
+		if slices.Contains(words, "abandon") {
+			ref.OnParentClose = workflow.OnParentCloseAbandon
+		}
+		sr.addNode(&spec.Step{Label: words[0], Reference: ref}, words, o)
 	case "waitStep": // waitStep LABEL [for=D] [until] [when=CEL] [deadline=D] [next=LABEL] [continue] [in=LABEL]
 		st := &spec.Step{Label: words[0], Wait: &spec.Wait{For: sr.duration(o["for"]), When: o["when"], Deadline: sr.duration(o["deadline"])}}
 		sr.addNode(st, words, o)
@@ -299,10 +303,17 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	case "key": // key mine | key held|undecided by=EXECUTION: what the execution finds out about its key
 		sr.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyStatus(words[0]), Owner: o["by"]}
 		sr.decide()
-	case "start": // start [parent=EXECUTION] [probe] [key=KEY]
+	case "parent": // parent open|closed|letGo: what the execution reads of its parent
+		sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(words[0])}
+		sr.decide()
+	case "told": // told open|closed|letGo: the same, because the parent has sent a message
+		sr.facts.FromParent = true
+		sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(words[0]), Rollback: workflow.RollbackNever}
+		sr.decide()
+	case "start": // start [parent=EXECUTION] [waits] [probe] [key=KEY]
 		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe"), Key: o["key"]}, sr.now)
 		if by := o["parent"]; by != "" {
-			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
+			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1, Waits: slices.Contains(words, "waits")}
 		}
 		sr.facts.Resolution = &lifecycle.Resolution{
 			Program: &spec.Program{Config: sr.def.Config, Nodes: sr.nodes, AssertNotEmpty: sr.def.AssertNotEmpty != nil && *sr.def.AssertNotEmpty}, Blocks: sr.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
@@ -414,12 +425,18 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			}
 		}
 	case "child": // child STATE [changed]
-		sr.facts.Child = &lifecycle.ChildStatus{StepRunSeq: sr.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
+		c := &lifecycle.ChildStatus{StepRunSeq: sr.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
+		c.Absent = words[0] == "absent"
+		c.Over = sm.Acknowledged(c.State) || c.State == sm.ExecutionFailedUnsafe || c.State == sm.ExecutionCancelled && c.HasChanges
+		sr.facts.Child = c
 		sr.decide()
 	case "applied":
 		sr.facts.UpdatesApplied = true
 		sr.decide()
-	case "retry": // retry [from=LABEL] [entities=failed|all]
+	case "retry": // retry [from=LABEL] [entities=failed|all] [parent=open|closed|letGo]
+		if o["parent"] != "" {
+			sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(o["parent"])}
+		}
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "repaired", FromStep: o["from"], Entities: o["entities"]}
 		sr.decide()
 	case "resume", "unlock": // unlock [entities=TYPE/ID,...]
@@ -618,7 +635,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn = nil, nil, nil, nil
+	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn, sr.facts.Parent, sr.facts.FromParent = nil, nil, nil, nil, nil, false
 	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 

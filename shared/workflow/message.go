@@ -13,6 +13,7 @@ type Wakeup struct {
 	Reason     string `json:"reason,omitempty"`     // for logs
 	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine has to send
 	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to
+	FromParent bool   `json:"fromParent,omitempty"` // the parent does not wait for the execution any more: it has to look
 	Cost       Cost   `json:"cost,omitzero"`
 
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only record that this message of the execution was dead-lettered

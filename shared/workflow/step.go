@@ -112,7 +112,8 @@ type StepRun struct {
 	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages is counted from here
 
 	JobsOver   bool     `json:"jobsOver,omitempty"` // its jobs have ended well, and Counts is set, but it goes on waiting
-	Closing    bool     `json:"closing,omitempty"`  // no job of it may start any more
+	Closing    bool     `json:"closing,omitempty"`  // no job of it may start any more, and no child may begin
+	LetGo      bool     `json:"letGo,omitempty"`    // the child that it waited for goes on without it
 	Failure    *Failure `json:"failure,omitempty"`  // why it failed, if not because of its jobs
 	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
 	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
@@ -132,6 +133,7 @@ type Child struct {
 	Mode     ReferenceMode                `json:"mode"`
 	State    statemachines.ExecutionState `json:"state,omitempty"`   // as last read
 	Partial  bool                         `json:"partial,omitempty"` // it completed, and something in it failed
+	Abandon  bool                         `json:"abandon,omitempty"` // it goes on if the step run is closed before it has ended
 }
 
 // ReferenceMode says how a referenced definition runs.
@@ -146,10 +148,20 @@ const (
 	ModeFireAndForget ReferenceMode = "fireAndForget"
 )
 
+// OnParentClose says what becomes of a child when the step run that waits for it is closed before
+// it has ended.
+type OnParentClose string
+
+// What may become of it: it is cancelled, or it goes on.
+const (
+	OnParentCloseCancel  OnParentClose = "cancel"
+	OnParentCloseAbandon OnParentClose = "abandon"
+)
+
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Compensation != nil || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Compensation != nil || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One

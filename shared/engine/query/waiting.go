@@ -143,7 +143,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 // business key. A failed read only leaves this out.
 func keyWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
-	if !lifecycle.MustCheckIn(x) {
+	if x.Key == "" || !lifecycle.MustCheckIn(x) {
 		return nil
 	}
 	key, err := i.Ports().Registry.BusinessKey(ctx, x.Tenant, x.Workflow.FullName(), x.Key)

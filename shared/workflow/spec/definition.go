@@ -236,6 +236,7 @@ type Reference struct {
 	Workflow            string                 `json:"workflow"` // reference; the version may be a major or a minor
 	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
 	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may hold ${CEL}
+	OnParentClose       workflow.OnParentClose `json:"onParentClose,omitempty"`       // of mode dispatch; empty for cancel
 }
 
 // Repeat repeats a step as long as the condition is true after an iteration, at most Count

@@ -55,6 +55,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	w.checkStepRuns(before, after)
 	w.checkAllLocksHeld(before, after)
 	w.checkNarrowing(before, after)
+	w.checkFamily(after)
 	if before.State != after.State {
 		w.checkRollback(id, before.State, after.State)
 		w.checkEndedExecution(r, before, after)

@@ -61,7 +61,7 @@ func Borders() []Mutation {
 		foreach,
 		rollouts,
 		schedules,
-		children,
+		children, family,
 		inventory,
 		access,
 		compensations,

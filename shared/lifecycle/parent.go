@@ -1,0 +1,125 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A child for which its parent waits checks in with it: before it begins, after each retry, and
+// whenever its timer fires or the parent sends a message. The parent closes the step run before it
+// reads its children for the last time. So a child either exists by then, and the parent waits for
+// it, or it finds the step run closed, and ends without having done anything.
+// docs/models/family.pml is the model of this.
+
+// Parent is what a child has read of the step run that waits for it.
+type Parent struct {
+	Status   ParentStatus
+	Rollback workflow.RollbackMode // with which the parent was cancelled
+}
+
+// ParentStatus says whether the step run of the parent waits.
+type ParentStatus string
+
+// The statuses. A parent that does not exist any more has let its children go.
+const (
+	ParentOpen   ParentStatus = "open"
+	ParentClosed ParentStatus = "closed" // the child has to end: nothing of it may happen after the end of the step run
+	ParentLetGo  ParentStatus = "letGo"  // a child that has begun goes on
+)
+
+// sourceParent is the source of the cancellation of a child.
+const sourceParent = "parent"
+
+// ParentOf is the status of a parent for the child that its step run has started; nil for a
+// parent that does not exist. A step run is one of one try, so one that is open is of the present
+// try.
+func ParentOf(parent *workflow.Execution, stepRunSeq int) *Parent {
+	if parent == nil || !parent.DiscardedAt.IsZero() {
+		return &Parent{Status: ParentLetGo}
+	}
+	p := &Parent{Status: ParentClosed}
+	if parent.Cancellation != nil {
+		p.Rollback = parent.Cancellation.Rollback
+	}
+	working := parent.State == sm.ExecutionRunning || parent.State == sm.ExecutionWaiting
+	switch r := parent.StepRunBySeq(stepRunSeq); {
+	case r == nil:
+	case r.LetGo:
+		p.Status = ParentLetGo
+	case working && r.Open() && !r.Closing:
+		p.Status = ParentOpen
+	}
+	return p
+}
+
+// parent is what is known of the parent, or nil after asking for it.
+func (d *decider) parent() *Parent {
+	if d.facts.Parent == nil {
+		d.need(Need{Kind: NeedParent})
+	}
+	return d.facts.Parent
+}
+
+// closedByParent cancels an execution whose parent does not wait for it any more. It reports
+// whether there is something else to do before the execution goes on. One that has still to check
+// in does so after that is committed, see checkIn.
+func (d *decider) closedByParent() bool {
+	x := d.execution
+	if !x.Awaited() || MustCheckIn(x) || d.facts.Parent == nil && (d.changed || !d.timerFired && !d.facts.FromParent) {
+		return false
+	}
+	if _, err := sm.TransitionExecution(x.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {
+		return false
+	}
+	p := d.parent()
+	if p == nil {
+		return true
+	}
+	return d.cancelForParent(p)
+}
+
+// cancelForParent cancels a child that its parent does not wait for any more, unless it was let go
+// after it had begun. It reports whether it did.
+func (d *decider) cancelForParent(p *Parent) bool {
+	x := d.execution
+	reason := fmt.Sprintf("execution %s, which started this one, does not wait for it any more", x.Parent.Execution)
+	switch {
+	case p.Status == ParentOpen, p.Status == ParentLetGo && x.State != sm.ExecutionNew:
+		return false
+	case p.Status == ParentLetGo:
+		reason = fmt.Sprintf("execution %s, which started this one, let it go before it began", x.Parent.Execution)
+	}
+	d.err = d.cancel(Command{
+		Kind: CommandCancel, Source: sourceParent, Reason: reason, Rollback: p.Rollback, Cascade: true, Actor: "execution/" + x.Parent.Execution,
+	})
+	return true
+}
+
+// mayRetryUnder refuses a retry of a child that would find the step run of its parent closed, and
+// one that would begin under the locks that it holds, and so before it has checked in. It reports
+// false without an error if a fact is missing.
+func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
+	x := d.execution
+	if !x.Awaited() {
+		return true, nil
+	}
+	switch p := d.parent(); {
+	case p == nil:
+		return false, nil
+	case p.Status == ParentClosed:
+		return false, workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s was started by execution %s, which does not wait for it any more: retry that one, which starts another execution, or start one of your own", x.ID, x.Parent.Execution)
+	case p.Status == ParentOpen && to == sm.ExecutionRunning:
+		return false, workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s holds locks, and a retry asks execution %s, which waits for it, before it takes locks: acknowledge it, which releases them, and retry it after that", x.ID, x.Parent.Execution)
+	}
+	return true, nil
+}
+
+// IsOver reports whether nothing of an execution goes on by itself any more: it has settled, or it
+// waits for an operator.
+func IsOver(x *workflow.Execution) bool {
+	return sm.Acknowledged(x.State) || x.State == sm.ExecutionFailedUnsafe || x.State == sm.ExecutionCancelled && HasChanges(x)
+}

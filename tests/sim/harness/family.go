@@ -1,0 +1,68 @@
+package harness
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// FamilyProblem says what is wrong with a child for which its parent has waited: something of it
+// happens although the step run that started it has ended. Empty if nothing is wrong.
+func FamilyProblem(parent, child *workflow.Execution) string {
+	if parent == nil || !child.Awaited() {
+		return ""
+	}
+	r := parent.StepRunBySeq(child.Parent.StepRunSeq)
+	if r == nil || r.Open() || r.LetGo || parent.Cause == workflow.CauseInternal || parent.Cause == workflow.CauseRestored || child.Cause == workflow.CauseRestored {
+		return ""
+	}
+	undecided := child.State == sm.ExecutionNew || child.State == sm.ExecutionReady && child.Try > 1
+	neverBegan := child.StartedAt.IsZero() && child.Cancellation != nil && child.Cancellation.Source == "parent"
+	if undecided || neverBegan || lifecycle.IsOver(child) {
+		return ""
+	}
+	return fmt.Sprintf("%s is in %s, but step run %d of %s, which waited for it, has ended", child.ID, child.State, r.Seq, parent.ID)
+}
+
+// FamilyObserver fails a test when [FamilyProblem] says that something is wrong. It implements
+// sim.Observer.
+type FamilyObserver struct {
+	Fail       func(problem string)
+	executions map[string]*workflow.Execution
+}
+
+// ExecutionWritten compares the execution with its parent and its children.
+func (o *FamilyObserver) ExecutionWritten(_, x *workflow.Execution) {
+	if o.executions == nil {
+		o.executions = map[string]*workflow.Execution{}
+	}
+	o.executions[x.ID] = x
+	if x.Parent != nil {
+		o.compare(x.Parent.Execution, x.ID)
+	}
+	for _, child := range o.executions {
+		if child.Parent != nil && child.Parent.Execution == x.ID {
+			o.compare(x.ID, child.ID)
+		}
+	}
+}
+
+func (o *FamilyObserver) compare(parent, child string) {
+	if problem := FamilyProblem(o.executions[parent], o.executions[child]); problem != "" {
+		o.Fail(problem)
+	}
+}
+
+// WaitersRemaining does nothing, as the methods after it.
+func (o *FamilyObserver) WaitersRemaining(string, int) {}
+
+// LockWritten does nothing.
+func (o *FamilyObserver) LockWritten(_, _ workflow.Lock) {}
+
+// PackWritten does nothing.
+func (o *FamilyObserver) PackWritten(_, _ *workflow.Pack) {}
+
+// EntityWritten does nothing.
+func (o *FamilyObserver) EntityWritten(_, _ workflow.Entity) {}

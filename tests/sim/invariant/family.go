@@ -1,0 +1,29 @@
+package invariant
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+const invChildrenOver = "nothing of a child happens after the end of the step run that waits for it"
+
+// checkFamily compares an execution that was written with its parent, and with its children.
+func (w *Checker) checkFamily(x *workflow.Execution) {
+	compare := func(parent, child string) {
+		p, c := w.executions[parent], w.executions[child]
+		if p == nil || c == nil || p.predatesRestore || c.predatesRestore {
+			return
+		}
+		if problem := harness.FamilyProblem(p.x, c.x); problem != "" {
+			w.Failf(invChildrenOver, "%s", problem)
+		}
+	}
+	if x.Awaited() {
+		compare(x.Parent.Execution, x.ID)
+	}
+	for i := range x.StepRuns {
+		if child := x.StepRuns[i].Child; child != nil {
+			compare(x.ID, child.ID)
+		}
+	}
+}

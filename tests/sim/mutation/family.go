@@ -1,0 +1,27 @@
+package mutation
+
+// The files of families.
+const (
+	lifecycleParent = "shared/lifecycle/parent.go"
+	lifecycleChild  = "shared/lifecycle/child.go"
+	fetchesChild    = "shared/engine/fetch_child.go"
+)
+
+// family are mistakes about executions that start others and wait for them, most of them those of
+// docs/models/family.pml.
+var family = []Mutation{
+	{Name: "a child does not ask its parent before it begins", Test: "shared/engine:TestFamily_ChildOfALateHandlerDoesNotBegin", Edits: []Edit{{lifecycleCheckIn, "if d.execution.Awaited() {", "if d.execution.Awaited() && d.execution.Try > 1 {"}}},
+	{Name: "a child asks its parent only before it begins", Test: "shared/engine:TestFamily_CancelReachesTheChildFirst", Edits: []Edit{{lifecycleParent, "if !x.Awaited() || MustCheckIn(x) ||", "if x.Try > 0 || MustCheckIn(x) ||"}}},
+	{Name: "the timer of a child does not look at its parent", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleParent, "!d.timerFired && !d.facts.FromParent", "!d.facts.FromParent"}}},
+	{Name: "a child is read before its step is closed", Test: "shared/engine:TestFamily_RetryBeforeTheStepIsClosed", Edits: []Edit{{lifecycleChild, "case c.Over:\n\t\td.closeStepRun(r)", "case c.Over:\n\t\tr.Closing = true\n\t\td.endWithChild(r)"}}},
+	{Name: "a step that is closed counts as waiting", Test: "shared/engine:TestFamily_RetryBeforeTheStepIsClosed", Edits: []Edit{{lifecycleParent, "working && r.Open() && !r.Closing", "working && r.Open()"}}},
+	{Name: "a child is retried although its parent does not wait any more", Test: "shared/engine:TestFamily_NoRetryAfterTheStep", Edits: []Edit{{lifecycleParent, "case p.Status == ParentClosed:", "case p.Status == \"-\":"}}},
+	{Name: "a retry of a child begins under its locks", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleParent, "p.Status == ParentOpen && to == sm.ExecutionRunning", "p.Status == ParentOpen && to == \"-\""}}},
+	{Name: "a child whose end has still to settle counts as over", Test: "shared/engine:TestFamily_WaitsUntilTheChildHasSettled", Edits: []Edit{{lifecycleParent, "return sm.Acknowledged(x.State) ||", "return sm.Terminal(x.State) ||"}}},
+	{Name: "a child that was let go before it began begins", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleParent, "p.Status == ParentLetGo && x.State != sm.ExecutionNew:", "p.Status == ParentLetGo:"}}},
+	{Name: "a child is not told that its parent does not wait any more", Test: "shared/engine:TestFamily_CancelReachesTheChildFirst", Edits: []Edit{{fetchesChild, "if closed && !over {", "if closed && over {"}}},
+	{Name: "a parent that ends does not wait for its child", Test: "shared/engine:TestFamily_CancelReachesTheChildFirst", Edits: []Edit{{lifecycleChild, "if !c.Absent && !c.Over {\n\t\td.waitUntil(d.now.Add(d.policy.PollInterval))\n\t\treturn false", "if !c.Absent && c.Absent {\n\t\td.waitUntil(d.now.Add(d.policy.PollInterval))\n\t\treturn false"}}},
+	{Name: "a child that the definition abandons is cancelled", Test: "shared/engine:TestFamily_LetGo", Edits: []Edit{{lifecycleChild, "return r.Child.Abandon ||", "return r.Child.Abandon && r.LetGo ||"}}},
+	{Name: "a child that nobody waits for asks its parent", Test: "shared/engine:TestFamily_FireAndForgetDoesNotAskItsParent", Edits: []Edit{{fetchesChild, "Waits: r.Child.Mode == workflow.ModeDispatch", "Waits: r.Child.Mode != workflow.ModeEmbed"}}},
+	{Name: "onFailure is passed over when a child takes too long", Test: "shared/engine:TestFamily_StepTimeoutIsHandledAfterTheChild", Edits: []Edit{{lifecycleChild, "FailureHandler(r.StepIndex) >= 0:", "FailureHandler(r.StepIndex) >= len(d.facts.Resolution.Program.Nodes):"}}},
+}
