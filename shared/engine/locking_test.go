@@ -137,6 +137,8 @@ func TestLocks_FenceExpiredOwner(t *testing.T) {
 	}
 	if jobs := s.Jobs(id); jobs[0].State != sm.JobUnknown || jobs[0].Result != nil {
 		t.Errorf("the late worker's result was taken: %+v", jobs[0])
+	} else if why := jobs[0].Error; why == nil || why.Code != workflow.FailureWorkerCrash || !strings.Contains(string(why.Details), `"worker":"`+*jobs[0].Worker+`"`) || !strings.Contains(string(why.Details), `"lease":"2`) {
+		t.Errorf("%+v", why)
 	}
 	first, second := s.BlockCalls[0], s.BlockCalls[1]
 	if first.Fence >= second.Fence {

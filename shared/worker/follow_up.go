@@ -26,7 +26,7 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 		return doneDisposition, s.sendWakeup(ctx, workflow.Wakeup{Lane: &p.Key.Lane, StepRunSeq: p.Key.StepRunSeq, Cost: cost})
 	}
 	if indexes := workflow.RetryableJobs(p, s.m.Work.MaxAttempts()); len(indexes) > 0 {
-		return s.sendRetry(ctx, p, indexes)
+		return s.sendRetry(ctx, p, indexes, ownWrite)
 	}
 	end := workflow.LaneResult{Unsuccessful: s.m.Unsuccessful || p.Unsuccessful(), Failures: p.Failures(s.m.Failures, nil), HasUpdates: s.m.HasUpdates || p.HasUpdates()}
 	total := s.m.Work.Lanes
@@ -71,8 +71,9 @@ func (s *session) decidesNothing(end workflow.LaneResult) bool {
 	return s.m.Work.FailuresDecideNothing && end.Failures.Failed > 0 && end.Failures.Unknown == 0
 }
 
-// sendRetry sends the next attempt of the jobs at the given indexes.
-func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int) (Disposition, error) {
+// sendRetry sends the next attempt of the jobs at the given indexes. Whoever has finished the
+// pack keeps an attempt that is due soon.
+func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int, ownWrite bool) (Disposition, error) {
 	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))
 	next := s.m.NextAttempt(indexes, at)
 	for _, j := range p.Jobs {
@@ -86,6 +87,10 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 		next.Cost = p.Cost.Clone() // the done set gets the sum; the engine reads the packs of a single lane one by one
 	}
 	next.Cost.Add(s.ports.Meter.Take())
+	if now := s.w.opts.Now(); s.keepsRetries && ownWrite && next.NotBefore.Sub(now) <= maxRetryPause && !next.ExpiredAt(now) {
+		s.keptRetry = next
+		return doneDisposition, nil
+	}
 	return doneDisposition, s.sendPack(ctx, next)
 }
 

@@ -29,17 +29,45 @@ var (
 )
 
 // Handle works on the pack of one message: it claims the pack, runs its jobs, writes
-// their results and sends what follows. On an error the message must stay in its
-// queue: the next delivery, or the engine's timer, does what is left.
+// their results and sends what follows. A next attempt that is due soon is not sent but
+// follows at once. On an error the message must stay in its queue: the next delivery, or the
+// engine's timer, does what is left.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
-	m, err := loadMessagePayload(ctx, m, p)
+	for {
+		d, next, err := w.handlePack(ctx, m, p)
+		if next == nil {
+			return d, err
+		}
+		if !sleep(ctx, next.NotBefore.Sub(w.opts.Now())) {
+			return Disposition{}, errWorkerStopped // the next delivery finds the pack final, and sends the attempt
+		}
+		m = next
+	}
+}
+
+// maxRetryPause is how long a worker waits itself for the next attempt of a pack. It is less
+// than what a message takes to be visible in its queue again.
+const maxRetryPause = 2 * time.Second
+
+// handlePack is Handle for one attempt of a pack. next is the attempt that follows, if it is
+// due soon.
+func (w *Worker) handlePack(ctx context.Context, m *workflow.PackMessage, p Ports) (d Disposition, next *workflow.PackMessage, err error) {
+	s := w.newSession(m, p)
+	s.keepsRetries = !w.opts.Sequential
+	d, err = s.handle(ctx)
+	return d, s.keptRetry, err
+}
+
+func (s *session) handle(ctx context.Context) (Disposition, error) {
+	w, p := s.w, s.ports
+	m, err := loadMessagePayload(ctx, s.m, p)
 	if err != nil {
 		return Disposition{}, err
 	}
+	s.m = m
 	if d, proceed := w.checkTime(m); !proceed {
 		return d, nil
 	}
-	s := w.newSession(m, p)
 	s.unclaimed = w.needsNoClaim(m)
 	if !m.Work.Repeatable() {
 		// The claim records the first job as started, so that job must start at once.

@@ -24,6 +24,10 @@ type session struct {
 	// withheld holds the jobs that the answer to a poll cannot carry, by job index.
 	withheld map[int]bool
 
+	// keepsRetries says that the next attempt is not sent if it is due soon. It is keptRetry then.
+	keepsRetries bool
+	keptRetry    *workflow.PackMessage
+
 	// writeSlot is held during a write of the pack, so that there is one at a time.
 	// Otherwise a slow heartbeat could overwrite a later STARTED.
 	writeSlot chan struct{}

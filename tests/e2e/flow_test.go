@@ -29,6 +29,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R08_R15_first_case":         firstCaseIsTaken,
 		"R09_block_names_next":       blockNamesNext,
 		"R13_failure_is_handled":     failureIsHandled,
+		"R16_retried_codes":          codesAreRetried,
 		"R29_R30_branches":           branchesAreMerged,
 		"R32_loops":                  loopsAreCapped,
 		"R35_R36_R54_input":          inputIsAnswered,

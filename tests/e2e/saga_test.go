@@ -4,10 +4,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
+
+// R16: a failure whose code the step lists is retried as often, and after as long, as it says. One
+// with another code is not retried.
+func codesAreRetried(c *fixture) {
+	c.registerBlock("busy", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		return errorAnswer(fmt.Sprint(k.Parameters["code"]), k.Parameters["code"] != "BUSY")
+	})
+	c.publishWorkflow("",
+		`label: listed, block: busy, runOn: global, parameters: {code: BUSY}, retry: {maxRetries: 3, delay: 100ms, backoff: 2, on: [BUSY]}, continueOnError: true`,
+		`label: other, block: busy, runOn: global, parameters: {code: OTHER}, retry: {maxRetries: 3, delay: 100ms, backoff: 2, on: [BUSY]}, continueOnError: true`)
+	id := c.startWorkflow(`{}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	attempts := c.listJobs(id, views.JobFilter{Step: "listed"})
+	if other := c.listJobs(id, views.JobFilter{Step: "other"}); len(attempts) != 4 || len(other) != 1 {
+		c.t.Fatalf("%d and %d attempts, want 4 and 1", len(attempts), len(other))
+	}
+	for i, pause := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+		if waited := attempts[i+1].StartedAt.Sub(*attempts[i].EndedAt); waited < pause {
+			c.t.Errorf("attempt %d began %s after the one before, want at least %s", i+2, waited, pause)
+		}
+	}
+}
 
 // R46: two steps have done something and the third fails: what they did is undone by the blocks
 // that their compensations name, the newest first, and nothing is left.
