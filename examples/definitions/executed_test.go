@@ -30,7 +30,7 @@ var givesRE = regexp.MustCompile(`(?m)^# gives (.*)$`)
 type devices map[string]string
 
 func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
-	var p struct{ Target, Former, To string }
+	var p struct{ Target, Former, To, URL string }
 	if err := json.Unmarshal(c.Parameters, &p); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,12 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 		return json.RawMessage(fmt.Sprintf(`{"version":%q,"bootCount":1}`, d[c.Entity]))
 	}
 	switch {
+	case p.URL != "": // an http step
+		status := 200
+		if strings.HasSuffix(p.URL, "/404") {
+			status = 404
+		}
+		return &harness.Outcome{Result: json.RawMessage(fmt.Sprintf(`{"status":%d,"body":{"id":7}}`, status))}
 	case c.Kind == workflow.JobRollback:
 		d[c.Entity] = p.Former
 	case p.To != "" && c.Step == "send" && c.Resume == nil: // mail/send at night
@@ -106,7 +112,8 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 	}
 	s.RegisterBlock(workflow.Block{Package: "mail", Name: "send", ParameterSchema: json.RawMessage(mailSchema)})
 	blocks["mail/send:1"] = true
-	s.Secrets = map[string]string{"mail/key": "hunter2"}
+	s.Secrets = map[string]string{"mail/key": "hunter2", "tickets/key": "hunter3", "tickets/signing": "hunter4"}
+	s.AddHTTPStep()
 	s.ImportDevices(harness.DeviceIDs(3)...)
 	published = map[string]bool{}
 	for file, text := range readExamples(t) {
@@ -114,7 +121,7 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool { return step.FunctionBlock != "" && !blocks[step.FunctionBlock] }) {
+		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool { return step.FunctionBlock != "" && step.HTTP == nil && !blocks[step.FunctionBlock] }) {
 			continue
 		}
 		p, _, err := s.Catalog.Publish(t.Context(), harness.Caller, []byte(text), false)

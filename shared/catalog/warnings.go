@@ -120,6 +120,10 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b, ok := workflow.BuiltinBlock(ref); ok {
+		w.blocks[written] = &b
+		return &b, nil
+	}
 	newest, err := NewestVersion(w.ctx, w.registry, w.tenant, workflow.BlockVersions, ref)
 	if err != nil {
 		return nil, err

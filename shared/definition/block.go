@@ -40,6 +40,9 @@ func ValidateBlock(b *workflow.Block) error {
 			addIssue(named[0], "format", "want a letter, then letters, digits, - and _, at most 64")
 		}
 	}
+	if _, builtin := workflow.BuiltinBlock(workflow.Ref{Package: b.Package, Name: b.Name}); builtin {
+		addIssue("name", "reserved", "this is the name of a block of http steps")
+	}
 	if _, ok := workflow.ParseSemver(b.Version); !ok {
 		addIssue("version", "semver", "want a version such as 1.2.3")
 	}

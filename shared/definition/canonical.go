@@ -49,6 +49,7 @@ type canonicalStep struct {
 	Switch           []canonicalCase    `json:"switch,omitempty"`
 	Input            *canonicalInput    `json:"input,omitempty"`
 	FromInput        bool               `json:"fromInput,omitempty"` // always false: hides the field of spec.Step
+	FunctionBlock    string             `json:"functionBlock,omitempty"`
 	Parameters       json.RawMessage    `json:"parameters,omitempty"`
 	RawParameters    json.RawMessage    `json:"rawParameters,omitempty"`
 	OnFailure        []canonicalCase    `json:"onFailure,omitempty"`
@@ -155,6 +156,10 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 			}
 			all[i].Parallel = p
 		}
+		if s.HTTP != nil {
+			continue // of which the block and its parameters are made
+		}
+		all[i].FunctionBlock = s.FunctionBlock
 		if s.FromInput {
 			all[i].Input = &canonicalInput{s.Parameters, s.RawParameters}
 		} else {

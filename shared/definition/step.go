@@ -64,6 +64,9 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"input":     r.input(s),
 		"requires":  r.requires(&s.Assert),
 
+		"http":       r.httpStep(s),
+		"idempotent": r.Bool(&s.Idempotent),
+
 		"wait":     yamldoc.Optional(&s.Wait, r.wait),
 		"callback": yamldoc.Optional(&s.Callback, r.waitInput),
 		"parallel": yamldoc.Optional(&s.Parallel, func(p *spec.Parallel) yamldoc.Field { return r.parallel(p, depth) }),
@@ -74,6 +77,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"compensate": yamldoc.Optional(&s.Compensate, r.compensation),
 	}).Finally(func(n ast.Node, path string) {
 		r.checkKind(n, path)
+		r.finishHTTP(s, path)
 		r.setBetween(s, n, path)
 		if s.Foreach != nil && s.FunctionBlock != "" {
 			r.checkForeach(s, path)
@@ -92,6 +96,7 @@ var kinds = []struct {
 	never []string
 }{
 	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop", "rollout"}},
+	{name: "http", needs: []string{"runOn"}, never: slices.Concat(parameterFields, []string{"loop", "rollout"})},
 	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach"})},
 	{name: "workflowReference", never: slices.Concat(blockFields, manyFields)},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
@@ -167,7 +172,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		}
 	}
 	if kind == "" {
-		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set, switch, parallel or wait")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, http, workflow, workflowReference, set, switch, parallel or wait")
 	}
 	if r.Has(path + ".input") {
 		for _, name := range []string{"parameters", "rawParameters"} {

@@ -74,7 +74,8 @@ func (s *session) decidesNothing(end workflow.LaneResult) bool {
 // sendRetry sends the next attempt of the jobs at the given indexes. Whoever has finished the
 // pack keeps an attempt that is due soon.
 func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int, ownWrite bool) (Disposition, error) {
-	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))
+	pause := max(s.m.Work.Retry.DelayBefore(p.Key.Attempt+1), p.RetryAfter(indexes))
+	at := p.FinishedAt.Add(s.withJitter(pause))
 	next := s.m.NextAttempt(indexes, at)
 	for _, j := range p.Jobs {
 		if j.Code != workflow.JobCodeOK && !slices.Contains(indexes, j.Index) {

@@ -167,6 +167,8 @@ type EndpointCaller interface {
 type jobError struct {
 	code      string
 	retryable bool
+	unsent    bool // the block has certainly done nothing
+	details   any
 	err       error
 }
 
@@ -187,7 +189,28 @@ func newJobError(code string, retryable bool, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &jobError{code, retryable, err}
+	return &jobError{code: code, retryable: retryable, err: err}
+}
+
+// Unsent says of an error of [Retryable] or [Terminal] that the block has certainly done nothing: the
+// job needs no undo.
+func Unsent(err error) error {
+	return changed(err, func(e *jobError) { e.unsent = true })
+}
+
+// WithDetails gives an error of [Retryable] or [Terminal] details, which are recorded as JSON.
+func WithDetails(err error, details any) error {
+	return changed(err, func(e *jobError) { e.details = details })
+}
+
+func changed(err error, change func(*jobError)) error {
+	var e *jobError
+	if !errors.As(err, &e) {
+		e = &jobError{code: "ERROR", retryable: true, err: err}
+	}
+	copied := *e
+	change(&copied)
+	return &copied
 }
 
 // failureResult returns the result of a job that ended with err.
@@ -195,7 +218,10 @@ func failureResult(err error) JobResult {
 	f := &workflow.Failure{Code: "ERROR", Message: err.Error(), Retryable: true}
 	var e *jobError
 	if errors.As(err, &e) {
-		f.Code, f.Retryable = e.code, e.retryable
+		f.Code, f.Retryable, f.Unsent = e.code, e.retryable, e.unsent
+		if e.details != nil {
+			f.Details, _ = workflow.EncodeJSON(e.details) // what has no JSON form is left out
+		}
 	}
 	return JobResult{Outcome: sm.OutcomeError, Failure: f}
 }

@@ -103,7 +103,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 		return a, false // a success just after the time-out is a success
 	case ctx.Err() != nil:
 		return a, true
-	case expired && m.Work.HTTP == nil:
+	case expired && m.Work.HTTP == nil && !workflow.IsHTTPStep(m.Work.Block):
 		return timeoutResult(m, timeout), false
 	}
 	return a, false

@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,6 +50,34 @@ func (r *Retry) DelayBefore(attempt int) time.Duration {
 		d = min(d, float64(r.MaxDelay))
 	}
 	return time.Duration(d)
+}
+
+// MaxRetryAfter is the longest pause that an answer can ask for.
+const MaxRetryAfter = time.Hour
+
+// RetryAfter is the pause that the answer of an HTTP server has asked for with its failure: retryAfter
+// in the details, in seconds.
+func (f *Failure) RetryAfter() time.Duration {
+	if f == nil || !strings.HasPrefix(f.Code, "HTTP_") || len(f.Details) == 0 {
+		return 0
+	}
+	var details struct {
+		RetryAfter float64 `json:"retryAfter"`
+	}
+	if json.Unmarshal(f.Details, &details) != nil || !(details.RetryAfter > 0) {
+		return 0
+	}
+	return time.Duration(min(details.RetryAfter, MaxRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// RetryAfter is the longest pause that the answers to the jobs at the indexes have asked for.
+func (p *Pack) RetryAfter(indexes []int) (longest time.Duration) {
+	for i := range p.Jobs {
+		if slices.Contains(indexes, p.Jobs[i].Index) {
+			longest = max(longest, p.Jobs[i].Failure.RetryAfter())
+		}
+	}
+	return longest
 }
 
 // Duration is a time.Duration written as text in Go syntax, "90s" or "12m".

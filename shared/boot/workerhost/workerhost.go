@@ -70,12 +70,17 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
 		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
 	}
-	return worker.New(worker.Options{
+	calls := httpblock.New(allow)
+	w := worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
 		MaxClockSkew: c.Clock.Skew, LeaseMargin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, UnclaimedTimeout: c.Job.Unclaimed,
-		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: httpblock.New(allow), Secrets: p.Secrets, Logger: p.Log, Tracer: p.Tracer,
+		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: calls, Secrets: p.Secrets, Logger: p.Log, Tracer: p.Tracer,
 		MinFencingToken: func() int64 { return int64(c.Lock.MinFencingToken) },
 	})
+	if poolName == topology.PoolDefault {
+		calls.RegisterStep(w)
+	}
+	return w
 }
 
 // openPorts opens ports for one pack, which costs overhead to receive.
@@ -120,6 +125,9 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 		return err
 	}
 	for _, b := range w.Blocks() {
+		if _, builtin := workflow.BuiltinBlock(b.Ref()); builtin {
+			continue // the service knows it
+		}
 		if _, err := api.RegisterBlock(ctx, b); err != nil {
 			return err
 		}

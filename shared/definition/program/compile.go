@@ -167,11 +167,12 @@ func (c *compiler) compileStep(i int) {
 			into.asserts = append(into.asserts, p)
 		}
 	}
-	parameters := c.takeCallbackTokens(i, path+".parameters")
+	at := path + parametersField(s)
+	parameters := c.takeCallbackTokens(i, at)
 	if s.FunctionBlock != "" {
-		parameters, into.secrets = c.takeSecrets(parameters, path+".parameters")
+		parameters, into.secrets = c.takeSecrets(parameters, at)
 	}
-	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, path+".parameters"), s.RawParameters
+	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, at), s.RawParameters
 	c.inLoop = -1
 	if s.Repeat != nil {
 		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)

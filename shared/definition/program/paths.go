@@ -69,6 +69,14 @@ func AcquirePaths(d *spec.Definition) []string {
 	return paths
 }
 
+// parametersField is where the parameters of a step are written.
+func parametersField(s *spec.Step) string {
+	if s.HTTP != nil {
+		return ".http"
+	}
+	return ".parameters"
+}
+
 // Expressions yields the expressions of a definition that read parameters or step results,
 // each with the path of its value.
 func Expressions(d *spec.Definition) iter.Seq2[string, string] {
@@ -85,7 +93,7 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			for n, source := range s.Assert {
 				emit(paths[i]+".assert["+strconv.Itoa(n)+"]", source)
 			}
-			expr.EachToken(s.Parameters, func(source string) { emit(paths[i]+".parameters", source) })
+			expr.EachToken(s.Parameters, func(source string) { emit(paths[i]+parametersField(s), source) })
 			if s.Repeat != nil {
 				emit(paths[i]+".repeat.while", s.Repeat.While)
 			}

@@ -85,6 +85,9 @@ func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, st
 	if err != nil {
 		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: step}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}
+	if b, ok := workflow.BuiltinBlock(ref); ok {
+		return b, nil, nil
+	}
 	if ref.Version = cmp.Or(pinned, ref.Version); !ref.Exact() {
 		newest, err := catalog.NewestVersion(ctx, r, tenant, workflow.BlockVersions, ref)
 		if err != nil {

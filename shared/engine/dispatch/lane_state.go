@@ -43,7 +43,7 @@ func findLaneState(r *StepRun, lane int, packs map[int]*workflow.Pack) laneState
 			l.failed = laneFailed(l.packs)
 			return l
 		}
-		l.notBefore = l.pack.FinishedAt.Add(r.Work.Retry.DelayBefore(l.attempt + 1))
+		l.notBefore = l.pack.FinishedAt.Add(max(r.Work.Retry.DelayBefore(l.attempt+1), l.pack.RetryAfter(retry)))
 		l.attempt, l.jobs = l.attempt+1, retry
 	}
 }

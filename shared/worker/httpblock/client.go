@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
@@ -112,8 +113,11 @@ func (c *Client) post(ctx context.Context, req *http.Request, operation workflow
 		return transportFailure(ctx, err)
 	}
 	if reply.StatusCode != http.StatusOK {
-		retryable := reply.StatusCode >= 500 || reply.StatusCode == http.StatusTooManyRequests
-		return failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryable, "the block responded with status "+reply.Status)
+		a := failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryableStatus(reply.StatusCode), "the block responded with status "+reply.Status)
+		if after := retryAfter(reply.Header, time.Now()); after > 0 {
+			a.Failure.Details, _ = workflow.EncodeJSON(map[string]any{"status": reply.StatusCode, "retryAfter": int(after.Seconds())}) // numbers can be encoded
+		}
+		return a
 	}
 	if len(text) > maxBody {
 		return failureResult(workflow.FailureLimit, false, fmt.Sprintf("the response has more than %d bytes", maxBody))

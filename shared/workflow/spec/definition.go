@@ -70,7 +70,7 @@ func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
 	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
-	return chooses || remembers || keepsSecrets || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
+	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -218,6 +218,11 @@ type Step struct {
 	Wait     *Wait      `json:"wait,omitempty"`
 	Callback *WaitInput `json:"callback,omitempty"` // of a step that calls a global block: the answer to what it sends
 	Loop     *Loop      `json:"loop,omitempty"`     // of a step with an embedded workflow, which is executed several times
+
+	// HTTP is the call of a step with http, as it is written; FunctionBlock and Parameters are made
+	// of it. Idempotent says that it may be made again whatever its method is.
+	HTTP       json.RawMessage `json:"http,omitempty"`
+	Idempotent bool            `json:"idempotent,omitempty"`
 
 	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
 	Rollout *Rollout `json:"rollout,omitempty"` // of a step with an embedded workflow, which is executed wave by wave

@@ -97,6 +97,7 @@ type Outcome struct {
 	FailCode      string              // code of the failure, "" for success
 	Retryable     bool                // of a failure
 	FailMessage   string              // of a failure
+	FailDetails   any                 // of a failure that is retryable
 	Result        json.RawMessage     // of a success
 	SetAttributes map[string]any      // attributes of the entity that a success sets
 	Next          string              // step with which a success goes on
@@ -204,6 +205,7 @@ func (s *Harness) RegisterBlock(b workflow.Block) {
 
 // RegisterBlocks registers one block for each combination of traits, see traitsByBlock.
 func (s *Harness) RegisterBlocks() {
+	s.AddHTTPStep()
 	s.RegisterBlock(workflow.Block{Name: "pure", Pure: true})
 	s.RegisterBlock(workflow.Block{Name: "again", Idempotent: true, Reversible: true})
 	s.RegisterBlock(workflow.Block{Name: "once", Reversible: true})

@@ -88,6 +88,15 @@ func (s *Harness) addToWorkers(b workflow.Block) {
 	}
 }
 
+// AddHTTPStep adds the blocks of http steps to all workers. Their calls follow the script.
+func (s *Harness) AddHTTPStep() {
+	for _, block := range []string{workflow.HTTPReadBlock, workflow.HTTPSetBlock, workflow.HTTPSendBlock} {
+		ref, _ := workflow.ParseRef(block)
+		b, _ := workflow.BuiltinBlock(ref)
+		s.addToWorkers(b)
+	}
+}
+
 // scriptedOutcome records a call of a block and returns the outcome that the script decides.
 func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := BlockCall{
@@ -114,7 +123,7 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	case o.Crash:
 		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
 	case o.FailCode != "" && o.Retryable:
-		return nil, worker.Retryable(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
+		return nil, worker.WithDetails(worker.Retryable(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure"))), o.FailDetails)
 	case o.FailCode != "":
 		return nil, worker.Terminal(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
 	}

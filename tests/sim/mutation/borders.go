@@ -66,5 +66,6 @@ func Borders() []Mutation {
 		access,
 		compensations,
 		secrets,
+		httpSteps,
 	)
 }
