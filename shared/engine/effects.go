@@ -93,9 +93,11 @@ func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
 	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
 }
 
-// parentWakeups wakes a parent that waits for this execution, once that is over.
+// parentWakeups wakes a parent that waits for this execution, once that is over, and when it
+// begins or ends to wait for a person.
 func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
-	if !to.Awaited() || lifecycle.IsOver(from) || !lifecycle.IsOver(to) {
+	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
+	if !to.Awaited() || !ended && lifecycle.WaitsForPerson(from) == lifecycle.WaitsForPerson(to) {
 		return nil
 	}
 	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}

@@ -51,6 +51,9 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 		StepRunSeq: r.Seq, State: c.execution.State, Over: over,
 		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
 	}
+	if lifecycle.WaitsForPerson(c.execution) {
+		w.facts.Child.WaitsForPerson, w.facts.Child.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -65,9 +66,35 @@ func (d *decider) followChild() {
 	case d.stepTimedOut(r):
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
-	default:
+	case !d.tellChildWait(c):
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	}
+}
+
+// WaitsForPerson reports whether an execution waits for a person to answer or to let it go on, or
+// for a child of which that is so.
+func WaitsForPerson(x *workflow.Execution) bool {
+	return x.State == sm.ExecutionWaiting && x.Wait != nil && slices.Contains([]workflow.WaitKind{workflow.WaitInput, workflow.WaitStep, workflow.WaitChildInput}, x.Wait.Kind)
+}
+
+// tellChildWait says in the wait of the execution whether its child waits for a person. It reports
+// whether that has changed. Then the child is read again after the commit: another handler may
+// have read it later, and have found nothing to change before that. docs/models/asks.pml is the
+// model of this.
+func (d *decider) tellChildWait(c *ChildStatus) bool {
+	w := *d.execution.Wait
+	kind := workflow.WaitChild
+	if c.WaitsForPerson {
+		kind = workflow.WaitChildInput
+	}
+	if w.Kind == kind || d.execution.Sequence >= workflow.MaxEvents {
+		return false
+	}
+	w.Kind, w.Since, w.Reason = kind, d.now, c.Asks
+	d.execution.Wait = &w
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": kind, "step": w.Step, "child": w.Child})
+	d.commitFirst()
+	return true
 }
 
 // closeStepRun closes a step run whose child is over, or will never be. What is known of the child

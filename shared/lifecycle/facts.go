@@ -94,6 +94,9 @@ type ChildStatus struct {
 	Refused    bool // there is no child: Failure says why
 	Absent     bool // of a step run that is closed: there is no child, and none will begin
 	Over       bool // nothing of it goes on by itself, see IsOver
+
+	WaitsForPerson bool   // see the function of that name
+	Asks           string // what a person is asked, as people read it
 }
 
 // Blocker says whether the execution was registered as a waiter, because the execution

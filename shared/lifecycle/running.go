@@ -197,7 +197,7 @@ func (d *decider) driveWaiting() {
 		d.followWaits(open)
 	case w.Kind == workflow.WaitStep:
 		d.followStepping()
-	case w.Kind == workflow.WaitChild:
+	case w.Kind == workflow.WaitChild, w.Kind == workflow.WaitChildInput:
 		d.followChild()
 	case d.now.Before(w.Until):
 		d.waitUntil(w.Until)

@@ -111,7 +111,7 @@ type Waiting struct {
 	Until     *time.Time        `json:"until"`              // when the wait ends by itself or times out; null for never
 	Step      *string           `json:"step"`               // label
 	Condition *string           `json:"condition"`          // of CONDITION: what has to become true
-	Child     *string           `json:"child"`              // of CHILD: execution id
+	Child     *string           `json:"child"`              // of CHILD and CHILD_INPUT: execution id
 	Sequence  *int64            `json:"sequence,omitempty"` // of STEP and HOLD: number of the event with which it began
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator; of KEY: who has it

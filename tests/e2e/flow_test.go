@@ -40,6 +40,8 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
 		"R42_output_of_a_child":      childGivesItsOutput,
+		"R43_child_asks":             childAsks,
+		"R44_child_fails":            childFails,
 		"R46_saga":                   sagaIsUndone,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,

@@ -79,7 +79,7 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 		return false
 	case x.State == sm.ExecutionBlockedWaiting:
 		return x.Wait.Kind == workflow.WaitCondition && !w.startConditionHolds()
-	case x.State == sm.ExecutionWaiting && x.Wait.Kind == workflow.WaitChild:
+	case x.State == sm.ExecutionWaiting && (x.Wait.Kind == workflow.WaitChild || x.Wait.Kind == workflow.WaitChildInput):
 		return !sm.Acknowledged(w.checker.ExecutionByID(x.Wait.Child).State) && w.waitsForTime(x.Wait.Child, depth+1)
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		by := x.BlockedBy.Execution
