@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"strconv"
 	"time"
 
@@ -9,6 +10,18 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+// auditTarget is what a request was about: its path, readable, and what its body named.
+func auditTarget(e workflow.AuditEntry) string {
+	target, err := url.PathUnescape(e.Target)
+	if err != nil {
+		target = e.Target
+	}
+	if e.Subject != "" {
+		target += " " + e.Subject
+	}
+	return render.OneLine(target)
+}
 
 func newAudit(c *connection) *cobra.Command {
 	var f workflow.AuditFilter
@@ -36,6 +49,13 @@ the answer, - if the service died before it could store it.`,
 			if err != nil {
 				return err
 			}
+			nothing := "nobody has changed anything"
+			if f != (workflow.AuditFilter{}) {
+				nothing = "no change matches; without filters, the list shows which callers and operations there are"
+			}
+			if f.Actor == "" && cmd.Flags().Changed("actor") {
+				printNote(cmd, "--actor is who asks; to list what somebody has changed, use --by")
+			}
 			return printListOrNote(cmd, c, api.Audit(cmd.Context(), f), limit,
 				[]string{"WHEN", "ACTOR", "VERB", "TARGET", "STATUS", "REASON"},
 				func(e workflow.AuditEntry) []string {
@@ -43,8 +63,8 @@ the answer, - if the service died before it could store it.`,
 					if e.Status != nil {
 						status = strconv.Itoa(*e.Status)
 					}
-					return []string{render.Ago(e.At), e.Actor, e.Verb, e.Target, status, orDash(e.Reason)}
-				}, "nobody has changed anything")
+					return []string{render.Ago(e.At), e.Actor, e.Verb, auditTarget(e), status, orDash(e.Reason)}
+				}, nothing)
 		},
 	}
 	flags := cmd.Flags()

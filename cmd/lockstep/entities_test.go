@@ -256,7 +256,8 @@ func TestAudit_ListsWhoHasDoneWhat(t *testing.T) {
 		"audit":                   {"ann", "cancelExecution", "/workflow-execution/" + id + "/cancel", "202", "wrong-site", "bob", "deleteEntity", "404", "archiveDefinition", "200"},
 		"audit --by bob":          {"deleteEntity"},
 		"audit --execution " + id: {"wrong-site"},
-		"audit --by nobody":       {"nobody has changed anything"},
+		"audit --by nobody":       {"no change matches"},
+		"audit --actor bob":       {"use --by", "ann"},
 		"audit -o json":           {`"verb": "archiveDefinition"`},
 	} {
 		got := runCommand(t, append(strings.Fields(line), url, tenant)...)

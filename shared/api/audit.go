@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -33,7 +36,8 @@ const endAuditTime = 2 * time.Second
 // request is not served.
 func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
 	c := a.caller(r)
-	e := workflow.AuditEntry{Verb: verb, Target: workflow.Truncate(r.URL.RequestURI(), workflow.MaxReasonBytes), Reason: reasonOf(r), RequestID: r.Header.Get(headerRequestID)}
+	e := workflow.AuditEntry{Verb: verb, Target: workflow.Truncate(r.URL.RequestURI(), workflow.MaxReasonBytes), RequestID: r.Header.Get(headerRequestID)}
+	e.Subject, e.Reason = aboutRequest(verb, r)
 	if id := r.PathValue("id"); id != "" && strings.HasPrefix(r.URL.Path, "/workflow-execution/") {
 		e.Execution = &id
 	}
@@ -51,23 +55,38 @@ func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, se
 	}
 }
 
-// reasonOf is the reason in the query or the body of a request, which has been validated.
-func reasonOf(r *http.Request) string {
-	if reason := r.URL.Query().Get("reason"); reason != "" {
-		return reason
-	}
+// aboutRequest is what the body of a request names, and the reason in its query or its body. The
+// body has been validated.
+func aboutRequest(verb string, r *http.Request) (subject, reason string) {
+	reason = r.URL.Query().Get("reason")
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err != nil {
-		return "" // the handler reports it
+		return "", reason // the handler reports it
 	}
-	var with struct {
+	if verb == "publishDefinition" {
+		if d, err := definition.Parse(body); err == nil {
+			subject = d.Ref().String()
+		}
+		return subject, reason
+	}
+	var named struct {
 		Reason string `json:"reason"`
+		Step   string `json:"step"`
+		Visit  int    `json:"visit"`
+		To     string `json:"to"`
+		From   string `json:"from"`
 	}
-	if json.NewDecoder(bytes.NewReader(body)).Decode(&with) != nil {
-		return "" // lines of entities, or YAML
+	if json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
+		return "", reason // lines of entities
 	}
-	return with.Reason
+	if step := cmp.Or(named.Step, named.To, named.From); step != "" {
+		subject = "step " + step
+		if named.Visit > 0 {
+			subject += fmt.Sprintf(", visit %d", named.Visit)
+		}
+	}
+	return subject, cmp.Or(reason, named.Reason)
 }
 
 // ListAudit serves GET /audit.

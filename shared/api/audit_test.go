@@ -39,6 +39,9 @@ func TestAudit_EveryChangeIsAudited(t *testing.T) {
 		if named := strings.HasPrefix(c.target, "/workflow-execution/"+executionID); named != (after.Execution != nil && *after.Execution == executionID) {
 			t.Errorf("%s: execution %v", c.pattern, after.Execution)
 		}
+		if c.pattern == "POST /workflow-definition/publish" && !strings.Contains(c.target, "dryRun=true") && after.Subject != "p/w:1.0.0" {
+			t.Errorf("%s: subject %q", c.pattern, after.Subject)
+		}
 		if strings.Contains(c.body, `"reason":"r"`) && after.Reason != "r" {
 			t.Errorf("%s: reason %q", c.pattern, after.Reason)
 		}

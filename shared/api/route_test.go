@@ -102,7 +102,7 @@ var servedRoutes = []struct {
 	pattern, target, body string
 	status                int
 }{
-	{"POST /workflow-definition/publish", "/workflow-definition/publish", "package: fleet", 201},
+	{"POST /workflow-definition/publish", "/workflow-definition/publish", "package: p\nname: w\nversion: 1.0.0\nsteps: [{label: a, set: {x: 1}}]\n", 201},
 	{"POST /workflow-definition/publish", "/workflow-definition/publish?dryRun=true", "package: fleet", 200},
 	{"GET /workflow-definition", "/workflow-definition?limit=1000", "", 200},
 	{"GET /workflow-definition/{package}/{name}", "/workflow-definition/fleet/upgrade", "", 200},

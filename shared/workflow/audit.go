@@ -17,6 +17,7 @@ type AuditEntry struct {
 	Actor     string    `json:"actor"`
 	Verb      string    `json:"verb"`      // the operation's name in the OpenAPI document
 	Target    string    `json:"target"`    // the path of the request
+	Subject   string    `json:"subject"`   // what the body names: a definition, or a step of the execution; empty for nothing
 	Execution *string   `json:"execution"` // that the path names; nil for none
 	Reason    string    `json:"reason"`
 	RequestID string    `json:"requestId"`

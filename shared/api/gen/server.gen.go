@@ -309,6 +309,9 @@ type AuditEntry struct {
 	// Status Status of the answer; null if the service died before it could be stored: the request may have been served
 	Status *int `json:"status"`
 
+	// Subject What the body names: the definition that is published, or the step that is answered; empty for nothing
+	Subject string `json:"subject"`
+
 	// Target The path of the request, and its query
 	Target string `json:"target"`
 
