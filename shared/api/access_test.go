@@ -113,6 +113,17 @@ func TestAccess_DefaultAndOrder(t *testing.T) {
 	}
 }
 
+// What a caller may answer is nothing if it may answer nothing at all.
+func TestAccess_NobodyButApproversHasInputs(t *testing.T) {
+	for role, want := range map[string]bool{"VIEWER": false, "OPERATOR": false, "APPROVER": true, "ADMIN": true} {
+		f := newFake()
+		w := sendRequest(newHandler(f, withRoles), "GET /inputs?mine=true", "", "X-Roles: "+role)
+		if asked := slices.Contains(f.calls, "Inbox"); w.Code != http.StatusOK || asked != want {
+			t.Errorf("%s: %d, asked %v", role, w.Code, asked)
+		}
+	}
+}
+
 // A role may be given to a caller by name, where callers have no claims.
 func TestAccess_ByNameOfTheCaller(t *testing.T) {
 	h := newHandler(newFake(), func(o *api.Options) {

@@ -148,6 +148,14 @@ output: {text: "${parameters.text}", n: "${parameters.n + 1}"}
 		if calls := s.BlockCalls; len(calls) != 1 || string(calls[0].Parameters) != want {
 			t.Errorf("%s: %+v, want %s", name, calls, want)
 		}
+		for step, parts := range map[string][]string{"one": {`"state":"COMPLETED_ACK"`, `"output":{"n":2,`}, "three": {`"state":"FAILED_SAFE_ACK"`}} {
+			r, err := s.Query.Result(t.Context(), harness.Caller, id)
+			for _, part := range parts {
+				if err != nil || !strings.Contains(string(r.Steps[step].Result), part) {
+					t.Errorf("%s: the result of %s is %.80s, %v", name, step, r.Steps[step].Result, err)
+				}
+			}
+		}
 	}
 }
 

@@ -282,7 +282,7 @@ func TestParallelWait_ResumeNamesTheStep(t *testing.T) {
 		s.Drain()
 		return err
 	}
-	if err := resume(""); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(fmt.Sprint(err), "input") || len(callsWithParameters(s, id)) > 0 {
+	if err := resume(""); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(fmt.Sprint(err), "input") || !strings.Contains(fmt.Sprint(err), "name its step: soak, long") || len(callsWithParameters(s, id)) > 0 {
 		t.Errorf("the execution asks people: %v, calls %v", err, callsWithParameters(s, id))
 	}
 	for step, want := range map[string]workflow.Code{"ask": workflow.CodeInvalid, "go": workflow.CodeIllegalTransition, "nothing": workflow.CodeIllegalTransition} {

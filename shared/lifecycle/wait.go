@@ -334,7 +334,7 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 		return nil
 	case workflow.WaitInput:
 		return workflow.Invalid(fmt.Sprintf("execution %s waits for input at step %q", d.execution.ID, r.Label), []workflow.Issue{{
-			Path: "input", Code: "required", Message: "answer it: send input",
+			Path: "input", Code: "required", Message: "answer it: send input" + d.timersToEnd(c),
 		}})
 	}
 	text := "for a condition: it goes on when that is true"
@@ -343,6 +343,21 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 	}
 	return &workflow.Error{
 		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("execution %s in state %s waits at step %q %s", d.execution.ID, d.execution.State, r.Label, text),
+		Message: fmt.Sprintf("execution %s in state %s waits at step %q %s%s", d.execution.ID, d.execution.State, r.Label, text, d.timersToEnd(c)),
 	}
+}
+
+// timersToEnd names, for people, the steps that wait for a time beside the one that a command
+// without a step is about.
+func (d *decider) timersToEnd(c Command) string {
+	var labels []string
+	for _, r := range d.waitingStepRuns() {
+		if r.Wait.Kind == workflow.WaitTimer && c.FromStep == "" {
+			labels = append(labels, r.Label)
+		}
+	}
+	if len(labels) == 0 {
+		return ""
+	}
+	return "; to end the wait for a time, name its step: " + strings.Join(labels, ", ")
 }

@@ -106,6 +106,9 @@ func describeWaiting(w *views.Waiting) string {
 		if w.Step != nil {
 			s += fmt.Sprintf(", at step %q", *w.Step)
 		}
+		if w.Reason != nil {
+			s += " (" + *w.Reason + ")"
+		}
 		return s + otherWaits(w)
 	}
 	s := "has waited since " + formatTime(w.Since) + " for " + waitTarget(w)
@@ -118,9 +121,14 @@ func describeWaiting(w *views.Waiting) string {
 // otherWaits says what else an execution waits for.
 func otherWaits(w *views.Waiting) (s string) {
 	for _, o := range w.Others {
-		s += fmt.Sprintf("; also waits for %s at step %s, until %s", o.Kind, o.Step, formatTime(o.Until))
+		s += fmt.Sprintf("; also waits for %s at step %s, until %s", otherWaitTargets[o.Kind], o.Step, formatTime(o.Until))
 	}
 	return s
+}
+
+// otherWaitTargets are what steps side by side wait for.
+var otherWaitTargets = map[workflow.WaitKind]string{
+	workflow.WaitCondition: "a condition", workflow.WaitInput: "an answer", workflow.WaitTimer: "a time", workflow.WaitSignal: "a signal",
 }
 
 func waitTarget(w *views.Waiting) string {
@@ -199,7 +207,9 @@ func failureText(x views.ExecutionView) string {
 	if x.Cause != nil {
 		s += string(*x.Cause) + ": "
 	}
-	s += x.Error.Message
+	if s += x.Error.Message; x.Error.Code != "" && !strings.Contains(x.Error.Message, x.Error.Code) {
+		s += " [" + x.Error.Code + "]"
+	}
 	if x.Error.Step != nil {
 		s += ", step " + *x.Error.Step
 	}

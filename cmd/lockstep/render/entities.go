@@ -46,11 +46,16 @@ func DescribeEntities(x views.ExecutionView) string {
 		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
 	}
 	next := func(format string, args ...any) { fmt.Fprintf(&b, "Next: "+format+"\n", args...) }
+	if n := len(x.RerunBy); n > 0 {
+		fmt.Fprintf(&b, "It was run again by %s.\n", x.RerunBy[n-1])
+	}
 	switch {
 	case x.State == sm.ExecutionFailedUnsafe:
 		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" tries again on those that are still locked.`, x.ID, x.ID)
 	case x.State == sm.ExecutionCancelled:
 		next(`check them, then "lockstep acknowledge %s" releases their locks.`, x.ID)
+	case len(x.RerunBy) > 0:
+		return b.String()
 	case failedCount(x) > 0:
 		next(`"lockstep rerun %s --failed" runs it again on those that failed.`, x.ID)
 	}

@@ -33,6 +33,17 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	bytes, lists := len(answer.Output), map[string]*workflow.Value{}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
+		if r.Child != nil && r.SupersededBy == 0 {
+			s, err := childResult(ctx, i, r)
+			if err != nil {
+				return answer, err
+			}
+			if bytes += len(s.Result); bytes > maxPageBytes {
+				answer.Truncated, s.Result = true, nil
+			}
+			answer.Steps[r.Label] = s
+			continue
+		}
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.StepIndex >= len(program.Nodes) {
 			continue
 		}
@@ -86,6 +97,20 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		answer.Steps[r.Label] = s
 	}
 	return answer, nil
+}
+
+// childResult is the result of a step that started another execution: its id, the state in which it
+// was last seen, and its output.
+func childResult(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (s views.StepResult, err error) {
+	s = views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: workflow.RunOnGlobal}
+	result := map[string]any{"id": r.Child.ID, "state": r.Child.State}
+	if r.Value != nil && r.Status == sm.StepCompleted {
+		if result["output"], err = loadValue(ctx, i, r.Seq, r.Value); err != nil {
+			return s, err
+		}
+	}
+	s.Result, err = workflow.EncodeJSON(result)
+	return s, err
 }
 
 // loadValue loads a value of the step run with the number. It is nil if it has been deleted.
