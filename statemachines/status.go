@@ -112,7 +112,7 @@ func AcceptsSignals(state ExecutionState) bool {
 // ChecksIn reports whether an execution in this state may have still to check in: it does so
 // when it is new, and when it is tried again.
 func ChecksIn(state ExecutionState) bool {
-	return state == ExecutionNew || state == ExecutionReady
+	return state == ExecutionNew || state == ExecutionValid || state == ExecutionReady
 }
 
 // Terminal reports whether an execution in this state has ended, acknowledged or

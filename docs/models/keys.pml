@@ -6,7 +6,8 @@
  * A starter reads the key and its owner. If the key is held, it is told so, or it puts the signal
  * that it brings into the owner's mailbox. If not, it writes its execution, in NEW, with that
  * signal in it. It never writes the key: that is done by the execution itself, which checks in
- * before it does anything, in NEW, and again in READY after each retry. An execution that finds
+ * before it does anything, in NEW, and again in READY after each retry (in VALID, if it had never
+ * asked for locks: it takes the key before it waits for its start). An execution that finds
  * the key held by one that has checked in gives way: it puts the signals of its mailbox into the
  * mailbox of that one, and then it is cancelled. One that is tried again does not: it waits for the
  * end of that one, with the signals that it has, because one that is cancelled is never tried again.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
@@ -158,6 +160,53 @@ func TestKey_ARetryThatLosesTheKeyWaits(t *testing.T) {
 	s.ExpectState(owner.ID, sm.ExecutionCompletedAck)
 	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
 	expectSignalsKept(s, "one", "k", "to the old one")
+}
+
+// A retry of an execution that has not begun takes the key before it waits for its start, so that
+// nobody else begins meanwhile; and while another one has it, it waits for that, and is not the one
+// that others give way to.
+func TestKey_ARetryThatHasNotBegun(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "config: {startWhen: {condition: parameters.n > 1, deadline: 5m}}\n"+keyedYAML)
+	watchKey(s, nil)
+	request := func(n int) views.StartRequest {
+		req := keyedRequest("k", "")
+		req.Parameters = fmt.Appendf(nil, `{"n":%d}`, n)
+		return req
+	}
+	old := mustStart(s, request(1))
+	s.RunFor(10 * time.Minute)
+	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
+	retry := func() *faults.Task {
+		return s.StartTask("retry", func() {
+			if _, err := s.Engine.Retry(context.Background(), harness.Caller, old.ID, views.RetryRequest{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	retry().Finish()
+	s.ExpectState(old.ID, sm.ExecutionBlockedWaiting)
+	if _, _, _, err := requestStart(s, request(2)); !workflow.Is(err, workflow.CodeConflict) || !strings.Contains(err.Error(), old.ID) {
+		t.Errorf("a start while the retry waits: %v", err)
+	}
+	s.RunFor(10 * time.Minute)
+	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
+	second := retry()
+	second.RunUntil("store.commit")
+	owner := mustStart(s, request(2)) // at the same moment
+	s.Drain()
+	s.ExpectState(owner.ID, sm.ExecutionWaiting)
+	second.Finish()
+	if x := s.ExpectState(old.ID, sm.ExecutionValid); x.Try != 3 {
+		t.Errorf("try %d", x.Try)
+	}
+	expectKeyWait(s, old.ID, owner.ID, "after its end")
+	if _, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "k", "paid", nil, "k", ""); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+	s.ExpectState(owner.ID, sm.ExecutionCompletedAck)
+	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
 }
 
 // A retry takes the key once others can see it: who finds the key its own must not find that it has

@@ -47,7 +47,7 @@ func (w *workspace) fetchCheckIn(ctx context.Context) error {
 			}
 			continue
 		}
-		if statemachines.ChecksIn(owner) || x.State == statemachines.ExecutionReady {
+		if statemachines.ChecksIn(owner) || x.State != statemachines.ExecutionNew {
 			w.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyUndecided, Owner: key.Execution}
 			return nil
 		}

@@ -17,7 +17,7 @@ const sourceKey = "key"
 // MustCheckIn reports whether the execution has still to check in. One that becomes ready for
 // the first time has done so.
 func MustCheckIn(x *workflow.Execution) bool {
-	return (x.Key != "" || x.Awaited()) && (x.State == sm.ExecutionNew || x.State == sm.ExecutionReady && x.Try > 1)
+	return (x.Key != "" || x.Awaited()) && (x.State == sm.ExecutionNew || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)
 }
 
 // checkIn reports whether the execution may go on: its parent waits for it, if it has one that

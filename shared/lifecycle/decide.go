@@ -116,7 +116,9 @@ func (d *decider) advanceOnce() {
 			d.resolve()
 		}
 	case sm.ExecutionValid:
-		d.checkReadiness()
+		if d.checkIn() {
+			d.checkReadiness()
+		}
 	case sm.ExecutionBlockedWaiting:
 		d.driveBlocked()
 	case sm.ExecutionReady:

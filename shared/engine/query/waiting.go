@@ -159,7 +159,7 @@ func keyWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	switch {
 	case sm.ChecksIn(owner):
 		next = "it has still to begin"
-	case x.State == sm.ExecutionReady:
+	case x.State != sm.ExecutionNew:
 		next = "this one is tried again after its end"
 	}
 	w := &views.Waiting{

@@ -10,7 +10,8 @@ const (
 // keys are mistakes about business keys, most of them those of docs/models/keys.pml. A test on
 // the simulated world detects each.
 var keys = []Mutation{
-	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || x.State == sm.ExecutionReady && x.Try > 1)", ")"}}},
+	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)", ")"}}},
+	{Name: "a retry that has not begun waits for its start without its key", Test: "shared/engine:TestKey_ARetryThatHasNotBegun", Edits: []Edit{{lifecycleCheckIn, "(x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)", "x.State == sm.ExecutionReady && x.Try > 1)"}}},
 	{Name: "a retry under locks does not take its key", Test: "shared/engine:TestKey_NoRetryUnderLocks", Edits: []Edit{{"shared/lifecycle/retry.go", "if to == sm.ExecutionRunning && d.execution.Key != \"\" {", "if to == sm.ExecutionRunning && d.execution.Key == \"-\" {"}}},
 	{Name: "a retry does not write its key", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{engineCheckIn, "if key.Execution == x.ID && x.State == statemachines.ExecutionNew {", "if key.Execution == x.ID {"}}},
 	{Name: "the key is taken before the execution exists", Test: "shared/engine:TestKey_OfTwoThatFindItFreeOneGivesWay", Edits: []Edit{{lifecycleCheckIn, "d.changed || d.execution.Version == 0", "d.changed"}}},
@@ -18,7 +19,7 @@ var keys = []Mutation{
 	{Name: "only the starter looks at the key", Test: "shared/engine:TestKey_OfTwoThatFindItFreeOneGivesWay", Edits: []Edit{{engineCheckIn, "if owner == \"\" {", "if owner == \"\" || x.State == statemachines.ExecutionNew {"}}},
 	{Name: "dynamo: a business key is written whatever its revision", Test: "tests/conformance/ports:TestDynamo_Registry", Edits: []Edit{{dynamoKeys, "\"#version = :seen\"", "\"#version >= :seen\""}}},
 	{Name: "an execution gives way to one that has still to check in", Test: "shared/engine:TestKey_NobodyGivesWayToOneThatHasStillToCheckIn", Edits: []Edit{{engineCheckIn, "if statemachines.ChecksIn(owner) || ", "if "}}},
-	{Name: "an execution that is tried again gives way", Test: "shared/engine:TestKey_ARetryThatLosesTheKeyWaits", Edits: []Edit{{engineCheckIn, "if statemachines.ChecksIn(owner) || x.State == statemachines.ExecutionReady {", "if statemachines.ChecksIn(owner) {"}}},
+	{Name: "an execution that is tried again gives way", Test: "shared/engine:TestKey_ARetryThatLosesTheKeyWaits", Edits: []Edit{{engineCheckIn, "if statemachines.ChecksIn(owner) || x.State != statemachines.ExecutionNew {", "if statemachines.ChecksIn(owner) {"}}},
 	{Name: "an execution does not show that it waits for its key", Test: "shared/engine:TestKey_ARetryThatLosesTheKeyWaits", Edits: []Edit{{"shared/engine/query/waiting.go", "key.Execution == \"\" || key.Execution == x.ID {", "key.Execution != \"\" || key.Execution == x.ID {"}}},
 	{Name: "a retry does not look who has its key", Test: "shared/engine:TestKey_NoRetryWhileAnotherHasTheKey", Edits: []Edit{{"shared/engine/command.go", "owner != \"\" && owner != x.ID {", "owner != \"\" && owner == x.ID {"}}},
 	{Name: "signals are handed to one that has still to check in", Test: "shared/engine:TestKey_NothingIsHandedToOneThatHasStillToCheckIn", Edits: []Edit{{engineCheckIn, "signal.Forwarded = true", "signal.Forwarded = false"}}},
