@@ -39,7 +39,9 @@ type FlowStep struct {
 	Loops     bool  // over Items: Inner is executed for each
 	Items     []int // numbers
 	Wait      time.Duration
-	Ask       *FlowAsk // what it waits for, if not for a time
+	Ask       *FlowAsk      // what it waits for, if not for a time
+	Callback  bool          // Ask is about what its block has sent
+	Asks      time.Duration // how long its block asks to wait, before it is called again; 0 if it does not
 	Parallel  *FlowParallel
 	Rollout   *FlowRollout // Inner is executed for each wave
 	Each      *FlowEach    // the block is called for each item
@@ -148,7 +150,7 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		kinds += 4
 	}
 	kind := f.draw(kinds)
-	rolled := f.rolls && f.rollOut(s, depth)
+	rolled := f.rolls && f.rollOut(s, depth, targets)
 	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
 	switch {
 	case rolled:
@@ -331,6 +333,8 @@ func (s *FlowStep) yaml() string {
 		add("%s", s.Parallel.yaml())
 	case s.Wait > 0:
 		add("wait: {for: %s}", s.Wait)
+	case s.Callback:
+		add("functionBlock: p/%s:1, runOn: global, parameters: {v: '${%s}', token: '${callback.token}'}, callback: {%s", s.Block, s.Value.expr(), strings.TrimPrefix(s.Ask.yaml(), "input: {"))
 	case s.Ask != nil:
 		add("wait: {%s}", s.Ask.yaml())
 	case s.Each != nil:

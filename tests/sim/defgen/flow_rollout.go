@@ -58,13 +58,21 @@ func DrawRollouts(draw func(below int) int, waits, splits bool) *Flow {
 // Rolls reports whether the definition was drawn with rollouts and foreach.
 func (f *Flow) Rolls() bool { return f.rolls }
 
+// Contains reports whether a label is that of the step, or of one in it.
+func (s *FlowStep) Contains(label string) (is bool) {
+	eachStep([]FlowStep{*s}, func(inner *FlowStep) { is = is || inner.Label == label })
+	return is
+}
+
 // rollOut draws a step with a rollout or foreach, and reports whether it did.
-func (f *Flow) rollOut(s *FlowStep, depth int) bool {
+func (f *Flow) rollOut(s *FlowStep, depth int, targets []string) bool {
 	switch kind := f.draw(8); {
 	case kind < 2 && depth == 0 && !f.inWave:
 		f.rollout(s, depth)
 	case kind == 2 || kind == 3:
 		f.foreach(s)
+	case kind == 4 && f.waits:
+		f.asking(s, targets)
 	default:
 		return false
 	}
@@ -135,6 +143,33 @@ func (f *Flow) foreach(s *FlowStep) {
 	if f.draw(2) == 0 {
 		s.OutputKey = f.own("e")
 	}
+}
+
+// asking draws a step whose block is called once, and somebody has to answer what it has sent, or
+// asks to wait for a time itself.
+func (f *Flow) asking(s *FlowStep, targets []string) {
+	s.Block, s.Value = "pure", f.value(false)
+	if !f.pure && f.draw(2) == 0 {
+		s.Block = "again"
+	}
+	if f.draw(2) == 0 {
+		s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
+	}
+	if f.draw(3) == 0 {
+		s.Asks = []time.Duration{3 * time.Second, 70 * time.Second}[f.draw(2)]
+		return
+	}
+	a := &FlowAsk{Least: f.draw(4), Deadline: []time.Duration{8 * time.Second, 40 * time.Second, 150 * time.Second}[f.draw(3)], NotStarter: f.draw(4) == 0}
+	if f.draw(2) == 0 {
+		a.Role = Role
+	}
+	switch n := a.Least + f.draw(3); f.draw(4) {
+	case 0:
+		a.OnTimeout = f.target(targets)
+	case 1:
+		a.Default = &n
+	}
+	s.Ask, s.Callback = a, true
 }
 
 // yaml is the rollout with what is between two waves.

@@ -1,6 +1,7 @@
 package mutation
 
-// waves are mistakes about rollouts and foreach that the oracle sees.
+// waves are mistakes about rollouts, foreach, and blocks that somebody has to answer or that ask to
+// wait, which the oracle sees.
 var waves = []Mutation{
 	{Name: "a wave begins before its gate", Edits: []Edit{{lifecycleRollout, "n.Between > 0 && !d.pausedAfter(c):", "n.Between > 0 && !d.pausedAfter(c) && c.Seq < 0:"}}},
 	{Name: "an entity is in two waves", Edits: []Edit{{plannerRollout, "at == wave || at < 0 {", "at == wave || at == wave-1 || at < 0 {"}}},
@@ -12,5 +13,8 @@ var waves = []Mutation{
 	{Name: "who has failed in a wave takes part in it further", Edits: []Edit{{plannerExprScope, "if !closed || !got.notExecuted[key] {", "if (!closed || !got.notExecuted[key]) && o.In == 0 {"}}},
 	{Name: "a wave that has failed is left as it is", Edits: []Edit{{entityOutcomes, "rules.Unfinished = stopped.leaves(entities[i].Key)", "rules.Unfinished = false && stopped.leaves(entities[i].Key)"}}},
 	{Name: "steps behind a rollout are executed although it has stopped", Edits: []Edit{{lifecycleRollout, "&spec.Target{Node: len(d.facts.Resolution.Program.Nodes), In: -1}", "&spec.Target{Node: d.facts.Resolution.Program.Nodes[rollout].End, In: d.facts.Resolution.Program.Nodes[rollout].Parent}"}}},
+	{Name: "a callback ends before its job has ended", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.Seq > 0 {"}}},
+	{Name: "a callback gives what its job has given", Edits: []Edit{{lifecycleReport, "f.Counts.NotExecuted == 0 && r.Waiting():", "f.Counts.NotExecuted == 0 && r.Waiting() && r.Jobs > 1:"}}},
+	{Name: "a block that has asked to wait is not called again", Edits: []Edit{{lifecycleReport, "f.Counts.NotExecuted == 0 && f.Wait != nil:", "f.Counts.NotExecuted == 0 && f.Wait != nil && r.Seq < 0:"}}},
 	{Name: "a retry divides the entities anew", Edits: []Edit{{plannerRollout, "	scope := x.ScopeOf(c)\n	scope.Only = nil\n", "	scope := x.Scope\n"}}},
 }

@@ -40,10 +40,11 @@ type FlowOutcome struct {
 	Pending bool
 	Stopped bool // with the branch in which it was
 
-	Skipped bool        // it had no job
-	Lost    []int       // the jobs that have failed, by index
-	Values  map[int]int // what the others gave
-	Doubt   bool        // nobody knows what one of them has done
+	Skipped   bool        // it had no job
+	JobFailed bool        // of a step with callback: whatever was answered
+	Lost      []int       // the jobs that have failed, by index
+	Values    map[int]int // what the others gave
+	Doubt     bool        // nobody knows what one of them has done
 }
 
 // FlowFailure is why an execution has failed: in which step, and what error.step says of it where
@@ -257,13 +258,14 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		r.enter(s.Label)
 		return r.branches(s)
 	default:
-		return r.execute(s)
+		return r.execute(s, false)
 	}
 	return flowEnd{}
 }
 
-// execute executes a step that calls a block or waits.
-func (r *FlowRun) execute(s *defgen.FlowStep) flowEnd {
+// execute executes a step that calls a block or waits. again says that the block is called again
+// after the wait that it has asked for.
+func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	r.enter(s.Label)
 	at := len(r.Entered) - 1
 	if s.Block != "" {
@@ -275,10 +277,13 @@ func (r *FlowRun) execute(s *defgen.FlowStep) flowEnd {
 		return flowEnd{failed: pending}
 	case outcome.Stopped:
 		return flowEnd{failed: closed}
-	case outcome.Code != "" && s.Ask != nil:
+	case outcome.Code != "" && s.Ask != nil && !outcome.JobFailed:
 		return r.unanswered(s, failureIn(s.Label, outcome.Code))
 	case outcome.Code != "" && s.Wait == 0:
 		return flowEnd{failed: r.fails(s, &r.Entered[at], &outcome)}
+	}
+	if s.Asks > 0 && !again {
+		return r.execute(s, true)
 	}
 	if s.Block != "" {
 		r.endsWell(s, &r.Entered[at], &outcome)

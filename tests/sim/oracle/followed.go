@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -24,6 +25,7 @@ type followed struct {
 	resumed    map[string]bool   // the steps whose wait an operator has ended
 	over       bool              // nothing more is said of it
 
+	tokens     map[int]string    // that the block of a step run was called with, by Seq
 	wave       map[string]int    // in which wave of a rollout an entity was executed first
 	parameters map[string]string // with which the block of a step run was called first for an entity
 }
@@ -31,6 +33,9 @@ type followed struct {
 // written compares the step runs of an execution, in the order in which they were entered, and
 // how it ends.
 func (f *followed) written(before, after *workflow.Execution) {
+	if after.Try != before.Try {
+		f.forgetWaves(before, after)
+	}
 	f.over = f.over || after.Cancellation != nil || after.Try > 1 || after.Probe || after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal ||
 		after.MinFencingToken != before.MinFencingToken && before.Version > 0
 	if f.over {
@@ -139,7 +144,11 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 		return FlowOutcome{Stopped: true}
 	}
 	s := f.definition.Find(r.Label)
-	if s != nil && s.Ask != nil {
+	switch {
+	case s != nil && s.Callback && !f.asked(r, s):
+		f.lost(r, s, &o)
+		o.JobFailed = true
+	case s != nil && s.Ask != nil:
 		o, _ = f.waits.outcome(r)
 		return o
 	}
@@ -175,12 +184,26 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	return o
 }
 
+// asked reports whether what was answered, or was not, has ended a step run with a callback, and not
+// its job.
+func (f *followed) asked(r *workflow.StepRun, s *defgen.FlowStep) bool {
+	var o FlowOutcome
+	if f.lost(r, s, &o); len(o.Lost) > 0 {
+		return false
+	}
+	return r.Failure == nil || r.Failure.Code == workflow.FailureTimeout
+}
+
 // checkWait requires that a step that waits for a while does so.
 func (f *followed) checkWait(r *workflow.StepRun) {
 	if r.Wait == nil || r.Wait.Kind != workflow.WaitTimer || r.Open() || f.resumed[r.Label] || r.Status != sm.StepCompleted {
 		return
 	}
-	if long, took := f.definition.WaitOf(r.Label), r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
+	long := f.definition.WaitOf(r.Label)
+	if s := f.definition.Find(r.Label); s != nil {
+		long = max(long, s.Asks)
+	}
+	if took := r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
 		f.Failf(lawPause, "%s has waited %s at step %s, want %s", f.x.ID, took, r.Label, long)
 	}
 }
@@ -257,12 +280,34 @@ func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
 		_, index, _ := parseJob(c.Job)
 		who = fmt.Sprint(index)
 	}
-	key, got := fmt.Sprintf("%d %s", of, who), fmt.Sprint(decode(c.Parameters))
+	parameters, _ := decode(c.Parameters).(map[string]any)
+	if delete(parameters, "token"); c.Kind == workflow.JobExecute {
+		f.calledBack(r, c)
+	}
+	key, got := fmt.Sprintf("%d %s", of, who), fmt.Sprint(parameters)
 	if first, known := f.parameters[key]; known && first != got {
 		f.Failf(lawParameters, "job %s of step %s has the parameters %s, and step run %d had %s at first", c.Job, r.Label, got, of, first)
 	} else if !known {
 		f.parameters[key] = got
 	}
+}
+
+// calledBack requires that the block of a step with a callback gets a token of its step run, and the
+// same one whenever it is called.
+func (f *followed) calledBack(r *workflow.StepRun, c Call) {
+	var sent struct{ Token string }
+	if s := f.definition.Find(r.Label); s == nil || !s.Callback || json.Unmarshal(c.Parameters, &sent) != nil {
+		return
+	}
+	if first, known := f.tokens[r.Seq]; !strings.HasPrefix(sent.Token, "lst1.") || known && first != sent.Token {
+		f.Failf(lawParameters, "job %s of step %s has the token %q, and had %q at first", c.Job, c.Step, sent.Token, first)
+	}
+	for seq, other := range f.tokens {
+		if seq != r.Seq && other == sent.Token {
+			f.Failf(lawParameters, "job %s of step %s has the token of step run %d", c.Job, c.Step, seq)
+		}
+	}
+	f.tokens[r.Seq] = sent.Token
 }
 
 // HasRollouts reports whether the definition of an execution was drawn with rollouts and foreach.

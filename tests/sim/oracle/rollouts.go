@@ -2,7 +2,10 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -25,6 +28,16 @@ type flowWave struct {
 type flowStop struct {
 	why  *FlowFailure
 	rest map[string]bool // the entities of the wave that has failed, and of those that never began
+}
+
+// AsksFor is for how long the block of a step asks to wait before it is called again, 0 for not.
+func (o *Oracle) AsksFor(execution, step string) time.Duration {
+	if x := o.executions[execution]; x != nil && x.followed != nil {
+		if s := x.followed.definition.Find(step); s != nil {
+			return s.Asks
+		}
+	}
+	return 0
 }
 
 // plan notes for whom the block of a step is called, and with which parameters.
@@ -249,8 +262,27 @@ func (f *followed) checkTakesPart(e *FlowEntry, c Call) {
 	}
 }
 
-// calledInWave requires that an entity stays in its wave, in whatever try, and whatever was undone
-// in between. Of a rollout that was entered twice in one try nothing is said: who failed meanwhile
+// forgetWaves forgets who is in which wave of the rollouts with which a new try does not go on: it
+// begins before them, and divides the entities anew.
+func (f *followed) forgetWaves(before, after *workflow.Execution) {
+	for _, e := range after.Events {
+		data, _ := decode(e.Data).(map[string]any)
+		if e.Sequence <= before.Sequence || data["try"] != float64(after.Try) {
+			continue
+		}
+		label, _ := data["from"].(string)
+		if to, back := data["to"].(string); back {
+			label = to
+		}
+		maps.DeleteFunc(f.wave, func(key string, _ int) bool {
+			name, _, _ := strings.Cut(key, " ")
+			return !f.definition.Find(name).Contains(label)
+		})
+	}
+}
+
+// calledInWave requires that an entity stays in its wave, in whatever try that goes on with the
+// rollout, and whatever was undone in between. Of a rollout that was entered twice in one try nothing is said: who failed meanwhile
 // takes no part in the second one.
 func (f *followed) calledInWave(r *workflow.StepRun, c Call) {
 	if f.waits.over || r == nil || c.Kind != workflow.JobExecute || c.Entity == "" {

@@ -152,7 +152,7 @@ func (w *waits) checkAnswers(old, r *workflow.StepRun, s *defgen.FlowStep) {
 			w.Failf(lawAnswers, "step run %d of %s was decided, and gets the answer %+v", r.Seq, w.x.ID, *sent)
 		}
 	}
-	if decided, _ := decision(s.Ask, r.Answers); decided && r.Open() {
+	if decided, _ := decision(s.Ask, r.Answers); decided && r.Open() && (!s.Callback || r.JobsOver) {
 		w.Failf(lawAnswers, "step run %d of %s has all answers that it needs, and goes on waiting: %+v", r.Seq, w.x.ID, r.Answers)
 	}
 }
@@ -167,6 +167,9 @@ func (w *waits) rightOf(a *Answer) string {
 
 // mayAnswer reports whether who has sent an answer may give it, and whether it fits.
 func (w *waits) mayAnswer(a *Answer, ask *defgen.FlowAsk) bool {
+	if a.Maker == workflow.CallbackBearer {
+		return ask.Fits(a.N) // the token that the block was called with
+	}
 	starter := w.x.CreatedBy
 	if ask.NotStarter && (a.By == starter || w.rightOf(a) == starter) || !ask.Fits(a.N) {
 		return false
@@ -191,6 +194,9 @@ func (w *waits) checkEnded(r *workflow.StepRun, s *defgen.FlowStep, after *workf
 	o, lapsed := w.outcome(r)
 	if r.Status == sm.StepCancelled || after.Cancellation != nil || after.Error != nil && after.Error.Step != r.Label {
 		return // something else has ended it
+	}
+	if s.Callback && r.Counts.OK == 0 {
+		return // its job has
 	}
 	if lapsed && r.EndedAt.Before(r.Wait.Until) {
 		w.Failf(lawLapse, "step run %d of %s has ended %s at %s with %d answers, and may wait until %s", r.Seq, after.ID, r.Status, r.EndedAt, len(r.Answers), r.Wait.Until)

@@ -1,10 +1,12 @@
 package simulator
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -240,6 +242,31 @@ func (w *simulation) lend(r *rand.Rand, a oracle.Answer, key string, later time.
 			}
 		}
 	})
+}
+
+// callBack lets whoever gets what a block has sent answer with the token that it has, perhaps twice,
+// or late, or never.
+func (w *simulation) callBack(c harness.BlockCall) {
+	x := w.checker.ExecutionByID(c.Execution)
+	var sent struct{ Token string }
+	if json.Unmarshal(c.Parameters, &sent) != nil || sent.Token == "" || x == nil || c.Kind != workflow.JobExecute {
+		return
+	}
+	seq := 0
+	_, job, _ := strings.Cut(c.Job, ".")
+	_, _ = fmt.Sscanf(job, "%d.", &seq)
+	run := x.StepRunBySeq(seq)
+	a := oracle.Answer{Execution: c.Execution, Step: c.Step, By: workflow.CallbackBearer, Maker: workflow.CallbackBearer, Token: true}
+	asked := w.askedAt(a)
+	if run == nil || asked == nil {
+		return
+	}
+	r := w.drawFor(c.Execution, "callback", c.Step, seq*100+c.Attempt)
+	a.N, a.Visit = r.IntN(7), run.Ordinal
+	for i := range r.IntN(3) {
+		key := fmt.Sprintf("%s-%d-%d", c.Step, seq, i*r.IntN(2))
+		w.after(within(r, asked.Deadline*5/4), func() { w.answerByToken(a, key, sent.Token, 1) })
+	}
 }
 
 // answerByToken answers with a token.

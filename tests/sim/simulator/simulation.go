@@ -172,6 +172,10 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		o = w.scenario.choiceOutcome(c)
 		if w.plans.HasRollouts(c.Execution) {
 			o = w.scenario.rolledOutcome(c)
+			w.callBack(c)
+			if long := w.plans.AsksFor(c.Execution, c.Step); long > 0 && c.Resume == nil && o.FailCode == "" {
+				o.Wait = &workflow.AskedWait{Until: w.Now().Add(long).UTC().Truncate(time.Millisecond)}
+			}
 		}
 	}
 	w.callPlanned(c, o)
