@@ -58,6 +58,7 @@ var routeRoles = map[string][]Role{
 	"GET /workflow-execution/id/{id}/history":       {RoleViewer},
 	"GET /workflow-execution/id/{id}/jobs":          {RoleViewer},
 	"GET /workflow-execution/id/{id}/compensations": {RoleViewer},
+	"GET /workflow-execution/id/{id}/children":      {RoleViewer},
 	"GET /workflow-execution/id/{id}/steps":         {RoleViewer},
 	"GET /workflow-execution/id/{id}/result":        {RoleViewer},
 	"GET /workflow-execution/id/{id}/cost":          {RoleViewer},

@@ -105,6 +105,7 @@ type Queries interface {
 	History(ctx context.Context, c workflow.Caller, id string, after int64, page workflow.Page) (workflow.List[workflow.Event], error)
 	Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error)
 	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[views.StepView], error)
+	Children(ctx context.Context, c workflow.Caller, id, step string, page workflow.Page) (workflow.List[views.ChildExecutionView], error)
 	Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error)
 	Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error)
 	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)

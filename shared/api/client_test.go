@@ -88,6 +88,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
 	wantSteps, _ := f.Steps(ctx, local, executionID, workflow.Page{})
 	check("steps", collect(t, c.Steps(ctx, executionID)), wantSteps.Items, nil)
+	wantChildren, _ := f.Children(ctx, local, executionID, "go", workflow.Page{})
+	check("children", collect(t, c.Children(ctx, executionID, "go")), wantChildren.Items, nil)
 	check("schedules", len(collect(t, c.Schedules(ctx))), 1, nil)
 	oneSchedule, err := c.Schedule(ctx, "fleet", "upgrade")
 	wantSchedule, _ := f.Schedule(ctx, local, "fleet/upgrade")

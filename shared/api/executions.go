@@ -202,6 +202,13 @@ func (a *routes) ListCompensations(w http.ResponseWriter, r *http.Request, id ge
 	})
 }
 
+// ListChildren serves GET /workflow-execution/id/{id}/children.
+func (a *routes) ListChildren(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListChildrenParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.ChildExecutionView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.ChildExecutionView], error) {
+		return a.Queries.Children(ctx, c, id, deref(params.Step), page)
+	})
+}
+
 // CancelExecution serves POST /workflow-execution/{id}/cancel.
 func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	var req views.CancelRequest

@@ -523,6 +523,18 @@ func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter view
 	}, NextToken: f.next}, f.record("Jobs", c)
 }
 
+func (f *fake) Children(_ context.Context, c workflow.Caller, _, step string, page workflow.Page) (workflow.List[views.ChildExecutionView], error) {
+	f.page = page
+	ref := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
+	return workflow.List[views.ChildExecutionView]{Items: []views.ChildExecutionView{
+		{
+			ID: "c", Step: step, Sequence: 2, Try: 1, Workflow: ref, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionWaiting), Status: ptr(statemachines.StatusRunning),
+			Waiting: &views.Waiting{Kind: workflow.WaitInput, Since: at, Step: ptr("ask"), Reason: ptr("How many?"), Blockers: []views.WaitingFor{}}, Output: json.RawMessage("null"),
+		},
+		{ID: "d", Step: step, Sequence: 3, Try: 2, Superseded: true, Workflow: ref, Mode: workflow.ModeFireAndForget, Output: json.RawMessage(`{"n":1}`)},
+	}, NextToken: f.next}, f.record("Children", c)
+}
+
 func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
 	return workflow.List[views.StepView]{Items: []views.StepView{

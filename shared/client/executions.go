@@ -183,6 +183,14 @@ func (c *Client) Compensations(ctx context.Context, id string) iter.Seq2[workflo
 	return paginate[workflow.Job](ctx, c, nil, "workflow-execution", "id", id, "compensations")
 }
 
+// Children lists the executions that an execution has started, or that one of its steps has, "" for
+// all.
+func (c *Client) Children(ctx context.Context, id, step string) iter.Seq2[views.ChildExecutionView, error] {
+	query := url.Values{}
+	set(query, "step", step)
+	return paginate[views.ChildExecutionView](ctx, c, query, "workflow-execution", "id", id, "children")
+}
+
 // Jobs lists an execution's jobs, with every attempt.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {
 	query := url.Values{}

@@ -231,6 +231,21 @@ type ChildView struct {
 	State    *statemachines.ExecutionState `json:"state"` // as its parent has last read it
 }
 
+// ChildExecutionView is an execution that a step has started, as it is now.
+type ChildExecutionView struct {
+	ID         string                        `json:"id"`
+	Step       string                        `json:"step"`     // label of the step that has started it
+	Sequence   int                           `json:"sequence"` // of the step run
+	Try        int                           `json:"try"`      // of the execution that has started it
+	Superseded bool                          `json:"superseded"`
+	Workflow   workflow.Ref                  `json:"workflow"` // exact
+	Mode       workflow.ReferenceMode        `json:"mode"`
+	State      *statemachines.ExecutionState `json:"state"`  // null if it never began, or has been removed
+	Status     *statemachines.Status         `json:"status"` // likewise
+	Waiting    *Waiting                      `json:"waiting"`
+	Output     json.RawMessage               `json:"output"` // what it gave to the step that waited for it; null for none
+}
+
 // ResultView is the results of an execution: of the last run of each step, by label.
 type ResultView struct {
 	ExecutionID string                       `json:"executionId"`

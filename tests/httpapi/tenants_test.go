@@ -195,6 +195,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workflow-execution/id/{id}/history":                      pages("/workflow-execution/id/%s/history"),
 		"GET /workflow-execution/id/{id}/jobs":                         pages("/workflow-execution/id/%s/jobs"),
 		"GET /workflow-execution/id/{id}/compensations":                pages("/workflow-execution/id/%s/compensations"),
+		"GET /workflow-execution/id/{id}/children":                     pages("/workflow-execution/id/%s/children"),
 		"GET /workflow-execution/id/{id}/steps":                        pages("/workflow-execution/id/%s/steps"),
 		"GET /workflow-execution/id/{id}/result":                       each("/workflow-execution/id/%s/result", ""),
 		"GET /workflow-execution/id/{id}/cost":                         each("/workflow-execution/id/%s/cost", ""),

@@ -156,6 +156,8 @@ func waitTarget(w *views.Waiting) string {
 		return "its condition to become true: " + OrDash(w.Condition)
 	case workflow.WaitChild:
 		return "execution " + OrDash(w.Child) + of
+	case workflow.WaitChildInput:
+		return "a person whom execution " + OrDash(w.Child) + of + ", or one below it, asks: " + OrDash(w.Reason)
 	case workflow.WaitWorker:
 		if w.Pool == nil {
 			return "a worker to claim the jobs" + of

@@ -43,6 +43,10 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			views.ExecutionView{State: sm.ExecutionRollback, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Reason: "wrong window"},
 			`It is being rolled back, currently step "upgrade" (wrong window).`,
 		},
+		"waiting for a person below": {
+			waiting(views.Waiting{Kind: workflow.WaitChildInput, Child: text("c"), Step: text("go"), Reason: text("How many?")}),
+			`It has waited since STARTED for a person whom execution c of step "go", or one below it, asks: How many?.`,
+		},
 		"locking": {
 			views.ExecutionView{State: sm.ExecutionLocking, Status: sm.StatusPending},
 			"It is acquiring the locks of its entities.",

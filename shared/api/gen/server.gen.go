@@ -36,6 +36,24 @@ func (e CancellationRollback) Valid() bool {
 	}
 }
 
+// Defines values for ChildExecutionMode.
+const (
+	Dispatch      ChildExecutionMode = "dispatch"
+	FireAndForget ChildExecutionMode = "fireAndForget"
+)
+
+// Valid indicates whether the value is a known member of the ChildExecutionMode enum.
+func (e ChildExecutionMode) Valid() bool {
+	switch e {
+	case Dispatch:
+		return true
+	case FireAndForget:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventLayer.
 const (
 	EventLayerExecution EventLayer = "execution"
@@ -423,6 +441,46 @@ type CancellationRollback string
 
 // Cause Examples: STEP_FAILED, TIMEOUT
 type Cause = string
+
+// ChildExecution An execution that a step has started, as it is now.
+type ChildExecution struct {
+	Id   string             `json:"id"`
+	Mode ChildExecutionMode `json:"mode"`
+
+	// Output What it gave to the step that waited for it; null for none
+	Output interface{} `json:"output"`
+
+	// Sequence Of the step run
+	Sequence int `json:"sequence"`
+
+	// State Null if it never began, or has been removed
+	State *ExecutionState `json:"state"`
+
+	// Status Null if it never began, or has been removed
+	Status *Status `json:"status"`
+
+	// Step Label of the step that has started it
+	Step string `json:"step"`
+
+	// Superseded A later try has started another one in its place
+	Superseded bool `json:"superseded"`
+
+	// Try Of the execution that has started it
+	Try      int            `json:"try"`
+	Waiting  *Waiting       `json:"waiting"`
+	Workflow ExactReference `json:"workflow"`
+}
+
+// ChildExecutionMode defines model for ChildExecution.Mode.
+type ChildExecutionMode string
+
+// ChildExecutionList defines model for ChildExecutionList.
+type ChildExecutionList struct {
+	Items []ChildExecution `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
 
 // Cost defines model for Cost.
 type Cost = views.CostView
@@ -1636,6 +1694,18 @@ type ChangeExecutionsParams struct {
 // ChangeExecutionsParamsVerb defines parameters for ChangeExecutions.
 type ChangeExecutionsParamsVerb string
 
+// ListChildrenParams defines parameters for ListChildren.
+type ListChildrenParams struct {
+	// Step Label
+	Step *StepLabel `form:"step,omitempty" json:"step,omitempty"`
+
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListCompensationsParams defines parameters for ListCompensations.
 type ListCompensationsParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1961,6 +2031,9 @@ type ServerInterface interface {
 	// GetExecution Read an execution
 	// (GET /workflow-execution/id/{id})
 	GetExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// ListChildren List the executions that an execution has started, in the order of its steps
+	// (GET /workflow-execution/id/{id}/children)
+	ListChildren(w http.ResponseWriter, r *http.Request, id Id, params ListChildrenParams)
 	// ListCompensations List what has been done to undo the steps of an execution
 	// (GET /workflow-execution/id/{id}/compensations)
 	ListCompensations(w http.ResponseWriter, r *http.Request, id Id, params ListCompensationsParams)
@@ -4358,6 +4431,74 @@ func (siw *ServerInterfaceWrapper) GetExecution(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListChildren operation middleware
+func (siw *ServerInterfaceWrapper) ListChildren(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChildrenParams
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", r.URL.Query(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "step"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "step", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChildren(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListCompensations operation middleware
 func (siw *ServerInterfaceWrapper) ListCompensations(w http.ResponseWriter, r *http.Request) {
 
@@ -5422,6 +5563,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/batch", wrapper.StartBatch)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/bulk", wrapper.ChangeExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/children", wrapper.ListChildren)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/compensations", wrapper.ListCompensations)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/history", wrapper.ListEvents)

@@ -26,5 +26,8 @@ var family = []Mutation{
 	{Name: "a child does not tell that it waits for a person", Test: "shared/engine:TestChildInput_ReachesEveryAncestorAndGoesBack", Edits: []Edit{{"shared/engine/effects.go", "!ended && lifecycle.WaitsForPerson(from) == lifecycle.WaitsForPerson(to)", "!ended"}}},
 	{Name: "only a parent says that somebody waits for a person", Test: "shared/engine:TestChildInput_ReachesEveryAncestorAndGoesBack", Edits: []Edit{{lifecycleChild, "workflow.WaitStep, workflow.WaitChildInput}", "workflow.WaitStep}"}}},
 	{Name: "a parent does not look again after it has said what its child waits for", Test: "shared/engine:TestChildInput_ALateHandlerLooksAgain", Edits: []Edit{{lifecycleChild, "\"child\": w.Child})\n\td.commitFirst()", "\"child\": w.Child})\n\td.waitUntil(d.now.Add(d.policy.PollInterval))"}}},
+	{Name: "children are not listed as they are now", Test: "shared/engine/query:TestChildren_AreListedAsTheyAre", Edits: []Edit{{"shared/engine/query/children.go", "now[child.ID] = child", "now[id] = child"}}},
+	{Name: "children of all steps are listed for one", Test: "shared/engine/query:TestChildren_AreListedAsTheyAre", Edits: []Edit{{"shared/engine/query/children.go", "step != \"\" && r.Label != step", "step == \"-\""}}},
+	{Name: "the tree ends with the children", Test: "cmd/lockstep:TestTree_ShowsEveryGeneration", Edits: []Edit{{"cmd/lockstep/tree.go", "if depth > workflow.MaxDepth {", "if depth > 0 {"}}},
 	{Name: "onFailure is passed over when a child takes too long", Test: "shared/engine:TestFamily_StepTimeoutIsHandledAfterTheChild", Edits: []Edit{{lifecycleChild, "FailureHandler(r.StepIndex) >= 0:", "FailureHandler(r.StepIndex) >= len(d.facts.Resolution.Program.Nodes):"}}},
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func newTree(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "tree ID",
+		Short: "Show an execution and all that it has started, with what they wait for",
+		Long: "Show an execution and all that it has started, directly or through others, with what they wait for. Each is below the\n" +
+			"one that has started it, with the step. Those whose step a later try has executed again are marked.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			x, err := api.Execution(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			root := treeNode{ID: x.ID, Workflow: x.Workflow, State: &x.State, Waiting: x.Waiting}
+			if root.Children, err = readTree(cmd.Context(), api, x.ID, 0); err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, root)
+			}
+			printTree(cmd.OutOrStdout(), root, 0)
+			return nil
+		},
+	}
+}
+
+// treeNode is an execution and those that it has started.
+type treeNode struct {
+	ID         string             `json:"id"`
+	Step       string             `json:"step,omitempty"` // that has started it
+	Superseded bool               `json:"superseded,omitempty"`
+	Workflow   workflow.Ref       `json:"workflow"`
+	State      *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
+	Waiting    *views.Waiting     `json:"waiting"`
+	Children   []treeNode         `json:"children"`
+}
+
+// readTree reads what an execution has started, down to the deepest generation there may be.
+func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]treeNode, error) {
+	all := []treeNode{}
+	if depth > workflow.MaxDepth {
+		return all, nil
+	}
+	for child, err := range api.Children(ctx, id, "") {
+		if err != nil {
+			return nil, err
+		}
+		n := treeNode{ID: child.ID, Step: child.Step, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Waiting: child.Waiting, Children: []treeNode{}}
+		if child.State != nil {
+			if n.Children, err = readTree(ctx, api, child.ID, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func printTree(out io.Writer, n treeNode, depth int) {
+	line := strings.Repeat("  ", depth)
+	if n.Step != "" {
+		line += n.Step + ": "
+	}
+	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, render.OrDash((*string)(n.State)))
+	if n.Superseded {
+		line += "  (executed again)"
+	}
+	if n.Waiting != nil {
+		line += "  " + render.DescribeWaiting(n.Waiting)
+	}
+	fmt.Fprintln(out, render.OneLine(line))
+	for _, child := range n.Children {
+		printTree(out, child, depth+1)
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The tree has every generation, the deepest first below the one that started it, and says what
+// each waits for.
+func TestTree_ShowsEveryGeneration(t *testing.T) {
+	ref := func(name string) map[string]any {
+		return map[string]any{"package": "p", "name": name, "version": "1.0.0"}
+	}
+	child := func(id, step, state string, more map[string]any) map[string]any {
+		c := map[string]any{"id": id, "step": step, "sequence": 1, "try": 1, "superseded": false, "workflow": ref(id), "mode": "dispatch", "state": state, "status": "RUNNING", "waiting": nil, "output": nil}
+		if state == "" {
+			c["state"], c["status"] = nil, nil
+		}
+		for k, v := range more {
+			c[k] = v
+		}
+		return c
+	}
+	asks := map[string]any{"waiting": map[string]any{"kind": "INPUT", "since": "2026-01-02T03:04:05Z", "step": "ask", "reason": "How many?", "for": []any{}}}
+	path := "GET /workflow-execution/id/"
+	url := serveAnswers(t, map[string]any{
+		path + executionID:               map[string]any{"id": executionID, "workflow": ref("top"), "state": "WAITING"},
+		path + executionID + "/children": pageOf(child("a", "first", "CANCELLED_ACK", map[string]any{"superseded": true}), child("b", "first", "WAITING", nil), child("c", "never", "", nil)),
+		path + "a/children":              pageOf(),
+		path + "b/children":              pageOf(child("d", "down", "WAITING", asks)),
+		path + "d/children":              pageOf(),
+	})
+	got := runCommand(t, "tree", executionID, url)
+	want := []string{
+		executionID + "  p/top:1.0.0  WAITING",
+		"  first: a  p/a:1.0.0  CANCELLED_ACK  (executed again)",
+		"  first: b  p/b:1.0.0  WAITING",
+		"    down: d  p/d:1.0.0  WAITING  has waited since ",
+		"  never: c  p/c:1.0.0  -",
+	}
+	lines := strings.Split(strings.TrimRight(got.stdout, "\n"), "\n")
+	if got.code != 0 || len(lines) != len(want) {
+		t.Fatalf("%d %s\n%s", got.code, got.stderr, got.stdout)
+	}
+	for i := range want {
+		if !strings.HasPrefix(lines[i], want[i]) {
+			t.Errorf("%q, want %q", lines[i], want[i])
+		}
+	}
+	if !strings.Contains(lines[3], "How many?") {
+		t.Errorf("%q", lines[3])
+	}
+	var root treeNode
+	got = runCommand(t, "tree", executionID, "--output", "json", url)
+	if err := json.Unmarshal([]byte(got.stdout), &root); err != nil || len(root.Children) != 3 || root.Children[1].Children[0].ID != "d" || root.Children[2].State != nil {
+		t.Errorf("%v\n%s", err, got.stdout)
+	}
+}
