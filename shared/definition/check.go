@@ -30,6 +30,9 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 			pathOfLabel[s.Label] = paths[i]
 		}
 		r.checkDuplicateParameters(s.Parameters, s.RawParameters, paths[i])
+		if c := s.Compensate; c != nil {
+			r.checkDuplicateParameters(c.Parameters, c.RawParameters, paths[i]+".compensate")
+		}
 		if embedsItself(d, s) {
 			r.ReportAt(paths[i]+".workflowReference.workflow", "cycle", "the workflow embeds itself")
 		}

@@ -59,14 +59,7 @@ func EndUnknown(code workflow.JobCode, why *workflow.Failure) bool {
 	if code == workflow.JobCodeUnknown {
 		return true
 	}
-	if code != workflow.JobCodeFail || why == nil {
-		return false
-	}
-	switch why.Code {
-	case workflow.FailureTimeout, workflow.FailureHTTPTimeout, workflow.FailureWorkerCrash:
-		return true
-	}
-	return false
+	return code == workflow.JobCodeFail && why != nil && why.LeavesCallRunning()
 }
 
 // inDoubt reports whether the end of the job left a doubt that only an undo or a person can

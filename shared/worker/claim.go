@@ -111,7 +111,7 @@ func (s *session) takeoverPack(old *workflow.Pack, now time.Time) *workflow.Pack
 	for i := range p.Jobs {
 		switch {
 		case p.Jobs[i].Code == workflow.JobCodeStarted && !s.m.Work.Repeatable():
-			p.Jobs[i].Code, p.Jobs[i].EndedAt = workflow.JobCodeUnknown, now
+			p.Jobs[i].Code, p.Jobs[i].EndedAt, p.Jobs[i].Failure = workflow.JobCodeUnknown, now, old.WorkerLost()
 		case !hasEnded(p.Jobs[i].Code) && s.withheld[p.Jobs[i].Index]:
 			started := p.Jobs[i].Code == workflow.JobCodeStarted
 			p.Jobs[i] = s.withheldRecord(p.Jobs[i], now)

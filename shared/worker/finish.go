@@ -123,6 +123,6 @@ func (s *session) releaseJob(rec *workflow.JobRecord) {
 	case s.m.Work.Repeatable() && s.firstClaim && !s.started[rec.Index]:
 		rec.Code, rec.StartedAt = workflow.JobCodeNotExecuted, time.Time{}
 	default:
-		rec.Code, rec.EndedAt = workflow.JobCodeUnknown, s.w.opts.Now()
+		rec.Code, rec.EndedAt, rec.Failure = workflow.JobCodeUnknown, s.w.opts.Now(), s.pack.WorkerLost()
 	}
 }

@@ -88,11 +88,19 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 		next.Cost = p.Cost.Clone() // the done set gets the sum; the engine reads the packs of a single lane one by one
 	}
 	next.Cost.Add(s.ports.Meter.Take())
-	if now := s.w.opts.Now(); s.keepsRetries && ownWrite && next.NotBefore.Sub(now) <= maxRetryPause && !next.ExpiredAt(now) {
+	if ownWrite && s.keepsRetry(ctx, next) {
 		s.keptRetry = next
 		return doneDisposition, nil
 	}
 	return doneDisposition, s.sendPack(ctx, next)
+}
+
+// keepsRetry reports whether this worker waits for the attempt itself: it is due soon, and the
+// process has time for it then.
+func (s *session) keepsRetry(ctx context.Context, next *workflow.PackMessage) bool {
+	now := s.w.opts.Now()
+	pause := next.NotBefore.Sub(now)
+	return pause <= maxRetryPause && !next.NotBefore.After(s.keepsRetriesUntil) && !next.ExpiredAt(now) && s.hasTimeIn(ctx, pause)
 }
 
 // withJitter lengthens a pause by up to the retry policy's share of it. It never

@@ -33,8 +33,9 @@ var (
 // follows at once. On an error the message must stay in its queue: the next delivery, or the
 // engine's timer, does what is left.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
+	keepUntil := w.opts.Now().Add(maxRetriesKept)
 	for {
-		d, next, err := w.handlePack(ctx, m, p)
+		d, next, err := w.handlePack(ctx, m, p, keepUntil)
 		if next == nil {
 			return d, err
 		}
@@ -45,15 +46,20 @@ func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (
 	}
 }
 
-// maxRetryPause is how long a worker waits itself for the next attempt of a pack. It is less
-// than what a message takes to be visible in its queue again.
-const maxRetryPause = 2 * time.Second
+// A worker waits itself for the next attempt of a pack if that is due within maxRetryPause, and
+// only for maxRetriesKept after it has got the message: it is invisible in its queue for longer.
+const (
+	maxRetryPause  = 2 * time.Second
+	maxRetriesKept = 10 * time.Second
+)
 
 // handlePack is Handle for one attempt of a pack. next is the attempt that follows, if it is
 // due soon.
-func (w *Worker) handlePack(ctx context.Context, m *workflow.PackMessage, p Ports) (d Disposition, next *workflow.PackMessage, err error) {
+func (w *Worker) handlePack(ctx context.Context, m *workflow.PackMessage, p Ports, keepUntil time.Time) (d Disposition, next *workflow.PackMessage, err error) {
 	s := w.newSession(m, p)
-	s.keepsRetries = !w.opts.Sequential
+	if !w.opts.Sequential {
+		s.keepsRetriesUntil = keepUntil
+	}
 	d, err = s.handle(ctx)
 	return d, s.keptRetry, err
 }

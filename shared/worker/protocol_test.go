@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -242,10 +243,17 @@ func TestWorker_LateWritesChangeNothing(t *testing.T) {
 			}
 			r.Advance(2 * pastLease)
 			r.mustHandle(r.worker(), m)
-			before, wakeups := fmt.Sprintf("%+v", r.pack(m.Key)), len(r.wakeups())
+			stored := func() string {
+				raw, err := json.Marshal(r.pack(m.Key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(raw)
+			}
+			before, wakeups := stored(), len(r.wakeups())
 			startedBefore := len(r.started)
 			late.Finish()
-			if got := fmt.Sprintf("%+v", r.pack(m.Key)); got != before {
+			if got := stored(); got != before {
 				t.Errorf("%s, late %s: %s, was %s", kind, call, got, before)
 			}
 			if len(r.wakeups()) > 0 || wakeups > 1 || len(r.started) != startedBefore {

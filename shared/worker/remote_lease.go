@@ -217,7 +217,7 @@ func (s *session) recordRemoteResults(r *RemoteResult) {
 		default:
 			continue
 		}
-		*rec = completedRecord(*rec, result.retriedAs(s.m.Work.Retry), rec.StartedAt, now)
+		*rec = completedRecord(*rec, result.retriedAs(&s.m.Work), rec.StartedAt, now)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,4 +79,79 @@ func TestHandle_StopsWhileItWaitsForARetry(t *testing.T) {
 			t.Errorf("%d calls, sent %+v", len(calls), sent)
 		}
 	})
+}
+
+// A worker keeps retries only for so long, and none for which its process has no time: the message
+// would be visible in its queue again, or the process would end in between.
+func TestHandle_KeepsRetriesOnlySoLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFixture(t)
+		var calls []time.Duration
+		r.failing(&calls)
+		m := r.newMessage(idempotent, 0, 1, 1)
+		m.NotAfter = time.Now().Add(time.Hour)
+		m.Work.Retry = &workflow.Retry{MaxRetries: 98, Delay: workflow.Duration(time.Second)}
+		r.mustHandle(r.worker(concurrent), m)
+		if sent := r.sentPacks(); len(calls) != 11 || len(sent) != 1 || sent[0].Key.Attempt != 12 {
+			t.Errorf("%d calls, sent %+v", len(calls), sent)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newFixture(t)
+		var calls []time.Duration
+		r.failing(&calls)
+		m := r.newMessage(idempotent, 0, 1, 1)
+		m.NotAfter = time.Now().Add(time.Hour)
+		m.Work.Timeout = workflow.Duration(10 * time.Second)
+		m.Work.Retry = &workflow.Retry{MaxRetries: 2, Delay: workflow.Duration(2 * time.Second)}
+		w := r.worker(concurrent, func(o *worker.Options) { o.LeaseMargin = time.Second })
+		ctx, stop := context.WithTimeout(context.Background(), 13*time.Second) // enough for a job with its margins, and not for a pause before it
+		defer stop()
+		if d, err := w.Handle(ctx, m, r.ports()); err != nil || !d.Done {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if sent := r.sentPacks(); len(calls) != 1 || len(sent) != 1 {
+			t.Errorf("%d calls, sent %+v", len(calls), sent)
+		}
+	})
+}
+
+// A block that must not be called twice is not tried again after a time-out, whatever the step
+// lists: the call may still be going on. One that may be repeated is.
+func TestHandle_RetriesNoCallThatMayStillRun(t *testing.T) {
+	for kind, want := range map[string]bool{nonIdempotent: false, idempotent: true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFixture(t)
+			r.blockFunc = func(ctx context.Context, _ *worker.Job) (map[string]int, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			m := r.newMessage(kind, 0, 1, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			m.Work.Timeout = workflow.Duration(time.Second)
+			m.Work.Retry = &workflow.Retry{MaxRetries: 1, Delay: workflow.Duration(time.Minute), On: []string{workflow.FailureTimeout}}
+			r.mustHandle(r.worker(concurrent), m)
+			why := r.pack(m.Key).Jobs[0].Failure
+			if why == nil || why.Code != workflow.FailureTimeout || why.Retryable != want || (len(r.sentPacks()) == 1) != want {
+				t.Errorf("%s: %+v", kind, why)
+			}
+		})
+	}
+}
+
+// The failure of a job whose worker was lost names that worker, and not the one that took its pack
+// over.
+func TestHandle_NamesTheWorkerThatWasLost(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(nonIdempotent, 0, 1, 1)
+	r.crashOnStart(1)
+	if _, crashed, _ := r.handle(r.worker(func(o *worker.Options) { o.Name = "first" }), m); !crashed {
+		t.Fatal("the worker did not crash")
+	}
+	r.Advance(pastLease)
+	r.mustHandle(r.worker(func(o *worker.Options) { o.Name = "second" }), m)
+	p := r.pack(m.Key)
+	if why := p.Jobs[0].Failure; p.Jobs[0].Code != workflow.JobCodeUnknown || why == nil || why.Code != workflow.FailureWorkerCrash || !strings.Contains(string(why.Details), `"worker":"first"`) {
+		t.Errorf("%s, %+v", p.Jobs[0].Code, why)
+	}
 }

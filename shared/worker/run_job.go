@@ -37,12 +37,13 @@ func (s *session) runJob(ctx context.Context, i int) {
 		failure := *result.Failure
 		failure.Unsent, result.Failure = false, &failure // an earlier holder of the pack may have made the call
 	}
-	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(s.m.Work.Retry), startedAt, s.w.opts.Now())
+	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(&s.m.Work), startedAt, s.w.opts.Now())
 }
 
-// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says.
-func (a JobResult) retriedAs(policy *workflow.Retry) JobResult {
-	if f := a.Failure; f != nil && f.Retryable != policy.Retries(f) {
+// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says. It
+// does not mark a call that must not be made twice and may still be going on.
+func (a JobResult) retriedAs(work *workflow.Work) JobResult {
+	if f := a.Failure; f != nil && f.Retryable != work.Retry.Retries(f) && (f.Retryable || work.Repeatable() || !f.LeavesCallRunning()) {
 		marked := *f
 		marked.Retryable = !f.Retryable
 		a.Failure = &marked

@@ -24,9 +24,10 @@ type session struct {
 	// withheld holds the jobs that the answer to a poll cannot carry, by job index.
 	withheld map[int]bool
 
-	// keepsRetries says that the next attempt is not sent if it is due soon. It is keptRetry then.
-	keepsRetries bool
-	keptRetry    *workflow.PackMessage
+	// keepsRetriesUntil is the time up to which a next attempt that is due soon is not sent. It is
+	// keptRetry then.
+	keepsRetriesUntil time.Time
+	keptRetry         *workflow.PackMessage
 
 	// writeSlot is held during a write of the pack, so that there is one at a time.
 	// Otherwise a slow heartbeat could overwrite a later STARTED.
@@ -191,7 +192,10 @@ func (s *session) stillOpen(ctx context.Context) bool {
 // hasTimeFor reports whether the process has time left for a whole job. A job that
 // would be cut off is better left to the next delivery. But a process that has used
 // less than a tenth of its time starts it anyway: no later process will have more.
-func (s *session) hasTimeFor(ctx context.Context) bool {
+func (s *session) hasTimeFor(ctx context.Context) bool { return s.hasTimeIn(ctx, 0) }
+
+// hasTimeIn is hasTimeFor after a pause.
+func (s *session) hasTimeIn(ctx context.Context, pause time.Duration) bool {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return true
@@ -200,7 +204,7 @@ func (s *session) hasTimeFor(ctx context.Context) bool {
 	if b := s.ports.TimeBudget; b > 0 {
 		needed = min(needed, b-b/10)
 	}
-	return time.Until(end) >= needed
+	return time.Until(end)-pause >= needed
 }
 
 // leaseRemaining returns how long the lease is still valid, by the more cautious of

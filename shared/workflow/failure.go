@@ -53,6 +53,12 @@ const (
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 
+// LeavesCallRunning reports whether the call of the job may still be going on somewhere: it has not
+// been answered in time, or its worker was lost.
+func (f *Failure) LeavesCallRunning() bool {
+	return f.Code == FailureTimeout || f.Code == FailureHTTPTimeout || f.Code == FailureWorkerCrash
+}
+
 // The largest parts of a failure, in bytes. Failures are stored in the state item of their
 // execution, and no block may exhaust its size.
 const (

@@ -82,6 +82,23 @@ func (p *Pack) Final() bool {
 // MaxPackToken bounds the takeovers of one pack: the fence has two digits for it.
 const MaxPackToken = 99
 
+// WorkerLost is why nobody knows what became of a job: the worker that had claimed its pack, when,
+// and until when it had promised to report.
+func (p *Pack) WorkerLost() *Failure {
+	details, err := EncodeJSON(struct {
+		Worker    string    `json:"worker"`
+		ClaimedAt time.Time `json:"claimedAt"`
+		Lease     time.Time `json:"lease"`
+	}{Truncate(p.Worker, maxShownWorker), p.ClaimedAt.UTC(), p.Lease.UTC()})
+	if err != nil {
+		details = nil
+	}
+	return &Failure{Code: FailureWorkerCrash, Message: "the worker stopped during the call: whether the block was executed is unknown", Details: details}
+}
+
+// maxShownWorker is how much of the name of a worker a failure has, in bytes.
+const maxShownWorker = 128
+
 // ClaimVerdict is what a worker may do with an existing pack item.
 type ClaimVerdict int
 

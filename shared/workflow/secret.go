@@ -117,7 +117,7 @@ func ReplaceText(v json.RawMessage, at []string, was, with string) (json.RawMess
 	if v = bytes.TrimLeft(v, " \t\r\n"); len(v) > 0 && v[0] == '[' {
 		var items []json.RawMessage
 		n, notNumber := strconv.Atoi(at[0])
-		if err = errors.Join(notNumber, json.Unmarshal(v, &items)); err != nil || n >= len(items) {
+		if err = errors.Join(notNumber, json.Unmarshal(v, &items)); err != nil || n < 0 || n >= len(items) {
 			return nil, errors.Join(err, errors.New("the list is shorter"))
 		}
 		if items[n], err = ReplaceText(items[n], at[1:], was, with); err != nil {
@@ -126,8 +126,8 @@ func ReplaceText(v json.RawMessage, at []string, was, with string) (json.RawMess
 		return EncodeJSON(items)
 	}
 	var fields map[string]json.RawMessage
-	if err = json.Unmarshal(v, &fields); err != nil {
-		return nil, err
+	if err = json.Unmarshal(v, &fields); err != nil || fields[at[0]] == nil {
+		return nil, errors.Join(err, errors.New("the object has no such field"))
 	}
 	if fields[at[0]], err = ReplaceText(fields[at[0]], at[1:], was, with); err != nil {
 		return nil, err

@@ -147,7 +147,7 @@ func seizedPack(seen *workflow.Pack, jobs []int, now time.Time) *workflow.Pack {
 		case !ok || rec.Code == workflow.JobCodeNone || rec.Code == "":
 			rec = workflow.JobRecord{Index: i, Code: workflow.JobCodeNotExecuted}
 		case rec.Code == workflow.JobCodeStarted:
-			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
+			rec.Code, rec.EndedAt, rec.Failure = workflow.JobCodeUnknown, now, seen.WorkerLost()
 		}
 		p.Jobs = append(p.Jobs, rec)
 	}

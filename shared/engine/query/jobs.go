@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -197,7 +196,7 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	var jobs []workflow.Job
 	for _, a := range as {
 		j := base
-		j.Attempt, j.State, j.Result, j.Error = a.Pack.Key.Attempt, a.State, a.Record.Result, cmp.Or(a.Record.Failure, workerLost(a))
+		j.Attempt, j.State, j.Result, j.Error = a.Pack.Key.Attempt, a.State, a.Record.Result, a.Record.Failure
 		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(a.Pack.Worker)
 		j.ClaimedAt, j.StartedAt, j.EndedAt = timePtr(a.Pack.ClaimedAt), timePtr(a.Record.StartedAt), timePtr(a.Record.EndedAt)
 		if a.Record.Outcome != "" {
@@ -223,19 +222,6 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 		}
 	}
 	return jobs
-}
-
-// workerLost is why nobody knows what became of an attempt: the worker that had claimed it, when,
-// and until when it had promised to report. It is nil of any other attempt.
-func workerLost(a attempt) *workflow.Failure {
-	if a.Record.Code != workflow.JobCodeUnknown {
-		return nil
-	}
-	details, err := workflow.EncodeJSON(map[string]any{"worker": a.Pack.Worker, "claimedAt": a.Pack.ClaimedAt.UTC(), "lease": a.Pack.Lease.UTC()})
-	if err != nil {
-		details = nil // only JSON text has no errors
-	}
-	return &workflow.Failure{Code: workflow.FailureWorkerCrash, Message: "the worker stopped during the call: whether the block was executed is unknown", Details: details}
 }
 
 // retryPending reports whether a failed job will be tried again.

@@ -89,7 +89,7 @@ var packs = []Mutation{
 	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif set.Added && p.State == workflow.PackFinished && !expired {\n", "\tif false {\n"}}},
 	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
 	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
-			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
+			rec.Code, rec.EndedAt, rec.Failure = workflow.JobCodeUnknown, now, seen.WorkerLost()
 `, `		case rec.Code == workflow.JobCodeStarted:
 			rec = workflow.JobRecord{Index: i, Code: workflow.JobCodeNotExecuted}
 `}}},
