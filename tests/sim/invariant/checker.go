@@ -90,8 +90,13 @@ func (w *Checker) Failf(invariant, format string, args ...any) {
 	}
 }
 
-// ExecutionByID returns the present state of an execution.
-func (w *Checker) ExecutionByID(id string) *workflow.Execution { return w.executions[id].x }
+// ExecutionByID returns the present state of an execution, nil of one that a restore has forgotten.
+func (w *Checker) ExecutionByID(id string) *workflow.Execution {
+	if r := w.executions[id]; r != nil {
+		return r.x
+	}
+	return nil
+}
 
 // AwaitingOperator counts the executions that hold locks and wait for an operator.
 func (w *Checker) AwaitingOperator() int { return w.awaitingOperator }
