@@ -176,3 +176,35 @@ func TestChild_FailurePassesEveryLevel(t *testing.T) {
 		t.Errorf("%s", last.Parameters)
 	}
 }
+
+// A child costs, beyond what it costs when a request starts it, one write of its own, since it exists
+// before it asks its parent; two of its parent, that the step is closed and what has become of the
+// child; and one that counts it. Somebody below who is asked costs each ancestor two more writes.
+func TestCost_OfAChild(t *testing.T) {
+	written := func(name, child string, answered int) float64 {
+		s := newHarness(t, 0)
+		s.Publish("child", child)
+		s.Publish("alone", "steps: [{label: after, functionBlock: p/pure:1, runOn: global}]\n")
+		s.Publish("w", parentYAML)
+		before := s.Consumed().WriteUnits["executions"]
+		id := s.Start(name)
+		for range answered {
+			s.Drain()
+			asking := family(s, id)
+			answerIn(s, asking[len(asking)-1], "ask")
+		}
+		s.RunFor(time.Hour)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		return s.Consumed().WriteUnits["executions"] - before
+	}
+	const works = "steps: [{label: work, functionBlock: p/pure:1, runOn: global}]\n"
+	const asks = "steps: [{label: ask, wait: {input: {title: Now?, deadline: 24h}}}, {label: work, functionBlock: p/pure:1, runOn: global}]\n"
+	own, alone := written("child", works, 0), written("alone", works, 0)
+	if more := written("w", works, 0) - own - alone; more != 4 {
+		t.Errorf("a child costs %v units more than its own %v", more, own)
+	}
+	asked := written("child", asks, 1)
+	if more := written("w", asks, 1) - asked - alone; more != 6 {
+		t.Errorf("a child that asks costs %v units more than its own %v", more, asked)
+	}
+}
