@@ -77,7 +77,9 @@ func showBlock(cmd *cobra.Command, c *connection, api *client.Client, reference 
 	}
 	served := "Go workers"
 	if b.HTTP != nil {
-		served = b.HTTP.URL
+		if served = b.HTTP.URL; served == "" {
+			served = "the endpoint " + b.HTTP.Endpoint + " " + b.HTTP.Path
+		}
 	}
 	fmt.Fprintf(out, "runs on: %s\nproperties: %s\npool: %s\ntimeout: %s\nserved by: %s\n", orDash(b.RunOn), orDash(blockProperties(b)), orDash(b.Pool), timeoutText(b), served)
 	for _, schema := range []struct {

@@ -30,7 +30,7 @@ var givesRE = regexp.MustCompile(`(?m)^# gives (.*)$`)
 type devices map[string]string
 
 func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
-	var p struct{ Target, Former, To, URL string }
+	var p struct{ Target, Former, To, URL, Endpoint string }
 	if err := json.Unmarshal(c.Parameters, &p); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 		return json.RawMessage(fmt.Sprintf(`{"version":%q,"bootCount":1}`, d[c.Entity]))
 	}
 	switch {
-	case p.URL != "": // an http step
+	case p.URL+p.Endpoint != "": // an http step
 		status := 200
 		if strings.HasSuffix(p.URL, "/404") {
 			status = 404
@@ -112,7 +112,9 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 	}
 	s.RegisterBlock(workflow.Block{Package: "mail", Name: "send", ParameterSchema: json.RawMessage(mailSchema)})
 	blocks["mail/send:1"] = true
-	s.Secrets = map[string]string{"mail/key": "hunter2", "tickets/key": "hunter3", "tickets/signing": "hunter4"}
+	s.Secrets = map[string]string{"mail/key": "hunter2", "tickets/key": "hunter3", "tickets/signing": "hunter4", "inventory/key": "hunter5"}
+	s.Endpoints = workflow.Endpoints{"inventory": "https://inventory.test"}
+	s.Engine.Endpoints = s.Endpoints
 	s.AddHTTPStep()
 	s.ImportDevices(harness.DeviceIDs(3)...)
 	published = map[string]bool{}
@@ -121,7 +123,9 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool { return step.FunctionBlock != "" && step.HTTP == nil && !blocks[step.FunctionBlock] }) {
+		if slices.ContainsFunc(d.FlatSteps(), func(step *spec.Step) bool {
+			return step.FunctionBlock != "" && step.HTTP == nil && !blocks[step.FunctionBlock]
+		}) {
 			continue
 		}
 		p, _, err := s.Catalog.Publish(t.Context(), harness.Caller, []byte(text), false)

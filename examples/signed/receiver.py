@@ -2,7 +2,7 @@
 
     SECRET=... python3 examples/signed/receiver.py 8080
 
-answers 204 to a request with a valid signature in the header Lockstep-Signature, and 401 to any
+answers 200 to a request with a valid signature in the header Lockstep-Signature, and 401 to any
 other. Whoever knows the secret can sign; nobody can send an old request again after TOLERANCE.
 """
 
@@ -30,8 +30,9 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))  # as it came, before it is decoded
         ok = valid(os.environ["SECRET"].encode(), self.headers.get("Lockstep-Signature", ""), body, time.time())
-        self.send_response(204 if ok else 401)
+        self.send_response(200 if ok else 401)
         self.end_headers()
+        self.wfile.write(b'{"outcome": "OK"}' if ok else b"")  # also the answer of a function block
 
 
 if __name__ == "__main__":

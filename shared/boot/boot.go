@@ -58,6 +58,7 @@ type Process struct {
 
 	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
 	Secrets   *Secrets                                      // that jobs are called with
+	Endpoints workflow.Endpoints                            // of this stage
 }
 
 // Open reads the environment and makes the clients, without calling AWS yet.
@@ -86,6 +87,10 @@ func Open(ctx context.Context, component string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	endpoints, err := workflow.ParseEndpoints(cfg.Endpoints)
+	if err != nil {
+		return nil, err
+	}
 	tables := map[string]string{}
 	for role, key := range topology.TableEnv {
 		tables[role] = os.Getenv(key)
@@ -103,6 +108,7 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		PoolURLs:  pools,
 		TokenKeys: TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
 		Secrets:   NewSecrets(cfg.Secrets.From, awsCfg, time.Now),
+		Endpoints: endpoints,
 	}, nil
 }
 

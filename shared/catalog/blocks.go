@@ -18,6 +18,11 @@ func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b w
 	if err := definition.ValidateBlock(&b); err != nil {
 		return false, err
 	}
+	if b.HTTP != nil {
+		if issue := c.openPorts().Endpoints.Check(b.HTTP.Endpoint, "http.endpoint"); issue != nil {
+			return false, workflow.Invalid("the block is not valid", []workflow.Issue{*issue})
+		}
+	}
 	r := c.openPorts().Registry
 	existing, err := r.PutBlock(ctx, caller.Tenant, b)
 	if err != nil {

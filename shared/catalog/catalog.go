@@ -71,6 +71,7 @@ type Ports struct {
 	Schedules Schedules
 	Sender    Sender
 	Secrets   Secrets // nil: it is not told which there are
+	Endpoints workflow.Endpoints
 }
 
 // Catalog publishes definitions, registers blocks and imports entities.

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Publish stores a definition. The same content under an existing version is accepted, and
@@ -16,6 +18,9 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		return p, false, err
 	}
 	if _, err := definition.Compile(d); err != nil {
+		return p, false, err
+	}
+	if err := workflow.Invalid("the definition is not valid", definition.LocateIssues(source, c.unknownEndpoints(d))); err != nil {
 		return p, false, err
 	}
 	if err := c.checkCycles(ctx, caller, d, source); err != nil {
@@ -55,6 +60,18 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		return p, false, workflow.Errorf(workflow.CodeConflict, "%s is already published with other content; publish it under a new version", p.Ref)
 	}
 	return *existing, false, nil
+}
+
+// unknownEndpoints are the endpoints that a definition names and this stage does not have.
+func (c *Catalog) unknownEndpoints(d *spec.Definition) (issues []workflow.Issue) {
+	known := c.openPorts().Endpoints
+	paths := program.Paths(d)
+	for i, s := range d.FlatSteps() {
+		if issue := known.Check(s.Endpoint(), paths[i]+".http.endpoint"); issue != nil {
+			issues = append(issues, *issue)
+		}
+	}
+	return issues
 }
 
 // Definitions lists every version of every definition, without sources.

@@ -87,13 +87,16 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 	return false, &why
 }
 
-// blockSecrets are the names of the secrets in the headers of a block, sorted.
+// blockSecrets are the names of the secrets in the headers and the signature of a block, sorted.
 func blockSecrets(b *workflow.Block) (names []string) {
 	if b.HTTP == nil {
 		return nil
 	}
 	for _, value := range b.HTTP.Headers {
 		names = workflow.SecretNames(names, workflow.SplitSecrets(value))
+	}
+	if b.HTTP.Sign != nil {
+		names = append(names, b.HTTP.Sign.Secret)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

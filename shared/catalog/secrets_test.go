@@ -81,3 +81,34 @@ lost false "the store does not answer" [workflow p/v:1.0.0]`
 		t.Errorf("another tenant sees %s", got)
 	}
 }
+
+// A definition and a block that name an endpoint which this stage does not have are refused, with its
+// place and the nearest name.
+func TestCatalog_RefusesUnknownEndpoints(t *testing.T) {
+	world := sim.New(1)
+	c := catalog.New(func() catalog.Ports {
+		v := world.Open()
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: workflow.Endpoints{"inventory": "https://a.test"}}
+	}, time.Now)
+	ann := workflow.Caller{Tenant: "acme", Actor: "ann"}
+	for endpoint, want := range map[string]string{"inventory": "", "inventry": `4:52 steps[0].http.endpoint: this stage has no endpoint "inventry": add it to endpoints in its configuration; did you mean "inventory"?`, "shop": `4:52 steps[0].http.endpoint: this stage has no endpoint "shop"`} {
+		_, _, err := c.Publish(t.Context(), ann, fmt.Appendf(nil, "package: p\nname: w\nversion: 1.0.0\nsteps: [{label: x, runOn: global, http: {endpoint: %s}}]\n", endpoint), true)
+		got := ""
+		var e *workflow.Error
+		if errors.As(err, &e) && len(e.Issues) == 1 {
+			got = e.Issues[0].String()
+		}
+		if want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, %v", endpoint, got, err)
+		}
+		_, err = c.RegisterBlock(t.Context(), ann, workflow.Block{Package: "p", Name: endpoint, Version: "1.0.0", HTTP: &workflow.Endpoint{Endpoint: endpoint, Path: "/x"}})
+		if (err != nil) != (want != "") || err != nil && (!workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), "endpoint")) {
+			t.Errorf("block of %s: %v", endpoint, err)
+		}
+	}
+	for _, bad := range []workflow.Endpoint{{URL: "http://a", Endpoint: "inventory"}, {URL: "http://a", Path: "/x"}, {Endpoint: "inventory", Path: "x"}, {Endpoint: "inventory", Path: "/../x"}, {Endpoint: "a b"}, {}, {Endpoint: "inventory", Sign: &workflow.Signing{}}, {Endpoint: "inventory", Sign: &workflow.Signing{Secret: "k", Header: "Host"}}} {
+		if _, err := c.RegisterBlock(t.Context(), ann, workflow.Block{Package: "p", Name: "bad", Version: "1.0.0", HTTP: &bad}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

@@ -23,6 +23,9 @@ type Config struct {
 	// The longest time until a waiting execution is advanced again. Default: the larger of sweepInterval and job.lease.
 	Poll time.Duration `yaml:"poll"`
 
+	// The addresses of this stage by the names that definitions and blocks call them: NAME=ADDRESS. Their hosts may be called, as if they stood in worker.allowHosts. Default: none.
+	Endpoints []string `yaml:"endpoints"`
+
 	Worker      Worker      `yaml:"worker"`
 	Job         Job         `yaml:"job"`
 	Lock        Lock        `yaml:"lock"`

@@ -86,12 +86,30 @@ func checkSchema(path string, raw json.RawMessage, addIssue func(path, code, mes
 func checkEndpoint(e *workflow.Endpoint, addIssue func(path, code, message string)) {
 	u, err := url.Parse(e.URL)
 	switch {
+	case e.Endpoint != "" && e.URL != "":
+		addIssue("http.endpoint", "conflict", "a block has url or endpoint, not both")
+	case e.Endpoint != "" && !workflow.ValidName(e.Endpoint):
+		addIssue("http.endpoint", "format", "want a letter, then letters, digits, - and _, at most 64")
+	case e.Endpoint != "":
+		if _, err := (workflow.Endpoints{e.Endpoint: "http://endpoint"}).Address(e.Endpoint, e.Path); err != nil {
+			addIssue("http.path", "format", err.Error())
+		}
+	case e.Path != "":
+		addIssue("http.path", "conflict", "path stands behind an endpoint, and the block has none")
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
 		addIssue("http.url", "format", "want an absolute http or https address")
 	case u.User != nil:
 		addIssue("http.url", "secret", "the address must not contain credentials")
 	case u.Fragment != "":
 		addIssue("http.url", "format", "the address must not have a fragment")
+	}
+	if s := e.Sign; s != nil {
+		if !workflow.ValidSecretName(s.Secret) {
+			addIssue("http.sign.secret", "format", "want the name of a secret: one to four words of letters, digits, _ and -, with / between them")
+		}
+		if h := s.Header; h != "" && (!headerNameRE.MatchString(h) || slices.Contains(reservedHeaders, strings.ToLower(h))) {
+			addIssue("http.sign.header", "reserved", "a block cannot set this header")
+		}
 	}
 	if t := e.Timeout.Std(); t < 0 || t > MaxJobTimeout {
 		addIssue("http.timeout", "range", "want up to "+MaxJobTimeout.String())

@@ -35,22 +35,18 @@ var ownHeaders = []string{
 
 // httpCall is the http of a step as authors write it.
 type httpCall struct {
-	Method  string          `json:"method"`
-	URL     string          `json:"url"`
-	Query   json.RawMessage `json:"query,omitempty"`
-	Headers json.RawMessage `json:"headers,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
-	Expect  []string        `json:"expect,omitempty"`
-	Include []string        `json:"include,omitempty"`
-	Sign    *httpSign       `json:"sign,omitempty"`
+	Method   string            `json:"method"`
+	URL      string            `json:"url,omitempty"`
+	Endpoint string            `json:"endpoint,omitempty"`
+	Path     string            `json:"path,omitempty"`
+	Query    json.RawMessage   `json:"query,omitempty"`
+	Headers  json.RawMessage   `json:"headers,omitempty"`
+	Body     json.RawMessage   `json:"body,omitempty"`
+	Expect   []string          `json:"expect,omitempty"`
+	Include  []string          `json:"include,omitempty"`
+	Sign     *workflow.Signing `json:"sign,omitempty"`
 
 	timeout workflow.Duration
-}
-
-// httpSign says how a request is signed: with which secret, and in which header.
-type httpSign struct {
-	Secret string `json:"secret"`
-	Header string `json:"header,omitempty"`
 }
 
 // httpStep reads the http of a step. The step is one that calls a block: what it calls with is the
@@ -58,21 +54,24 @@ type httpSign struct {
 func (r *reader) httpStep(s *spec.Step) yamldoc.Field {
 	in := &httpCall{Method: "GET"}
 	return yamldoc.Named("http", r.Object(yamldoc.Fields{
-		"method":  yamldoc.Enum(r.Reader, &in.Method, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
-		"url":     r.Text(&in.URL).Required("say which address is called"),
-		"query":   r.Raw(&in.Query, true),
-		"headers": r.Raw(&in.Headers, true),
-		"body":    r.Raw(&in.Body, false),
-		"timeout": r.duration(&in.timeout, time.Millisecond, MaxJobTimeout),
-		"expect":  yamldoc.List(r.Reader, &in.Expect, maxExpected, r.status),
-		"include": yamldoc.List(r.Reader, &in.Include, 3, func(into *string) yamldoc.Field { return yamldoc.Enum(r.Reader, into, "status", "headers", "body") }),
-		"sign": yamldoc.Optional(&in.Sign, func(sign *httpSign) yamldoc.Field {
+		"method":   yamldoc.Enum(r.Reader, &in.Method, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
+		"url":      r.Text(&in.URL),
+		"endpoint": r.name(&in.Endpoint),
+		"path":     r.Text(&in.Path),
+		"query":    r.Raw(&in.Query, true),
+		"headers":  r.Raw(&in.Headers, true),
+		"body":     r.Raw(&in.Body, false),
+		"timeout":  r.duration(&in.timeout, time.Millisecond, MaxJobTimeout),
+		"expect":   yamldoc.List(r.Reader, &in.Expect, maxExpected, r.status),
+		"include":  yamldoc.List(r.Reader, &in.Include, 3, func(into *string) yamldoc.Field { return yamldoc.Enum(r.Reader, into, "status", "headers", "body") }),
+		"sign": yamldoc.Optional(&in.Sign, func(sign *workflow.Signing) yamldoc.Field {
 			return r.Object(yamldoc.Fields{
 				"secret": r.checkedText(&sign.Secret, yamldoc.Schema{}, "format", "want the name of a secret", workflow.ValidSecretName).Required("name the secret"),
 				"header": r.checkedText(&sign.Header, yamldoc.Schema{"pattern": headerNameRE.String()}, "format", "this is not a valid header name", headerNameRE.MatchString),
 			})
 		}),
-	}).Finally(func(_ ast.Node, path string) {
+	}).WithSchema(addressSchema).Finally(func(n ast.Node, path string) {
+		r.checkTarget(n, path)
 		r.checkCall(in, path)
 		s.HTTP, s.Parameters = in.written(), in.parameters()
 		if s.Timeout == 0 {
@@ -80,6 +79,24 @@ func (r *reader) httpStep(s *spec.Step) yamldoc.Field {
 		}
 		s.FunctionBlock = methodBlock(in.Method)
 	}))
+}
+
+// addressSchema is the JSON Schema of what a call names: an address, or an endpoint.
+var addressSchema = yamldoc.Schema{
+	"oneOf":             requires("url", "endpoint"),
+	"dependentRequired": map[string][]string{"path": {"endpoint"}},
+}
+
+// checkTarget checks that a call names an address, or an endpoint.
+func (r *reader) checkTarget(n ast.Node, path string) {
+	switch hasURL, hasEndpoint := r.Has(path+".url"), r.Has(path+".endpoint"); {
+	case hasURL && hasEndpoint:
+		r.ReportAt(path+".endpoint", "conflict", "a call has url or endpoint, not both")
+	case !hasURL && !hasEndpoint:
+		r.Report(n, path+".url", "required", "say which address is called: url, or endpoint and path")
+	case hasURL && r.Has(path+".path"):
+		r.ReportAt(path+".path", "conflict", "path stands behind an endpoint, and the call has none")
+	}
 }
 
 // methodBlock is the block of a method.
@@ -130,6 +147,9 @@ func (r *reader) checkCall(in *httpCall, path string) {
 	if literal := in.URL != "" && !strings.Contains(in.URL, "${"); literal || strings.HasPrefix(in.URL, "http") {
 		text, _, _ := strings.Cut(in.URL, "${")
 		checkAddress(text, literal, func(code, message string) { r.ReportAt(path+".url", code, "%s", message) })
+	}
+	if in.Path != "" && !strings.HasPrefix(in.Path, "/") && !strings.HasPrefix(in.Path, "${") {
+		r.ReportAt(path+".path", "format", "want a path that begins with /")
 	}
 	if (in.Method == "GET" || in.Method == "HEAD") && in.Body != nil {
 		r.ReportAt(path+".body", "conflict", "%s has no body", in.Method)

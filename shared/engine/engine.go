@@ -40,6 +40,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Options are the engine's thresholds. They come from the configuration; none
@@ -58,6 +59,8 @@ type Options struct {
 	IdempotencyKeyTTL  time.Duration // how long an idempotency key stays bound
 	MaxConflictRetries int           // reloads after lost races, per wake-up
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
+
+	Endpoints workflow.Endpoints // of this stage
 }
 
 // Deps are the engine's sources of time, randomness and I/O.

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // definition reads the definition under an exact reference, compiled.
@@ -34,6 +35,9 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 	r.Program, r.Workflows = &program.Program, program.Workflows
 	for i := range program.Nodes {
 		n := &program.Nodes[i]
+		if r.Problem == nil {
+			r.Problem = w.unknownEndpoint(n.Endpoint(), n.Label)
+		}
 		if r.Problem == nil && n.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
@@ -57,6 +61,16 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 	return nil
 }
 
+// unknownEndpoint is the failure of an execution that has not begun and that calls an endpoint which
+// this stage does not have; nil for any other. Later, the jobs that call it fail.
+func (w *workspace) unknownEndpoint(name, label string) *workflow.Failure {
+	issue := w.e.Endpoints.Check(name, "")
+	if issue == nil || w.execution.State != sm.ExecutionNew {
+		return nil
+	}
+	return &workflow.Failure{Code: workflow.FailureEndpoint, Step: label, Message: fmt.Sprintf("step %q: %s", label, issue.Message)}
+}
+
 // resolveBlock adds the block of a step, or of an acquisition, whose runOn is empty.
 func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, blockRef, label, runOn string) error {
 	b, known := r.Blocks[blockRef]
@@ -70,6 +84,11 @@ func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, b
 		}
 		b = resolved
 		r.Blocks[blockRef] = b
+	}
+	if b.HTTP != nil {
+		if r.Problem = w.unknownEndpoint(b.HTTP.Endpoint, label); r.Problem != nil {
+			return nil
+		}
 	}
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
 		r.Problem = &workflow.Failure{Code: "BLOCK_MISMATCH", Step: label,

@@ -69,6 +69,9 @@ func secretsOf(work *workflow.Work) (names []string) {
 		for _, value := range work.HTTP.Headers {
 			names = workflow.SecretNames(names, workflow.SplitSecrets(value))
 		}
+		if work.HTTP.Sign != nil {
+			names = append(names, work.HTTP.Sign.Secret)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -93,12 +96,15 @@ func (all jobSecrets) fill(job *Job, places []workflow.SecretPlace) *workflow.Fa
 	return nil
 }
 
-// endpoint returns an endpoint with the secrets in its headers.
+// endpoint returns an endpoint with the secrets in its headers, and the key of its signature.
 func (all jobSecrets) endpoint(e *workflow.Endpoint) *workflow.Endpoint {
-	if len(all) == 0 || len(e.Headers) == 0 {
+	if len(all) == 0 {
 		return e
 	}
 	filled := *e
+	if e.Sign != nil {
+		filled.SignKey = all[e.Sign.Secret]
+	}
 	filled.Headers = make(map[string]string, len(e.Headers))
 	for name, value := range e.Headers {
 		filled.Headers[name] = workflow.JoinSecrets(workflow.SplitSecrets(value), all.value)

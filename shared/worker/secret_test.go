@@ -35,13 +35,14 @@ const hostile = `p"<ä&/ s=`
 type endpoint struct {
 	answer  worker.JobResult
 	headers map[string]string
+	key     string
 	job     worker.Job
 	calls   int
 }
 
 func (e *endpoint) Call(_ context.Context, to *workflow.Endpoint, job *worker.Job) worker.JobResult {
 	e.calls++
-	e.headers, e.job = to.Headers, *job
+	e.headers, e.key, e.job = to.Headers, to.SignKey, *job
 	return e.answer
 }
 
@@ -49,6 +50,7 @@ func (e *endpoint) Call(_ context.Context, to *workflow.Endpoint, job *worker.Jo
 func (r *fixture) secretMessage() *workflow.PackMessage {
 	m := r.newMessage(idempotent, 0, 1, 1)
 	m.Work.HTTP = &workflow.Endpoint{URL: "http://x", Headers: map[string]string{"Authorization": "Bearer ${secret.bank/key}", "X-Plain": "${secret", "X-Two": "${secret.a1}${secret.bank/key}."}}
+	m.Work.HTTP.Sign = &workflow.Signing{Secret: "a1"}
 	m.Jobs[0].Parameters = json.RawMessage(`{"a":["x","key=${secret.a1};"],"same":"${secret.a1}"}`)
 	m.Work.Secrets = []workflow.SecretPlace{{Path: []string{"a", "1"}, Parts: []workflow.SecretPart{{Text: "key="}, {Secret: "a1"}, {Text: ";"}}}}
 	return m
@@ -70,7 +72,7 @@ func TestSecrets_AreFilledInAndRemoved(t *testing.T) {
 	if got := string(e.job.Parameters); got != `{"a":["x","key=77777;"],"same":"${secret.a1}"}` {
 		t.Errorf("called with %s", got)
 	}
-	if e.headers["Authorization"] != "Bearer "+hostile || e.headers["X-Plain"] != "${secret" || e.headers["X-Two"] != "77777"+hostile+"." {
+	if e.headers["Authorization"] != "Bearer "+hostile || e.headers["X-Plain"] != "${secret" || e.headers["X-Two"] != "77777"+hostile+"." || e.key != "77777" || m.Work.HTTP.SignKey != "" {
 		t.Errorf("called with %q", e.headers)
 	}
 	rec := r.pack(m.Key).Jobs[0]

@@ -25,13 +25,6 @@ type Block struct {
 	HTTP *Endpoint `json:"http,omitempty"` // served over HTTP by the standard worker instead of by a Go worker
 }
 
-// Endpoint is the address of a block served over HTTP.
-type Endpoint struct {
-	URL     string            `json:"url"`
-	Timeout Duration          `json:"timeout,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-}
-
 // Ref is the block's exact reference.
 func (b *Block) Ref() Ref { return Ref{b.Package, b.Name, b.Version} }
 

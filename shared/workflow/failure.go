@@ -50,6 +50,7 @@ const (
 	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
 	FailureSecret            = "SECRET"                 // there is no such secret, or it cannot be used
 	FailureSecretUnavailable = "SECRET_UNAVAILABLE"     // the store of secrets does not answer
+	FailureEndpoint          = "UNKNOWN_ENDPOINT"       // this stage has no endpoint of the name, or none with such a path
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 

@@ -58,24 +58,31 @@ func TestHTTPStep_SignatureIsCheckedByTheExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startStack(t, stackOptions{args: []string{"--secrets", file}})
+	for name, secret := range map[string]string{"signed": "shop", "other": "other"} {
+		if _, err := s.RegisterBlock(t.Context(), workflow.Block{Package: "test", Name: name, Version: "1.0.0", HTTP: &workflow.Endpoint{URL: receiver.URL, Sign: &workflow.Signing{Secret: secret}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.publish(`package: test
 name: signed
 version: 1.0.0
 parameters: {type: object}
-output: {ok: "${ok.result.status}", other: "${other.result.status}", none: "${none.result.status}", empty: "${empty.result.status}"}
+output: {block: "${steps.block.status}", wrong: "${steps.wrong.status}", ok: "${ok.result.status}", other: "${other.result.status}", none: "${none.result.status}", empty: "${empty.result.status}"}
 steps:
   - {label: ok, http: {method: POST, url: "${parameters.to}", body: {a: "ä <&>"}, sign: {secret: shop}}, runOn: global}
+  - {label: block, functionBlock: "test/signed:1", runOn: global, parameters: {a: "ä <&>"}}
+  - {label: wrong, functionBlock: "test/other:1", runOn: global, continueOnError: true}
   - {label: empty, http: {method: POST, url: "${parameters.to}", sign: {secret: shop}}, runOn: global}
   - {label: other, http: {method: POST, url: "${parameters.to}", body: {a: 1}, sign: {secret: other}, expect: [401]}, runOn: global}
   - {label: none, http: {method: POST, url: "${parameters.to}", body: {a: 1}, headers: {Lockstep-Signature: "t=1,v1=00"}, expect: [401]}, runOn: global}
 `)
 	id := s.startExecution("test/signed", fmt.Sprintf(`{"to":%q}`, receiver.URL))
 	s.waitForState(id, sm.ExecutionCompletedAck)
-	if r, err := s.Result(t.Context(), id); err != nil || string(r.Output) != `{"empty":204,"none":401,"ok":204,"other":401}` {
+	if r, err := s.Result(t.Context(), id); err != nil || string(r.Output) != `{"block":"COMPLETED","empty":200,"none":401,"ok":200,"other":401,"wrong":"FAILED"}` {
 		t.Errorf("%s, %v", r.Output, err)
 	}
 	for header, want := range map[string]int{
-		workflow.Sign([]byte("hunter2-shop"), time.Now(), []byte("body")): 204, workflow.Sign([]byte("hunter2-shop"), time.Now().Add(-10*time.Minute), []byte("body")): 401,
+		workflow.Sign([]byte("hunter2-shop"), time.Now(), []byte("body")): 200, workflow.Sign([]byte("hunter2-shop"), time.Now().Add(-10*time.Minute), []byte("body")): 401,
 		workflow.Sign([]byte("hunter2-shop"), time.Now(), []byte("other")): 401, "": 401, "t=x,v1=": 401,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, receiver.URL, strings.NewReader("body"))
@@ -90,6 +97,64 @@ steps:
 		if _ = reply.Body.Close(); reply.StatusCode != want {
 			t.Errorf("%q: %d, want %d", header, reply.StatusCode, want)
 		}
+	}
+}
+
+// A definition and a block name an endpoint; the configuration of each stage says which address that is.
+// An export of one stage is imported into another without any change, and calls that one's servers.
+func TestEndpoints_BelongToTheStage(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	called := map[string]int{}
+	stage := func(name string) *localStack {
+		server, address := serveReachable(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			called[name+" "+r.Method+" "+r.URL.Path]++
+			mu.Unlock()
+			fmt.Fprint(w, `{"outcome":"OK"}`)
+		}))
+		t.Cleanup(server.Close)
+		return startStack(t, stackOptions{config: fastConfig + "worker: {allowHosts: [nobody.test]}\nendpoints: [\"inventory=" + address + "/api\"]\n"})
+	}
+	from, to, bare := stage("acceptance"), stage("production"), startStack(t, stackOptions{})
+	if _, err := from.RegisterBlock(t.Context(), workflow.Block{Package: "test", Name: "set", Version: "1.0.0", HTTP: &workflow.Endpoint{Endpoint: "inventory", Path: "/set"}}); err != nil {
+		t.Fatal(err)
+	}
+	const source = `package: test
+name: named
+version: 1.0.0
+parameters: {type: object}
+steps:
+  - {label: read, http: {endpoint: inventory, path: "/devices/${parameters.id}"}, runOn: global}
+  - {label: set, functionBlock: "test/set:1", runOn: global}
+`
+	from.publish(source)
+	file := filepath.Join(t.TempDir(), "export.jsonl")
+	for _, line := range [][]string{{"--url=" + from.url, "export", file}, {"--url=" + to.url, "import", file}} {
+		if code, out, errors := runLockstep(t, "", line...); code != 0 {
+			t.Fatalf("%v: exit %d\n%s%s", line, code, out, errors)
+		}
+	}
+	if text := readFile(t, file); strings.Contains(text, "127.0.0.1") || !strings.Contains(text, `"endpoint":"inventory"`) {
+		t.Errorf("the export has an address of the stage: %s", text)
+	}
+	for _, s := range []*localStack{from, to} {
+		s.waitForState(s.startExecution("test/named", `{"id":"sw-1"}`), sm.ExecutionCompletedAck)
+	}
+	if code, out, errors := runLockstep(t, "", "--url="+bare.url, "import", file); code == 0 || !strings.Contains(out+errors, `this stage has no endpoint "inventory"`) {
+		t.Errorf("a stage without the endpoint imports it: exit %d %s%s", code, out, errors)
+	}
+	if _, _, err := bare.Publish(t.Context(), []byte(source), true); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), `no endpoint "inventory"`) {
+		t.Errorf("a stage without the endpoint publishes it: %v", err)
+	}
+	x := to.waitForState(to.startExecution("test/named", `{"id":"../../admin"}`), sm.ExecutionFailedSafeAck)
+	if x.Error == nil || x.Error.Code != workflow.FailureEndpoint {
+		t.Errorf("a path leads out of the endpoint: %+v", x.Error)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := fmt.Sprint(called); got != "map[acceptance GET /api/devices/sw-1:1 acceptance POST /api/set:1 production GET /api/devices/sw-1:1 production POST /api/set:1]" {
+		t.Errorf("called %s", got)
 	}
 }
 

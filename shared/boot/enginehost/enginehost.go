@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -36,7 +35,7 @@ func Open(ctx context.Context, component string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{p, engine.New(engineDeps(p), engineOptions(p.Config), boot.Version)}, nil
+	return &Host{p, engine.New(engineDeps(p), engineOptions(p), boot.Version)}, nil
 }
 
 // LivenessTimeouts is how long polling workers may send no heartbeat.
@@ -95,7 +94,8 @@ const (
 	maxConflictRetries = 12
 )
 
-func engineOptions(c config.Config) engine.Options {
+func engineOptions(p *boot.Process) engine.Options {
+	c := p.Config
 	return engine.Options{
 		Policy: lifecycle.Policy{
 			PollInterval: c.Poll, LockTimeout: c.Lock.Wait, StartTimeout: c.Start.Wait, MessageLifetime: c.Pack.MessageLife,
@@ -108,6 +108,6 @@ func engineOptions(c config.Config) engine.Options {
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
 		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxDescendants: c.Execution.MaxDescendants, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
-		IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
+		Endpoints: p.Endpoints, IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

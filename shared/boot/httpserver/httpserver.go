@@ -38,7 +38,7 @@ func Handler(h *enginehost.Host) http.Handler {
 	services := api.Services{
 		Catalog: catalog.New(func() catalog.Ports {
 			v := h.Unmetered()
-			return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets}
+			return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints}
 		}, h.Engine.Now),
 		Engine:  h.Engine,
 		Queries: queries,

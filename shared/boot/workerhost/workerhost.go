@@ -70,7 +70,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
 		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
 	}
-	calls := httpblock.New(allow)
+	calls := httpblock.NewWithEndpoints(allow, p.Endpoints)
 	w := worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
 		MaxClockSkew: c.Clock.Skew, LeaseMargin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, UnclaimedTimeout: c.Job.Unclaimed,

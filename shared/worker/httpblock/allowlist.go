@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Loopback in an allow list stands for localhost and every loopback address.
@@ -26,6 +28,26 @@ func newAllowList(entries []string) allowList {
 	return list
 }
 
+// hostsOf are the hosts of endpoints, each with its port.
+func hostsOf(endpoints workflow.Endpoints) (hosts []string) {
+	for _, address := range endpoints {
+		u, err := url.Parse(address)
+		if err != nil {
+			continue // it was checked when it was configured
+		}
+		hosts = append(hosts, net.JoinHostPort(u.Hostname(), portOf(u)))
+	}
+	return hosts
+}
+
+// portOf is the port of an address.
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
 // allowsURL reports whether a URL may be called: its scheme is http or https, and its
 // host, with or without the port, is on the list. A loopback host is also allowed by
 // Loopback.
@@ -33,10 +55,7 @@ func (l allowList) allowsURL(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	host, port := strings.ToLower(u.Hostname()), portOf(u)
 	return l.listsHost(host, port) || (slices.Contains(l, Loopback) && isLoopback(host))
 }
 

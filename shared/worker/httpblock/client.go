@@ -6,6 +6,7 @@ package httpblock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,15 +38,19 @@ const idempotencyHeader = "idempotency-key"
 // Client calls the endpoints of blocks. It is a worker.EndpointCaller and safe for
 // concurrent use.
 type Client struct {
-	allow allowList
-	http  *http.Client
+	endpoints workflow.Endpoints
+	allow     allowList
+	http      *http.Client
 }
 
 // New returns a client that calls only the hosts in the allow list: names or addresses,
 // with a port or for every port, and [Loopback]. It neither follows redirects nor uses
 // a proxy.
-func New(allow []string) *Client {
-	c := &Client{allow: newAllowList(allow)}
+func New(allow []string) *Client { return NewWithEndpoints(allow, nil) }
+
+// NewWithEndpoints is New for a stage with endpoints. Their hosts may be called too.
+func NewWithEndpoints(allow []string, endpoints workflow.Endpoints) *Client {
+	c := &Client{endpoints: endpoints, allow: newAllowList(append(allow[:len(allow):len(allow)], hostsOf(endpoints)...))}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = c.allow.dial
 	t.Proxy = nil // a proxy would connect where dial may not
@@ -65,9 +70,16 @@ var errHostNotAllowed = errors.New("the host is not on the worker's allow list; 
 // HTTP_<status>, HTTP_TIMEOUT, HTTP_UNREACHABLE, HTTP_INVALID, HTTP_FORBIDDEN and
 // LIMIT. A failure is marked as unsent if the block was certainly not called.
 func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.JobResult {
-	u, err := url.Parse(e.URL)
+	address := e.URL
+	if e.Endpoint != "" {
+		var err error
+		if address, err = c.endpoints.Address(e.Endpoint, e.Path); err != nil {
+			return markUnsent(failureResult(workflow.FailureEndpoint, false, err.Error()))
+		}
+	}
+	u, err := url.Parse(address)
 	if err != nil || !c.allow.allowsURL(u) {
-		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("cannot call %q: %v", e.URL, errHostNotAllowed)))
+		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("cannot call %q: %v", address, errHostNotAllowed)))
 	}
 	body, err := workflow.EncodeJSON(newRequest(j))
 	if err != nil {
@@ -81,7 +93,7 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 		ctx, cancel = context.WithTimeout(ctx, t)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return markUnsent(failureResult("HTTP_INVALID", false, err.Error()))
 	}
@@ -98,6 +110,9 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	req.Header.Del(idempotencyHeader)
 	req.Header.Del("X-Idempotency-Key") // net/http treats it alike
 	req.Header[idempotencyHeader] = []string{j.ID}
+	if e.Sign != nil {
+		req.Header.Set(cmp.Or(e.Sign.Header, workflow.SignatureHeader), workflow.Sign([]byte(e.SignKey), time.Now(), body))
+	}
 	return c.post(ctx, req, j.Operation)
 }
 

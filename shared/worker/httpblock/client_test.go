@@ -392,3 +392,35 @@ func TestClient_MarksUnsentOnlyWhenCertain(t *testing.T) {
 		}
 	}
 }
+
+// A block names an endpoint of the stage, whose host may be called, and a path behind it. Its requests
+// are signed with a secret that only the worker has.
+func TestClient_CallsEndpointAndSigns(t *testing.T) {
+	var header http.Header
+	var line string
+	var body []byte
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		header, line = r.Header, r.URL.Path
+		body, _ = io.ReadAll(r.Body)
+		respondWith(200, `{"outcome":"OK"}`)(w, r)
+	})
+	c := httpblock.NewWithEndpoints(nil, workflow.Endpoints{"inventory": url + "/api/", "ours": "http://169.254.169.254/"})
+	e := &workflow.Endpoint{Endpoint: "inventory", Path: "/set", Sign: &workflow.Signing{Secret: "k"}, SignKey: "hunter2"}
+	for _, to := range []*workflow.Endpoint{{Endpoint: "ours"}, {URL: "http://127.0.0.1:1/"}} {
+		if a := c.Call(t.Context(), to, &job); a.Failure == nil || a.Failure.Code != "HTTP_FORBIDDEN" {
+			t.Errorf("%+v: %+v", to, a)
+		}
+	}
+	if a := c.Call(t.Context(), e, &job); a.Outcome != sm.OutcomeOK || line != "/api/set" {
+		t.Fatalf("%s, %+v", line, a.Failure)
+	}
+	var at int64
+	if _, err := fmt.Sscanf(header.Get("Lockstep-Signature"), "t=%d,", &at); err != nil || header.Get("Lockstep-Signature") != workflow.Sign([]byte("hunter2"), time.Unix(at, 0), body) || len(body) == 0 {
+		t.Errorf("%v, %v", header, err)
+	}
+	for endpoint, path := range map[string]string{"shop": "/set", "inventory": "/../admin"} {
+		if a := c.Call(t.Context(), &workflow.Endpoint{Endpoint: endpoint, Path: path}, &job); a.Failure == nil || a.Failure.Code != workflow.FailureEndpoint || !a.Failure.Unsent {
+			t.Errorf("%s%s: %+v", endpoint, path, a.Failure)
+		}
+	}
+}

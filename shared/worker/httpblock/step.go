@@ -25,14 +25,16 @@ import (
 // call is what an http step is called with. The definition has checked what is not up to
 // expressions.
 type call struct {
-	Method  string                     `json:"method"`
-	URL     string                     `json:"url"`
-	Query   map[string]json.RawMessage `json:"query"`
-	Headers map[string]json.RawMessage `json:"headers"`
-	Body    json.RawMessage            `json:"body"`
-	Expect  []string                   `json:"expect"`
-	Include []string                   `json:"include"`
-	Sign    *struct {
+	Method   string                     `json:"method"`
+	URL      string                     `json:"url"`
+	Endpoint string                     `json:"endpoint"`
+	Path     string                     `json:"path"`
+	Query    map[string]json.RawMessage `json:"query"`
+	Headers  map[string]json.RawMessage `json:"headers"`
+	Body     json.RawMessage            `json:"body"`
+	Expect   []string                   `json:"expect"`
+	Include  []string                   `json:"include"`
+	Sign     *struct {
 		Key    string `json:"key"`
 		Header string `json:"header"`
 	} `json:"sign"`
@@ -65,6 +67,13 @@ func (c *Client) RegisterStep(w *worker.Worker) {
 
 // callStep makes the call of an http step. repeatable says that it may be made again.
 func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeatable bool) (json.RawMessage, error) {
+	if in.Endpoint != "" {
+		address, err := c.endpoints.Address(in.Endpoint, in.Path)
+		if err != nil {
+			return nil, worker.Unsent(worker.Terminal(workflow.FailureEndpoint, err))
+		}
+		in.URL = address
+	}
 	req, body, err := in.request(ctx)
 	if err != nil {
 		return nil, worker.Unsent(worker.Terminal("HTTP_INVALID", err))

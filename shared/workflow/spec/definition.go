@@ -230,6 +230,15 @@ type Step struct {
 	Compensate *Compensation `json:"compensate,omitempty"` // of a step that calls a block: undoes it in place of the block's rollback
 }
 
+// Endpoint is the name of the endpoint that a step with http calls, "" for none.
+func (s *Step) Endpoint() string {
+	var call struct {
+		Endpoint string `json:"endpoint"`
+	}
+	_ = json.Unmarshal(s.HTTP, &call) // it was written by the reader of definitions; nil for any other step
+	return call.Endpoint
+}
+
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,
 // run under its locks and share the labels of the definition.
 type EmbeddedWorkflow struct {

@@ -56,6 +56,8 @@ type Harness struct {
 	Script func(BlockCall) *Outcome
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
+	// Endpoints are those of the stage, as the catalog knows them.
+	Endpoints workflow.Endpoints
 	// Secrets are the values of secrets of every tenant, by name.
 	Secrets map[string]string
 	// ItemsTolerated says how many items may fail in each step with foreach, by label.
@@ -145,7 +147,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 	s.Query = query.New(s.Engine, 1)
 	s.Catalog = catalog.New(func() catalog.Ports {
 		v := s.Open()
-		return catalog.Ports{Locks: s.Query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
+		return catalog.Ports{Locks: s.Query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: s.Endpoints}
 	}, func() time.Time { return s.Now() })
 	tb.Cleanup(func() {
 		if tb.Failed() {

@@ -67,5 +67,6 @@ func Borders() []Mutation {
 		compensations,
 		secrets,
 		httpSteps,
+		endpoints,
 	)
 }
