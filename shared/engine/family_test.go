@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -360,7 +362,7 @@ func TestFamily_SurvivesFaultAtEveryCall(t *testing.T) {
 // whatever fails: nothing of a child happens after its parent's step, and all end.
 func TestFamily_UnderRandomFaults(t *testing.T) {
 	retried, cancelled := 0, 0
-	for seed := range uint64(150) {
+	for seed := range uint64(300) {
 		s := harness.New(t, seed, harness.Options())
 		s.RegisterBlocks()
 		s.Publish("child", "steps: [{label: work, functionBlock: p/pure:1, runOn: global}]\n")
@@ -378,9 +380,10 @@ func TestFamily_UnderRandomFaults(t *testing.T) {
 		faults.CatchCrash(func() { _, _, _ = s.Engine.Start(context.Background(), harness.Caller, harness.NewStartRequest("top")) })
 		var tasks []*faults.Task
 		for n := range 30 {
+			states := s.States(harness.Caller.Tenant)
 			some := ""
-			for x := range s.States(harness.Caller.Tenant) {
-				some = max(some, x)
+			for _, x := range slices.Sorted(maps.Keys(states)) {
+				some = x
 				if random.IntN(2) == 0 {
 					break
 				}
@@ -394,8 +397,8 @@ func TestFamily_UnderRandomFaults(t *testing.T) {
 					}
 				}))
 			case 1, 2, 3:
-				for x, state := range s.States(harness.Caller.Tenant) {
-					if state == sm.ExecutionFailedSafeAck {
+				for _, x := range slices.Sorted(maps.Keys(states)) {
+					if states[x] == sm.ExecutionFailedSafeAck {
 						some = x
 					}
 				}
