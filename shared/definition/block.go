@@ -40,7 +40,7 @@ func ValidateBlock(b *workflow.Block) error {
 			addIssue(named[0], "format", "want a letter, then letters, digits, - and _, at most 64")
 		}
 	}
-	if _, builtin := workflow.BuiltinBlock(workflow.Ref{Package: b.Package, Name: b.Name}); builtin {
+	if workflow.BuiltinName(workflow.Ref{Package: b.Package, Name: b.Name}) {
 		addIssue("name", "reserved", "this is the name of a block of http steps")
 	}
 	if _, ok := workflow.ParseSemver(b.Version); !ok {

@@ -7,7 +7,7 @@ import (
 
 func (r *reader) compensation(c *spec.Compensation) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
-		"functionBlock": r.reference(&c.FunctionBlock).Required("name the block that undoes the step"),
+		"functionBlock": r.block(&c.FunctionBlock).Required("name the block that undoes the step"),
 		"parameters":    r.Raw(&c.Parameters, true),
 		"rawParameters": r.Raw(&c.RawParameters, true),
 		"undoHarmless":  r.Bool(&c.UndoHarmless),

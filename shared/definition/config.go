@@ -122,7 +122,7 @@ func (r *reader) acquire(a *spec.Acquire) yamldoc.Field {
 				}),
 			})
 		}),
-		"block":         r.reference(&a.Block),
+		"block":         r.block(&a.Block),
 		"parameters":    r.Raw(&a.Parameters, true),
 		"rawParameters": r.Raw(&a.RawParameters, true),
 	}).Finally(func(_ ast.Node, path string) {

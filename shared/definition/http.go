@@ -29,8 +29,8 @@ var statusRE = regexp.MustCompile(statusPattern)
 
 // ownHeaders are the headers that the call of an http step sets itself.
 var ownHeaders = []string{
-	"accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer",
-	"transfer-encoding", "upgrade", "x-idempotency-key",
+	"accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade",
 }
 
 // httpCall is the http of a step as authors write it.
@@ -173,7 +173,7 @@ func (r *reader) checkCall(in *httpCall, path string) {
 			r.ReportAt(at, "format", "want one line of printable characters")
 		}
 	}
-	if in.Sign != nil && slices.Contains(ownHeaders, strings.ToLower(in.Sign.Header)) {
+	if in.Sign != nil && slices.Contains(append([]string{"idempotency-key", "x-idempotency-key"}, ownHeaders...), strings.ToLower(in.Sign.Header)) {
 		r.ReportAt(path+".sign.header", "reserved", "the call sets this header itself")
 	}
 }

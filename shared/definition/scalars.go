@@ -76,6 +76,16 @@ func (r *reader) reference(into *string) yamldoc.Field {
 		})
 }
 
+// block reads the reference to a block. Those of http steps are not called by their names: what a
+// step says of its call is checked where it has http.
+func (r *reader) block(into *string) yamldoc.Field {
+	return r.reference(into).Then(r.Reader, func(n ast.Node, path string) {
+		if ref, err := workflow.ParseRef(*into); err == nil && workflow.BuiltinName(ref) {
+			r.Report(n, path, "reserved", "this is a block of http steps: write a step with http")
+		}
+	})
+}
+
 func (r *reader) ids(into *[]string) yamldoc.Field {
 	return yamldoc.List(r.Reader, into, maxIDs, r.id)
 }

@@ -35,6 +35,11 @@ func BuiltinBlock(ref Ref) (Block, bool) {
 	return builtinBlocks[i], true
 }
 
+// BuiltinName reports whether a reference, of whatever version, has the name of a block of the product.
+func BuiltinName(ref Ref) bool {
+	return slices.ContainsFunc(builtinBlocks, func(b Block) bool { return b.Ref().FullName() == ref.FullName() })
+}
+
 // IsHTTPStep reports whether an exact reference is that of the block of http steps.
 func IsHTTPStep(block string) bool {
 	return strings.HasPrefix(block, builtinPackage+"/http_") && slices.ContainsFunc(builtinBlocks, func(b Block) bool { return b.Ref().String() == block })

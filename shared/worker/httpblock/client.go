@@ -108,12 +108,25 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Del(idempotencyHeader)
-	req.Header.Del("X-Idempotency-Key") // net/http treats it alike
-	req.Header[idempotencyHeader] = []string{j.ID}
+	setKey(req.Header, j.ID)
 	if e.Sign != nil {
 		req.Header.Set(cmp.Or(e.Sign.Header, workflow.SignatureHeader), workflow.Sign([]byte(e.SignKey), time.Now(), body))
 	}
 	return c.post(ctx, req, j.Operation)
+}
+
+// setKey sets the key of a request that has none. Neither its own key nor ours stays in the form
+// that makes net/http repeat the request (see idempotencyHeader).
+func setKey(h http.Header, key string) {
+	for _, name := range []string{idempotencyHeader, "x-" + idempotencyHeader} {
+		if own := h.Values(name); len(own) > 0 {
+			h.Del(name)
+			h[name] = own
+		}
+	}
+	if len(h[idempotencyHeader]) == 0 {
+		h[idempotencyHeader] = []string{key}
+	}
 }
 
 // post sends the request and reads the response.

@@ -81,10 +81,10 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 	if !c.allow.allowsURL(req.URL) {
 		return nil, worker.Unsent(worker.Terminal("HTTP_FORBIDDEN", fmt.Errorf("cannot call %s: %w", req.URL.Host, errHostNotAllowed)))
 	}
-	req.Header[idempotencyHeader] = []string{job.ID}
 	if in.Sign != nil {
 		req.Header.Set(in.Sign.Header, workflow.Sign([]byte(in.Sign.Key), time.Now(), body))
 	}
+	setKey(req.Header, keyOf(job))
 	reply, err := c.http.Do(req)
 	if err != nil {
 		return nil, stepFailure(ctx, err, repeatable)
@@ -95,7 +95,7 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 		return nil, stepFailure(ctx, err, repeatable)
 	}
 	if !in.expects(reply.StatusCode) {
-		return nil, statusFailure(reply, text)
+		return nil, statusFailure(reply, text, repeatable)
 	}
 	result := answer{Status: reply.StatusCode, Headers: headersOf(reply.Header), Body: json.RawMessage("null")}
 	if in.includes("body") {
@@ -115,6 +115,12 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 		result.Headers = nil
 	}
 	return workflow.EncodeJSON(result)
+}
+
+// keyOf is the key of a job, the same in each of its attempts: a server that has answered one must
+// know the next one again.
+func keyOf(job *worker.Job) string {
+	return strings.TrimSuffix(job.ID, "."+strconv.Itoa(job.Attempt))
 }
 
 // request makes the request, with its body.
@@ -259,8 +265,9 @@ func bodyOf(contentType string, body []byte) (json.RawMessage, error) {
 	return workflow.EncodeJSON(string(body))
 }
 
-// statusFailure is the failure for a status that the step does not expect.
-func statusFailure(reply *http.Response, body []byte) error {
+// statusFailure is the failure for a status that the step does not expect. 429 and 503 refuse the
+// request. Any other of 500 or more says nothing of what has been done with it.
+func statusFailure(reply *http.Response, body []byte, repeatable bool) error {
 	details := map[string]any{"status": reply.StatusCode}
 	if after := retryAfter(reply.Header, time.Now()); after > 0 {
 		details["retryAfter"] = int(after.Seconds())
@@ -270,7 +277,8 @@ func statusFailure(reply *http.Response, body []byte) error {
 	}
 	err := fmt.Errorf("the answer has the status %s", reply.Status)
 	code := "HTTP_" + strconv.Itoa(reply.StatusCode)
-	if retryableStatus(reply.StatusCode) {
+	refused := reply.StatusCode == http.StatusTooManyRequests || reply.StatusCode == http.StatusServiceUnavailable
+	if refused || repeatable && retryableStatus(reply.StatusCode) {
 		return worker.WithDetails(worker.Retryable(code, err), details)
 	}
 	return worker.WithDetails(worker.Terminal(code, err), details)

@@ -1,13 +1,16 @@
 package httpblock_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +28,11 @@ func (s stepSecrets) Secret(_ context.Context, _, name string) (string, error) {
 // callStep calls an http step in a simulated world and returns what is recorded of its job.
 func callStep(t *testing.T, block, parameters string, change ...func(m *workflow.PackMessage)) workflow.JobRecord {
 	t.Helper()
+	return callStepWith(t, httpblock.New([]string{httpblock.Loopback}), block, parameters, change...)
+}
+
+func callStepWith(t *testing.T, client *httpblock.Client, block, parameters string, change ...func(m *workflow.PackMessage)) workflow.JobRecord {
+	t.Helper()
 	world := sim.New(1)
 	world.PoolQueue("default")
 	ports := func() worker.Ports {
@@ -32,7 +40,7 @@ func callStep(t *testing.T, block, parameters string, change ...func(m *workflow
 		return worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 	}
 	w := worker.New(worker.Options{Now: world.Now, NewNonce: world.Nonce, Sequential: true, Secrets: stepSecrets{"k": "hunter2"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	httpblock.New([]string{httpblock.Loopback}).RegisterStep(w)
+	client.RegisterStep(w)
 	ref, _ := workflow.ParseRef(block)
 	b, ok := workflow.BuiltinBlock(ref)
 	if !ok {
@@ -85,7 +93,7 @@ func TestStep_SendsAndReturns(t *testing.T) {
 		if rec.Code != workflow.JobCodeOK || string(rec.Result) != c.result {
 			t.Errorf("%s: %s %+v", c.parameters, rec.Result, rec.Failure)
 		}
-		if line := got.Method + " " + got.URL.RequestURI(); line != c.line || body != c.body || got.Header.Get("Content-Type") != c.contentType || got.Header.Get("Idempotency-Key") != "x.1.0.1" {
+		if line := got.Method + " " + got.URL.RequestURI(); line != c.line || body != c.body || got.Header.Get("Content-Type") != c.contentType || got.Header.Get("Idempotency-Key") != "x.1.0" {
 			t.Errorf("sent %s %q %v", line, body, got.Header)
 		}
 	}
@@ -158,8 +166,10 @@ func TestStep_RefusesWithCodes(t *testing.T) {
 		case "/big-error":
 			w.WriteHeader(400)
 			_, _ = io.WriteString(w, strings.Repeat("hunter2 ", 300))
-		case "/slow":
-			<-r.Context().Done()
+		case "/gateway":
+			w.WriteHeader(504)
+		case "/busy":
+			w.WriteHeader(503)
 		}
 	})
 	for _, c := range []struct {
@@ -182,6 +192,9 @@ func TestStep_RefusesWithCodes(t *testing.T) {
 		{workflow.HTTPSendBlock, `{"method":"POST","url":"URL/half"}`, "HTTP_UNREACHABLE", false, false},
 		{workflow.HTTPSendBlock, `{"method":"POST","url":"http://127.0.0.1:1/x?key=hidden"}`, "HTTP_UNREACHABLE", true, true},
 		{workflow.HTTPReadBlock, `{"method":"GET","url":"URL/big-error"}`, "HTTP_400", false, false},
+		{workflow.HTTPSendBlock, `{"method":"POST","url":"URL/gateway"}`, "HTTP_504", false, false},
+		{workflow.HTTPSendBlock, `{"method":"POST","url":"URL/busy"}`, "HTTP_503", false, true},
+		{workflow.HTTPSetBlock, `{"method":"POST","url":"URL/gateway"}`, "HTTP_504", false, true},
 		{workflow.HTTPReadBlock, `{"method":"GET","url":"URL","colour":"red"}`, workflow.FailureParameters, false, false},
 	} {
 		rec := callStep(t, c.block, strings.ReplaceAll(c.call, "URL", url))
@@ -195,6 +208,75 @@ func TestStep_RefusesWithCodes(t *testing.T) {
 			t.Errorf("%.80s: %+v %s", c.call, f, f.Details)
 		}
 	}
+}
+
+// Each attempt of a job has the same key: a server that knows it does nothing twice. The author may
+// set another one.
+func TestStep_KeyIsThatOfAllAttempts(t *testing.T) {
+	var got []string
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		got = append(got, strings.Join(r.Header.Values("Idempotency-Key"), "|")+" "+strings.Join(r.Header.Values("X-Idempotency-Key"), "|"))
+	})
+	for _, headers := range []string{`{}`, `{"IDEMPOTENCY-key":"mine"}`, `{"Idempotency-Key":null,"x-idempotency-key":"two"}`} {
+		for attempt := 1; attempt <= 2; attempt++ {
+			callStep(t, workflow.HTTPSetBlock, fmt.Sprintf(`{"method":"POST","url":%q,"headers":%s}`, url, headers), func(m *workflow.PackMessage) {
+				m.Key = workflow.StepRunKey{Tenant: "t", Execution: "x", Ordinal: 1, Seq: 1}.Pack(0, attempt)
+			})
+		}
+	}
+	if all := strings.Join(got, ","); all != "x.1.0 ,x.1.0 ,mine ,mine ,x.1.0 two,x.1.0 two" {
+		t.Errorf("keys %s", all)
+	}
+}
+
+// net/http repeats a request by itself if its connection breaks and it has a key. A POST that may
+// have been executed is not sent twice.
+func TestStep_IsNotRepeatedByItself(t *testing.T) {
+	for _, header := range []string{"X-Other", "Idempotency-Key", "X-Idempotency-Key"} {
+		requests, url := brokenSecond(t)
+		client := httpblock.New([]string{httpblock.Loopback})
+		for range 2 {
+			callStepWith(t, client, workflow.HTTPSendBlock, fmt.Sprintf(`{"method":"POST","url":%q,"headers":{%q:"once"}}`, url, header))
+		}
+		if n := requests.Load(); n != 2 {
+			t.Errorf("%s: 2 calls, %d requests", header, n)
+		}
+	}
+}
+
+// brokenSecond serves connections that break when they have got a second request.
+func brokenSecond(t *testing.T) (requests *atomic.Int64, url string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	requests = new(atomic.Int64)
+	serve := func(c net.Conn) {
+		defer func() { _ = c.Close() }()
+		in := bufio.NewReader(c)
+		for n := 0; n < 2; n++ {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			requests.Add(1)
+			if n == 0 {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return requests, "http://" + l.Addr().String() + "/"
 }
 
 // A request is signed over its time and its body, with a secret that nothing else has.
