@@ -213,7 +213,7 @@ func (s *session) recordRemoteResults(r *RemoteResult) {
 		case reported:
 			result = validated(&s.m.Work, s.m.Jobs[i].Entity != nil, result)
 		case now.After(remoteJobDeadline(s.m, s.pack, i).Add(s.w.opts.LeaseMargin)):
-			result = timeoutResult(s.m, s.m.Work.Timeout.Std())
+			result = timeoutResult(s.m.Work.Timeout.Std())
 		default:
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // failing makes every call of a block fail, and notes when it was called.
@@ -137,6 +138,52 @@ func TestHandle_RetriesNoCallThatMayStillRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever makes a call, and whatever it says of it: what may still be going on is made again only if
+// the block may be called twice.
+func TestHandle_RetriesNoDoubtfulCallOverHTTP(t *testing.T) {
+	for _, c := range []struct {
+		kind      string
+		failure   workflow.Failure
+		retryable bool
+	}{
+		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPTimeout}, false}, {idempotent, workflow.Failure{Code: workflow.FailureHTTPTimeout}, true},
+		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable}, false}, {idempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable}, true},
+		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable, Unsent: true}, true}, {nonIdempotent, workflow.Failure{Code: "HTTP_503"}, true},
+	} {
+		r := newFixture(t)
+		c.failure.Retryable = true
+		w := r.worker(func(o *worker.Options) {
+			o.HTTPBlocks = &endpoint{answer: worker.JobResult{Outcome: sm.OutcomeError, Failure: &c.failure}}
+		})
+		m := r.newMessage(c.kind, 0, 1, 1)
+		m.Work.HTTP = &workflow.Endpoint{URL: "http://x"}
+		m.Work.Retry = &workflow.Retry{MaxRetries: 1, Delay: workflow.Duration(time.Minute)}
+		r.mustHandle(w, m)
+		if why := r.pack(m.Key).Jobs[0].Failure; why == nil || why.Retryable != c.retryable || (len(r.sentPacks()) == 1) != c.retryable {
+			t.Errorf("%s %+v: %+v", c.kind, c.failure, why)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // one that does not end in time, and is given up
+		r := newFixture(t)
+		m := r.newMessage(nonIdempotent, 0, 1, 1)
+		m.NotAfter, m.Work.Timeout = time.Now().Add(time.Hour), workflow.Duration(time.Second)
+		m.Work.HTTP, m.Work.Retry = &workflow.Endpoint{URL: "http://x"}, &workflow.Retry{MaxRetries: 1}
+		r.mustHandle(r.worker(concurrent, func(o *worker.Options) { o.HTTPBlocks = deafEndpoint{} }), m)
+		if why := r.pack(m.Key).Jobs[0].Failure; why == nil || why.Code != workflow.FailureHTTPTimeout || why.Retryable {
+			t.Errorf("given up: %+v", why)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// deafEndpoint ignores the end of its context.
+type deafEndpoint struct{}
+
+func (deafEndpoint) Call(context.Context, *workflow.Endpoint, *worker.Job) worker.JobResult {
+	time.Sleep(30 * time.Second)
+	return worker.JobResult{Outcome: sm.OutcomeOK}
 }
 
 // The failure of a job whose worker was lost names that worker, and not the one that took its pack

@@ -40,14 +40,16 @@ func (s *session) runJob(ctx context.Context, i int) {
 	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(&s.m.Work), startedAt, s.w.opts.Now())
 }
 
-// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says. It
-// does not mark a call that must not be made twice and may still be going on.
+// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says, and
+// never if the call must not be made twice and may still be going on. It is the only place that
+// decides so: those that make a failure say what it is.
 func (a JobResult) retriedAs(work *workflow.Work) JobResult {
-	if f := a.Failure; f != nil && f.Retryable != work.Retry.Retries(f) && (f.Retryable || work.Repeatable() || !f.LeavesCallRunning()) {
-		marked := *f
-		marked.Retryable = !f.Retryable
-		a.Failure = &marked
+	if a.Failure == nil {
+		return a
 	}
+	marked := *a.Failure
+	marked.Retryable = work.Retry.Retries(a.Failure) && a.Failure.AllowsAnotherCall(work.Repeatable())
+	a.Failure = &marked
 	return a
 }
 
@@ -105,7 +107,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 	case ctx.Err() != nil:
 		return a, true
 	case expired && m.Work.HTTP == nil && !workflow.IsHTTPStep(m.Work.Block):
-		return timeoutResult(m, timeout), false
+		return timeoutResult(timeout), false
 	}
 	return a, false
 }
@@ -162,8 +164,8 @@ func blockNotFound(m *workflow.PackMessage) JobResult {
 }
 
 // timeoutResult returns the result of a job that did not end in time.
-func timeoutResult(m *workflow.PackMessage, timeout time.Duration) JobResult {
+func timeoutResult(timeout time.Duration) JobResult {
 	a := failureResult(fmt.Errorf("no result within %s", timeout.Round(time.Millisecond)))
-	a.Failure.Code, a.Failure.Retryable = workflow.FailureTimeout, m.Work.Repeatable()
+	a.Failure.Code, a.Failure.Retryable = workflow.FailureTimeout, true
 	return a
 }

@@ -31,6 +31,7 @@ const (
 	FailureLoop              = "LOOP"                   // the list or the condition of a loop cannot be evaluated
 	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"           // a block served over HTTP did not answer in time
+	FailureHTTPUnreachable   = "HTTP_UNREACHABLE"       // a server could not be reached, or the connection broke
 	FailureUnclaimed         = "UNCLAIMED"              // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"           // the worker stopped during the call
 	FailureChangesRemain     = "CHANGES_REMAIN"         // something was executed that was not, or cannot be, undone
@@ -58,6 +59,12 @@ const (
 // been answered in time, or its worker was lost.
 func (f *Failure) LeavesCallRunning() bool {
 	return f.Code == FailureTimeout || f.Code == FailureHTTPTimeout || f.Code == FailureWorkerCrash
+}
+
+// AllowsAnotherCall reports whether the job may be tried again after the failure, whatever the block
+// and the retry policy say: only a repeatable block is called again while a call may be going on.
+func (f *Failure) AllowsAnotherCall(repeatable bool) bool {
+	return repeatable || f.Unsent || !f.LeavesCallRunning() && f.Code != FailureHTTPUnreachable
 }
 
 // The largest parts of a failure, in bytes. Failures are stored in the state item of their

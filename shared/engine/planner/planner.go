@@ -342,7 +342,7 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	}
 	if step.Kind == workflow.JobExecute && p.Program.HasRetryWhen(step.StepIndex) {
 		stepRun.ShouldRetry = func(attempt int, why *workflow.Failure) bool {
-			if why != nil && why.LeavesCallRunning() && !step.Repeatable() {
+			if why != nil && !why.AllowsAnotherCall(step.Repeatable()) {
 				return false // it must not be called twice, and may still be at it
 			}
 			return p.Program.RetryWhen(step.StepIndex, attempt, why)

@@ -173,7 +173,7 @@ func transportFailure(ctx context.Context, err error) worker.JobResult {
 	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
 		return failureResult(workflow.FailureHTTPTimeout, true, "the block did not respond in time")
 	}
-	a := failureResult("HTTP_UNREACHABLE", true, "cannot call the block: "+err.Error())
+	a := failureResult(workflow.FailureHTTPUnreachable, true, "cannot call the block: "+err.Error())
 	var opErr *net.OpError
 	if errors.As(err, &opErr) && opErr.Op == "dial" {
 		return markUnsent(a)

@@ -87,12 +87,12 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 	setKey(req.Header, keyOf(job))
 	reply, err := c.http.Do(req)
 	if err != nil {
-		return nil, stepFailure(ctx, err, repeatable)
+		return nil, stepFailure(ctx, err)
 	}
 	defer func() { _ = reply.Body.Close() }() // it has been read
 	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
 	if err != nil {
-		return nil, stepFailure(ctx, err, repeatable)
+		return nil, stepFailure(ctx, err)
 	}
 	if !in.expects(reply.StatusCode) {
 		return nil, statusFailure(reply, text, repeatable)
@@ -303,7 +303,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // stepFailure is the failure for a time-out or a failed connection. Its text has no address: that
 // may hold what nobody should read.
-func stepFailure(ctx context.Context, err error, repeatable bool) error {
+func stepFailure(ctx context.Context, err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		err = failed.Err
@@ -313,19 +313,12 @@ func stepFailure(ctx context.Context, err error, repeatable bool) error {
 	case errors.Is(err, errHostNotAllowed):
 		return worker.Unsent(worker.Terminal("HTTP_FORBIDDEN", err))
 	case ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout():
-		err = errors.New("there was no answer in time")
-		if repeatable {
-			return worker.Retryable(workflow.FailureHTTPTimeout, err)
-		}
-		return worker.Terminal(workflow.FailureHTTPTimeout, err)
+		return worker.Retryable(workflow.FailureHTTPTimeout, errors.New("there was no answer in time"))
 	}
-	err = fmt.Errorf("the call failed: %w", err)
+	err = worker.Retryable(workflow.FailureHTTPUnreachable, fmt.Errorf("the call failed: %w", err))
 	var opErr *net.OpError
 	if errors.As(err, &opErr) && opErr.Op == "dial" {
-		return worker.Unsent(worker.Retryable("HTTP_UNREACHABLE", err))
+		return worker.Unsent(err)
 	}
-	if repeatable {
-		return worker.Retryable("HTTP_UNREACHABLE", err)
-	}
-	return worker.Terminal("HTTP_UNREACHABLE", err)
+	return err
 }
