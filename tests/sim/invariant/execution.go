@@ -16,6 +16,7 @@ const (
 	invNoInternalError       = "no execution fails with an internal error"
 	invJobsClaimed           = "jobs are claimed while workers are running"
 	invRollbackUninterrupted = "a rollback is never interrupted"
+	invOneLive               = "at most one execution of a business key is live"
 )
 
 // ExecutionWritten is called on every write of a state item.
@@ -52,6 +53,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	if after.Cause == workflow.CauseInternal {
 		w.Failf(invNoInternalError, "%s: %s", id, after.Reason)
 	}
+	w.checkKey(after)
 	w.checkStepRuns(before, after)
 	w.checkAllLocksHeld(before, after)
 	w.checkNarrowing(before, after)
@@ -67,6 +69,30 @@ func boolToInt(is bool) int {
 		return 1
 	}
 	return 0
+}
+
+// checkKey requires that no two executions of one business key have checked in and have not ended.
+func (w *Checker) checkKey(x *workflow.Execution) {
+	if !isLive(x) || w.PredatesRestore(x.ID) {
+		return
+	}
+	for id, r := range w.executions {
+		if o := r.x; id != x.ID && o.Key == x.Key && o.Workflow.FullName() == x.Workflow.FullName() && isLive(o) && !r.predatesRestore {
+			w.Failf(invOneLive, "%s is in %s, and %s of the same key %q in %s", x.ID, x.State, id, x.Key, o.State)
+		}
+	}
+}
+
+// isLive reports whether an execution has taken its business key and has not ended. The rule is
+// written here again on purpose.
+func isLive(x *workflow.Execution) bool {
+	return x.Key != "" && !HasNoKeyYet(x) && x.KeyOwner == "" && !sm.Terminal(x.State)
+}
+
+// HasNoKeyYet reports whether an execution has still to take its business key, for which it looks
+// again by its timer.
+func HasNoKeyYet(x *workflow.Execution) bool {
+	return x.Key != "" && (x.State == sm.ExecutionNew || x.Try > 1 && (x.State == sm.ExecutionReady || x.State == sm.ExecutionValid))
 }
 
 // checkRollback requires that a rollback continues to its end.

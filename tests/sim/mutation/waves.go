@@ -16,5 +16,6 @@ var waves = []Mutation{
 	{Name: "a callback ends before its job has ended", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.Seq > 0 {"}}},
 	{Name: "a callback gives what its job has given", Edits: []Edit{{lifecycleReport, "f.Counts.NotExecuted == 0 && r.Waiting():", "f.Counts.NotExecuted == 0 && r.Waiting() && r.Jobs > 1:"}}},
 	{Name: "a block that has asked to wait is not called again", Edits: []Edit{{lifecycleReport, "f.Counts.NotExecuted == 0 && f.Wait != nil:", "f.Counts.NotExecuted == 0 && f.Wait != nil && r.Seq < 0:"}}},
+	{Name: "an execution begins although another one has its key", Edits: []Edit{{engineCheckIn, "w.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyHeld, Owner: key.Execution}", "w.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyMine}"}}},
 	{Name: "a retry divides the entities anew", Edits: []Edit{{plannerRollout, "	scope := x.ScopeOf(c)\n	scope.Only = nil\n", "	scope := x.Scope\n"}}},
 }

@@ -73,7 +73,7 @@ func (w *simulation) checkSleepers() {
 func (w *simulation) waitsForTime(id string, depth int) bool {
 	x := w.checker.ExecutionByID(id)
 	switch {
-	case sm.Acknowledged(x.State):
+	case sm.Acknowledged(x.State) || invariant.HasNoKeyYet(x):
 		return true
 	case depth > len(w.executions)+4:
 		return false

@@ -34,7 +34,7 @@ func (w *simulation) perform(a action) {
 	switch a.Kind {
 	case actionStart, actionStartTwice:
 		req := harness.NewStartRequest(a.Definition, a.Devices...)
-		req.IdempotencyKey = fmt.Sprintf("start-%d", a.Number)
+		req.IdempotencyKey, req.Key = fmt.Sprintf("start-%d", a.Number), a.Key
 		if a.StartDelay > 0 {
 			req.NotBefore = w.Now().Add(a.StartDelay)
 		}
@@ -80,6 +80,12 @@ func (w *simulation) start(req views.StartRequest, try int) {
 		return err
 	}, func(p *process) {
 		if p.err == nil && !p.task.Crashed() {
+			return
+		}
+		if req.Key != "" && workflow.Is(p.err, workflow.CodeConflict) { // another one has it
+			if try < 5 {
+				w.after(time.Minute, func() { w.start(req, try+1) })
+			}
 			return
 		}
 		if p.err != nil && !isTransient(p.err) || try > maxStarts {

@@ -128,6 +128,11 @@ func (p *scenario) drawRollouts(names []string) {
 		return
 	}
 	p.replace(names[r.IntN(len(names))], "r")
+	for i := range p.Actions {
+		if a := &p.Actions[i]; strings.HasPrefix(a.Definition, "r") && !a.Probe && r.IntN(3) == 0 && a.Kind != actionSchedule && a.Kind != actionUnschedule {
+			a.Key = "k"
+		}
+	}
 	for range r.IntN(4) - 1 {
 		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(240_000)) * time.Millisecond, Kind: actionRewind, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
 	}
@@ -186,8 +191,9 @@ type action struct {
 	ExecutionIndex int      // the execution of a command, by the order of starts
 	Choice         int      // chooses between variants of a command
 	StartDelay     time.Duration
-	Parameter      int  // of a start, the parameter n
-	Probe          bool // of a start
+	Parameter      int    // of a start, the parameter n
+	Probe          bool   // of a start
+	Key            string // of a start, the business key
 }
 
 func (a action) String() string {
@@ -203,6 +209,9 @@ func (a action) String() string {
 	}
 	if a.Probe {
 		s += ", as a probe"
+	}
+	if a.Key != "" {
+		s += ", with the key " + a.Key
 	}
 	return s
 }
