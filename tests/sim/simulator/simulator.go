@@ -153,7 +153,8 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
+		waits := n%2 == 1 && !Small // a message that holds a token has to have room for it
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
 	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
