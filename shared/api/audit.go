@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -64,29 +63,31 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 	if err != nil {
 		return "", reason // the handler reports it
 	}
-	if verb == "publishDefinition" {
-		if d, err := definition.Parse(body); err == nil {
-			subject = d.Ref().String()
-		}
-		return subject, reason
-	}
 	var named struct {
 		Reason string `json:"reason"`
 		Step   string `json:"step"`
-		Visit  int    `json:"visit"`
 		To     string `json:"to"`
 		From   string `json:"from"`
 	}
-	if json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
+	if verb != "publishDefinition" && json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
 		return "", reason // lines of entities
 	}
-	if step := cmp.Or(named.Step, named.To, named.From); step != "" {
-		subject = "step " + step
-		if named.Visit > 0 {
-			subject += fmt.Sprintf(", visit %d", named.Visit)
-		}
+	reason = cmp.Or(reason, named.Reason)
+	step := ""
+	switch verb {
+	case "publishDefinition":
+		return definition.NameOf(body), reason
+	case "resumeExecution", "createToken", "revokeTokens":
+		step = named.Step
+	case "rewindExecution":
+		step = named.To
+	case "retryExecution":
+		step = named.From
 	}
-	return subject, cmp.Or(reason, named.Reason)
+	if step != "" {
+		subject = "step " + step
+	}
+	return subject, reason
 }
 
 // ListAudit serves GET /audit.

@@ -59,6 +59,24 @@ func parse(source []byte, strict bool) (*spec.Definition, error) {
 	return d, nil
 }
 
+// NameOf is the package/name:version that a text names, valid or not; "" if it names none.
+func NameOf(source []byte) string {
+	if len(source) > MaxSource {
+		return ""
+	}
+	doc, root := yamldoc.Parse(source)
+	if root == nil {
+		return ""
+	}
+	r, d := &reader{doc}, &spec.Definition{}
+	r.Object(yamldoc.Fields{"package": r.Text(&d.Package), "name": r.Text(&d.Name), "version": r.Text(&d.Version)}).Read(root, "")
+	ref, err := workflow.ParseRef(d.Package + "/" + d.Name + ":" + d.Version)
+	if err != nil {
+		return ""
+	}
+	return ref.String()
+}
+
 // LocateIssues adds lines and columns to issues of a source that has been parsed. An issue
 // about a missing value has the position of the object that should hold it.
 func LocateIssues(source []byte, issues []workflow.Issue) []workflow.Issue {

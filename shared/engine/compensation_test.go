@@ -182,3 +182,37 @@ func TestCompensation_OfWhatNobodyKnows(t *testing.T) {
 		})
 	}
 }
+
+// A compensation is tried again as it says itself, whatever the step says of its own block.
+func TestCompensation_HasItsOwnRetry(t *testing.T) {
+	for retry, want := range map[string]sm.ExecutionState{"": sm.ExecutionFailedUnsafe, ", retry: {maxRetries: 1, on: [CONFLICT]}": sm.ExecutionFailedSafeAck} {
+		tries := 0
+		s, id := startTrip(t, "steps:\n  - {label: charge, functionBlock: p/forever:1, runOn: global, retry: {maxRetries: 3, on: [BUSY]}, compensate: {functionBlock: p/back:1, parameters: {id: some}"+retry+"}}\n", func(c harness.BlockCall) *harness.Outcome {
+			if c.Block != "p/back" {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			if tries++; tries == 1 {
+				return &harness.Outcome{FailCode: "CONFLICT"}
+			}
+			return nil
+		})
+		s.ExpectState(id, want)
+	}
+}
+
+// A compensating block that may run any number of times leaves no doubt when its worker is lost.
+func TestCompensation_ByAPureBlock(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: global, compensate: {functionBlock: p/pure:1}}\n  - {label: two, functionBlock: p/forever:1, runOn: global, condition: \"true\", assert: \"false\"}\n")
+	crashed := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Block == "p/pure" && !crashed {
+			crashed = true
+			return &harness.Outcome{Crash: true}
+		}
+		return nil
+	}
+	id := s.Start("w")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+}

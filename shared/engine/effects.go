@@ -93,11 +93,22 @@ func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
 	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
 }
 
+// asksOf is what an execution waits for a person for, as its ancestors show it.
+func asksOf(x *workflow.Execution) (asks struct {
+	person bool
+	what   string
+}) {
+	if asks.person = lifecycle.WaitsForPerson(x); asks.person {
+		asks.what = x.Wait.Reason
+	}
+	return asks
+}
+
 // parentWakeups wakes a parent that waits for this execution, once that is over, and when it
 // begins or ends to wait for a person.
 func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
 	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
-	if !to.Awaited() || !ended && lifecycle.WaitsForPerson(from) == lifecycle.WaitsForPerson(to) {
+	if !to.Awaited() || !ended && asksOf(from) == asksOf(to) {
 		return nil
 	}
 	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}

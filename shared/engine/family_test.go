@@ -448,3 +448,55 @@ func TestFamily_UnderRandomFaults(t *testing.T) {
 		t.Errorf("%d retries, %d cancels", retried, cancelled)
 	}
 }
+
+// A child that is left to itself because its parent has failed may change something at any time:
+// the parent is not safe, and one that handles the failure has not wholly succeeded.
+func TestFamily_LeavesNothingSafeBehind(t *testing.T) {
+	child := "steps: [{label: work, functionBlock: p/forever:1, runOn: global}, {label: pause, wait: {for: 24h}}, {label: more, functionBlock: p/forever:1, runOn: global}]\n"
+	for handled, want := range map[string]workflow.Outcome{"": workflow.OutcomeFailedUnsafe, ", onFailure: sorry, next: end": workflow.OutcomePartial} {
+		s := newHarness(t, 0)
+		s.Publish("child", child)
+		s.Publish("w", "steps:\n  - {label: go, stepTimeout: 10m, workflowReference: {workflow: p/child:1, mode: dispatch, onParentClose: abandon}"+handled+"}\n  - {label: sorry, functionBlock: p/pure:1, runOn: global}\n")
+		id := s.Start("w")
+		s.RunFor(30 * time.Minute)
+		x := s.Load(id)
+		if x.Outcome() != want || x.StepRuns[0].Pure || x.StepRuns[0].Counts.Unsent > 0 {
+			t.Errorf("%q: %s %s, %+v", handled, x.State, x.Outcome(), x.StepRuns[0])
+		}
+		if c := s.ExpectState(childOf(s, id), sm.ExecutionWaiting); c.Schema != workflow.SchemaVersion {
+			t.Errorf("the child has schema %d", c.Schema)
+		}
+		settle(s)
+	}
+}
+
+// What a child asks a person changes in every ancestor when the child asks something else, and
+// costs no event of them.
+func TestFamily_ShowsWhatIsAskedNow(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("leaf", "steps:\n  - {label: lab, wait: {input: {title: Reboot the lab?}}}\n  - {label: core, wait: {input: {title: Reboot the core?}}}\n")
+	s.Publish("mid", "steps: [{label: go, workflowReference: {workflow: p/leaf:1, mode: dispatch}}]\n")
+	s.Publish("w", "steps: [{label: go, workflowReference: {workflow: p/mid:1, mode: dispatch}}]\n")
+	id := s.Start("w")
+	s.Drain()
+	mid := childOf(s, id)
+	leaf := childOf(s, mid)
+	events := s.Load(id).Sequence
+	for _, x := range []string{id, mid} {
+		if w := s.Load(x).Wait; w.Kind != workflow.WaitChildInput || w.Reason != "Reboot the lab?" || s.Load(x).Needs() != workflow.SchemaVersion {
+			t.Errorf("%+v", w)
+		}
+	}
+	if err := answerStep(t, s, leaf, "lab", "{}", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	for _, x := range []string{id, mid} {
+		if w := s.Load(x).Wait; w.Kind != workflow.WaitChildInput || w.Reason != "Reboot the core?" {
+			t.Errorf("%+v", w)
+		}
+	}
+	if now := s.Load(id).Sequence; now != events {
+		t.Errorf("%d events, then %d", events, now)
+	}
+}

@@ -71,6 +71,11 @@ func (d *decider) followChild() {
 	}
 }
 
+// maxToldEvents is the number of events after which an execution does not say any more that its
+// child waits for a person: a child that asks again and again must not leave its parent without
+// room for its own.
+const maxToldEvents = workflow.MaxEvents / 2
+
 // WaitsForPerson reports whether an execution waits for a person to answer or to let it go on, or
 // for a child of which that is so.
 func WaitsForPerson(x *workflow.Execution) bool {
@@ -87,11 +92,19 @@ func (d *decider) tellChildWait(c *ChildStatus) bool {
 	if c.WaitsForPerson {
 		kind = workflow.WaitChildInput
 	}
-	if w.Kind == kind || d.execution.Sequence >= workflow.MaxEvents {
+	if w.Kind == kind && w.Reason == c.Asks {
+		return false
+	}
+	same := w.Kind == kind
+	if !same && d.execution.Sequence >= maxToldEvents {
 		return false
 	}
 	w.Kind, w.Since, w.Reason = kind, d.now, c.Asks
-	d.execution.Wait = &w
+	d.execution.Wait, d.changed = &w, true
+	if same { // it asks something else
+		d.commitFirst()
+		return true
+	}
 	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": kind, "step": w.Step, "child": w.Child})
 	d.commitFirst()
 	return true
@@ -108,11 +121,11 @@ func (d *decider) closeStepRun(r *workflow.StepRun) {
 func (d *decider) endWithChild(r *workflow.StepRun) {
 	var c *ChildStatus
 	if r.LetGo {
-		c = &ChildStatus{StepRunSeq: r.Seq, Absent: true}
+		c = d.leftToItself(r)
 	} else if c = d.childStatus(r, NeedChildClose); c == nil {
 		return
 	}
-	if !c.Absent && !c.Over {
+	if !c.Absent && !c.Over && !r.LetGo {
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 		return
 	}
@@ -133,6 +146,14 @@ func (d *decider) endWithChild(r *workflow.StepRun) {
 	default:
 		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
 	}
+}
+
+// leftToItself is what a parent says of a child that goes on without it. It may change something
+// at any time, so what it did counts as changes that remain, unless somebody who cancels the
+// parent has asked for that.
+func (d *decider) leftToItself(r *workflow.StepRun) *ChildStatus {
+	c := d.execution.Cancellation
+	return &ChildStatus{StepRunSeq: r.Seq, State: r.Child.State, HasChanges: c == nil || c.Source == "timeout", Absent: c != nil && c.Source != "timeout"}
 }
 
 // childStatus returns the status of the step run's child, or nil after asking for it.
@@ -158,6 +179,7 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child.State, child.Partial = c.State, c.Partial
 	r.Child, r.Value = &child, c.Output
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
+	r.InDoubt = r.LetGo && c.HasChanges
 	switch {
 	case c.Absent && r.Failure != nil:
 		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: r.Failure}
@@ -167,6 +189,8 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 		r.Counts = workflow.Counts{NotExecuted: 1}
 	case c.State == sm.ExecutionCompletedAck:
 		r.Counts = workflow.Counts{OK: 1}
+	case c.HasChanges && r.LetGo && r.Failure != nil:
+		r.Counts = workflow.Counts{Failed: 1, Failure: r.Failure}
 	case c.HasChanges:
 		r.Counts = workflow.Counts{Failed: 1, Failure: childFailure(r, c)}
 	case c.State == sm.ExecutionCancelledAck:
@@ -179,6 +203,9 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	why := &workflow.Failure{Code: string(workflow.CauseChildFailed), Step: r.Label,
 		Message: fmt.Sprintf("execution %s, which step %q started, ended in %s", r.Child.ID, r.Label, c.State)}
+	if r.LetGo {
+		why.Message = fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
+	}
 	if c.Failure != nil {
 		why.Message += ": " + c.Failure.Message
 		why.Entity = c.Failure.Entity
@@ -200,8 +227,13 @@ func (d *decider) letsGo(r *workflow.StepRun) bool {
 // The child finds out that the step run is closed, and cancels itself, unless it was let go. It
 // reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
-	if r.Child.Mode == workflow.ModeFireAndForget || r.LetGo {
+	if r.Child.Mode == workflow.ModeFireAndForget {
 		r.Counts = workflow.Counts{NotExecuted: 1}
+		d.exitStepRun(r, status)
+		return true
+	}
+	if r.LetGo {
+		d.recordChildEnd(r, d.leftToItself(r))
 		d.exitStepRun(r, status)
 		return true
 	}

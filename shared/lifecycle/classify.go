@@ -70,6 +70,8 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 		switch {
 		case rollbackOf(x, r.Seq) != nil || undoFailedBefore(x, r.Seq):
 			return irreversibleChanges, fmt.Sprintf("the rollback of step %q has failed", r.Label)
+		case r.LetGo:
+			return irreversibleChanges, fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
 		case r.Child != nil:
 			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
 		case r.Counts.Unknown > 0 && !r.UndoHarmless:

@@ -179,7 +179,7 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 		r.Pure, r.Idempotent, r.Reversible, r.UndoHarmless = b.Pure, b.Idempotent, b.Reversible, b.UndoHarmless
 		if n.Compensate != nil && !r.Pure {
 			c := d.facts.Resolution.Blocks[n.Compensate.FunctionBlock]
-			r.Compensation = &workflow.Compensation{Block: c.Ref().String(), Pool: c.Pool, Idempotent: c.Idempotent}
+			r.Compensation = &workflow.Compensation{Block: c.Ref().String(), Pool: c.Pool, Idempotent: c.Repeatable()}
 			r.Reversible, r.UndoHarmless = true, n.Compensate.UndoHarmless
 		}
 	}

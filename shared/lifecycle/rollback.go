@@ -138,7 +138,11 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		d.failWave(d.execution.LastStepRun(), plan.Problem)
 		return
 	}
-	d.cutPacks(&r, d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
+	retry := d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry
+	if undo.Compensation != nil {
+		retry = d.facts.Resolution.Program.Nodes[undo.StepIndex].Compensate.Retry
+	}
+	d.cutPacks(&r, retry, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
 	d.appendStepRun(r)
 	if r.Jobs == 0 {
 		d.exitStepRun(d.execution.LastStepRun(), sm.StepCompleted) // it changed none of the entities

@@ -19,7 +19,8 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Rollback != "" || x.Timeout > 0
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Rollback != "" || x.Timeout > 0 ||
+		x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}

@@ -83,7 +83,7 @@ type StepRun struct {
 	FailedBranches int `json:"failedBranches,omitempty"`
 
 	// InDoubt says that nobody knows whether, or how far, a job was executed: one of a step without
-	// entities, or any in a wave. No branch is done without, no wave begins behind it, and where the
+	// entities, or any in a wave; or what a child will do that was left to itself. No branch is done without, no wave begins behind it, and where the
 	// definition handles it the execution has not wholly succeeded.
 	InDoubt bool `json:"inDoubt,omitempty"`
 

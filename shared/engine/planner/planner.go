@@ -375,6 +375,7 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 		if r.Kind == workflow.JobRollback && r.Compensation != nil {
 			work.Secrets = p.Program.CompensationSecrets(r.StepIndex)
 			blockRef, work.Timeout, work.Kind, work.Compensates = n.Compensate.FunctionBlock, 0, workflow.JobExecute, true
+			work.Retry = n.Compensate.Retry
 		}
 		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)
 		work.CannotWait = n.RunOn != workflow.RunOnGlobal || n.Foreach != nil || n.Repeat != nil || n.Callback != nil

@@ -1,6 +1,10 @@
 package spec
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
 
 // Compensation undoes a step by another block than its own: that block is executed once for each
 // job that the step has executed.
@@ -9,4 +13,6 @@ type Compensation struct {
 	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}, which may read the result of the step
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
 	UndoHarmless  bool            `json:"undoHarmless,omitempty"`  // it does no harm where the step has done nothing
+
+	Retry *workflow.Retry `json:"retry,omitempty"`
 }
