@@ -13,7 +13,7 @@ import (
 // starter that has the text of a reference stays what it is.
 func TestSecrets_AreFilledInByWorkers(t *testing.T) {
 	s := newHarness(t, 1)
-	s.Secrets = map[string]string{"team/key": "hunter2"}
+	s.Secrets = map[string]string{"team/key": "hunter22"}
 	s.Publish("w", `steps:
   - {label: one, functionBlock: p/again:1, runOn: device, parameters: {key: "Bearer ${secret.team/key}", own: "${parameters.own}", text: "$${secret.team/key}"}, retry: {maxRetries: 1, delay: 1s}}
   - {label: own, functionBlock: p/once:1, runOn: device, compensate: {functionBlock: p/again:1, parameters: {key: "Bearer ${secret.team/key}", own: "${parameters.own}", text: "$${secret.team/key}"}}}
@@ -21,7 +21,7 @@ func TestSecrets_AreFilledInByWorkers(t *testing.T) {
 `)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == "one" && c.Attempt == 1 && c.Kind == "EXECUTE" {
-			return &harness.Outcome{FailCode: "BUSY", FailMessage: "not with hunter2", Retryable: true}
+			return &harness.Outcome{FailCode: "BUSY", FailMessage: "not with hunter22", Retryable: true}
 		}
 		return nil
 	}
@@ -36,14 +36,14 @@ func TestSecrets_AreFilledInByWorkers(t *testing.T) {
 	kinds := ""
 	for _, c := range s.BlockCalls {
 		kinds += " " + c.Step + "/" + string(c.Kind)
-		if got := string(c.Parameters); got != "{}" && got != `{"key":"Bearer hunter2","own":"${secret.team/key}","text":"${secret.team/key}"}` {
+		if got := string(c.Parameters); got != "{}" && got != `{"key":"Bearer hunter22","own":"${secret.team/key}","text":"${secret.team/key}"}` {
 			t.Errorf("%s is called with %s", c.Job, got)
 		}
 	}
 	if kinds != " one/EXECUTE one/EXECUTE own/EXECUTE own/EXECUTE one/ROLLBACK" {
 		t.Errorf("called:%s", kinds)
 	}
-	if where := s.Storing("hunter2"); len(where) > 0 {
+	if where := s.Storing("hunter22"); len(where) > 0 {
 		t.Errorf("a secret is stored in %v", where)
 	}
 }

@@ -113,34 +113,39 @@ func (all jobSecrets) endpoint(e *workflow.Endpoint) *workflow.Endpoint {
 }
 
 // removed returns a result in which the reference to a secret stands wherever its value did: as it
-// is, and as it is written in JSON, in an address and in base64.
+// is, and as it is written in JSON, in an address and in base64. Where no reference can stand, as in
+// the id of an entity, the result becomes a failure.
 func (all jobSecrets) removed(a JobResult) JobResult {
 	if len(all) == 0 {
 		return a
 	}
-	text := all.replacer().Replace
-	a.Result, a.Updates, a.Next = removeFromJSON(a.Result, text), removeFromJSON(a.Updates, text), text(a.Next)
+	r := all.remover()
 	if a.Failure != nil {
+		r.inNames = true
 		failure := *a.Failure
-		failure.Code, failure.Message, failure.Details = text(failure.Code), text(failure.Message), removeFromJSON(failure.Details, text)
+		failure.Code, failure.Message, failure.Details = r.text(failure.Code), r.text(failure.Message), r.json(failure.Details)
 		a.Failure = &failure
 	}
-	if len(a.Entities) > 0 {
-		a.Entities = slices.Clone(a.Entities)
-		for i := range a.Entities {
-			a.Entities[i].Type, a.Entities[i].ID = text(a.Entities[i].Type), text(a.Entities[i].ID)
-		}
+	a.Result, a.Updates = r.json(a.Result), r.updates(a.Updates)
+	r.keep(a.Next, "next")
+	for _, e := range a.Entities {
+		r.keep(e.Type, "the type of an entity")
+		r.keep(e.ID, "the id of an entity")
 	}
 	if a.Wait != nil {
+		r.keep(a.Wait.Signal, "the name of a signal")
 		wait := *a.Wait
-		wait.Reason, wait.Signal = text(wait.Reason), text(wait.Signal)
+		wait.Reason = r.text(wait.Reason)
 		if wait.Input != nil {
 			input := *wait.Input
-			input.Schema = removeFromJSON(input.Schema, text)
-			input.Who.Actors, input.Who.Roles = replaceEach(input.Who.Actors, text), replaceEach(input.Who.Roles, text)
+			input.Schema = r.json(input.Schema)
+			input.Who.Actors, input.Who.Roles = replaceEach(input.Who.Actors, r.text), replaceEach(input.Who.Roles, r.text)
 			wait.Input = &input
 		}
 		a.Wait = &wait
+	}
+	if r.misplaced != "" && a.Failure == nil {
+		return failureResult(Terminal(workflow.FailureSecretInResult, fmt.Errorf("the answer of the block has the value of a secret in %s, where no reference to it can stand: the answer is not recorded", r.misplaced)))
 	}
 	return a
 }
@@ -153,9 +158,17 @@ func replaceEach(texts []string, text func(string) string) []string {
 	return texts
 }
 
-// replacer replaces every form of every secret. Longer ones come first: one secret may be a part of
+// remover replaces secrets by the references to them.
+type remover struct {
+	forms     map[string]string // the reference by each form of each secret
+	text      func(string) string
+	inNames   bool   // also inside the names of fields
+	misplaced string // where a secret stands that cannot be replaced
+}
+
+// remover replaces every form of every secret. Longer ones come first: one secret may be a part of
 // another.
-func (all jobSecrets) replacer() *strings.Replacer {
+func (all jobSecrets) remover() *remover {
 	forms := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		value := all[name]
@@ -176,27 +189,104 @@ func (all jobSecrets) replacer() *strings.Replacer {
 	for _, form := range sorted {
 		pairs = append(pairs, form, forms[form])
 	}
-	return strings.NewReplacer(pairs...)
+	return &remover{forms: forms, text: strings.NewReplacer(pairs...).Replace}
 }
 
-// removeFromJSON replaces texts in a value: in strings, names of fields and numbers. A value without
-// any stays as it is, and so does its order. What is no JSON is replaced as text.
-func removeFromJSON(raw json.RawMessage, text func(string) string) json.RawMessage {
+// keep says that a text cannot be replaced.
+func (r *remover) keep(text, where string) {
+	if r.text(text) != text {
+		r.misplaced = where
+	}
+}
+
+// json replaces secrets in a value: in strings, and names of fields and numbers that are a secret as
+// a whole. A value without any stays as it is, and so does its order. What is no JSON is replaced as
+// text.
+func (r *remover) json(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil || d.More() {
-		return json.RawMessage(text(string(raw)))
+	v, ok := decodeTree(raw)
+	if !ok {
+		return json.RawMessage(r.text(string(raw)))
 	}
 	changed := false
-	v = removeFromValue(v, func(s string) string {
-		replaced := text(s)
-		changed = changed || replaced != s
+	v = r.value(v, &changed)
+	return encodeTree(raw, v, changed)
+}
+
+// updates replaces secrets in the values that attributes are set to.
+func (r *remover) updates(raw json.RawMessage) json.RawMessage {
+	v, ok := decodeTree(raw)
+	list, isList := v.([]any)
+	if !ok || !isList {
+		return r.json(raw) // it is not valid
+	}
+	changed := false
+	for i := range list {
+		fields, _ := list[i].(map[string]any)
+		set, _ := fields["set"].(map[string]any)
+		for attribute, value := range set {
+			r.keep(attribute, "the name of an attribute")
+			set[attribute] = r.value(value, &changed)
+		}
+		for name, value := range fields {
+			if name != "set" || set == nil {
+				found := false
+				if fields[name] = r.value(value, &found); found {
+					r.misplaced, changed = "the entity of an update", true
+				}
+			}
+		}
+	}
+	return encodeTree(raw, v, changed)
+}
+
+func (r *remover) value(v any, changed *bool) any {
+	switch v := v.(type) {
+	case string:
+		replaced := r.text(v)
+		*changed = *changed || replaced != v
 		return replaced
-	})
+	case json.Number:
+		if reference := r.forms[v.String()]; reference != "" {
+			*changed = true
+			return reference
+		}
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, field := range v {
+			replaced := r.text(name)
+			if replaced != name {
+				*changed = true
+				if r.forms[name] == "" && !r.inNames {
+					r.misplaced = "the name of a field"
+				}
+			}
+			all[replaced] = r.value(field, changed)
+		}
+		if len(all) < len(v) {
+			r.misplaced = "the names of two fields"
+		}
+		return all
+	case []any:
+		for i := range v {
+			v[i] = r.value(v[i], changed)
+		}
+	}
+	return v
+}
+
+// decodeTree decodes a value with its numbers as they are written.
+func decodeTree(raw json.RawMessage) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err := d.Decode(&v)
+	return v, err == nil && !d.More()
+}
+
+// encodeTree encodes a value if it is not the one that it was.
+func encodeTree(raw json.RawMessage, v any, changed bool) json.RawMessage {
 	if !changed {
 		return raw
 	}
@@ -205,26 +295,4 @@ func removeFromJSON(raw json.RawMessage, text func(string) string) json.RawMessa
 		return json.RawMessage("null") // what has been decoded can be encoded
 	}
 	return replaced
-}
-
-func removeFromValue(v any, text func(string) string) any {
-	switch v := v.(type) {
-	case string:
-		return text(v)
-	case json.Number:
-		if replaced := text(v.String()); replaced != v.String() {
-			return replaced
-		}
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for name, field := range v {
-			all[text(name)] = removeFromValue(field, text)
-		}
-		return all
-	case []any:
-		for i := range v {
-			v[i] = removeFromValue(v[i], text)
-		}
-	}
-	return v
 }

@@ -63,29 +63,29 @@ func TestSecrets_AreFilledInAndRemoved(t *testing.T) {
 	quoted, _ := json.Marshal(hostile)
 	e := &endpoint{answer: worker.JobResult{
 		Outcome: sm.OutcomeOK,
-		Result:  json.RawMessage(`{"echo":"got 77777 and ` + string(quoted[1:len(quoted)-1]) + `","77777":[77777,177777],"query":"p%22%3C%C3%A4%26%2F+s%3D","base":"NzY3NzczNzc3 Nzc3Nzc=","keep":1.50}`),
-		Updates: json.RawMessage(`[{"entity":{"type":"device","id":"d0"},"set":{"a":"77777"}}]`),
+		Result:  json.RawMessage(`{"echo":"got 77777777 and ` + string(quoted[1:len(quoted)-1]) + `","77777777":[77777777,17],"query":"p%22%3C%C3%A4%26%2F+s%3D","base":"NzY3NzczNzc3 Nzc3Nzc3Nzc=","keep":1.50}`),
+		Updates: json.RawMessage(`[{"entity":{"type":"device","id":"d0"},"set":{"a":"77777777"}}]`),
 	}}
-	w := r.worker(func(o *worker.Options) { o.HTTPBlocks, o.Secrets = e, secrets{"bank/key": hostile, "a1": "77777"} })
+	w := r.worker(func(o *worker.Options) { o.HTTPBlocks, o.Secrets = e, secrets{"bank/key": hostile, "a1": "77777777"} })
 	m := r.secretMessage()
 	r.mustHandle(w, m)
-	if got := string(e.job.Parameters); got != `{"a":["x","key=77777;"],"same":"${secret.a1}"}` {
+	if got := string(e.job.Parameters); got != `{"a":["x","key=77777777;"],"same":"${secret.a1}"}` {
 		t.Errorf("called with %s", got)
 	}
-	if e.headers["Authorization"] != "Bearer "+hostile || e.headers["X-Plain"] != "${secret" || e.headers["X-Two"] != "77777"+hostile+"." || e.key != "77777" || m.Work.HTTP.SignKey != "" {
+	if e.headers["Authorization"] != "Bearer "+hostile || e.headers["X-Plain"] != "${secret" || e.headers["X-Two"] != "77777777"+hostile+"." || e.key != "77777777" || m.Work.HTTP.SignKey != "" {
 		t.Errorf("called with %q", e.headers)
 	}
 	rec := r.pack(m.Key).Jobs[0]
-	const want = `{"${secret.a1}":["${secret.a1}","1${secret.a1}"],"base":"NzY3NzczNzc3 ${secret.a1}","echo":"got ${secret.a1} and ${secret.bank/key}","keep":1.50,"query":"${secret.bank/key}"}`
+	const want = `{"${secret.a1}":["${secret.a1}",17],"base":"NzY3NzczNzc3 ${secret.a1}","echo":"got ${secret.a1} and ${secret.bank/key}","keep":1.50,"query":"${secret.bank/key}"}`
 	if string(rec.Result) != want || !strings.Contains(string(rec.Updates), `"a":"${secret.a1}"`) {
 		t.Errorf("recorded %s, %s", rec.Result, rec.Updates)
 	}
-	for _, text := range []string{"77777", hostile} {
+	for _, text := range []string{"77777777", hostile} {
 		if where := r.Storing(text); len(where) > 0 {
 			t.Errorf("%s is stored in %v", text, where)
 		}
 	}
-	if !slices.Equal(jobCodes(r.pack(m.Key)), []workflow.JobCode{codeOK}) || m.Work.HTTP.Headers["Authorization"] != "Bearer ${secret.bank/key}" || strings.Contains(string(m.Jobs[0].Parameters), "77777") {
+	if !slices.Equal(jobCodes(r.pack(m.Key)), []workflow.JobCode{codeOK}) || m.Work.HTTP.Headers["Authorization"] != "Bearer ${secret.bank/key}" || strings.Contains(string(m.Jobs[0].Parameters), "77777777") {
 		t.Errorf("the message has changed: %+v", m)
 	}
 }
@@ -93,14 +93,14 @@ func TestSecrets_AreFilledInAndRemoved(t *testing.T) {
 // Nothing of a failure, and nothing that a block asks for, has a secret.
 func TestSecrets_AreRemovedFromFailures(t *testing.T) {
 	r := newFixture(t)
-	e := &endpoint{answer: worker.JobResult{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "E77777", Message: "no 77777", Details: json.RawMessage(`{"x":"77777"}`)}}}
-	w := r.worker(func(o *worker.Options) { o.HTTPBlocks, o.Secrets = e, secrets{"bank/key": hostile, "a1": "77777"} })
+	e := &endpoint{answer: worker.JobResult{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "E77777777", Message: "no 77777777", Details: json.RawMessage(`{"x":"77777777"}`)}}}
+	w := r.worker(func(o *worker.Options) { o.HTTPBlocks, o.Secrets = e, secrets{"bank/key": hostile, "a1": "77777777"} })
 	m := r.secretMessage()
 	r.mustHandle(w, m)
 	if f := r.pack(m.Key).Jobs[0].Failure; f.Code != "E${secret.a1}" || f.Message != "no ${secret.a1}" || string(f.Details) != `{"x":"${secret.a1}"}` {
 		t.Errorf("%+v %s", f, f.Details)
 	}
-	e.answer = worker.JobResult{Outcome: sm.OutcomeOK, Wait: &workflow.AskedWait{Reason: "for 77777", Input: &workflow.AskedInput{Schema: json.RawMessage(`{"const":"77777"}`), Who: workflow.Who{Actors: []string{"77777"}}}}}
+	e.answer = worker.JobResult{Outcome: sm.OutcomeOK, Wait: &workflow.AskedWait{Reason: "for 77777777", Input: &workflow.AskedInput{Schema: json.RawMessage(`{"const":"77777777"}`), Who: workflow.Who{Actors: []string{"77777777"}}}}}
 	r = newFixture(t)
 	m = r.secretMessage()
 	m.Jobs[0].Entity = nil
@@ -109,11 +109,52 @@ func TestSecrets_AreRemovedFromFailures(t *testing.T) {
 	if asked == nil || asked.Reason != "for ${secret.a1}" || string(asked.Input.Schema) != `{"const":"${secret.a1}"}` || asked.Input.Who.Actors[0] != "${secret.a1}" {
 		t.Errorf("%+v", asked)
 	}
-	e.answer = worker.JobResult{Outcome: sm.OutcomeOK, Result: json.RawMessage(`{"a":"77777","a":1}`)}
+	e.answer = worker.JobResult{Outcome: sm.OutcomeOK, Result: json.RawMessage(`{"a":"77777777","a":1}`)}
 	r = newFixture(t)
 	r.mustHandle(w, r.secretMessage())
-	if where := r.Storing("77777"); len(where) > 0 {
+	if where := r.Storing("77777777"); len(where) > 0 {
 		t.Errorf("an answer that cannot be read is stored in %v", where)
+	}
+}
+
+// A secret is no part of a number. Where it stands in what is no text, the answer is not recorded, and
+// the job fails and is not tried again.
+func TestSecrets_FailWhereNoReferenceCanStand(t *testing.T) {
+	for answer, code := range map[string]string{
+		`{"result":{"bytes":1777777770,"Xa":[0.77777777]}}`:                                                   "",
+		`{"result":{"a77777777":1}}`:                                                                          workflow.FailureSecretInResult,
+		`{"result":{"77777777":1,"${secret.a1}":2}}`:                                                          workflow.FailureSecretInResult,
+		`{"next":"s77777777"}`:                                                                                workflow.FailureSecretInResult,
+		`{"entities":[{"type":"device","id":"77777777"}]}`:                                                    workflow.FailureSecretInResult,
+		`{"wait":{"signal":"77777777"}}`:                                                                      workflow.FailureSecretInResult,
+		`{"updates":[{"entity":{"type":"device","id":"77777777"},"set":{"a":1}}]}`:                            workflow.FailureSecretInResult,
+		`{"updates":[{"entity":{"type":"device","id":"d0"},"set":{"77777777":1}}]}`:                           workflow.FailureSecretInResult,
+		`{"updates":[{"entity":{"type":"device","id":"d0"},"set":{"a":"77777777"}}],"result":{"77777777":1}}`: "",
+	} {
+		var a struct {
+			Result   json.RawMessage
+			Next     string
+			Entities []workflow.EntityKey
+			Updates  json.RawMessage
+			Wait     *workflow.AskedWait
+		}
+		if err := json.Unmarshal([]byte(answer), &a); err != nil {
+			t.Fatal(err)
+		}
+		r := newFixture(t)
+		w := r.worker(func(o *worker.Options) {
+			o.HTTPBlocks = &endpoint{answer: worker.JobResult{Outcome: sm.OutcomeOK, Result: a.Result, Next: a.Next, Entities: a.Entities, Updates: a.Updates, Wait: a.Wait}}
+			o.Secrets = secrets{"bank/key": hostile, "a1": "77777777"}
+		})
+		m := r.secretMessage()
+		r.mustHandle(w, m)
+		f, got := r.pack(m.Key).Jobs[0].Failure, ""
+		if f != nil {
+			got = f.Code
+		}
+		if got != code || f != nil && (f.Retryable || f.Unsent || strings.Contains(f.Message, "77777777")) {
+			t.Errorf("%s: %+v", answer, f)
+		}
 	}
 }
 
@@ -125,11 +166,11 @@ func TestSecrets_MissingOnesAreNotSent(t *testing.T) {
 		message string
 	}{
 		"no source":   {nil, workflow.FailureSecret, "secrets.from"},
-		"missing":     {secrets{"a1": "77777"}, workflow.FailureSecret, `there is no secret "bank/key"`},
-		"unavailable": {secrets{"a1": "77777"}, workflow.FailureSecretUnavailable, "throttled"},
-		"too short":   {secrets{"a1": "777", "bank/key": hostile}, workflow.FailureSecret, "not a text of 4 to"},
-		"not text":    {secrets{"a1": "\xff\xff\xff\xff\xff", "bank/key": hostile}, workflow.FailureSecret, "not a text of 4 to"},
-		"elsewhere":   {secrets{"a1": "77777", "bank/key": hostile}, workflow.FailureSecret, "another value stands there"},
+		"missing":     {secrets{"a1": "77777777"}, workflow.FailureSecret, `there is no secret "bank/key"`},
+		"unavailable": {secrets{"a1": "77777777"}, workflow.FailureSecretUnavailable, "throttled"},
+		"too short":   {secrets{"a1": "7777777", "bank/key": hostile}, workflow.FailureSecret, "not a text of 8 to"},
+		"not text":    {secrets{"a1": "\xff\xff\xff\xff\xff", "bank/key": hostile}, workflow.FailureSecret, "not a text of 8 to"},
+		"elsewhere":   {secrets{"a1": "77777777", "bank/key": hostile}, workflow.FailureSecret, "another value stands there"},
 	} {
 		r, e := newFixture(t), &endpoint{}
 		w := r.worker(func(o *worker.Options) { o.HTTPBlocks, o.Secrets = e, c.source })

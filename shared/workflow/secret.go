@@ -31,7 +31,7 @@ type SecretPart struct {
 // Limits of references to secrets.
 const (
 	MaxSecretPlaces = 20 // of one step
-	MinSecretBytes  = 4  // a shorter one could not be told from other text in a result
+	MinSecretBytes  = 8  // a shorter one could not be told from other text in a result
 	MaxSecretBytes  = 64 << 10
 )
 

@@ -39,7 +39,7 @@ func callStepWith(t *testing.T, client *httpblock.Client, block, parameters stri
 		v := world.Open()
 		return worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 	}
-	w := worker.New(worker.Options{Now: world.Now, NewNonce: world.Nonce, Sequential: true, Secrets: stepSecrets{"k": "hunter2"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w := worker.New(worker.Options{Now: world.Now, NewNonce: world.Nonce, Sequential: true, Secrets: stepSecrets{"k": "hunter22"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	client.RegisterStep(w)
 	ref, _ := workflow.ParseRef(block)
 	b, ok := workflow.BuiltinBlock(ref)
@@ -165,7 +165,7 @@ func TestStep_RefusesWithCodes(t *testing.T) {
 			_, _ = io.WriteString(w, "half")
 		case "/big-error":
 			w.WriteHeader(400)
-			_, _ = io.WriteString(w, strings.Repeat("hunter2 ", 300))
+			_, _ = io.WriteString(w, strings.Repeat("hunter22 ", 300))
 		case "/gateway":
 			w.WriteHeader(504)
 		case "/busy":
@@ -294,7 +294,7 @@ func TestStep_Signs(t *testing.T) {
 	if _, err := fmt.Sscanf(header.Get("X-Sign"), "t=%d,v1=", &at); err != nil || rec.Failure != nil {
 		t.Fatalf("%v, %v, %+v", header, err, rec.Failure)
 	}
-	if want := workflow.Sign([]byte("hunter2"), time.Unix(at, 0), body); header.Get("X-Sign") != want || time.Since(time.Unix(at, 0)) > time.Minute || string(body) != `{"a":1}` {
+	if want := workflow.Sign([]byte("hunter22"), time.Unix(at, 0), body); header.Get("X-Sign") != want || time.Since(time.Unix(at, 0)) > time.Minute || string(body) != `{"a":1}` {
 		t.Errorf("signed %s, want %s", header.Get("X-Sign"), want)
 	}
 	if got := workflow.Sign([]byte("key"), time.Unix(1700000000, 0), []byte(`{"a":1}`)); got != "t=1700000000,v1=a438e398bfafc57e4396bb7fc2304422f0f768e965d073ca313cb52e22e6ad03" {
