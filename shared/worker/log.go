@@ -84,6 +84,11 @@ func logPanic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, ca
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 }
 
+// logWorkerPanic logs a panic of the worker itself while it knew what a job is about, secrets too.
+func logWorkerPanic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, cause any) {
+	log.LogAttrs(ctx, slog.LevelError, "panic", append(PackAttrs(m), observe.BlockPanicAttrs(cause, debug.Stack())...)...)
+}
+
 // logBlockPanic logs a panic of a block. job identifies the job.
 func logBlockPanic(ctx context.Context, log *slog.Logger, job []slog.Attr, cause any) {
 	log.LogAttrs(ctx, slog.LevelError, "panic in a block", append(job, observe.BlockPanicAttrs(cause, debug.Stack())...)...)

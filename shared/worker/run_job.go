@@ -17,6 +17,7 @@ const abandonDelay = 500 * time.Millisecond
 
 // runJob runs one job and records its result in the session's pack.
 func (s *session) runJob(ctx context.Context, i int) {
+	defer s.recoverJob(ctx, i)
 	s.mu.Lock()
 	index, token := s.pack.Jobs[i].Index, s.pack.Token
 	s.started[index] = true
@@ -38,6 +39,25 @@ func (s *session) runJob(ctx context.Context, i int) {
 		failure.Unsent, result.Failure = false, &failure // an earlier holder of the pack may have made the call
 	}
 	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(&s.m.Work), startedAt, s.w.opts.Now())
+}
+
+// recoverJob makes a panic of the worker's own code the failure of the job that it was about: it does
+// not end the process, which works for others too. Panics of blocks are recovered where blocks are
+// called, and a simulation ends its processes by panics.
+func (s *session) recoverJob(ctx context.Context, i int) {
+	if s.w.opts.Sequential {
+		return
+	}
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	logWorkerPanic(ctx, s.w.opts.Logger, s.m, cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.w.opts.Now()
+	why := failureResult(Terminal("INTERNAL", errors.New("the worker has failed by a fault of its own: its log has the place")))
+	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], why, now, now)
 }
 
 // retriedAs marks a failure as retryable if the retry policy says so, whatever the block says, and

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -155,6 +157,33 @@ func TestSecrets_FailWhereNoReferenceCanStand(t *testing.T) {
 		if got != code || f != nil && (f.Retryable || f.Unsent || strings.Contains(f.Message, "77777777")) {
 			t.Errorf("%s: %+v", answer, f)
 		}
+	}
+}
+
+// brokenSource is a fault in the worker's own code.
+type brokenSource struct{}
+
+func (brokenSource) Secret(context.Context, string, string) (string, error) { panic("77777777") }
+
+// A panic of the worker's own code is the failure of the job that it was about, and nothing else: the
+// process goes on, and so do the other jobs.
+func TestHandle_OutlivesItsOwnPanics(t *testing.T) {
+	for _, kind := range []string{idempotent, nonIdempotent} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFixture(t)
+			w := r.worker(concurrent, func(o *worker.Options) {
+				o.HTTPBlocks, o.Secrets = &endpoint{answer: worker.JobResult{Outcome: sm.OutcomeOK}}, brokenSource{}
+			})
+			m := r.newMessage(kind, 0, 2, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			m.Work.HTTP = &workflow.Endpoint{URL: "http://x", Headers: map[string]string{"A": "${secret.k}"}}
+			r.mustHandle(w, m)
+			for _, rec := range r.pack(m.Key).Jobs {
+				if f := rec.Failure; f == nil || f.Code != "INTERNAL" || f.Retryable || f.Unsent || strings.Contains(f.Message, "77777777") {
+					t.Errorf("%s: %+v", kind, f)
+				}
+			}
+		})
 	}
 }
 

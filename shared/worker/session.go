@@ -80,6 +80,7 @@ func (s *session) runConcurrently(ctx context.Context) {
 		if s.isRunnable(i) && acquireSlot(ctx, s.w.slots) {
 			start(func() {
 				defer func() { <-s.w.slots }()
+				defer s.recoverJob(ctx, i)
 				if s.hasTimeFor(ctx) && s.canStart(ctx) {
 					s.runJob(ctx, i)
 				}

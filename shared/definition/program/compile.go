@@ -171,6 +171,7 @@ func (c *compiler) compileStep(i int) {
 	parameters := c.takeCallbackTokens(i, at)
 	if s.FunctionBlock != "" {
 		parameters, into.secrets = c.takeSecrets(parameters, at)
+		c.checkSign(s, at)
 	}
 	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, at), s.RawParameters
 	c.inLoop = -1

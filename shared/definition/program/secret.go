@@ -30,6 +30,17 @@ func hidesSecrets(d *spec.Definition) bool {
 	})
 }
 
+// checkSign reports a signature in a definition that hides secrets: its key would be a value that the
+// execution knows.
+func (c *compiler) checkSign(s *spec.Step, at string) {
+	var call struct {
+		Sign json.RawMessage `json:"sign"`
+	}
+	if s.HTTP != nil && json.Unmarshal(s.HTTP, &call) == nil && len(call.Sign) > 0 && hidesSecrets(c.definition) {
+		c.ReportAt(at+".sign", "conflict", "a step or an item of this definition has the name secret, which hides secrets, and a request is signed with one: give it another name")
+	}
+}
+
 // takeSecrets finds the places of secrets in the parameters of a block, and returns the parameters
 // with the text of each as it is.
 func (c *compiler) takeSecrets(parameters json.RawMessage, path string) (json.RawMessage, []workflow.SecretPlace) {
