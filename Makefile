@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-FUNCTIONS := api lifecycle sweeper worker
+FUNCTIONS := api lifecycle observer sweeper worker
 # What is deployed is told apart by its commit, what stays on this machine is not.
 RELEASE   := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),dev)
 VERSION   ?= dev

@@ -57,6 +57,9 @@ type Engine struct {
 	// LifecycleQueue is the queue of wake-ups, Pools the queue of each worker pool.
 	LifecycleQueue *Queue
 	Pools          map[string]*Queue
+	// EventsQueue is the queue of announcements, HooksOutQueue that of events for their receivers.
+	EventsQueue   *Queue
+	HooksOutQueue *Queue
 	// ScheduleDLQ holds the dead letters of the schedule.
 	ScheduleDLQ awssqs.Queue
 	// Functions by role.
@@ -92,11 +95,14 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	e.Tables = e.newTables()
 	e.LifecycleQueue = e.newQueue("Lifecycle", topology.QueueLifecycle,
 		topology.FunctionTimeoutSeconds[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
+	e.EventsQueue = e.newQueue("Events", topology.QueueEvents, topology.FunctionTimeoutSeconds[topology.FunctionObserver], topology.MaxReceiveEvents)
+	e.HooksOutQueue = e.newQueue("HooksOut", topology.QueueHooksOut, topology.FunctionTimeoutSeconds[topology.FunctionObserver], topology.MaxReceiveHooksOut)
 	for _, name := range topology.Functions {
 		e.addFunction(name)
 	}
 	e.addStockPool()
 	e.addMapping(e.Construct, e.LifecycleQueue, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
+	e.addObserver()
 	e.ScheduleDLQ = e.addSchedule()
 	e.addHTTPAPI()
 	e.addMonitoring()
@@ -121,7 +127,7 @@ func (e *Engine) addMonitoring() {
 		e.monitoring.addFunctionAlarms(f, thresholds.Errors, thresholds.Throttles)
 		content.functions = append(content.functions, f)
 	}
-	content.queues = append(content.queues, e.LifecycleQueue.monitored(thresholds.WakeupAge))
+	content.queues = append(content.queues, e.LifecycleQueue.monitored(thresholds.WakeupAge), e.EventsQueue.monitored(thresholds.WakeupAge), e.HooksOutQueue.monitored(deliveryAge))
 	for _, pool := range slices.Sorted(maps.Keys(e.Pools)) {
 		content.queues = append(content.queues, e.Pools[pool].monitored(thresholds.PackAge))
 	}
@@ -143,6 +149,8 @@ func (e *Engine) addOutputs() {
 		e.output("Table"+pascalCase(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())
 	}
 	e.outputQueue(e.LifecycleQueue)
+	e.outputQueue(e.EventsQueue)
+	e.outputQueue(e.HooksOutQueue)
 	e.outputQueue(e.Pools[topology.PoolDefault])
 	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.ScheduleDLQ.QueueUrl())
 }

@@ -49,6 +49,7 @@ var (
 	functionDescriptions = map[string]string{
 		topology.FunctionAPI:       "Lockstep: the HTTP interface",
 		topology.FunctionLifecycle: "Lockstep: advances executions",
+		topology.FunctionObserver:  "Lockstep: tells those who observe executions of their events",
 		topology.FunctionSweeper:   "Lockstep: wakes executions whose timer is due",
 		topology.FunctionWorker:    "Lockstep: works on the packs of the default pool",
 	}
@@ -136,7 +137,7 @@ func (e *Engine) setEnvironment(f *Function) {
 	if e.props.Config != "" {
 		f.setEnv(topology.EnvConfigInline, e.props.Config)
 	}
-	if f.role == topology.FunctionWorker && len(e.props.AllowHosts) > 0 {
+	if callsHosts := f.role == topology.FunctionWorker || f.role == topology.FunctionObserver || f.role == topology.FunctionAPI; callsHosts && len(e.props.AllowHosts) > 0 {
 		f.setEnv(topology.EnvWorkerAllowHosts, strings.Join(e.props.AllowHosts, ","))
 	}
 	if f.role == topology.FunctionAPI && e.props.JWTAuth != nil && e.props.JWTAuth.TenantClaim != "" {

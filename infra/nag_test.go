@@ -63,7 +63,7 @@ var acceptedFindings = []struct{ rule, resource, reason string }{
 	{"AwsSolutions-APIG4", "/ApiRoute(Question|Answers)$", "by the option OpenAnswers: the engine checks the token, which the gateway cannot, before it reads anything"},
 	{"AwsSolutions-SQS3", "/SchedulesDlq/", "it is the dead-letter queue of a rule and of a function, which the check does not recognise"},
 	{"Serverless-SQSRedrivePolicy", "Dlq/", "a dead-letter queue has no dead-letter queue"},
-	{"Serverless-LambdaDLQ", "/(Api|Lifecycle|Worker|ReportsWorker|Own)Function/", "invoked by a gateway or a queue, never asynchronously: a failure goes back to the caller or the queue"},
+	{"Serverless-LambdaDLQ", "/(Api|Lifecycle|Observer|Worker|ReportsWorker|Own)Function/", "invoked by a gateway or a queue, never asynchronously: a failure goes back to the caller or the queue"},
 	{"Serverless-LambdaDLQ", "/SweeperFunction/", "its failures go to a queue by a destination, which contains more than a dead letter"},
 	{"Serverless-LambdaEventSourceMappingDestination", "Mapping/", "destinations are for streams; failed messages go to the dead-letter queue"},
 	{"Serverless-LambdaTracing", "Function/", "AWS bills each trace of X-Ray: the option Tracing turns it on"},

@@ -18,9 +18,9 @@ func resolvesPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
 
-// usesTokenKeys reports whether a function makes or checks resume tokens.
+// usesTokenKeys reports whether a function makes or checks resume tokens, or signs events.
 func usesTokenKeys(function string) bool {
-	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
+	return function == topology.FunctionAPI || function == topology.FunctionLifecycle || function == topology.FunctionObserver
 }
 
 // grantRuntimePermissions grants a function its permissions on the tables, the lifecycle
@@ -61,6 +61,7 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 	if e.props.Secrets != "" {
 		e.grantSecrets(f)
 	}
+	e.grantObserving(f)
 	if key := e.props.CustomerKey; key != nil {
 		e.grantKey(f, key)
 	}

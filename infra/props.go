@@ -60,12 +60,16 @@ type EngineProps struct {
 	// setting has its default.
 	Config string
 
-	// AllowHosts are the hosts, or host:port, that HTTP blocks may call. Default: none,
-	// so that a definition cannot make the stock worker call any host.
+	// AllowHosts are the hosts, or host:port, that HTTP blocks and webhooks may call. Default:
+	// none, so that neither a definition nor a subscription can make a function call any host.
 	AllowHosts []string
 
+	// Observer names the receivers of events on AWS. Default: none, and subscriptions have
+	// webhooks and workflows only.
+	Observer ObserverProps
+
 	// Concurrency is the maximum number of concurrent invocations by a queue, by
-	// function: lifecycle and worker, 2 to 1000. It is a limit of the mapping; functions
+	// function: lifecycle, observer and worker, 2 to 1000. It is a limit of the mapping; functions
 	// reserve no concurrency. Default: 50 each.
 	Concurrency map[string]int
 
@@ -272,7 +276,7 @@ var (
 	logLevels     = []string{"debug", "info", "warn", "error"}
 
 	// queueFunctions are the functions that a queue invokes.
-	queueFunctions = []string{topology.FunctionLifecycle, topology.FunctionWorker}
+	queueFunctions = []string{topology.FunctionLifecycle, topology.FunctionObserver, topology.FunctionWorker}
 )
 
 // withDefaults returns p with its defaults.

@@ -39,7 +39,7 @@ func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
 						if strings.Contains(r, "*") && allowedWildcards[a] == "" {
 							t.Errorf("%s: %s on %s", role.ID, a, r)
 						}
-						if !strings.Contains(r, "*") && r != customerKey && r != tokenKeysSecret {
+						if !strings.Contains(r, "*") && r != customerKey && r != tokenKeysSecret && r != eventBusARN && r != topicARN {
 							x.referenced(t, r) // fails unless the resource belongs to the stack
 						}
 					}
@@ -118,6 +118,7 @@ func TestRoles_TableActions(t *testing.T) {
 			"TableExecutions.Arn}": all,
 			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query UpdateItem",
 		},
+		topology.FunctionObserver: {"TableExecutions.Arn}": all, "TableRegistry.Arn}": "GetItem PutItem Query"},
 		topology.FunctionSweeper: {
 			"TableExecutions.Arn}/index/due": "Query",
 			"TableExecutions.Arn}":           "BatchGetItem PutItem",
@@ -151,10 +152,15 @@ func TestRoles_QueueActions(t *testing.T) {
 			// It lists and redrives dead letters.
 			"LifecycleDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage", "JobsDefaultDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
 			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
+			"EventsQueue.Arn}":      "SendMessage", "HooksOutQueue.Arn}": "SendMessage",
+			"EventsDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage", "HooksOutDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
 		},
-		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},
-		topology.FunctionSweeper:   {"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage", "SchedulesDlq.Arn}": "SendMessage"},
-		topology.FunctionWorker:    {"LifecycleQueue.Arn}": "SendMessage", "JobsDefaultQueue.Arn}": consume + " SendMessage"},
+		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage", "EventsQueue.Arn}": "SendMessage"},
+		topology.FunctionObserver: {
+			"LifecycleQueue.Arn}": "SendMessage", "EventsQueue.Arn}": "ChangeMessageVisibility " + consume, "HooksOutQueue.Arn}": "ChangeMessageVisibility " + consume + " SendMessage",
+		},
+		topology.FunctionSweeper: {"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage", "SchedulesDlq.Arn}": "SendMessage"},
+		topology.FunctionWorker:  {"LifecycleQueue.Arn}": "SendMessage", "JobsDefaultQueue.Arn}": consume + " SendMessage"},
 	}
 	for function, queues := range want {
 		got := actionsByResource(t, stacks()["prod"], function, "sqs")
@@ -174,6 +180,33 @@ func TestRoles_QueueActions(t *testing.T) {
 	}
 }
 
+// The receivers of events that the props of a stack name.
+const (
+	eventBusARN = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
+	topicARN    = "arn:aws:sns:eu-west-1:123456789012:ops"
+)
+
+// Only the observer may send events, and only to the buses and topics that the props name.
+func TestRoles_ReceiversOfEvents(t *testing.T) {
+	for _, name := range engineStacks {
+		for _, function := range topology.Functions {
+			var want []string
+			if name == "dev" && function == topology.FunctionObserver {
+				want = []string{"PutEvents on arn:aws:events:eu-west-1:1234:event-bus/orders", "Publish on arn:aws:sns:eu-west-1:1234:ops"}
+			}
+			var got []string
+			for _, service := range []string{"events", "sns"} {
+				for resource, actions := range actionsByResource(t, stacks()[name], function, service) {
+					got = append(got, strings.Join(actions, " ")+" on "+resource)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %q, want %q", name, function, got, want)
+			}
+		}
+	}
+}
+
 // The keys of resume tokens are in a secret. Only the functions that make or check tokens may read
 // it, know where it is, and may do nothing else with it; no template holds a key.
 func TestRoles_TokenKeys(t *testing.T) {
@@ -185,7 +218,7 @@ func TestRoles_TokenKeys(t *testing.T) {
 					delete(got, arn) // see TestRoles_Secrets
 				}
 			}
-			if name == "options" && (function == topology.FunctionAPI || function == topology.FunctionLifecycle) {
+			if name == "options" && usesTokenKeys(function) {
 				want = 1
 			}
 			if len(got) != want || want == 1 && !slices.Equal(got[stripHashes(tokenKeysSecret)], []string{"GetSecretValue"}) {

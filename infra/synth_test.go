@@ -90,6 +90,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	NewEngine(dev, "Engine", &EngineProps{
 		Stage: "dev", FunctionsDir: functions, Architecture: archX86, LogLevel: "debug",
 		Config: "job: {lease: 90s}", AllowHosts: []string{"a.example", "b.example:8443"},
+		Observer:          ObserverProps{EventBuses: []string{eventBusARN}, Topics: []string{topicARN}},
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,
 		AlarmTopic: awssns.NewTopic(dev, jsii.String("Pager"), nil),

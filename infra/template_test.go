@@ -56,7 +56,11 @@ func TestFunctions_EnvironmentMatchesPermissions(t *testing.T) {
 		},
 		topology.FunctionWorker: {topology.EnvTableJobs, topology.EnvQueueLifecycle, topology.EnvQueueJobsURLs, topology.EnvDeployment, envLogLevel},
 	}
-	want[topology.FunctionLifecycle] = want[topology.FunctionAPI]
+	want[topology.FunctionObserver] = []string{
+		topology.EnvTableExecutions, topology.EnvTableRegistry, topology.EnvQueueLifecycle, topology.EnvQueueEvents, topology.EnvQueueHooksOut, topology.EnvDeployment, envLogLevel,
+	}
+	want[topology.FunctionLifecycle] = append(slices.Clone(want[topology.FunctionAPI]), topology.EnvQueueEvents)
+	want[topology.FunctionAPI] = append(want[topology.FunctionAPI], topology.EnvQueueEvents, topology.EnvQueueHooksOut)
 	x := stacks()["prod"]
 	for name, keys := range want {
 		env := x.byID(t, pascalCase(name)+"Function").environment()

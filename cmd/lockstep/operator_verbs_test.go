@@ -28,10 +28,11 @@ func (s *stubService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	executionJSON  = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
-	definitionJSON = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
-	scheduleJSON   = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
-	conflictJSON   = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
+	executionJSON    = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
+	definitionJSON   = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
+	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t"}`
+	scheduleJSON     = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
+	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
 
 // Every operator's verb sends its flags, prints the execution for people and for
@@ -59,6 +60,13 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},
 		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule of a/b:1.0.0"},
 		{"schedules fire a/b --detach", `POST /schedules/a/b/fire`, `{"id":"X"}`, "X"},
+		{"subscriptions failures", "GET /subscriptions/failures", subscriptionJSON, "suspended since"},
+		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},
+		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},
+		{"subscriptions put bus --event-bus default", `PUT /subscriptions/bus {"eventBus":"default"}`, subscriptionJSON, "failures"},
+		{"subscriptions put clean --start ops/clean --state CANCELLED", `PUT /subscriptions/clean {"workflow":"ops/clean","states":["CANCELLED"]}`, subscriptionJSON, "failures"},
+		{"subscriptions remove failures", "DELETE /subscriptions/failures", subscriptionJSON, "removed the subscription failures"},
+		{"subscriptions resume failures --reason r", `POST /subscriptions/failures/resume {"reason":"r"}`, subscriptionJSON, "lockstep redrive"},
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
 	} {
 		t.Run(c.line, func(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 // polls over HTTP occupies a process of the API function while it waits.
 var concurrency = map[string]int{
 	topology.FunctionAPI: 32, topology.FunctionLifecycle: 4,
-	topology.FunctionSweeper: 1, topology.FunctionWorker: 4,
+	topology.FunctionObserver: 2, topology.FunctionSweeper: 1, topology.FunctionWorker: 4,
 }
 
-// deploy starts the Lambda host with the four functions, their queue mappings and the
+// deploy starts the Lambda host with the functions, their queue mappings and the
 // schedule, as package infra declares them.
 func (s *Stack) deploy() error {
 	s.host = lambdahost.New(lambdahost.Options{Log: s.log, DrainTimeout: drainTimeout})
@@ -36,12 +36,13 @@ func (s *Stack) deploy() error {
 		}
 		s.funcs[name] = fn
 	}
-	err := s.host.AddMapping(lambdahost.Mapping{
-		QueueURL: s.stores.lifecycleURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionLifecycle],
-		ReportBatchItemFailures: true,
-	})
-	if err != nil {
-		return err
+	for _, m := range []struct{ url, function string }{
+		{s.stores.lifecycleURL, topology.FunctionLifecycle}, {s.stores.eventsURL, topology.FunctionObserver}, {s.stores.hooksOutURL, topology.FunctionObserver},
+	} {
+		err := s.host.AddMapping(lambdahost.Mapping{QueueURL: m.url, Client: s.stores.sqs, Function: s.funcs[m.function], ReportBatchItemFailures: true})
+		if err != nil {
+			return err
+		}
 	}
 	if !s.options.NoWorker {
 		err := s.host.AddMapping(lambdahost.Mapping{
@@ -82,6 +83,8 @@ func (s *Stack) endpointEnv() []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.stores.dynamodbURL,
 		"AWS_ENDPOINT_URL_SQS=" + s.stores.sqsURL,
 		topology.EnvQueueLifecycle + "=" + s.stores.lifecycleURL,
+		topology.EnvQueueEvents + "=" + s.stores.eventsURL,
+		topology.EnvQueueHooksOut + "=" + s.stores.hooksOutURL,
 		topology.EnvQueueJobsPrefix + "=" + namePrefix + topology.QueueJobsPrefix,
 	}
 	for role, key := range topology.TableEnv {

@@ -1,5 +1,5 @@
 // Package stack runs the whole of Lockstep on one machine: DynamoDB as a child process,
-// SQS in this process, the four function binaries under the local Lambda host, the
+// SQS in this process, the function binaries under the local Lambda host, the
 // HTTP API on one port, the sweeper's schedule, and worker programs.
 //
 // The adapters, the SDK and the handlers are those that run on AWS; only the endpoints

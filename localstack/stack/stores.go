@@ -38,6 +38,8 @@ type stores struct {
 
 	sqs          *awssqs.Client
 	lifecycleURL string
+	eventsURL    string
+	hooksOutURL  string
 	jobsURL      string // queue of the default pool
 }
 
@@ -81,6 +83,12 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	if st.lifecycleURL, err = st.createQueue(ctx, topology.QueueLifecycle); err != nil {
 		return nil, err
 	}
+	if st.eventsURL, err = st.createQueue(ctx, topology.QueueEvents); err != nil {
+		return nil, err
+	}
+	if st.hooksOutURL, err = st.createQueue(ctx, topology.QueueHooksOut); err != nil {
+		return nil, err
+	}
 	st.jobsURL, err = st.createQueue(ctx, topology.JobsQueue(topology.PoolDefault))
 	return st, err
 }
@@ -120,6 +128,10 @@ func autoCreateAttributes(name string) (map[string]string, bool) {
 		return map[string]string{"MessageRetentionPeriod": "1209600"}, true
 	case role == topology.QueueLifecycle:
 		return queueAttributes(role, topology.FunctionLifecycle, topology.MaxReceiveLifecycle), true
+	case role == topology.QueueEvents:
+		return queueAttributes(role, topology.FunctionObserver, topology.MaxReceiveEvents), true
+	case role == topology.QueueHooksOut:
+		return queueAttributes(role, topology.FunctionObserver, topology.MaxReceiveHooksOut), true
 	case strings.HasPrefix(role, topology.QueueJobsPrefix):
 		return queueAttributes(role, topology.FunctionWorker, topology.MaxReceiveJobs), true
 	}

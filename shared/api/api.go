@@ -53,6 +53,11 @@ type Catalog interface {
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
 	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error)
+	Subscriptions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Subscription], error)
+	Subscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
+	PutSubscription(ctx context.Context, c workflow.Caller, name string, req views.SubscriptionRequest) (s workflow.Subscription, secret string, err error)
+	RemoveSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
+	ResumeSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
 	PauseSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 	ResumeSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 	RemoveSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)

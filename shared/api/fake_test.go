@@ -50,13 +50,15 @@ type fake struct {
 	selector   workflow.Selector
 	page       workflow.Page
 	after      int64
-	keys       map[string]string
-	source     []byte
-	imported   []byte
-	replaced   bool
-	patch      views.EntityPatch
-	deletedAt  *int64
-	audited    []workflow.AuditEntry
+
+	subscription string // what was asked for
+	keys         map[string]string
+	source       []byte
+	imported     []byte
+	replaced     bool
+	patch        views.EntityPatch
+	deletedAt    *int64
+	audited      []workflow.AuditEntry
 
 	auditFilter workflow.AuditFilter
 	block       workflow.Block
@@ -145,6 +147,39 @@ func (f *fake) Archive(_ context.Context, c workflow.Caller, _ workflow.Ref) err
 func (f *fake) Restore(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
 	f.archived = false
 	return f.record("Restore", c)
+}
+
+func (f *fake) Subscriptions(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Subscription], error) {
+	f.page = page
+	return workflow.List[workflow.Subscription]{Items: []workflow.Subscription{aSubscription("failures")}, NextToken: f.next}, f.record("Subscriptions", c)
+}
+
+func aSubscription(name string) workflow.Subscription {
+	return workflow.Subscription{Name: name, To: workflow.SubscriptionTarget{URL: "https://hooks.example", Secret: []byte("sealed")}, States: []string{"FAILED_UNSAFE"}, Since: at, CreatedAt: at, CreatedBy: "ann",
+		Suspended: &workflow.SubscriptionPause{At: at, Reason: "no"}, Dead: 20}
+}
+
+func (f *fake) Subscription(_ context.Context, c workflow.Caller, name string) (workflow.Subscription, error) {
+	return aSubscription(name), f.record("Subscription", c)
+}
+
+func (f *fake) PutSubscription(_ context.Context, c workflow.Caller, name string, req views.SubscriptionRequest) (workflow.Subscription, string, error) {
+	f.subscription = name + " " + req.URL + " " + strings.Join(req.Events, ",")
+	s := aSubscription(name)
+	s.Suspended, s.Dead = nil, 0
+	return s, "s3cr3t", f.record("PutSubscription", c)
+}
+
+func (f *fake) RemoveSubscription(_ context.Context, c workflow.Caller, name string) (workflow.Subscription, error) {
+	f.subscription = "remove " + name
+	return aSubscription(name), f.record("RemoveSubscription", c)
+}
+
+func (f *fake) ResumeSubscription(_ context.Context, c workflow.Caller, name string) (workflow.Subscription, error) {
+	f.subscription = "resume " + name
+	s := aSubscription(name)
+	s.Suspended, s.Dead = nil, 0
+	return s, f.record("ResumeSubscription", c)
 }
 
 func (f *fake) PauseSchedule(_ context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error) {

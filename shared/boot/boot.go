@@ -53,6 +53,7 @@ type Process struct {
 	DB     *dynamo.DB
 	Queues *sqs.Client
 
+	AWS      aws.Config        // for clients of other services
 	SQS      *awssqs.Client    // for receiving
 	PoolURLs map[string]string // queue URLs from the environment, by pool
 
@@ -102,8 +103,9 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		Tracer: tracer,
 		DB:     dynamo.Open(awsdynamodb.NewFromConfig(awsCfg, enforceRights), dynamo.TablesByRole(tables)),
 		Queues: sqs.Open(queues, sqs.Queues{
-			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
+			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Events: os.Getenv(topology.EnvQueueEvents), HooksOut: os.Getenv(topology.EnvQueueHooksOut), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
+		AWS:       awsCfg,
 		SQS:       queues,
 		PoolURLs:  pools,
 		TokenKeys: TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),

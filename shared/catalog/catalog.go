@@ -11,6 +11,7 @@
 //   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
 //   - secrets.go lists the secrets that workflows and blocks refer to.
+//   - subscriptions.go keeps who is told of the events of executions.
 //   - blocks.go registers blocks, entities.go keeps the inventory; change_entity.go patches and
 //     deletes an entity, audit.go keeps who has done what, merge.go merges an import into what is stored.
 package catalog
@@ -37,6 +38,8 @@ type Registry interface {
 	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
 	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
 	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+	Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error)
+	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
 	WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) (ok []bool, watchers []string, err error)
 	MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (ok bool, err error)
@@ -76,12 +79,16 @@ type Ports struct {
 
 // Catalog publishes definitions, registers blocks and imports entities.
 type Catalog struct {
+	Subscribing Subscribing
+
 	openPorts func() Ports
 	now       func() time.Time
 }
 
 // New makes a catalog. It calls openPorts for each request.
-func New(openPorts func() Ports, now func() time.Time) *Catalog { return &Catalog{openPorts, now} }
+func New(openPorts func() Ports, now func() time.Time) *Catalog {
+	return &Catalog{openPorts: openPorts, now: now}
+}
 
 func clampPage(p workflow.Page) workflow.Page {
 	if p.Limit <= 0 {

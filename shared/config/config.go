@@ -37,6 +37,7 @@ type Config struct {
 	Token       Token       `yaml:"token"`
 	Secrets     Secrets     `yaml:"secrets"`
 	Access      Access      `yaml:"access"`
+	Observe     Observe     `yaml:"observe"`
 	Log         Log         `yaml:"log"`
 }
 
@@ -147,6 +148,14 @@ type Secrets struct {
 	From string `yaml:"from"`
 }
 
+// Observe has the settings of those who are told of the events of executions.
+type Observe struct {
+	// Who is told of failures, of every tenant, in a few lines with the entities that need a look: the URL of a webhook that takes {"text": ...}, as chats have it, on one of worker.allowHosts, or the ARN of a topic of SNS. Default: nobody.
+	Alerts string `yaml:"alerts"`
+	// For how long a process may not know of a new subscription. A subscription is told of events from then on.
+	Age time.Duration `yaml:"age"`
+}
+
 // Access says who has which role. Each entry is the name of a role of the caller, or actor: and
 // the name of a caller, which may end with *.
 type Access struct {
@@ -181,6 +190,7 @@ func Default() Config {
 		Start:         Start{Wait: 24 * time.Hour},
 		Execution:     Execution{MaxSteps: 1000, MaxEntities: 100_000, MaxDescendants: 1000, InlineEntities: 100, Stalled: time.Hour},
 		Idempotency:   Idempotency{Life: 24 * time.Hour},
+		Observe:       Observe{Age: 30 * time.Second},
 		Log:           Log{Level: "info"},
 	}
 	return c

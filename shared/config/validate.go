@@ -15,6 +15,8 @@ import (
 // maxMinFencingToken is well below the ten digits that a fence has for a token.
 const maxMinFencingToken = 9_000_000_000
 
+var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$`)
+
 var secretARN = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
 
 var secretsFrom = regexp.MustCompile(`^(file:.+|secretsmanager:[A-Za-z0-9_+=.@-]+(/[A-Za-z0-9_+=.@-]+)*/|ssm:/([A-Za-z0-9_.-]+/)+)$`)
@@ -41,7 +43,7 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 		"sweepInterval": c.SweepInterval, "poll": c.Poll, "worker.heartbeat": c.Worker.Heartbeat,
 		"job.lease": c.Job.Lease, "job.heartbeat": c.Job.Heartbeat, "job.stuck": c.Job.Stuck,
 		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait, "run.stalled": c.Execution.Stalled,
-		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
+		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life, "observe.age": c.Observe.Age,
 	} {
 		require(d >= 10*time.Millisecond, path, "want at least 10ms, such as 60s")
 	}
@@ -95,6 +97,9 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	}
 	if from := c.Secrets.From; from != "" && !secretsFrom.MatchString(from) {
 		issues = append(issues, workflow.Issue{Path: "secrets.from", Code: "pattern", Message: "want secretsmanager:PREFIX/, ssm:/PREFIX/ or file:PATH, and never a secret itself"})
+	}
+	if to := c.Observe.Alerts; to != "" && !strings.HasPrefix(to, "https://") && !strings.HasPrefix(to, "http://") && !topicARN.MatchString(to) {
+		issues = append(issues, workflow.Issue{Path: "observe.alerts", Code: "pattern", Message: "want the URL of a webhook, https://..., or the ARN of a topic, arn:aws:sns:REGION:ACCOUNT:NAME"})
 	}
 	for path, names := range map[string][]string{
 		"access.viewer": c.Access.Viewer, "access.operator": c.Access.Operator, "access.approver": c.Access.Approver, "access.admin": c.Access.Admin, "access.worker": c.Access.Worker,

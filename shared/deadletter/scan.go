@@ -95,8 +95,10 @@ func (s *Service) scanQueue(ctx context.Context, tenant, name string, q Queue, u
 
 // Decoder decodes the bodies of messages.
 type Decoder struct {
-	Wakeup func(body string) (workflow.Wakeup, error)
-	Pack   func(body string) (*workflow.PackMessage, error)
+	Wakeup       func(body string) (workflow.Wakeup, error)
+	Pack         func(body string) (*workflow.PackMessage, error)
+	Announcement func(body string) (workflow.Announcement, error)
+	Delivery     func(body string) (*workflow.Delivery, error)
 }
 
 // subject is the tenant, execution, step and jobs that a message is about.
@@ -108,9 +110,19 @@ type subject struct {
 // subjectOf decodes a message of a queue. ok is false if it cannot be decoded; such a message
 // belongs to no tenant.
 func (d Decoder) subjectOf(queue, body string) (s subject, ok bool) {
-	if queue == topology.QueueLifecycle {
+	switch queue {
+	case topology.QueueLifecycle:
 		w, err := d.Wakeup(body)
 		return subject{tenant: w.Tenant, execution: w.Execution}, err == nil
+	case topology.QueueEvents:
+		a, err := d.Announcement(body)
+		return subject{tenant: a.Tenant, execution: a.Execution}, err == nil
+	case topology.QueueHooksOut:
+		a, err := d.Delivery(body)
+		if err != nil {
+			return subject{}, false
+		}
+		return subject{tenant: a.Tenant, execution: a.Execution}, true
 	}
 	m, err := d.Pack(body)
 	if err != nil {

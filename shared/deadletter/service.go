@@ -189,16 +189,19 @@ func errNoQueue(queue string) error {
 // maxBlockPages bounds the pages of blocks that one call reads to find the pools.
 const maxBlockPages = 20
 
-// queueNames lists the queues that may hold messages of a tenant: the lifecycle queue, and
+// engineQueues are the queues that every deployment has once.
+var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut}
+
+// queueNames lists the queues that may hold messages of a tenant: the engine's own, and
 // those of the pools that its blocks name. requested is a single queue, or "" for all. all
 // means that every block was read.
 func (s *Service) queueNames(ctx context.Context, tenant, requested string) (names []string, all bool, err error) {
-	if pool, isPool := strings.CutPrefix(requested, topology.QueueJobsPrefix); requested == topology.QueueLifecycle || isPool && pool != "" {
+	if pool, isPool := strings.CutPrefix(requested, topology.QueueJobsPrefix); slices.Contains(engineQueues, requested) || isPool && pool != "" {
 		return []string{requested}, true, nil
 	} else if requested != "" {
 		return nil, false, errNoQueue(requested)
 	}
-	names = []string{topology.QueueLifecycle, topology.JobsQueue(topology.PoolDefault)}
+	names = append(slices.Clone(engineQueues), topology.JobsQueue(topology.PoolDefault))
 	page := workflow.Page{Limit: workflow.MaxPageSize}
 	for range maxBlockPages {
 		blocks, err := s.Blocks.Blocks(ctx, tenant, page)
@@ -216,6 +219,6 @@ func (s *Service) queueNames(ctx context.Context, tenant, requested string) (nam
 	if !all {
 		s.Log.WarnContext(ctx, "too many blocks to find all pools; request further queues by name", observe.Tenant, tenant)
 	}
-	slices.Sort(names[1:]) // keep the lifecycle queue first
+	slices.Sort(names[len(engineQueues):]) // keep the engine's queues first
 	return slices.Compact(names), all, nil
 }

@@ -34,6 +34,8 @@ type workspace struct {
 	stale            bool               // another handler has changed the execution: reload
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
+	committed        bool      // the execution was changed
+	handedOnRead     bool      // the timer was due, and events were not handed on
 	lapsed           bool      // something that was due before the command has been committed
 	answer           *answer   // of CommandAnswer
 	limitReached     bool      // the next commit stops an execution at a limit
@@ -133,9 +135,15 @@ func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause erro
 // of the first decision that is committed.
 func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 	defer func() { w.recorder.Flush(ctx, w.e.now()) }()
+	err := w.advanceUntilIdle(ctx, c)
+	w.announce(ctx)
+	return err
+}
+
+func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) error {
 	w.command, w.facts.Command = c, c
 	conflicts := 0
-	w.now = w.e.now()
+	w.readClock(ctx)
 	for commits := 0; ; {
 		d, err := lifecycle.Decide(w.execution, w.facts, w.e.Policy, w.now)
 		if err != nil {
@@ -216,7 +224,7 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchBlocker(ctx)
 	case lifecycle.NeedLocks:
 		err := w.fetchLocks(ctx)
-		w.now = w.e.now() // taking locks may take long, and what follows counts from when they are taken
+		w.readClock(ctx) // taking locks may take long, and what follows counts from when they are taken
 		return err
 	case lifecycle.NeedRoute:
 		return w.fetchRoute(ctx, n, draft)
@@ -238,6 +246,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchOutcomes(ctx, n, draft)
 	case lifecycle.NeedUpdatesApplied:
 		return w.fetchUpdatesApplied(ctx)
+	case lifecycle.NeedHandedOn:
+		return w.fetchHandedOn(ctx)
 	case lifecycle.NeedUnreferenced:
 		return w.fetchUnreferenced(ctx)
 	case lifecycle.NeedDiscarded:
@@ -268,7 +278,7 @@ func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decis
 			return err
 		}
 		if x.Version == w.execution.Version && x.SignalOrder > w.execution.SignalOrder {
-			w.restart(x)
+			w.restart(ctx, x)
 			return nil
 		}
 	}
@@ -285,7 +295,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	if err != nil {
 		return err
 	}
-	w.restart(x)
+	w.restart(ctx, x)
 	return nil
 }
 
@@ -293,12 +303,13 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 // command that has not been committed. The engine's own break command does not stay. Plans
 // go: a plan made for the commit that failed carries tokens and attributes of locks that the
 // execution may have released and taken again since.
-func (w *workspace) restart(x *workflow.Execution) {
+func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 	if x.Workflow != w.execution.Workflow || !maps.Equal(x.Blocks, w.execution.Blocks) || !maps.Equal(x.Workflows, w.execution.Workflows) {
 		// Another handler has pinned the versions, perhaps other ones.
 		w.facts.Resolution, w.program, w.planner = nil, nil, nil
 	}
-	w.execution, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
+	w.execution, w.stale, w.facts.Command = x, false, w.command
+	w.readClock(ctx)
 	w.recorder.SetExecution(x)
 	w.facts.Plans, w.facts.Routes, w.facts.Joins, w.facts.Output = nil, nil, nil, nil
 	w.planner.ClearCache()
@@ -311,7 +322,7 @@ func (w *workspace) clearStaleFacts() {
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
-	f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent = nil, nil, nil, nil, nil
+	f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent, f.HandedOn = nil, nil, nil, nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -339,9 +350,9 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	}
 	w.pendingCost, w.facts.FromParent = workflow.Cost{}, false
 	from := w.execution
-	w.now = w.e.now()
+	w.readClock(ctx)
 	w.recorder.RecordTransition(ctx, from, next, d.LimitReached || w.limitReached)
-	w.execution, w.limitReached, w.attemptRecorded = next, false, false
+	w.execution, w.limitReached, w.attemptRecorded, w.committed = next, false, false, true
 	w.clearStaleFacts()
 	if w.lapsed = w.lapsed || d.CommandPending; !d.CommandPending {
 		w.commandCommitted = w.commandCommitted || w.command != nil

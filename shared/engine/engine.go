@@ -61,6 +61,9 @@ type Options struct {
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
 
 	Endpoints workflow.Endpoints // of this stage
+
+	Alerts           workflow.AlertTarget // who is told of every failure
+	SubscriptionsAge time.Duration        // how long a process may not know of a new subscription; 0: nobody observes
 }
 
 // Deps are the engine's sources of time, randomness and I/O.
@@ -87,12 +90,13 @@ type Engine struct {
 	Deps
 	definitions *definitions.Cache
 	uncounted   *uncountedCosts
+	observers   *observedTenants
 	version     string // written on every state item that the engine commits
 }
 
 // New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
-	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, version: version}
+	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, version: version}
 }
 
 // now is the current time in the resolution in which it is stored, so that a value

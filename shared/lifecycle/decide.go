@@ -28,6 +28,7 @@
 //   - rerun.go: an ended execution whose entities another one repeats.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - mailbox.go: signals.
+//   - handed_on.go: the timer that stays until those who observe have been handed the events.
 //   - deadletter.go: dead-lettered messages.
 //
 // The jobs of a step are made in package plan.
@@ -94,6 +95,9 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 		if d.decision.Need != nil {
 			return Decision{Need: d.decision.Need, Uncommitted: d.execution}, nil
 		}
+	}
+	if d.followHandedOn(x.Sequence); d.decision.Need != nil {
+		return Decision{Need: d.decision.Need, Uncommitted: d.execution}, nil
 	}
 	d.setDueAt()
 	if d.changed {

@@ -23,6 +23,7 @@ type decider struct {
 	paused     bool             // this decision has paused the execution: nothing of it is at work
 	wakeAt     time.Time        // when to advance again; zero if the execution waits for nothing
 	idleUntil  time.Time        // of an idle execution: the timer it needs all the same, or zero
+	announceAt time.Time        // when its events have to be announced again; zero if they are handed on, or nobody observes
 	changed    bool             // there is something to commit
 	handedOver bool             // the execution that has the key has every signal of this one
 	repeated   bool             // the command was taken before: nothing is left to do for it
@@ -58,6 +59,7 @@ func (d *decider) setDueAt() {
 	if at := NextDeadline(d.execution); !d.wakeAt.IsZero() && !at.IsZero() {
 		d.wakeAt = earlier(d.wakeAt, at)
 	}
+	d.keepNear()
 	switch {
 	case d.wakeAt.IsZero() && d.decision.Idle:
 		if !d.execution.DueAt.Equal(d.idleUntil) {

@@ -32,6 +32,8 @@ type Facts struct {
 	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
+	Observed       bool   // somebody observes the executions of the tenant, or may
+	HandedOn       *int64 // the number of the last event that was handed on to those who observe
 	UpdatesApplied bool
 	Unreferenced   *bool // the parent can no longer ask for the execution
 	Discarded      bool  // the packs, and the items stored apart from the state item, may be dropped
@@ -361,6 +363,7 @@ const (
 	NeedChildClose     NeedKind = "childClose"     // the status of a child, whose step run is closed, after telling it so if it is not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
+	NeedHandedOn       NeedKind = "handedOn"       // how far the events have been handed on to those who observe
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory
 	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
 	NeedDiscarded      NeedKind = "discarded"      // that the items stored apart from the state item may be dropped

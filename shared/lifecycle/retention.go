@@ -25,6 +25,8 @@ func (d *decider) retain() {
 		}
 	case d.now.Before(retainUntil):
 		d.idleUntil = retainUntil
+	case d.unannounced():
+		d.idleUntil = d.now.Add(minAnnounceInterval)
 	case x.Parent != nil && d.facts.Unreferenced == nil:
 		d.need(Need{Kind: NeedUnreferenced})
 	case x.Parent != nil && !*d.facts.Unreferenced:

@@ -26,7 +26,7 @@ const (
 	maxDecodedBytes   = 16 << 20
 )
 
-// bodyVersion is the version of both kinds of bodies.
+// bodyVersion is the version of all kinds of bodies.
 const bodyVersion = 1
 
 type wakeupBody struct {
@@ -37,6 +37,50 @@ type wakeupBody struct {
 type packBody struct {
 	Version int `json:"v"`
 	workflow.PackMessage
+}
+
+type announcementBody struct {
+	Version int `json:"v"`
+	workflow.Announcement
+}
+
+type deliveryBody struct {
+	Version int `json:"v"`
+	workflow.Delivery
+}
+
+// EncodeAnnouncement encodes the body of a message of the queue events.
+func EncodeAnnouncement(a workflow.Announcement) (string, error) {
+	return encodeBody(announcementBody{bodyVersion, a})
+}
+
+// EncodeDelivery encodes the body of a message of the queue hooks-out.
+func EncodeDelivery(d *workflow.Delivery) (string, error) {
+	return encodeBody(deliveryBody{bodyVersion, *d})
+}
+
+// DecodeAnnouncement decodes the body of a message of the queue events, with errors as [DecodeWakeup].
+func DecodeAnnouncement(body string) (workflow.Announcement, error) {
+	var b announcementBody
+	if err := decodeBody(body, &b, &b.Version); err != nil {
+		return workflow.Announcement{}, err
+	}
+	if b.Tenant == "" || b.Execution == "" {
+		return workflow.Announcement{}, invalidMessage(errors.New("it names no execution"))
+	}
+	return b.Announcement, nil
+}
+
+// DecodeDelivery decodes the body of a message of the queue hooks-out, with errors as [DecodeWakeup].
+func DecodeDelivery(body string) (*workflow.Delivery, error) {
+	var b deliveryBody
+	if err := decodeBody(body, &b, &b.Version); err != nil {
+		return nil, err
+	}
+	if b.Tenant == "" || b.Execution == "" || b.Subscription == "" || len(b.Events) == 0 {
+		return nil, invalidMessage(errors.New("it names no execution, subscription or events"))
+	}
+	return &b.Delivery, nil
 }
 
 // EncodeWakeup encodes the body of a lifecycle message.

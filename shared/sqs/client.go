@@ -22,12 +22,15 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Queues says where the queues are.
 type Queues struct {
 	Lifecycle string            // URL
+	Events    string            // URL; announcements of events
+	HooksOut  string            // URL; events for their receivers
 	Pools     map[string]string // URLs by pool; they come before Prefix
 	Prefix    string            // the queue of any other pool has this name followed by the pool's
 
@@ -68,6 +71,20 @@ func (c *Client) PoolQueueURL(ctx context.Context, now time.Time, pool string) (
 func (c *Client) LookupPoolQueue(ctx context.Context, now time.Time, pool string) (string, error) {
 	url, err := c.queueURL(ctx, now, pool, countRequests(nil))
 	return url, wrapError(err)
+}
+
+// Defer makes a received message of a queue visible again after a time.
+func (c *Client) Defer(ctx context.Context, queueURL, receiptHandle string, after time.Duration) error {
+	_, err := c.client.ChangeMessageVisibility(ctx, &awssqs.ChangeMessageVisibilityInput{
+		QueueUrl: &queueURL, ReceiptHandle: &receiptHandle, VisibilityTimeout: wholeSeconds(after, maxVisibility),
+	})
+	return wrapError(err)
+}
+
+// EngineQueueURL returns the URL of one of the engine's own queues by its role, "" if there is
+// none.
+func (c *Client) EngineQueueURL(role string) string {
+	return map[string]string{topology.QueueLifecycle: c.queues.Lifecycle, topology.QueueEvents: c.queues.Events, topology.QueueHooksOut: c.queues.HooksOut}[role]
 }
 
 // LifecycleURL returns the URL of the lifecycle queue.

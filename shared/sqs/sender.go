@@ -96,6 +96,34 @@ func (s *Sender) SendWakeups(ctx context.Context, after time.Duration, wakeups .
 	return wrapError(err)
 }
 
+// SendAnnouncements sends announcements, after the delay.
+func (s *Sender) SendAnnouncements(ctx context.Context, after time.Duration, announcements ...workflow.Announcement) error {
+	entries := make([]batchEntry, len(announcements))
+	for i, a := range announcements {
+		body, err := EncodeAnnouncement(a)
+		if err != nil {
+			return err
+		}
+		entries[i] = batchEntry{i, body, delaySeconds(after), a.Tenant}
+	}
+	_, err := s.send(ctx, s.parent.queues.Events, entries)
+	return wrapError(err)
+}
+
+// SendDeliveries sends events to the queue of their receivers.
+func (s *Sender) SendDeliveries(ctx context.Context, deliveries ...*workflow.Delivery) error {
+	entries := make([]batchEntry, len(deliveries))
+	for i, d := range deliveries {
+		body, err := EncodeDelivery(d)
+		if err != nil {
+			return err
+		}
+		entries[i] = batchEntry{i, body, 0, d.Tenant}
+	}
+	_, err := s.send(ctx, s.parent.queues.HooksOut, entries)
+	return wrapError(err)
+}
+
 // QueuedWakeups returns about how many wake-ups could be received now.
 func (s *Sender) QueuedWakeups(ctx context.Context) (int, error) {
 	counts, err := queueCounts(ctx, s.parent.client, s.parent.queues.Lifecycle, []func(*awssqs.Options){s.options}, types.QueueAttributeNameApproximateNumberOfMessages)

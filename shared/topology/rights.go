@@ -30,6 +30,11 @@ var Rights = []Right{
 	// The updates of entities that jobs ask for are written when their execution completes.
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, UpdateItem}},
 
+	// It writes how far events have been handed on, and starts follow-ups, which it advances no
+	// further: it never changes an execution.
+	{FunctionObserver, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
+	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem}},
+
 	{FunctionSweeper, TableExecutions, IndexDue.Name, []string{Query}},
 	{FunctionSweeper, TableExecutions, "", []string{BatchGetItem, PutItem}},
 	{FunctionSweeper, TableRegistry, "", []string{GetItem, PutItem}},

@@ -60,11 +60,15 @@ const (
 	DueShards    = 4
 )
 
-// QueueLifecycle carries the wake-ups of executions. QueueJobsPrefix plus the name of a pool
+// QueueLifecycle carries the wake-ups of executions. QueueEvents carries announcements: that an
+// execution has events which those who observe it have not been handed. QueueHooksOut carries
+// these events to their receivers. QueueJobsPrefix plus the name of a pool
 // is the queue of that pool's packs. Each queue has a dead-letter queue of the same name
 // plus [DLQSuffix]. All are standard queues.
 const (
 	QueueLifecycle  = "lifecycle"
+	QueueEvents     = "events"
+	QueueHooksOut   = "hooks-out"
 	QueueJobsPrefix = "jobs-"
 	DLQSuffix       = "-dlq"
 	PoolDefault     = "default"
@@ -76,24 +80,28 @@ const (
 const (
 	MaxReceiveJobs      = 20
 	MaxReceiveLifecycle = 10
+	MaxReceiveEvents    = 20 // more often than one that hands on events may be at work, in handOnRetry of package engine
+	MaxReceiveHooksOut  = 9  // the times after which a delivery is tried again add up to a day
 )
 
 // Functions, by role: the folder under functions/ that has the main package.
 const (
 	FunctionAPI       = "api"
 	FunctionLifecycle = "lifecycle"
+	FunctionObserver  = "observer"
 	FunctionSweeper   = "sweeper"
 	FunctionWorker    = "worker"
 )
 
 // Functions lists every function role.
-var Functions = []string{FunctionAPI, FunctionLifecycle, FunctionSweeper, FunctionWorker}
+var Functions = []string{FunctionAPI, FunctionLifecycle, FunctionObserver, FunctionSweeper, FunctionWorker}
 
 // FunctionTimeoutSeconds is the timeout of each function in seconds. A queue that triggers a
 // function has a visibility timeout of [VisibilityFactor] times as much.
 var FunctionTimeoutSeconds = map[string]int{
 	FunctionAPI:       29,
 	FunctionLifecycle: 120,
+	FunctionObserver:  30, // twice the time of one request to a receiver
 	FunctionSweeper:   55,
 	FunctionWorker:    900, // a job may take 14 minutes
 }
@@ -109,6 +117,8 @@ const (
 	EnvTableLocks       = "LOCKSTEP_TABLE_LOCKS"
 	EnvTableRegistry    = "LOCKSTEP_TABLE_REGISTRY"
 	EnvQueueLifecycle   = "LOCKSTEP_QUEUE_LIFECYCLE"    // URL
+	EnvQueueEvents      = "LOCKSTEP_QUEUE_EVENTS"       // URL; without it nobody observes
+	EnvQueueHooksOut    = "LOCKSTEP_QUEUE_HOOKS_OUT"    // URL
 	EnvQueueJobsPrefix  = "LOCKSTEP_QUEUE_JOBS_PREFIX"  // prefix of the queue name, before the pool; resolved with GetQueueUrl
 	EnvQueueJobsURLs    = "LOCKSTEP_QUEUE_JOBS_URLS"    // optional JSON object pool -> URL, which takes precedence
 	EnvConfig           = "LOCKSTEP_CONFIG"             // path of a YAML file, optional
@@ -130,7 +140,7 @@ const (
 
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
-	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
+	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
 	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvRoles, EnvDeployment,
 }
 

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Rollback != "" || x.Timeout > 0 ||
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 ||
 		x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -127,6 +127,11 @@ type Execution struct {
 
 	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
 	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq
+
+	// Announced is the number of the last event that those who observe the execution are known
+	// to have been handed. Its timer stays near as long as there are later ones and somebody
+	// observes.
+	Announced int64 `json:"announced,omitempty"`
 
 	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero when nothing is left to do
 	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept

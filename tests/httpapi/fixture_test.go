@@ -210,6 +210,12 @@ func (f *fixture) newOperations() operations {
 	f.deadLetterQueue = func(name string) *sim.DLQ {
 		if queues[name] == nil {
 			source := f.LifecycleQueue()
+			switch name {
+			case "events":
+				source = f.EventsQueue()
+			case "hooks-out":
+				source = f.HooksQueue()
+			}
 			if pool, ok := strings.CutPrefix(name, "jobs-"); ok {
 				source = f.PoolQueue(pool)
 			}
@@ -220,7 +226,7 @@ func (f *fixture) newOperations() operations {
 	return operations{&deadletter.Service{
 		Blocks:  f.Open().Registry,
 		Open:    func(_ context.Context, name string) (deadletter.Queue, error) { return f.deadLetterQueue(name), nil },
-		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage]},
+		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage], Announcement: decodeJSON[workflow.Announcement], Delivery: decodeJSON[*workflow.Delivery]},
 		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
 			store := f.Open().Store
 			x, err := store.Load(ctx, tenant, execution)

@@ -196,6 +196,12 @@ func (s sender) SendPacks(_ context.Context, _ time.Time, messages []*workflow.P
 	})
 }
 
+func (sender) SendAnnouncements(context.Context, time.Duration, ...workflow.Announcement) error {
+	return nil
+}
+
+func (sender) SendDeliveries(context.Context, ...*workflow.Delivery) error { return nil }
+
 func (sender) QueuedWakeups(context.Context) (int, error) { return 0, nil }
 
 func (s sender) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {

@@ -73,6 +73,12 @@ func (f *sweepFixture) SendWakeups(_ context.Context, _ time.Duration, wakeups .
 	return nil
 }
 
+func (f *sweepFixture) SendAnnouncements(context.Context, time.Duration, ...workflow.Announcement) error {
+	return nil
+}
+
+func (f *sweepFixture) SendDeliveries(context.Context, ...*workflow.Delivery) error { return nil }
+
 func (f *sweepFixture) QueuedWakeups(context.Context) (int, error) { return 0, nil }
 
 func (f *sweepFixture) SendPacks(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {

@@ -195,6 +195,46 @@ func (w *World) PoolQueue(name string) *Queue {
 // LifecycleQueue returns the queue of wake-ups.
 func (w *World) LifecycleQueue() *Queue { return w.lifecycleQueue }
 
+// EventsQueue returns the queue of announcements, HooksQueue that of deliveries.
+func (w *World) EventsQueue() *Queue { return w.eventsQueue }
+func (w *World) HooksQueue() *Queue  { return w.hooksQueue }
+
+// Announcement decodes a message of the queue of announcements.
+func (m Message) Announcement() workflow.Announcement {
+	return decodeMessage[workflow.Announcement](m.Body)
+}
+
+// Delivery decodes a message of the queue of deliveries.
+func (m Message) Delivery() *workflow.Delivery { return decodeMessage[*workflow.Delivery](m.Body) }
+
+// SendAnnouncements sends announcements.
+func (s *Sender) SendAnnouncements(_ context.Context, delay time.Duration, announcements ...workflow.Announcement) error {
+	_, err := call(s.conn, "sender.send_announcements", func(bool) (empty, error) {
+		for _, a := range announcements {
+			s.count(workflow.Cost{QueueRequests: 1})
+			s.w.eventsQueue.Send(encodeMessage(a), visibleAt(s.w.now, delay))
+		}
+		return empty{}, nil
+	})
+	return err
+}
+
+// SendDeliveries sends deliveries.
+func (s *Sender) SendDeliveries(_ context.Context, deliveries ...*workflow.Delivery) error {
+	_, err := call(s.conn, "sender.send_deliveries", func(bool) (empty, error) {
+		for _, d := range deliveries {
+			body := encodeMessage(d)
+			if len(body) > maxMessageBytes {
+				return empty{}, workflow.Errorf(workflow.CodeTooLarge, "message has %d bytes", len(body))
+			}
+			s.count(workflow.Cost{QueueRequests: 1})
+			s.w.hooksQueue.Send(body, s.w.now)
+		}
+		return empty{}, nil
+	})
+	return err
+}
+
 // SendPacks sends packs. It does not send a pack that has no queue or is too large.
 func (s *Sender) SendPacks(_ context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error) {
 	type answer struct {

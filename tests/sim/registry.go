@@ -207,6 +207,35 @@ func (r *Registry) MoveIdempotencyKey(_ context.Context, tenant, key, from, to s
 	})
 }
 
+// Subscriptions lists the subscriptions of a tenant.
+func (r *Registry) Subscriptions(_ context.Context, tenant string) ([]workflow.Subscription, error) {
+	return call(r.conn, "registry.subscriptions", func(bool) (list []workflow.Subscription, err error) {
+		r.countReads(tableRegistry, 1)
+		for _, name := range slices.Sorted(maps.Keys(r.w.subscriptions[tenant])) {
+			list = append(list, clone(r.w.subscriptions[tenant][name]))
+		}
+		return list, nil
+	})
+}
+
+// PutSubscription writes a subscription whose revision is still seen.
+func (r *Registry) PutSubscription(_ context.Context, tenant string, s workflow.Subscription) (bool, error) {
+	return call(r.conn, "registry.put_subscription", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		old := r.w.subscriptions[tenant][s.Name]
+		next := clone(s)
+		next.Revision++
+		if old.Revision != s.Revision {
+			return old.Revision == next.Revision && string(encodeMessage(old)) == string(encodeMessage(next)), nil
+		}
+		if r.w.subscriptions[tenant] == nil {
+			r.w.subscriptions[tenant] = map[string]workflow.Subscription{}
+		}
+		r.w.subscriptions[tenant][s.Name] = next
+		return true, nil
+	})
+}
+
 // BusinessKey reads a business key of a workflow.
 func (r *Registry) BusinessKey(_ context.Context, tenant, workflowName, key string) (workflow.BusinessKey, error) {
 	return call(r.conn, "registry.business_key", func(bool) (workflow.BusinessKey, error) {

@@ -29,6 +29,7 @@ type executionItem struct {
 	before        indexEntry // what they showed before the last change
 
 	descendants map[string]bool
+	observed    workflow.ObservedThrough
 	heard       map[string]bool // keys of consumed signals that have left the state item
 	values      map[string][]byte
 
@@ -291,6 +292,43 @@ func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input,
 			return workflow.Input{}, workflow.Errorf(workflow.CodeNotFound, "execution %s has no input", id)
 		}
 		return clone(*e.input), nil
+	})
+}
+
+// ObservedThrough reads how far the events have been handed on.
+func (s *Store) ObservedThrough(_ context.Context, tenant, id string) (workflow.ObservedThrough, error) {
+	return call(s.conn, "store.observed_through", func(bool) (o workflow.ObservedThrough, err error) {
+		s.countReads(tableExecutions, 1)
+		if e := s.item(tenant, id); e != nil {
+			o = e.observed
+		}
+		return o, nil
+	})
+}
+
+// LeaseObserved lets one work at handing on the events.
+func (s *Store) LeaseObserved(_ context.Context, tenant, id string, seen int64, by string, now, until time.Time) (bool, error) {
+	return call(s.conn, "store.lease_observed", func(bool) (bool, error) {
+		s.countWrite(tableExecutions)
+		o := &s.ensureItem(tenant, id).observed
+		if o.Sequence != seen || o.By != "" && o.By != by && !o.Until.Before(now) {
+			return false, nil
+		}
+		o.By, o.Until = by, until
+		return true, nil
+	})
+}
+
+// MoveObserved records that the events have been handed on.
+func (s *Store) MoveObserved(_ context.Context, tenant, id string, seen, to int64) (bool, error) {
+	return call(s.conn, "store.move_observed", func(bool) (bool, error) {
+		s.countWrite(tableExecutions)
+		o := &s.ensureItem(tenant, id).observed
+		if o.Sequence != seen {
+			return o.Sequence == to, nil
+		}
+		*o = workflow.ObservedThrough{Sequence: to}
+		return true, nil
 	})
 }
 

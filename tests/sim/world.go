@@ -66,13 +66,16 @@ type World struct {
 	audit          map[string]workflow.AuditEntry
 	bindings       map[string]workflow.IdempotencyRecord
 	businessKeys   map[string]workflow.BusinessKey
-	watchers       map[string]map[string]bool // of entities
+	subscriptions  map[string]map[string]workflow.Subscription // by tenant and name
+	watchers       map[string]map[string]bool                  // of entities
 	schedules      scheduleItems
 	workers        workerItems
 
 	consumed workflow.Cost // by all views
 
 	lifecycleQueue *Queue
+	eventsQueue    *Queue // of announcements
+	hooksQueue     *Queue // of deliveries
 	poolQueues     map[string]*Queue
 }
 
@@ -93,11 +96,13 @@ func New(seed uint64) *World {
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
-		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{},
+		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
 	}
 	w.lifecycleQueue = w.newQueue(1)
+	w.eventsQueue, w.hooksQueue = w.newQueue(1001), w.newQueue(1002)
+	w.hooksQueue.faults = &QueueFaults{} // who sends to it depends on that it keeps what it has
 	return w
 }
 
@@ -227,6 +232,21 @@ func callWithFault[T any](l *conn, name string, perform func(faults.Fault) (T, e
 		return once()
 	}
 	return answer, err
+}
+
+// Crashing makes a call of something outside of the world: it may crash before it, or after it
+// by what it returns.
+func (v View) Crashing(name string) (after func()) {
+	w := v.Meter.w
+	c, fault := w.Intercept(name)
+	if fault == faults.CrashBefore {
+		panic(faults.Crash{Call: c})
+	}
+	return func() {
+		if fault == faults.CrashAfter {
+			panic(faults.Crash{Call: c})
+		}
+	}
 }
 
 // Do is call for operations that are not metered.

@@ -1061,7 +1061,7 @@ type Question struct {
 	Until Time          `json:"until"`
 }
 
-// QueueName lifecycle, or jobs- and the name of a pool
+// QueueName lifecycle, events, hooks-out, or jobs- and the name of a pool
 type QueueName = string
 
 // ReasonRequest defines model for ReasonRequest.
@@ -1243,6 +1243,72 @@ type StepRun = views.StepView
 // StepStatus defines model for StepStatus.
 type StepStatus = statemachines.StepState
 
+// Subscription defines model for Subscription.
+type Subscription struct {
+	CreatedAt Time          `json:"createdAt"`
+	CreatedBy *NullableText `json:"createdBy"`
+
+	// Dead How many deliveries in a row were given up
+	Dead      int                `json:"dead"`
+	EventBus  *NullableText      `json:"eventBus"`
+	Events    []string           `json:"events"`
+	Labels    map[string]string  `json:"labels"`
+	Name      string             `json:"name"`
+	Secret    *NullableText      `json:"secret"`
+	Since     *NullableTime      `json:"since"`
+	States    []string           `json:"states"`
+	Suspended *SubscriptionPause `json:"suspended"`
+	Text      bool               `json:"text"`
+	Topic     *NullableText      `json:"topic"`
+	Url       *NullableText      `json:"url"`
+	Workflow  *NullableText      `json:"workflow"`
+	Workflows []string           `json:"workflows"`
+}
+
+// SubscriptionList defines model for SubscriptionList.
+type SubscriptionList struct {
+	Items []Subscription `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// SubscriptionPause defines model for SubscriptionPause.
+type SubscriptionPause struct {
+	At     Time   `json:"at"`
+	Reason string `json:"reason"`
+}
+
+// SubscriptionRequest Exactly one of url, eventBus, topic and workflow. It is told of the events that fit all of events, states, workflows and labels that are given
+type SubscriptionRequest struct {
+	// EventBus Name or ARN of a bus of EventBridge
+	EventBus *string `json:"eventBus,omitempty"`
+
+	// Events Types, or beginnings of types and a star; all if there are none
+	Events *[]string `json:"events,omitempty"`
+
+	// Labels Only executions with all of these labels
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// States Only events that lead an execution to one of these states
+	States *[]ExecutionState `json:"states,omitempty"`
+
+	// Text Send a short text for people, to a webhook as {"text": ...}, which chats take
+	Text *bool `json:"text,omitempty"`
+
+	// Topic ARN of a topic of SNS
+	Topic *string `json:"topic,omitempty"`
+
+	// Url A webhook. Its host has to be one that HTTP blocks may use, too (worker.allowHosts)
+	Url *string `json:"url,omitempty"`
+
+	// Workflow `package/name[:major[.minor[.patch]]]`
+	Workflow *Reference `json:"workflow,omitempty"`
+
+	// Workflows Only executions of these workflows
+	Workflows *[]string `json:"workflows,omitempty"`
+}
+
 // Sweep defines model for Sweep.
 type Sweep = views.SweepView
 
@@ -1380,11 +1446,14 @@ type Package = PlainName
 // PageToken defines model for pageToken.
 type PageToken = string
 
-// Queue lifecycle, or jobs- and the name of a pool
+// Queue lifecycle, events, hooks-out, or jobs- and the name of a pool
 type Queue = QueueName
 
 // SignalName defines model for signalName.
 type SignalName = string
+
+// SubscriptionName defines model for subscriptionName.
+type SubscriptionName = PlainName
 
 // Version defines model for version.
 type Version = VersionRange
@@ -1571,6 +1640,15 @@ type FireScheduleParams struct {
 type SignalKeyParams struct {
 	// IdempotencyKey 1 to 255 visible characters, as for a signal to an execution.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSubscriptionsParams defines parameters for ListSubscriptions.
+type ListSubscriptionsParams struct {
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListWorkersParams defines parameters for ListWorkers.
@@ -1822,6 +1900,12 @@ type ResumeScheduleJSONRequestBody = ReasonRequest
 // SignalKeyJSONRequestBody defines body for SignalKey for application/json ContentType.
 type SignalKeyJSONRequestBody = SignalRequest
 
+// PutSubscriptionJSONRequestBody defines body for PutSubscription for application/json ContentType.
+type PutSubscriptionJSONRequestBody = SubscriptionRequest
+
+// ResumeSubscriptionJSONRequestBody defines body for ResumeSubscription for application/json ContentType.
+type ResumeSubscriptionJSONRequestBody = ReasonRequest
+
 // RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
 type RegisterWorkerJSONRequestBody = WorkerRegistration
 
@@ -1974,6 +2058,21 @@ type ServerInterface interface {
 	// SignalKey Send a signal to the execution that has a business key
 	// (POST /signals/{package}/{name}/{key}/{signal})
 	SignalKey(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, key EntityName, signal string, params SignalKeyParams)
+	// ListSubscriptions List who is told of the events of executions, in order of name
+	// (GET /subscriptions)
+	ListSubscriptions(w http.ResponseWriter, r *http.Request, params ListSubscriptionsParams)
+	// RemoveSubscription Remove a subscription. What has not been delivered to it yet is dropped
+	// (DELETE /subscriptions/{name})
+	RemoveSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
+	// GetSubscription Read a subscription
+	// (GET /subscriptions/{name})
+	GetSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
+	// PutSubscription Make a subscription, or change the one of that name. The answer has the secret with which requests to a webhook are signed: another one each time
+	// (PUT /subscriptions/{name})
+	PutSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
+	// ResumeSubscription Let a suspended subscription be told again. What came meanwhile is among the dead letters of the queue hooks-out
+	// (POST /subscriptions/{name}/resume)
+	ResumeSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
@@ -3475,6 +3574,156 @@ func (siw *ServerInterfaceWrapper) SignalKey(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SignalKey(w, r, pPackage, name, key, signal, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSubscriptions operation middleware
+func (siw *ServerInterfaceWrapper) ListSubscriptions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSubscriptionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSubscriptions(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveSubscription operation middleware
+func (siw *ServerInterfaceWrapper) RemoveSubscription(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveSubscription(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSubscription operation middleware
+func (siw *ServerInterfaceWrapper) GetSubscription(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSubscription(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutSubscription operation middleware
+func (siw *ServerInterfaceWrapper) PutSubscription(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutSubscription(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeSubscription operation middleware
+func (siw *ServerInterfaceWrapper) ResumeSubscription(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeSubscription(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5532,6 +5781,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/resume", wrapper.ResumeSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/secrets", wrapper.ListSecrets)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/signals/{package}/{name}/{key}/{signal}", wrapper.SignalKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/subscriptions", wrapper.ListSubscriptions)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/subscriptions/{name}", wrapper.RemoveSubscription)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/subscriptions/{name}", wrapper.GetSubscription)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/subscriptions/{name}", wrapper.PutSubscription)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/resume", wrapper.ResumeSubscription)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)

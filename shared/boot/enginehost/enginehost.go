@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	mathrand "math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,7 +36,16 @@ func Open(ctx context.Context, component string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{p, engine.New(engineDeps(p), engineOptions(p), boot.Version)}, nil
+	o := engineOptions(p)
+	if os.Getenv(topology.EnvQueueEvents) != "" {
+		o.SubscriptionsAge = p.Config.Observe.Age
+		if to := p.Config.Observe.Alerts; strings.HasPrefix(to, "arn:") {
+			o.Alerts.Topic = to
+		} else {
+			o.Alerts.URL = to
+		}
+	}
+	return &Host{p, engine.New(engineDeps(p), o, boot.Version)}, nil
 }
 
 // LivenessTimeouts is how long polling workers may send no heartbeat.

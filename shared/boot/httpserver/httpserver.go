@@ -24,6 +24,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
 	"github.com/lockstep-run/lockstep/shared/workerapi"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -35,11 +36,13 @@ const queryParallelism = 16
 // has verified; headers name the caller only where the environment says so.
 func Handler(h *enginehost.Host) http.Handler {
 	queries := query.New(h.Engine, queryParallelism)
+	definitions := catalog.New(func() catalog.Ports {
+		v := h.Unmetered()
+		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints}
+	}, h.Engine.Now)
+	definitions.Subscribing = subscribing(h)
 	services := api.Services{
-		Catalog: catalog.New(func() catalog.Ports {
-			v := h.Unmetered()
-			return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints}
-		}, h.Engine.Now),
+		Catalog: definitions,
 		Engine:  h.Engine,
 		Queries: queries,
 
@@ -51,6 +54,21 @@ func Handler(h *enginehost.Host) http.Handler {
 		Access:  accessOf(h.Config.Access),
 		Monitor: monitor.Handler(), Version: boot.Version, Log: h.Log, Origins: webOrigins(),
 	}))
+}
+
+// subscribing is what subscriptions need besides the registry.
+func subscribing(h *enginehost.Host) catalog.Subscribing {
+	s := catalog.Subscribing{NewID: h.Engine.NewID, Allows: httpblock.New(enginehost.AllowedHosts(h.Process)).Allows, Age: h.Config.Observe.Age, Skew: h.Config.Clock.Skew}
+	if h.Config.Token.Keys != "" {
+		s.Seal = func(ctx context.Context, secret []byte) ([]byte, error) {
+			keys, err := h.TokenKeys(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return keys.Seal(secret)
+		}
+	}
+	return s
 }
 
 // accessOf is who has which role, as the API names them.
@@ -148,7 +166,7 @@ func newOperations(h *enginehost.Host) operations {
 		Open: func(ctx context.Context, queue string) (deadletter.Queue, error) {
 			return openDeadLetters(ctx, h, queue)
 		},
-		Decoder: deadletter.Decoder{Wakeup: sqs.DecodeWakeup, Pack: sqs.DecodePack},
+		Decoder: deadletter.Decoder{Wakeup: sqs.DecodeWakeup, Pack: sqs.DecodePack, Announcement: sqs.DecodeAnnouncement, Delivery: sqs.DecodeDelivery},
 		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
 			store := h.Unmetered().Store
 			x, err := store.Load(ctx, tenant, execution)
@@ -164,12 +182,15 @@ func newOperations(h *enginehost.Host) operations {
 // openDeadLetters opens the dead-letter queue of a queue, named by its role; nil if
 // there is none.
 func openDeadLetters(ctx context.Context, h *enginehost.Host, queue string) (deadletter.Queue, error) {
-	url := h.Queues.LifecycleURL()
+	url := h.Queues.EngineQueueURL(queue)
 	if pool, ok := strings.CutPrefix(queue, topology.QueueJobsPrefix); ok {
 		var err error
 		if url, err = h.Queues.LookupPoolQueue(ctx, time.Now(), pool); url == "" || err != nil {
 			return nil, err
 		}
+	}
+	if url == "" {
+		return nil, nil
 	}
 	q, err := sqs.OpenDeadLetterQueue(ctx, h.SQS, url)
 	if q == nil || err != nil {

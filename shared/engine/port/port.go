@@ -48,6 +48,11 @@ type Sender interface {
 	// SendWakeups sends wake-ups to the lifecycle queue after the delay.
 	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
 
+	// SendAnnouncements and SendDeliveries send the messages of those who observe: the first
+	// after the delay, the second in order of receivers.
+	SendAnnouncements(ctx context.Context, delay time.Duration, announcements ...workflow.Announcement) error
+	SendDeliveries(ctx context.Context, deliveries ...*workflow.Delivery) error
+
 	// QueuedWakeups returns about how many wake-ups the lifecycle queue holds that could
 	// be received now.
 	QueuedWakeups(ctx context.Context) (int, error)

@@ -83,6 +83,14 @@ type Store interface {
 	SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error
 	LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error)
 
+	// ObservedThrough is a strongly consistent read; zero if nothing has been handed on.
+	// LeaseObserved makes by the one who is at work until a time, if the sequence is still seen
+	// and nobody else is at work at now. MoveObserved moves it to a later event and ends
+	// the work of whoever is at work; ok is false if it is not seen any more.
+	ObservedThrough(ctx context.Context, tenant, id string) (workflow.ObservedThrough, error)
+	LeaseObserved(ctx context.Context, tenant, id string, seen int64, by string, now, until time.Time) (ok bool, err error)
+	MoveObserved(ctx context.Context, tenant, id string, seen, to int64) (ok bool, err error)
+
 	// Discard marks everything stored outside the state item for deletion from at on, to
 	// the second. The state item itself is deleted after the commit that sets DiscardedAt
 	// and clears the timer.
@@ -255,6 +263,13 @@ type Registry interface {
 	// IdempotencyRecord reads what a key is bound to; the zero record if it is free or has
 	// expired at now.
 	IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error)
+
+	// Subscriptions lists all subscriptions of a tenant in order of name, strongly consistent.
+	Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error)
+	// PutSubscription writes a subscription if its revision is still s.Revision, 0 for none, and
+	// gives it the next one. A write whose reply was lost is recognised. One that is removed is
+	// listed too, for a while.
+	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
 
 	// BusinessKey is a strongly consistent read of a business key of a workflow; zero if no
 	// execution has taken it.

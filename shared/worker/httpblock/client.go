@@ -157,6 +157,39 @@ func (c *Client) post(ctx context.Context, req *http.Request, operation workflow
 	return a
 }
 
+// Post posts a body to a URL that may be called, for others than blocks, and returns the status of
+// the answer, whatever it is. Of the answer itself it reads little, and keeps nothing.
+func (c *Client) Post(ctx context.Context, to string, header map[string]string, body []byte) (status int, err error) {
+	if err := c.Allows(to); err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	reply, err := c.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.CopyN(io.Discard, reply.Body, maxDiscarded) // so that the connection can be used again
+	return reply.StatusCode, reply.Body.Close()
+}
+
+// maxDiscarded is how much of an answer that nobody reads is waited for.
+const maxDiscarded = 64 << 10
+
+// Allows returns an error if a URL may not be called.
+func (c *Client) Allows(to string) error {
+	u, err := url.Parse(to)
+	if err != nil || !c.allow.allowsURL(u) {
+		return fmt.Errorf("cannot call %q: %w", to, errHostNotAllowed)
+	}
+	return nil
+}
+
 // markUnsent marks a failure if it is certain that the block was not called.
 func markUnsent(a worker.JobResult) worker.JobResult {
 	a.Failure.Unsent = true

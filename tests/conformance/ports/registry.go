@@ -249,6 +249,35 @@ func Registry(t *testing.T, open Open) {
 				s.Errorf("bound to %+v", got)
 			}
 		},
+		"a subscription is written at the revision that was read": func(s *fixture) {
+			one := workflow.Subscription{Name: "b", ID: "1", To: workflow.SubscriptionTarget{URL: "https://a.example", Secret: []byte{0, 1, 255}}, States: []string{"FAILED_UNSAFE"}, Labels: map[string]string{"a": "b"}, CreatedAt: baseTime}
+			put := func(sub workflow.Subscription, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Registry.PutSubscription(s.ctx, s.tenant, sub))
+			}
+			put(one, true)
+			put(one, true) // its reply was lost
+			other := one
+			other.ID = "2"
+			put(other, false)
+			other.Name = "a"
+			put(other, true)
+			one.Revision, one.Since = 1, baseTime.Add(time.Minute)
+			s.loseReply()
+			put(one, true)
+			one.Revision, one.Suspended = 2, &workflow.SubscriptionPause{At: baseTime, Reason: "<no>"}
+			put(one, true)
+			other.Revision, other.RemovedAt = 1, baseTime
+			put(other, true)
+			one.Revision, other.Revision = 3, 2
+			want := []workflow.Subscription{other, one}
+			if got := must[[]workflow.Subscription](s)(s.Registry.Subscriptions(s.ctx, s.tenant)); !cmp.Equal(got, want) {
+				s.Errorf("%s", cmp.Diff(want, got))
+			}
+			if got := must[[]workflow.Subscription](s)(s.Registry.Subscriptions(s.ctx, s.tenant+"x")); len(got) != 0 {
+				s.Errorf("another tenant has %v", got)
+			}
+		},
 		"a business key is taken at the revision that was read": func(s *fixture) {
 			check := func(name, key string, want workflow.BusinessKey) {
 				s.Helper()

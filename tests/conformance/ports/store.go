@@ -32,6 +32,41 @@ func Store(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Store.Create(s.ctx, bare))
 			s.wantSame(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
 		},
+		"events are handed on by one at a time, and only from where they were": func(s *fixture) {
+			id := newID()
+			check := func(sequence int64, by string) {
+				s.Helper()
+				if got := must[workflow.ObservedThrough](s)(s.Store.ObservedThrough(s.ctx, s.tenant, id)); got.Sequence != sequence || got.By != by {
+					s.Errorf("handed on as far as %+v, want %d by %q", got, sequence, by)
+				}
+			}
+			until := baseTime.Add(time.Minute)
+			lease := func(seen int64, by string, now time.Time, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Store.LeaseObserved(s.ctx, s.tenant, id, seen, by, now, until))
+			}
+			move := func(seen, to int64, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Store.MoveObserved(s.ctx, s.tenant, id, seen, to))
+			}
+			check(0, "")
+			lease(1, "a", baseTime, false)
+			lease(0, "a", baseTime, true)
+			lease(0, "a", baseTime, true) // its reply was lost
+			lease(0, "b", baseTime, false)
+			check(0, "a")
+			lease(0, "b", until.Add(time.Millisecond), true)
+			check(0, "b")
+			move(1, 3, false)
+			move(0, 3, true) // also by one whose time is over
+			move(0, 3, true) // its reply was lost
+			move(0, 4, false)
+			check(3, "")
+			lease(3, "c", baseTime, true)
+			s.loseReply()
+			move(3, 5, true)
+			check(5, "")
+		},
 		"a missing execution is not found": func(s *fixture) {
 			_, err := s.Store.Load(s.ctx, s.tenant, newID())
 			s.wantCode(err, workflow.CodeNotFound)

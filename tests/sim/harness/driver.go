@@ -35,9 +35,9 @@ func (s *Harness) Deliver() bool {
 	wakeups := s.deliverWakeup
 	packs := s.deliverPack
 	if s.QueueFaults.Shuffle && s.IntN(2) == 0 {
-		return packs() || wakeups()
+		return packs() || wakeups() || s.deliverObserved()
 	}
-	return wakeups() || packs()
+	return wakeups() || packs() || s.deliverObserved()
 }
 
 func (s *Harness) deliverWakeup() bool {
@@ -136,7 +136,11 @@ func (s *Harness) RunUntilIdle(d time.Duration) bool {
 	until := s.Now().Add(d)
 	for {
 		s.Drain()
-		if _, set := s.NextTimer(); !set && s.LifecycleQueue().Len() == 0 && s.PoolQueue("default").Len() == 0 {
+		left := 0
+		for _, q := range s.queues() {
+			left += q.Len()
+		}
+		if _, set := s.NextTimer(); !set && left == 0 {
 			return true
 		}
 		if !s.advanceToNext(until) {
@@ -150,7 +154,7 @@ func (s *Harness) RunUntilIdle(d time.Duration) bool {
 func (s *Harness) advanceToNext(until time.Time) bool {
 	now := s.Now()
 	next := until.Add(time.Nanosecond)
-	for _, q := range []*sim.Queue{s.LifecycleQueue(), s.PoolQueue("default")} {
+	for _, q := range s.queues() {
 		if at, ok := q.NextVisible(); ok && at.Before(next) {
 			next = at
 		}

@@ -52,6 +52,12 @@ type Harness struct {
 	// sim.Store.SetProgramVersion; nil is that of this binary.
 	ProgramVersion func() int
 
+	// Receiver answers for the receivers of events with a status; nil is 200. Receipts are what
+	// they have taken, and DeadDeliveries what was given up.
+	Receiver       func(Received) (status int, err error)
+	Receipts       []Received
+	DeadDeliveries []sim.Message
+
 	// Script decides the outcome of a block's call. A nil Script or outcome is success.
 	Script func(BlockCall) *Outcome
 	// BlockCalls are all calls of blocks, in order.
@@ -149,6 +155,17 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 		v := s.Open()
 		return catalog.Ports{Locks: s.Query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: s.Endpoints}
 	}, func() time.Time { return s.Now() })
+	s.Catalog.Subscribing = catalog.Subscribing{
+		NewID: func() string { return s.NewID() },
+		Seal: func(_ context.Context, secret []byte) ([]byte, error) {
+			keys, err := testTokenKeys()
+			if err != nil {
+				return nil, err
+			}
+			return keys.Seal(secret)
+		},
+		Age: 30 * time.Second, Skew: 2 * time.Second,
+	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			trace := s.Trace()

@@ -68,5 +68,6 @@ func Borders() []Mutation {
 		secrets,
 		httpSteps,
 		endpoints,
+		observers,
 	)
 }

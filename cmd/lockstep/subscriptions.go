@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+func newSubscriptions(c *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "subscriptions [NAME]",
+		Aliases: []string{"observers"},
+		Short:   "List who is told of the events of executions, or show one",
+		Example: "  lockstep subscriptions\n  lockstep subscriptions put failures --topic arn:aws:sns:eu-west-1:123456789012:ops --text --state FAILED_UNSAFE\n" +
+			"  lockstep subscriptions put audit --webhook https://ops.example/hooks/lockstep --event 'execution.*'",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				v, err := api.Subscription(cmd.Context(), args[0])
+				return printSubscription(cmd, c, v, err)
+			}
+			return printListOrNote(cmd, c, api.Subscriptions(cmd.Context()), 0, []string{"NAME", "TO", "EVENTS", "STATES", "WORKFLOWS", "STATE"}, func(v views.SubscriptionView) []string {
+				state := "on"
+				if v.Suspended != nil {
+					state = "suspended"
+				}
+				return []string{v.Name, subscriptionTarget(v), orAll(v.Events), orAll(v.States), orAll(v.Workflows), state}
+			}, "nobody is told of the events of executions")
+		},
+	}
+	cmd.AddCommand(newPutSubscription(c), newRemoveSubscription(c), newResumeSubscription(c))
+	return cmd
+}
+
+func newPutSubscription(c *connection) *cobra.Command {
+	var req views.SubscriptionRequest
+	var labels map[string]string
+	cmd := &cobra.Command{
+		Use:   "put NAME",
+		Short: "Tell somebody of the events of executions, or change whom, and of which",
+		Long: `Tell somebody of the events of executions from now on, or change whom, and of which. It takes effect within
+half a minute. Requests to a webhook are signed with the secret that is printed: another one each time,
+and it can be read nowhere again.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			req.Labels = labels
+			v, err := api.PutSubscription(cmd.Context(), args[0], req)
+			return printSubscription(cmd, c, v, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.URL, "webhook", "", "URL of a webhook")
+	f.StringVar(&req.EventBus, "event-bus", "", "name or ARN of a bus of EventBridge")
+	f.StringVar(&req.Topic, "topic", "", "ARN of a topic of SNS")
+	f.StringVar(&req.Workflow, "start", "", "a workflow that is started for each event")
+	f.BoolVar(&req.Text, "text", false, "send a short text for people, as chats take it")
+	f.StringArrayVar(&req.Events, "event", nil, "only events of this type; a star stands for the rest of one")
+	f.StringArrayVar(&req.States, "state", nil, "only events that lead an execution to this state")
+	f.StringArrayVar(&req.Workflows, "workflow", nil, "only executions of this workflow")
+	f.StringToStringVar(&labels, "label", nil, "only executions with this label: NAME=VALUE")
+	return cmd
+}
+
+func newRemoveSubscription(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Tell a subscription nothing any more, nor what was not delivered yet",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			v, err := api.RemoveSubscription(cmd.Context(), args[0])
+			return printText(cmd, c, v, err, "removed the subscription "+args[0])
+		},
+	}
+}
+
+func newResumeSubscription(c *connection) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Tell a subscription again that was suspended because its receiver was dead",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			v, err := api.ResumeSubscription(cmd.Context(), args[0], reason)
+			return printText(cmd, c, v, err, "resumed; \"lockstep redrive --queue hooks-out\" delivers what came meanwhile")
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
+
+// printSubscription prints a subscription, with its secret if it has just been made.
+func printSubscription(cmd *cobra.Command, c *connection, v views.SubscriptionView, err error) error {
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	if c.json() {
+		return render.PrintJSON(cmd, v)
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s  to %s\n", v.Name, subscriptionTarget(v))
+	for _, one := range []struct {
+		name   string
+		values []string
+	}{{"events", v.Events}, {"states", v.States}, {"workflows", v.Workflows}, {"labels", labelTexts(v.Labels)}} {
+		if len(one.values) > 0 {
+			fmt.Fprintf(out, "%s  %s\n", one.name, strings.Join(one.values, " "))
+		}
+	}
+	if v.Since != nil {
+		fmt.Fprintf(out, "since  %s\n", v.Since.Local().Format(time.DateTime))
+	}
+	if s := v.Suspended; s != nil {
+		fmt.Fprintf(out, "suspended since %s: %s\n", s.At.Local().Format(time.DateTime), s.Reason)
+	}
+	if v.Secret != nil {
+		fmt.Fprintf(out, "secret  %s\n", *v.Secret)
+	}
+	return nil
+}
+
+func subscriptionTarget(v views.SubscriptionView) string {
+	for _, t := range []struct {
+		what string
+		to   *string
+	}{{"", v.URL}, {"bus ", v.EventBus}, {"", v.Topic}, {"start ", v.Workflow}} {
+		if t.to != nil {
+			return t.what + *t.to
+		}
+	}
+	return "-"
+}
+
+func orAll(values []string) string {
+	if len(values) == 0 {
+		return "all"
+	}
+	return strings.Join(values, " ")
+}
+
+func labelTexts(labels map[string]string) (texts []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		texts = append(texts, name+"="+labels[name])
+	}
+	return texts
+}

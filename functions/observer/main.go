@@ -1,0 +1,27 @@
+// The observer function tells those who observe executions of their events: it hands the events of
+// an execution to its subscriptions, and sends them to their receivers.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/lockstep-run/lockstep/functions/sqsbatch"
+	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+func main() {
+	app := enginehost.MustOpen(context.Background(), "observer")
+	if err := boot.RequireEnv(topology.EnvQueueEvents, topology.EnvQueueHooksOut); err != nil {
+		boot.Fatal("observer", err)
+	}
+	lambda.Start(boot.FlushTraces(app.Process, sqsbatch.HandleObserved(sqsbatch.ObservedOptions{
+		Log: app.Log, Engine: app.Engine, Receivers: enginehost.NewReceivers(app.Process),
+		Defer:     app.Queues.Defer,
+		EventsURL: os.Getenv(topology.EnvQueueEvents), HooksOutURL: os.Getenv(topology.EnvQueueHooksOut),
+	})))
+}

@@ -1,0 +1,51 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+// ListSubscriptions serves GET /subscriptions.
+func (a *routes) ListSubscriptions(w http.ResponseWriter, r *http.Request, params gen.ListSubscriptionsParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, views.NewSubscriptionView, a.Catalog.Subscriptions)
+}
+
+// GetSubscription serves GET /subscriptions/{name}.
+func (a *routes) GetSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	s, err := a.Catalog.Subscription(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, views.NewSubscriptionView(s), err)
+}
+
+// PutSubscription serves PUT /subscriptions/{name}.
+func (a *routes) PutSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	var req views.SubscriptionRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	s, secret, err := a.Catalog.PutSubscription(r.Context(), a.caller(r), name, req)
+	v := views.NewSubscriptionView(s)
+	if secret != "" {
+		v.Secret = &secret
+	}
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
+// RemoveSubscription serves DELETE /subscriptions/{name}.
+func (a *routes) RemoveSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	s, err := a.Catalog.RemoveSubscription(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, views.NewSubscriptionView(s), err)
+}
+
+// ResumeSubscription serves POST /subscriptions/{name}/resume.
+func (a *routes) ResumeSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	var req gen.ReasonRequest // the audit has the reason
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	s, err := a.Catalog.ResumeSubscription(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, views.NewSubscriptionView(s), err)
+}

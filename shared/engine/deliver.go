@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Receivers sends events to where subscriptions say.
+type Receivers interface {
+	// Post sends a request to a webhook and returns the status of its answer.
+	Post(ctx context.Context, url string, header map[string]string, body []byte) (status int, err error)
+	// PutEvents puts all entries on a bus, or returns an error.
+	PutEvents(ctx context.Context, bus string, entries []BusEntry) error
+	// Publish sends a message to a topic.
+	Publish(ctx context.Context, topic, subject, message string) error
+}
+
+// BusEntry is an event as EventBridge takes it.
+type BusEntry struct {
+	At     time.Time
+	Type   string
+	Detail []byte // JSON
+}
+
+// retryDelays are the times after which a delivery that has failed is tried again: a day in all.
+var retryDelays = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour}
+
+const (
+	// suspendedRetry is when the delivery for a suspended subscription is tried again: soon, so
+	// that it is among the dead letters, from where it is redriven, long before it is too old.
+	suspendedRetry = 10 * time.Second
+	// maxDead is how many deliveries in a row are given up before their subscription is suspended.
+	maxDead = 20
+	// deliveryTimeout is the time of one request to a receiver.
+	deliveryTimeout = 15 * time.Second
+)
+
+// Deliver sends a delivery to its receiver. receives is how often it has been tried, with this
+// time. An error means that it has to be tried again, after retryAfter.
+func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
+	ports := e.OpenPorts()
+	list, err := e.subscriptions(ctx, ports, d.Tenant, e.now())
+	if err != nil {
+		return retryDelays[0], err
+	}
+	i := slices.IndexFunc(list, func(s workflow.Subscription) bool {
+		return s.Name == d.Subscription && s.ID == d.SubscriptionID && s.RemovedAt.IsZero()
+	})
+	if i < 0 {
+		return 0, nil // nobody waits for it any more
+	}
+	s := &list[i]
+	if s.Suspended != nil {
+		return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, "subscription %s is suspended: %s", s.Name, s.Suspended.Reason)
+	}
+	sending, cancel := context.WithTimeout(ctx, deliveryTimeout)
+	defer cancel()
+	err = e.sendDelivery(sending, to, s, d)
+	var gone *goneError
+	switch {
+	case errors.As(err, &gone):
+		return 0, e.changeSubscription(ctx, d, func(s *workflow.Subscription) bool {
+			s.Suspended = &workflow.SubscriptionPause{At: e.now(), Reason: "its receiver has answered 410: it does not want to be told any more"}
+			return true
+		})
+	case err == nil:
+		if s.Dead > 0 {
+			e.noteDelivery(ctx, d, func(s *workflow.Subscription) bool {
+				s.Dead = 0
+				return true
+			})
+		}
+		return 0, nil
+	}
+	e.Log.LogAttrs(ctx, slog.LevelWarn, "delivery failed", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.String("subscription", d.Subscription), slog.Int(observe.Receives, receives), observe.Err(err))...)
+	if receives >= topology.MaxReceiveHooksOut {
+		reason := workflow.Truncate(err.Error(), workflow.MaxReasonBytes)
+		e.noteDelivery(ctx, d, func(s *workflow.Subscription) bool {
+			if s.Dead++; s.Dead >= maxDead && s.Suspended == nil {
+				s.Suspended = &workflow.SubscriptionPause{At: e.now(), Reason: fmt.Sprintf("%d deliveries in a row were given up, the last one because: %s", s.Dead, reason)}
+			}
+			return true
+		})
+	}
+	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
+}
+
+// noteDelivery counts what has become of a delivery. That is for people: it may fail.
+func (e *Engine) noteDelivery(ctx context.Context, d *workflow.Delivery, change func(*workflow.Subscription) bool) {
+	if err := e.changeSubscription(ctx, d, change); err != nil {
+		e.Log.WarnContext(ctx, "cannot count a delivery", observe.Err(err))
+	}
+}
+
+// changeSubscription changes the subscription of a delivery, if it is still there.
+func (e *Engine) changeSubscription(ctx context.Context, d *workflow.Delivery, change func(*workflow.Subscription) bool) error {
+	ports := e.OpenPorts()
+	for round := range e.MaxConflictRetries {
+		list, err := ports.Registry.Subscriptions(ctx, d.Tenant)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list, func(s workflow.Subscription) bool { return s.Name == d.Subscription && s.ID == d.SubscriptionID })
+		if i < 0 || !list[i].RemovedAt.IsZero() || !change(&list[i]) {
+			return nil
+		}
+		if ok, err := ports.Registry.PutSubscription(ctx, d.Tenant, list[i]); ok || err != nil {
+			return err
+		}
+		e.Backoff(round + 1)
+	}
+	return workflow.Errorf(workflow.CodeConflict, "subscription %s keeps changing", d.Subscription)
+}
+
+// statusGone is what a receiver answers that wants no more events.
+const statusGone = 410
+
+// goneError says that the receiver wants no more events.
+type goneError struct{}
+
+func (*goneError) Error() string { return "the receiver has answered 410" }
+
+// sendDelivery sends a delivery, whole.
+func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery) error {
+	switch {
+	case s.To.Workflow != "":
+		return e.startFollowUps(ctx, s, d)
+	case s.To.EventBus != "":
+		return putOnBus(ctx, to, s.To.EventBus, d)
+	}
+	body, err := workflow.EncodeJSON(views.DeliveryBody{
+		Delivery: d.ID(), Subscription: d.Subscription, Execution: d.Execution, Workflow: d.Workflow, After: d.After, Through: d.Through, Events: d.Events,
+	})
+	if err != nil {
+		return err
+	}
+	subject := "lockstep: events of " + d.Workflow
+	if s.To.Text {
+		text, err := e.alertText(ctx, d.Tenant, d.Execution)
+		if workflow.Is(err, workflow.CodeNotFound) {
+			return nil // it has been removed: there is nothing to look at
+		}
+		if err != nil || text == "" {
+			return err
+		}
+		subject = "lockstep: " + d.Workflow + " is " + d.Events[len(d.Events)-1].To
+		if body = []byte(text); s.To.URL != "" {
+			if body, err = workflow.EncodeJSON(map[string]string{"text": text}); err != nil {
+				return err
+			}
+		}
+	}
+	if s.To.Topic != "" {
+		return to.Publish(ctx, s.To.Topic, workflow.Truncate(subject, maxSubjectBytes), string(body))
+	}
+	return e.post(ctx, to, s, d, body)
+}
+
+// maxSubjectBytes is the longest subject of a message of SNS.
+const maxSubjectBytes = 99
+
+func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery, body []byte) error {
+	header := map[string]string{"Content-Type": "application/json", "Lockstep-Delivery": d.ID()}
+	if len(s.To.Secret) > 0 {
+		keys, err := e.TokenKeys(ctx)
+		if err != nil {
+			return err
+		}
+		secret, err := keys.Open(s.To.Secret)
+		if err != nil {
+			return err
+		}
+		header["Lockstep-Signature"] = SignDelivery(secret, e.now(), body)
+	}
+	status, err := to.Post(ctx, s.To.URL, header, body)
+	switch {
+	case err != nil:
+		return err
+	case status == statusGone:
+		return &goneError{}
+	case status < 200 || status > 299:
+		return workflow.Errorf(workflow.CodeUnavailable, "the receiver has answered with status %d", status)
+	}
+	return nil
+}
+
+// SignDelivery is the signature of a request to a webhook: when it was made, and an HMAC-SHA256
+// over that and the body. Who checks both refuses what others send, or send again later.
+func SignDelivery(secret []byte, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// putOnBus puts each event on a bus.
+func putOnBus(ctx context.Context, to Receivers, bus string, d *workflow.Delivery) error {
+	entries := make([]BusEntry, len(d.Events))
+	for i := range d.Events {
+		detail, err := workflow.EncodeJSON(views.BusDetail{Execution: d.Execution, Workflow: d.Workflow, ObservedEvent: d.Events[i]})
+		if err != nil {
+			return err
+		}
+		entries[i] = BusEntry{At: d.Events[i].At, Type: d.Events[i].Type, Detail: detail}
+	}
+	return to.PutEvents(ctx, bus, entries)
+}
+
+// startFollowUps starts an execution for each event. Its id follows from the event, so it is
+// started once, however often that is tried.
+func (e *Engine) startFollowUps(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery) error {
+	for i := range d.Events {
+		if err := e.startFollowUp(ctx, s, d, &d.Events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) startFollowUp(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery, event *workflow.ObservedEvent) error {
+	w := e.newWorkspace(d.Tenant, workflow.DerivedID(event.At, s.ID+" follows "+event.ID))
+	heads, err := w.ports.Store.Heads(ctx, d.Tenant, []string{w.id})
+	if err != nil {
+		return err
+	}
+	if heads[w.id].State != "" {
+		return w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: d.Tenant, Execution: w.id, Reason: "follow-up"})
+	}
+	parameters, err := workflow.EncodeJSON(map[string]string{"execution": d.Execution, "workflow": d.Workflow, "event": event.Type, "state": event.To})
+	if err != nil {
+		return err
+	}
+	req := views.StartRequest{Workflow: s.To.Workflow, Parameters: parameters}
+	definition, err := w.resolveWorkflow(ctx, req)
+	if err != nil {
+		return err
+	}
+	in, err := validateStart(definition.Definition, req)
+	if err != nil {
+		return err
+	}
+	x, err := w.newExecution(ctx, workflow.Execution{
+		Workflow: definition.Ref(), CreatedBy: workflow.FollowUpActor + s.Name, CorrelationID: d.Execution,
+	}, in)
+	if err != nil {
+		return err
+	}
+	return w.createForWakeup(ctx, x, "follow-up")
+}

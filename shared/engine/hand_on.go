@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	// handOnLease is how long one works at the events of an execution before another one may.
+	// It only saves deliveries: nothing else depends on it.
+	handOnLease = time.Minute
+	// handOnRetry is when an announcement comes again that has found another one at work. That is
+	// not more often than its queue allows until the other one's time is over.
+	handOnRetry = 5 * time.Second
+	// maxHandedOn bounds the events of one delivery.
+	maxHandedOn = 100
+)
+
+// HandOn hands the events of an execution to its subscriptions, those that follow the last one
+// that was handed on. Each subscription gets one message for them, which a queue keeps until its
+// receiver has it. An error means that the announcement should come again, after retryAfter unless
+// that is 0.
+//
+// The cursor moves last, and only from where it was seen: whoever dies before that has told
+// somebody twice, and nobody has been left out. The pages of the history are read after the
+// state item, which is where the events of a page were before.
+func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error) {
+	ports, by := e.OpenPorts(), e.Nonce()
+	for {
+		x, err := ports.Store.Load(ctx, a.Tenant, a.Execution)
+		if workflow.Is(err, workflow.CodeNotFound) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		o, err := ports.Store.ObservedThrough(ctx, a.Tenant, a.Execution)
+		if err != nil || o.Sequence >= x.Sequence {
+			return 0, err
+		}
+		now := e.now()
+		ok, err := ports.Store.LeaseObserved(ctx, a.Tenant, a.Execution, o.Sequence, by, now, now.Add(handOnLease))
+		if err != nil {
+			return 0, err
+		}
+		if !ok { // the other one may have read the execution before its last commit
+			return handOnRetry, errAtWork
+		}
+		events, err := eventsAfter(ctx, ports, x, o.Sequence)
+		if err != nil {
+			return 0, err
+		}
+		if len(events) == 0 {
+			return 0, workflow.Errorf(workflow.CodeInternal, "the history of execution %s has nothing after event %d of %d", x.ID, o.Sequence, x.Sequence)
+		}
+		subscriptions, err := e.subscriptions(ctx, ports, a.Tenant, now)
+		if err != nil {
+			return 0, err
+		}
+		to := events[len(events)-1].Sequence
+		if all := deliveriesOf(x, subscriptions, o.Sequence, events); len(all) > 0 {
+			if err := ports.Sender.SendDeliveries(ctx, all...); err != nil {
+				return 0, err
+			}
+		}
+		moved, err := ports.Store.MoveObserved(ctx, a.Tenant, a.Execution, o.Sequence, to)
+		if err != nil {
+			return 0, err
+		}
+		if !moved {
+			return handOnRetry, errAtWork
+		}
+		if to >= x.Sequence {
+			return 0, nil
+		}
+	}
+}
+
+// errAtWork says that another one hands on the events of the execution.
+var errAtWork = workflow.Errorf(workflow.CodeConflict, "another one hands on the events of the execution")
+
+// deliveriesOf makes a delivery for each subscription that is told of some of the events.
+func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, after int64, events []workflow.Event) (all []*workflow.Delivery) {
+	for i := range subscriptions {
+		s := &subscriptions[i]
+		if !s.Follows(x) {
+			continue
+		}
+		d := &workflow.Delivery{
+			Tenant: x.Tenant, Subscription: s.Name, SubscriptionID: s.ID, Execution: x.ID, Workflow: x.Workflow.String(),
+			After: after, Through: events[len(events)-1].Sequence,
+		}
+		for j := range events {
+			if s.Wants(&events[j]) {
+				d.Events = append(d.Events, events[j].Observed(x.ID))
+			}
+		}
+		if len(d.Events) > 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// eventsAfter lists the events of an execution that follow one, without a gap: those of the pages,
+// and then those of the state item, which was read before.
+func eventsAfter(ctx context.Context, ports port.Ports, x *workflow.Execution, after int64) (events []workflow.Event, err error) {
+	add := func(list []workflow.Event, through int64) {
+		for _, e := range list {
+			if e.Sequence == after+1 && e.Sequence <= through && len(events) < maxHandedOn {
+				events, after = append(events, e), e.Sequence
+			}
+		}
+	}
+	if after < x.PagedThrough {
+		paged, err := ports.Store.LoadEvents(ctx, x.Tenant, x.ID, after, maxHandedOn)
+		if err != nil {
+			return nil, err
+		}
+		add(paged, x.PagedThrough)
+	}
+	add(x.Events, x.Sequence)
+	return events, nil
+}
+
+// The subscription that the configuration makes for every tenant: it tells people of what has
+// failed. It is no item, and does not tell of what is older than a day, such as the history of
+// executions from before it was configured.
+const (
+	AlertsName = "~alerts"
+	alertsAge  = 24 * time.Hour
+)
+
+// subscriptions lists the subscriptions of a tenant, with that of the configuration.
+func (e *Engine) subscriptions(ctx context.Context, ports port.Ports, tenant string, now time.Time) ([]workflow.Subscription, error) {
+	list, err := ports.Registry.Subscriptions(ctx, tenant)
+	if s, ok := e.alerts(now); ok && err == nil {
+		list = append(list, s)
+	}
+	return list, err
+}
+
+func (e *Engine) alerts(now time.Time) (s workflow.Subscription, ok bool) {
+	if e.Alerts == (workflow.AlertTarget{}) {
+		return s, false
+	}
+	return workflow.Subscription{
+		Name: AlertsName, ID: AlertsName, To: workflow.SubscriptionTarget{URL: e.Alerts.URL, Topic: e.Alerts.Topic, Text: true},
+		States: workflow.AlertStates, Since: now.Add(-alertsAge),
+	}, true
+}

@@ -1,0 +1,62 @@
+package lifecycle
+
+import "time"
+
+// Those who observe an execution are handed its events by somebody else, whom the engine tells
+// of each commit by a message that may be lost. So the timer of the execution stays near, in
+// whatever state it is, until the events are known to have been handed on. That is one commit
+// without an event, and nothing of the execution waits for it.
+
+// The times between two announcements of the same events. The longer they are not handed on, the
+// longer it takes until they are announced again: then it is those who hand them on that do not work.
+const (
+	minAnnounceInterval = time.Minute
+	maxAnnounceInterval = 15 * time.Minute
+)
+
+// followHandedOn finds out, when the timer is due, whether the events have been handed on, and
+// records that they have. before is the number of the last event that is committed.
+func (d *decider) followHandedOn(before int64) {
+	x := d.execution
+	if !d.facts.Observed || x.Announced >= x.Sequence || x.Sequence == 0 || !x.DiscardedAt.IsZero() {
+		return
+	}
+	if d.timerFired && x.Sequence == before {
+		switch {
+		case d.facts.HandedOn == nil:
+			d.need(Need{Kind: NeedHandedOn})
+			return
+		case *d.facts.HandedOn >= x.Sequence:
+			x.Announced, d.changed = x.Sequence, true
+			return
+		}
+	}
+	d.announceAt = d.now.Add(minAnnounceInterval)
+	if n := len(x.Events); n > 0 {
+		d.announceAt = d.now.Add(min(max(d.now.Sub(x.Events[n-1].At), minAnnounceInterval), maxAnnounceInterval))
+	}
+}
+
+// keepNear makes sure that the timer is due by the time of the next announcement. One that is due
+// before that stays as it is.
+func (d *decider) keepNear() {
+	at, due := d.announceAt, d.execution.DueAt
+	switch {
+	case at.IsZero():
+	case !due.IsZero() && !d.timerFired && !due.After(at):
+		if !d.wakeAt.IsZero() {
+			d.wakeAt = earlier(d.wakeAt, due)
+		} else if d.decision.Idle && (d.idleUntil.IsZero() || due.Before(d.idleUntil)) {
+			d.idleUntil = due
+		}
+	case !d.wakeAt.IsZero():
+		d.wakeAt = earlier(d.wakeAt, at)
+	case d.decision.Idle && (d.idleUntil.IsZero() || at.Before(d.idleUntil)):
+		d.idleUntil = at
+	}
+}
+
+// unannounced reports whether somebody observes who has not been handed all events.
+func (d *decider) unannounced() bool {
+	return d.facts.Observed && d.execution.Announced < d.execution.Sequence
+}
