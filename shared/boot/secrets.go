@@ -35,9 +35,9 @@ type Secrets struct {
 }
 
 type knownSecret struct {
-	mu     sync.Mutex // held while it is read
-	value  string
-	readAt time.Time // zero: not yet
+	reading chan struct{} // full while it is read
+	value   string
+	readAt  time.Time // zero: not yet
 }
 
 // NewSecrets makes the secrets that the setting secrets.from names. It reads none.
@@ -46,11 +46,18 @@ func NewSecrets(from string, c aws.Config, now func() time.Time) *Secrets {
 }
 
 // Secret is the value of a tenant's secret; CodeNotFound if there is none that can be used. Calls
-// that come together read it once.
+// that come together read it once. A file is read each time: who works with one changes it.
 func (s *Secrets) Secret(ctx context.Context, tenant, name string) (string, error) {
+	if strings.HasPrefix(s.from, "file:") {
+		return s.read(ctx, tenant, name)
+	}
 	k := s.entry([2]string{tenant, name})
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	select {
+	case k.reading <- struct{}{}:
+		defer func() { <-k.reading }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 	if !k.readAt.IsZero() && s.now().Sub(k.readAt) < secretLife {
 		return k.value, nil
 	}
@@ -70,7 +77,7 @@ func (s *Secrets) entry(key [2]string) *knownSecret {
 		if len(s.known) >= maxKnownSecrets {
 			clear(s.known)
 		}
-		s.known[key] = &knownSecret{}
+		s.known[key] = &knownSecret{reading: make(chan struct{}, 1)}
 	}
 	return s.known[key]
 }
@@ -81,7 +88,7 @@ func (s *Secrets) Exists(ctx context.Context, tenant, name string) (bool, error)
 	var err error
 	switch where, prefix, _ := strings.Cut(s.from, ":"); where {
 	case "file":
-		_, err = s.Secret(ctx, tenant, name)
+		_, err = s.read(ctx, tenant, name)
 	case "secretsmanager":
 		var out struct{ DeletedDate json.RawMessage }
 		err = s.call(ctx, secretsManager, "DescribeSecret", map[string]any{"SecretId": prefix + tenant + "/" + name}, name, &out)
@@ -125,7 +132,7 @@ func secretNotFound(name, why string) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no secret %q: %s", name, why)
 }
 
-// readSecretFile reads a file anew each time: who works with it changes it.
+// readSecretFile reads one secret from a file.
 func readSecretFile(path, name string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

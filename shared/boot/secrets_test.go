@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -107,15 +108,55 @@ func TestSecrets_AreReadFromServices(t *testing.T) {
 	}
 }
 
-// A file has texts by name, for every tenant. It is read again when what was read has got old.
+// Who waits for a secret that another call reads stops waiting when it is stopped itself.
+func TestSecrets_WaitNoLongerThanTheyMay(t *testing.T) {
+	reading, release := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(reading)
+		<-release
+		_, _ = w.Write([]byte(`{"SecretString":"hunter2"}`))
+	}))
+	defer server.Close()
+	t.Setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.URL)
+	c := aws.Config{Region: "eu-west-1", HTTPClient: server.Client(), Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+	})}
+	s := NewSecrets("secretsmanager:acme/", c, time.Now)
+	first := make(chan string)
+	go func() {
+		value, _ := s.Secret(context.Background(), "t", "a")
+		first <- value
+	}()
+	<-reading
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.Secret(stopped, "t", "a")
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a call that was stopped waits for another one")
+	}
+	close(release)
+	if value := <-first; value != "hunter2" {
+		t.Errorf("read %q", value)
+	}
+}
+
+// A file has texts by name, for every tenant. It is read each time.
 func TestSecrets_AreReadFromFile(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "secrets.json"), time.Unix(1e9, 0)
-	s := NewSecrets("file:"+path, aws.Config{}, func() time.Time { return now })
+	s := NewSecrets("file:"+path, aws.Config{}, func() time.Time { return now }) // the clock stands still
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		now = now.Add(secretLife)
 	}
 	if _, err := s.Secret(t.Context(), "t", "a"); err == nil || workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("no file: %v", err)
