@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // RemoteLease is a pack whose jobs another program runs, such as one that polls over
@@ -41,6 +40,10 @@ func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Por
 	}
 	if d, proceed := w.checkTime(m); !proceed {
 		return nil, d, nil
+	}
+	if len(secretsOf(&m.Work)) > 0 {
+		w.logWarning(ctx, "pack with secrets left to other workers", m, errSecretsWithheld)
+		return nil, retryDisposition(secretsDelay), nil
 	}
 	s.withheld = s.jobsBeyondAnswer()
 	if d, stop, err := s.claim(ctx); stop || err != nil {
@@ -112,15 +115,14 @@ func (s *session) newRemoteLease() *RemoteLease {
 const maxAnswerBytes = 3 << 20
 
 // jobsBeyondAnswer returns the jobs whose inputs do not fit into one answer with those
-// before them. Only results to undo and large attributes or parameters are that long. Jobs
-// that are called with secrets never fit.
+// before them. Only results to undo and large attributes or parameters are that long.
 func (s *session) jobsBeyondAnswer() map[int]bool {
 	withheld := map[int]bool{}
-	total, secrets := 0, len(secretsOf(&s.m.Work)) > 0
+	total := 0
 	for i := range s.m.Jobs {
 		in := s.jobInput(s.m.Jobs[i].Index)
 		size := len(in.Attributes) + len(in.Parameters) + len(in.Result)
-		if secrets || i > 0 && total+size > maxAnswerBytes {
+		if i > 0 && total+size > maxAnswerBytes {
 			withheld[in.Index] = true
 			continue
 		}
@@ -133,9 +135,6 @@ func (s *session) jobsBeyondAnswer() map[int]bool {
 // claim, without having been called. The next attempt, if there is one, carries only the
 // jobs that have failed.
 func (s *session) withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
-	if len(secretsOf(&s.m.Work)) > 0 {
-		return completedRecord(rec, JobResult{Outcome: sm.OutcomeError, Failure: secretFailure(workflow.FailureSecret, errSecretsWithheld)}, now, now)
-	}
 	failure := failureResult(Retryable(workflow.FailureLimit, fmt.Errorf(
 		"the inputs of this pack's jobs have more than the %d bytes that one poll can answer: give the step a retry, which takes the rest, or use smaller packs (maxInFlight, pack.size)", maxAnswerBytes)))
 	failure.Failure.Unsent = true

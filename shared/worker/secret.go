@@ -57,8 +57,12 @@ func (w *Worker) loadSecrets(ctx context.Context, m *workflow.PackMessage) (jobS
 	return all, nil
 }
 
-// errSecretsWithheld is why another program gets no jobs with secrets.
-const errSecretsWithheld = "the step is called with secrets, which are not given to workers that poll over HTTP: serve its block over HTTP, or with the SDK"
+// secretsDelay is how long a message with secrets stays hidden after a poll that may not have it.
+const secretsDelay = 5 * time.Second
+
+// errSecretsWithheld is why another program gets no jobs with secrets. Who decides that such a job
+// fails is a worker that has secrets, or nobody claims it.
+var errSecretsWithheld = workflow.Errorf(workflow.CodeUnavailable, "the step is called with secrets, which are not given to workers that poll over HTTP: serve its block over HTTP, or with the SDK")
 
 // secretsOf are the names of the secrets that jobs are called with.
 func secretsOf(work *workflow.Work) (names []string) {
