@@ -31,7 +31,7 @@ func newTree(c *connection) *cobra.Command {
 			if err != nil {
 				return render.AsServiceError(err)
 			}
-			root := treeNode{ID: x.ID, Workflow: x.Workflow, State: &x.State, Waiting: x.Waiting}
+			root := treeNode{ID: x.ID, Workflow: x.Workflow, State: &x.State, Outcome: x.Outcome, Waiting: x.Waiting}
 			if root.Children, err = readTree(cmd.Context(), api, x.ID, 0); err != nil {
 				return render.AsServiceError(err)
 			}
@@ -51,6 +51,7 @@ type treeNode struct {
 	Superseded bool               `json:"superseded,omitempty"`
 	Workflow   workflow.Ref       `json:"workflow"`
 	State      *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
+	Outcome    *workflow.Outcome  `json:"outcome"`
 	Waiting    *views.Waiting     `json:"waiting"`
 	Children   []treeNode         `json:"children"`
 }
@@ -65,7 +66,7 @@ func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]
 		if err != nil {
 			return nil, err
 		}
-		n := treeNode{ID: child.ID, Step: child.Step, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Waiting: child.Waiting, Children: []treeNode{}}
+		n := treeNode{ID: child.ID, Step: child.Step, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Outcome: child.Outcome, Waiting: child.Waiting, Children: []treeNode{}}
 		if child.State != nil {
 			if n.Children, err = readTree(ctx, api, child.ID, depth+1); err != nil {
 				return nil, err
@@ -82,6 +83,9 @@ func printTree(out io.Writer, n treeNode, depth int) {
 		line += n.Step + ": "
 	}
 	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, render.OrDash((*string)(n.State)))
+	if n.Outcome != nil && *n.Outcome == workflow.OutcomePartial {
+		line += "  " + string(*n.Outcome)
+	}
 	if n.Superseded {
 		line += "  (executed again)"
 	}

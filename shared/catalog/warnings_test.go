@@ -99,6 +99,9 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"7:70 steps[1].compensate pure", "7:86 steps[1].compensate.functionBlock unknown_block",
 			},
 		},
+		"answers": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: global, callback: {schema: {type: object}}}\n  - {label: b, set: {ok: '${a.result.ok}'}}\n",
+		},
 		"seconds": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\ntriggers: {cron: {schedule: '0 0 * * * *'}}\n",
 			want:  []string{"7:29 triggers.cron.schedule seconds"},

@@ -121,6 +121,9 @@ func TestCompensation_NeedsItsParameters(t *testing.T) {
 			if x.State != sm.ExecutionFailedUnsafe || len(compensations(s, id)) > 0 {
 				t.Fatalf("%s, %v", x.State, compensations(s, id))
 			}
+			if v := executionView(t, s, id); v.Remains == nil || !strings.Contains(*v.Remains, "compensate") {
+				t.Errorf("%+v", v)
+			}
 			wave := x.StepRuns[len(x.StepRuns)-1]
 			if why := wave.Counts.Failure; why == nil || why.Code != workflow.FailureParameters || !strings.Contains(why.Message, "compensate") || why.Step != "charge" {
 				t.Errorf("%+v", why)

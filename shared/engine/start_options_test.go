@@ -34,6 +34,9 @@ func TestStart_SaysWhetherToRollBack(t *testing.T) {
 		id := s.StartWith(req)
 		settle(s)
 		s.ExpectState(id, test.want)
+		if v := executionView(t, s, id); (v.Rollback != nil) != (test.asked != "") || test.asked != "" && string(*v.Rollback) != test.asked {
+			t.Errorf("%+v", v.Rollback)
+		}
 		if test.want == sm.ExecutionFailedUnsafe {
 			if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "checked"); err != nil {
 				t.Fatal(err)

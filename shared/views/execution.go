@@ -24,6 +24,8 @@ type ExecutionView struct {
 	Cause      *workflow.Cause              `json:"cause"`
 	Reason     string                       `json:"reason"`
 	RolledBack bool                         `json:"rolledBack"`
+	Remains    *string                      `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
+	Rollback   *workflow.RollbackMode       `json:"rollback"` // that its start asked for; null for that of the definition
 
 	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
@@ -242,6 +244,7 @@ type ChildExecutionView struct {
 	Mode       workflow.ReferenceMode        `json:"mode"`
 	State      *statemachines.ExecutionState `json:"state"`  // null if it never began, or has been removed
 	Status     *statemachines.Status         `json:"status"` // likewise
+	Outcome    *workflow.Outcome             `json:"outcome"`
 	Waiting    *Waiting                      `json:"waiting"`
 	Output     json.RawMessage               `json:"output"` // what it gave to the step that waited for it; null for none
 }

@@ -61,8 +61,14 @@ func describeState(x views.ExecutionView) string {
 		}
 		if strings.HasPrefix(string(x.State), "FAILED_UNSAFE") {
 			outcome = "It failed UNSAFELY: check the entities it touched"
+			if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 {
+				outcome = "It failed UNSAFELY, though no entity of it needs a look"
+			}
 			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 {
 				outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities", n)
+			}
+			if x.Remains != nil {
+				return outcome + failureText(x) + ". What remains: " + *x.Remains + "."
 			}
 		}
 		return outcome + failureText(x) + "."

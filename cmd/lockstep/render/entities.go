@@ -50,6 +50,10 @@ func DescribeEntities(x views.ExecutionView) string {
 		fmt.Fprintf(&b, "It was run again by %s.\n", x.RerunBy[n-1])
 	}
 	switch {
+	case x.State == sm.ExecutionFailedUnsafe && x.Kept != nil && *x.Kept == 0:
+		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" tries again with all locks taken anew%s.`, x.ID, x.ID, parentHint(x))
+	case x.State == sm.ExecutionFailedUnsafe && x.Parent != nil:
+		next(`check them, then "lockstep acknowledge %s" releases their locks%s.`, x.ID, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe:
 		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" tries again on those that are still locked.`, x.ID, x.ID)
 	case x.State == sm.ExecutionCancelled:
@@ -63,6 +67,15 @@ func DescribeEntities(x views.ExecutionView) string {
 		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
 	}
 	return b.String()
+}
+
+// parentHint says what to retry of an execution that another one has started: that one waits for it
+// no more, once it has ended.
+func parentHint(x views.ExecutionView) string {
+	if x.Parent == nil {
+		return ""
+	}
+	return fmt.Sprintf(`; "lockstep retry %s" has the execution that started it begin its step again`, *x.Parent)
 }
 
 // unnamedSteps are the steps that failed without an entity that is named.

@@ -447,6 +447,9 @@ type ChildExecution struct {
 	Id   string             `json:"id"`
 	Mode ChildExecutionMode `json:"mode"`
 
+	// Outcome Null until it has ended
+	Outcome *ExecutionOutcome `json:"outcome"`
+
 	// Output What it gave to the step that waited for it; null for none
 	Output interface{} `json:"output"`
 

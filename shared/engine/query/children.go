@@ -60,6 +60,9 @@ func (v *Service) Children(ctx context.Context, c workflow.Caller, id, step stri
 		}
 		status := sm.StatusOf(child.State)
 		list.Items[n].State, list.Items[n].Status = &child.State, &status
+		if outcome := child.Outcome(); outcome != "" {
+			list.Items[n].Outcome = &outcome
+		}
 		list.Items[n].Waiting = v.storedWaiting(child, nil)
 	}
 	return list, nil

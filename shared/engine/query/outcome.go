@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -13,6 +14,7 @@ import (
 func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.EntityOutcomes, e.FailedEntities, e.FailedSteps, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	e.Probe = x.Probe
+	e.Remains, e.Rollback = remains(x), nonZeroPtr(x.Rollback)
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
 	if x.Key != "" {
 		e.Key = &x.Key
@@ -105,4 +107,25 @@ func entityOutcomes(x *workflow.Execution) map[workflow.EntityOutcome]int {
 		counts[workflow.EntitySkipped] += x.DroppedCount
 	}
 	return counts
+}
+
+// remains is what may be left of an execution that ended unsafely, and why it was not undone, as the
+// event of its end says; nil of any other.
+func remains(x *workflow.Execution) *string {
+	if x.State != sm.ExecutionFailedUnsafe && x.State != sm.ExecutionFailedUnsafeAck {
+		return nil
+	}
+	for i := len(x.Events) - 1; i >= 0; i-- {
+		if x.Events[i].To != string(sm.ExecutionFailedUnsafe) {
+			continue
+		}
+		var data struct {
+			Because string `json:"because"`
+		}
+		if json.Unmarshal(x.Events[i].Data, &data) != nil {
+			return nil
+		}
+		return nonZeroPtr(data.Because)
+	}
+	return nil
 }
