@@ -2,9 +2,11 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
@@ -20,12 +22,15 @@ type Secrets interface {
 }
 
 const (
-	maxSecretUsers    = 1000 // workflows, and as many blocks, that are read for one list
-	secretParallelism = 8    // reads at a time
+	maxSecretUsers    = 1000             // workflows, and as many blocks, that are read for one list
+	maxSecretLookups  = 200              // names that are looked up for one list
+	secretLookupTime  = 10 * time.Second // in which they are
+	secretParallelism = 8                // reads at a time
 )
 
 // Secrets lists the secrets that the newest version of each workflow and of each block refers to,
-// by name, and whether there are any of these names.
+// by name, and whether there are any of these names. A workflow that cannot be read has an entry
+// without a name.
 func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.SecretsView, err error) {
 	ports := c.openPorts()
 	users := map[string][]string{} // by name of the secret
@@ -33,21 +38,26 @@ func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.
 	if err != nil {
 		return v, err
 	}
-	names := make([][]string, len(newest))
+	names, unreadable := make([][]string, len(newest)), make([]error, len(newest))
 	if err := parallel.Each(ctx, secretParallelism, len(newest), func(ctx context.Context, i int) error {
 		p, err := ports.Registry.Definition(ctx, caller.Tenant, newest[i])
-		if err != nil {
+		if err != nil || p == nil {
 			return err
 		}
 		d, err := definition.Parse(p.Source)
-		if err == nil {
+		if unreadable[i] = err; err == nil {
 			names[i] = program.SecretNames(d)
 		}
-		return err
+		return nil
 	}); err != nil {
 		return v, err
 	}
+	v.Items = []views.SecretView{}
 	for i, ref := range newest {
+		if unreadable[i] != nil {
+			why := "this workflow cannot be read: " + unreadable[i].Error()
+			v.Items = append(v.Items, views.SecretView{Problem: &why, UsedBy: []string{"workflow " + ref.String()}})
+		}
 		for _, name := range names[i] {
 			users[name] = append(users[name], "workflow "+ref.String())
 		}
@@ -61,12 +71,21 @@ func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.
 			users[name] = append(users[name], "block "+blocks[i].Ref().String())
 		}
 	}
-	v = views.SecretsView{Items: []views.SecretView{}, Complete: complete && allBlocks}
+	first := len(v.Items)
+	v.Complete = complete && allBlocks && first == 0 && len(users) <= maxSecretLookups
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		v.Items = append(v.Items, views.SecretView{Name: name, UsedBy: users[name]})
 	}
-	return v, parallel.Each(ctx, secretParallelism, len(v.Items), func(ctx context.Context, i int) error {
-		v.Items[i].Resolves, v.Items[i].Problem = secretState(ctx, ports.Secrets, caller.Tenant, v.Items[i].Name)
+	lookup, cancel := context.WithTimeout(ctx, secretLookupTime)
+	defer cancel()
+	return v, parallel.Each(ctx, secretParallelism, len(users), func(_ context.Context, i int) error {
+		item := &v.Items[first+i]
+		if i < maxSecretLookups {
+			item.Resolves, item.Problem = secretState(lookup, ports.Secrets, caller.Tenant, item.Name)
+		} else {
+			why := fmt.Sprintf("only %d names are looked up", maxSecretLookups)
+			item.Problem = &why
+		}
 		return nil
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +81,50 @@ lost false "the store does not answer" [workflow p/v:1.0.0]`
 	if got := list(workflow.Caller{Tenant: "other"}); got != "" {
 		t.Errorf("another tenant sees %s", got)
 	}
+}
+
+// A workflow that this release cannot read is an entry with the problem, and not the end of the list; and
+// only so many names are looked up.
+func TestCatalog_ListOfSecretsIsBounded(t *testing.T) {
+	world := sim.New(1)
+	known := &countedSecrets{}
+	c := catalog.New(func() catalog.Ports {
+		v := world.Open()
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Secrets: known}
+	}, time.Now)
+	ann := workflow.Caller{Tenant: "acme", Actor: "ann"}
+	for i := range 21 {
+		var values []string
+		for n := range 10 {
+			values = append(values, fmt.Sprintf(`p%d: "${secret.s%03d}"`, n, i*10+n))
+		}
+		if _, _, err := c.Publish(t.Context(), ann, fmt.Appendf(nil, "package: p\nname: w%d\nversion: 1.0.0\nsteps: [{label: x, functionBlock: p/x:1, runOn: global, parameters: {%s}}]\n", i, strings.Join(values, ", ")), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known.calls.Store(0)
+	if v, err := c.Secrets(t.Context(), ann); err != nil || v.Complete || len(v.Items) != 210 || known.calls.Load() != 200 || v.Items[0].Problem != nil || v.Items[209].Problem == nil {
+		t.Errorf("%d names, %d lookups, %v", len(v.Items), known.calls.Load(), err)
+	}
+	newer := workflow.PublishedDefinition{Ref: workflow.Ref{Package: "p", Name: "newer", Version: "1.0.0"}, Source: []byte(`{"package":"p","name":"newer","version":"1.0.0","steps":[{"label":"x","flies":true}]}`)}
+	if _, err := world.Open().Registry.PutDefinition(t.Context(), "acme", newer); err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.Secrets(t.Context(), ann)
+	if err != nil || len(v.Items) != 211 || v.Complete {
+		t.Fatalf("%d names, %v", len(v.Items), err)
+	}
+	if first := v.Items[0]; first.Name != "" || first.Problem == nil || !strings.Contains(*first.Problem, "flies") || fmt.Sprint(first.UsedBy) != "[workflow p/newer:1.0.0]" {
+		t.Errorf("%+v", first)
+	}
+}
+
+// countedSecrets are all there, and count who asks.
+type countedSecrets struct{ calls atomic.Int64 }
+
+func (s *countedSecrets) Exists(context.Context, string, string) (bool, error) {
+	s.calls.Add(1)
+	return true, nil
 }
 
 // A definition and a block that name an endpoint which this stage does not have are refused, with its

@@ -1163,6 +1163,7 @@ type ScheduledExecution struct {
 
 // Secret defines model for Secret.
 type Secret struct {
+	// Name Empty if a workflow cannot be read
 	Name string `json:"name"`
 
 	// Problem Why it does not resolve
@@ -1177,7 +1178,7 @@ type Secret struct {
 
 // Secrets defines model for Secrets.
 type Secrets struct {
-	// Complete All workflows and blocks were read; false if there are too many
+	// Complete All workflows and blocks were read, and all names looked up; false if there are too many
 	Complete bool     `json:"complete"`
 	Items    []Secret `json:"items"`
 }

@@ -28,6 +28,8 @@ var secrets = []Mutation{
 	{Name: "a list of secrets reads their values", Test: "shared/boot:TestSecrets_AreReadFromServices", Edits: []Edit{{"shared/boot/secrets.go", "\"DescribeSecret\"", "\"GetSecretValue\""}}},
 	{Name: "an export leaves out references to secrets", Test: "cmd/lockstep/transfer:TestSecretFields_AreWithheld", Edits: []Edit{{"cmd/lockstep/transfer/format.go", "refersToSecrets(value) {\n", "false && refersToSecrets(value) {\n"}}},
 	{Name: "an export has what stands beside a reference to a secret", Test: "cmd/lockstep/transfer:TestSecretFields_AreWithheld", Edits: []Edit{{"cmd/lockstep/transfer/format.go", "return workflow.HasSecrets(value) && schemeRE", "return workflow.HasSecrets(value) || schemeRE"}}},
+	{Name: "one workflow that cannot be read ends the list of secrets", Test: "shared/catalog:TestCatalog_ListOfSecretsIsBounded", Edits: []Edit{{"shared/catalog/secrets.go", "\t\t\tnames[i] = program.SecretNames(d)\n\t\t}\n\t\treturn nil\n", "\t\t\tnames[i] = program.SecretNames(d)\n\t\t}\n\t\treturn err\n"}}},
+	{Name: "a list of secrets looks up any number of names", Test: "shared/catalog:TestCatalog_ListOfSecretsIsBounded", Edits: []Edit{{"shared/catalog/secrets.go", "if i < maxSecretLookups {", "if i >= 0 {"}}},
 	{Name: "the list of secrets is of archived versions too", Test: "shared/catalog:TestCatalog_ListsSecrets", Edits: []Edit{{"shared/catalog/secrets.go", "if !d.Archived && (", "if true && ("}}},
 }
 
