@@ -67,7 +67,7 @@ func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.
 		return v, err
 	}
 	for i := range blocks {
-		for _, name := range blockSecrets(&blocks[i]) {
+		for _, name := range blocks[i].HTTP.Secrets() {
 			users[name] = append(users[name], "block "+blocks[i].Ref().String())
 		}
 	}
@@ -104,21 +104,6 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 		return true, nil
 	}
 	return false, &why
-}
-
-// blockSecrets are the names of the secrets in the headers and the signature of a block, sorted.
-func blockSecrets(b *workflow.Block) (names []string) {
-	if b.HTTP == nil {
-		return nil
-	}
-	for _, value := range b.HTTP.Headers {
-		names = workflow.SecretNames(names, workflow.SplitSecrets(value))
-	}
-	if b.HTTP.Sign != nil {
-		names = append(names, b.HTTP.Sign.Secret)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // newestDefinitions are the newest versions of all workflows that are not archived; not all if

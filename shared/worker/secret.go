@@ -69,14 +69,7 @@ func secretsOf(work *workflow.Work) (names []string) {
 	for _, p := range work.Secrets {
 		names = workflow.SecretNames(names, p.Parts)
 	}
-	if work.HTTP != nil {
-		for _, value := range work.HTTP.Headers {
-			names = workflow.SecretNames(names, workflow.SplitSecrets(value))
-		}
-		if work.HTTP.Sign != nil {
-			names = append(names, work.HTTP.Sign.Secret)
-		}
-	}
+	names = append(names, work.HTTP.Secrets()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -21,6 +21,21 @@ type Endpoint struct {
 	SignKey string `json:"-"` // the value of the secret, in the memory of a worker only
 }
 
+// Secrets are the names of the secrets in the headers and the signature of an endpoint, sorted.
+func (e *Endpoint) Secrets() (names []string) {
+	if e == nil {
+		return nil
+	}
+	for _, value := range e.Headers {
+		names = SecretNames(names, SplitSecrets(value))
+	}
+	if e.Sign != nil {
+		names = append(names, e.Sign.Secret)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Signing says how requests are signed: with which secret, and in which header.
 type Signing struct {
 	Secret string `json:"secret"`

@@ -131,14 +131,9 @@ func setKey(h http.Header, key string) {
 
 // post sends the request and reads the response.
 func (c *Client) post(ctx context.Context, req *http.Request, operation workflow.JobKind) worker.JobResult {
-	reply, err := c.http.Do(req)
-	if err != nil {
-		return transportFailure(ctx, err)
-	}
-	defer func() { _ = reply.Body.Close() }() // the body has been read, so an error does not matter
-	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
-	if err != nil {
-		return transportFailure(ctx, err)
+	reply, text, failure := c.send(ctx, req)
+	if failure != nil {
+		return worker.JobResult{Outcome: sm.OutcomeError, Failure: failure}
 	}
 	if reply.StatusCode != http.StatusOK {
 		a := failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryableStatus(reply.StatusCode), "the block responded with status "+reply.Status)
@@ -196,22 +191,39 @@ func markUnsent(a worker.JobResult) worker.JobResult {
 	return a
 }
 
-// transportFailure returns the failure for a time-out or a failed connection. The
-// request may have reached the block, unless no connection was made.
-func transportFailure(ctx context.Context, err error) worker.JobResult {
+// send makes the call of a job. It returns the answer with its body, of which it reads one byte more
+// than is allowed, or why there is none. Whether a call that may still be going on is made again is not
+// decided here.
+func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, []byte, *workflow.Failure) {
+	reply, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, sendFailure(ctx, err)
+	}
+	defer func() { _ = reply.Body.Close() }() // the body has been read, so an error does not matter
+	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
+	if err != nil {
+		return nil, nil, sendFailure(ctx, err)
+	}
+	return reply, text, nil
+}
+
+// sendFailure is the failure for a time-out or a failed connection. The request may have been received,
+// unless no connection was made. Its text has no address: that may hold what nobody should read.
+func sendFailure(ctx context.Context, err error) *workflow.Failure {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errHostNotAllowed):
-		return markUnsent(failureResult("HTTP_FORBIDDEN", false, err.Error()))
-	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
-		return failureResult(workflow.FailureHTTPTimeout, true, "the block did not respond in time")
+		return &workflow.Failure{Code: "HTTP_FORBIDDEN", Message: err.Error(), Unsent: true}
+	case ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout():
+		return &workflow.Failure{Code: workflow.FailureHTTPTimeout, Message: "there was no answer in time", Retryable: true}
 	}
-	a := failureResult(workflow.FailureHTTPUnreachable, true, "cannot call the block: "+err.Error())
 	var opErr *net.OpError
-	if errors.As(err, &opErr) && opErr.Op == "dial" {
-		return markUnsent(a)
-	}
-	return a
+	unsent := errors.As(err, &opErr) && opErr.Op == "dial"
+	return &workflow.Failure{Code: workflow.FailureHTTPUnreachable, Message: "the call failed: " + err.Error(), Retryable: true, Unsent: unsent}
 }
 
 // ParseResponse decodes the response of a block to an operation. It returns an error

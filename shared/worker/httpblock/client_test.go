@@ -424,3 +424,14 @@ func TestClient_CallsEndpointAndSigns(t *testing.T) {
 		}
 	}
 }
+
+// An address may hold what nobody should read: no failure of a call has it.
+func TestClient_FailuresHaveNoAddress(t *testing.T) {
+	broken := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer broken.Close()
+	for _, url := range []string{"http://127.0.0.1:1/", broken.URL + "/"} {
+		if a := call(url+"x?key=hidden", httpblock.Loopback); a.Failure == nil || a.Failure.Code != workflow.FailureHTTPUnreachable || strings.Contains(a.Failure.Message, "hidden") {
+			t.Errorf("%+v", a.Failure)
+		}
+	}
+}

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -85,14 +83,9 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 		req.Header.Set(in.Sign.Header, workflow.Sign([]byte(in.Sign.Key), time.Now(), body))
 	}
 	setKey(req.Header, keyOf(job))
-	reply, err := c.http.Do(req)
-	if err != nil {
-		return nil, stepFailure(ctx, err)
-	}
-	defer func() { _ = reply.Body.Close() }() // it has been read
-	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
-	if err != nil {
-		return nil, stepFailure(ctx, err)
+	reply, text, failure := c.send(ctx, req)
+	if failure != nil {
+		return nil, asError(failure)
 	}
 	if !in.expects(reply.StatusCode) {
 		return nil, statusFailure(reply, text, repeatable)
@@ -301,23 +294,13 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(at.Sub(now).Round(time.Second), 0), workflow.MaxRetryAfter)
 }
 
-// stepFailure is the failure for a time-out or a failed connection. Its text has no address: that
-// may hold what nobody should read.
-func stepFailure(ctx context.Context, err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		err = failed.Err
+// asError is a failure as a block returns it.
+func asError(f *workflow.Failure) error {
+	err := worker.Terminal(f.Code, errors.New(f.Message))
+	if f.Retryable {
+		err = worker.Retryable(f.Code, errors.New(f.Message))
 	}
-	var timeout net.Error
-	switch {
-	case errors.Is(err, errHostNotAllowed):
-		return worker.Unsent(worker.Terminal("HTTP_FORBIDDEN", err))
-	case ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout():
-		return worker.Retryable(workflow.FailureHTTPTimeout, errors.New("there was no answer in time"))
-	}
-	err = worker.Retryable(workflow.FailureHTTPUnreachable, fmt.Errorf("the call failed: %w", err))
-	var opErr *net.OpError
-	if errors.As(err, &opErr) && opErr.Op == "dial" {
+	if f.Unsent {
 		return worker.Unsent(err)
 	}
 	return err

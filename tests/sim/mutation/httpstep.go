@@ -12,7 +12,7 @@ var httpSteps = []Mutation{
 	{Name: "a call that was not made counts as made", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{"shared/worker/job.go", "f.Code, f.Retryable, f.Unsent = e.code, e.retryable, e.unsent", "f.Code, f.Retryable, f.Unsent = e.code, e.retryable, false"}}},
 	{Name: "cookies of an answer are kept", Test: "shared/worker/httpblock:TestStep_SendsAndReturns", Edits: []Edit{{httpStep, "name != \"set-cookie\"", "name != \"\""}}},
 	{Name: "a long answer of a failure is cut before its secrets are removed", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{httpStep, "len(v) <= maxErrorBody {", "len(v) <= 1<<20 {"}}},
-	{Name: "the address of a failed call is in its error", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{httpStep, "\t\terr = failed.Err\n", "\t\t_ = failed.Err\n"}}},
+	{Name: "the address of a failed call is in its error", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{"shared/worker/httpblock/client.go", "\t\terr = failed.Err\n", "\t\t_ = failed.Err\n"}}},
 	{Name: "a signature is not over the time", Test: "shared/worker/httpblock:TestStep_Signs", Edits: []Edit{{"shared/workflow/signature.go", "MAC(secret, []byte(t+\".\"), body)", "MAC(secret, body)"}}},
 	{Name: "a POST is repeated", Test: "shared/definition:TestHTTPStep_BlockByMethod", Edits: []Edit{{"shared/definition/http.go", "case \"PUT\", \"DELETE\":", "case \"PUT\", \"DELETE\", \"POST\":"}}},
 	{Name: "what the author says about repeating is ignored", Test: "shared/definition:TestHTTPStep_BlockByMethod", Edits: []Edit{{"shared/definition/http.go", "if s.Idempotent && s.FunctionBlock", "if false && s.Idempotent && s.FunctionBlock"}}},
