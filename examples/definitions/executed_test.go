@@ -90,10 +90,10 @@ func TestExamples_SecretIsFilledIn(t *testing.T) {
 	s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
 	s.StartWith(views.StartRequest{Workflow: "fleet/keyed", Parameters: json.RawMessage(`{"owner":"ann@example.com"}`)})
 	s.RunUntilIdle(24 * time.Hour)
-	if len(s.BlockCalls) != 1 || string(s.BlockCalls[0].Parameters) != `{"text":"The upgrade is done","to":"ann@example.com","token":"Bearer hunter2"}` {
+	if len(s.BlockCalls) != 1 || string(s.BlockCalls[0].Parameters) != `{"text":"The upgrade is done","to":"ann@example.com","token":"Bearer hunter22"}` {
 		t.Errorf("called with %+v", s.BlockCalls)
 	}
-	if where := s.Storing("hunter2"); len(where) > 0 {
+	if where := s.Storing("hunter22"); len(where) > 0 {
 		t.Errorf("it is stored in %v", where)
 	}
 }
@@ -112,7 +112,7 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 	}
 	s.RegisterBlock(workflow.Block{Package: "mail", Name: "send", ParameterSchema: json.RawMessage(mailSchema)})
 	blocks["mail/send:1"] = true
-	s.Secrets = map[string]string{"mail/key": "hunter2", "tickets/key": "hunter3", "tickets/signing": "hunter4", "inventory/key": "hunter5"}
+	s.Secrets = map[string]string{"mail/key": "hunter22", "tickets/key": "hunter33", "tickets/signing": "hunter44", "inventory/key": "hunter55"}
 	s.Endpoints = workflow.Endpoints{"inventory": "https://inventory.test"}
 	s.Engine.Endpoints = s.Endpoints
 	s.AddHTTPStep()
