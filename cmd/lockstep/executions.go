@@ -110,18 +110,16 @@ func newStatus(c *connection) *cobra.Command {
 	}
 }
 
-// printChildren prints a line for each execution that an execution has started. If the steps
+// printChildren prints a line for each execution that an execution has started. If they
 // cannot be read, it prints the ids alone.
 func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
 	out := cmd.OutOrStdout()
-	for s, err := range api.Steps(cmd.Context(), x.ID) {
+	for child, err := range api.Children(cmd.Context(), x.ID, "") {
 		if err != nil {
 			fmt.Fprintf(out, "started: %s\n", strings.Join(x.Children, ", "))
 			return
 		}
-		if s.Child != nil {
-			fmt.Fprintf(out, "started: %s  %s  by step %s  %s\n", s.Child.ID, s.Child.Workflow, s.Step, render.OrDash((*string)(s.Child.State)))
-		}
+		fmt.Fprintf(out, "started: %s  %s  by step %s  %s\n", child.ID, child.Workflow, child.Step, render.OrDash((*string)(child.State)))
 	}
 }
 

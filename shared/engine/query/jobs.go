@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -197,7 +198,7 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	for _, a := range as {
 		j := base
 		j.Attempt, j.State, j.Result, j.Error = a.Pack.Key.Attempt, a.State, a.Record.Result, a.Record.Failure
-		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(a.Pack.Worker)
+		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(workerOf(a))
 		j.ClaimedAt, j.StartedAt, j.EndedAt = timePtr(a.Pack.ClaimedAt), timePtr(a.Record.StartedAt), timePtr(a.Record.EndedAt)
 		if a.Record.Outcome != "" {
 			j.Outcome = &a.Record.Outcome
@@ -222,6 +223,18 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 		}
 	}
 	return jobs
+}
+
+// workerOf is the worker that had the attempt: that of its pack, or the one that was lost before that
+// took the pack over.
+func workerOf(a attempt) string {
+	var lost struct {
+		Worker string `json:"worker"`
+	}
+	if a.Record.Code == workflow.JobCodeUnknown && a.Record.Failure != nil && json.Unmarshal(a.Record.Failure.Details, &lost) == nil && lost.Worker != "" {
+		return lost.Worker
+	}
+	return a.Pack.Worker
 }
 
 // retryPending reports whether a failed job will be tried again.
