@@ -10,7 +10,7 @@ import (
 func TestNameOf(t *testing.T) {
 	for source, want := range map[string]string{
 		"package: p\nname: w\nversion: 1.2.3\nsteps: [{label: 7, colour: red}]\n": "p/w:1.2.3",
-		`{"package": "p", "name": "w", "version": "1.2.3"}`:                          "p/w:1.2.3",
+		`{"package": "p", "name": "w", "version": "1.2.3"}`:                       "p/w:1.2.3",
 		"package: p\nname: w\n": "", "package: [p]\nname: w\nversion: 1.2.3\n": "", "- p": "", "": "", "\t": "",
 	} {
 		if got := definition.NameOf([]byte(source)); got != want {
