@@ -2,14 +2,10 @@ package engine
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
@@ -183,7 +179,7 @@ func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscriptio
 		if err != nil {
 			return err
 		}
-		header["Lockstep-Signature"] = SignDelivery(secret, e.now(), body)
+		header[workflow.SignatureHeader] = workflow.Sign(secret, e.now(), body)
 	}
 	status, err := to.Post(ctx, s.To.URL, header, body)
 	switch {
@@ -195,16 +191,6 @@ func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscriptio
 		return workflow.Errorf(workflow.CodeUnavailable, "the receiver has answered with status %d", status)
 	}
 	return nil
-}
-
-// SignDelivery is the signature of a request to a webhook: when it was made, and an HMAC-SHA256
-// over that and the body. Who checks both refuses what others send, or send again later.
-func SignDelivery(secret []byte, at time.Time, body []byte) string {
-	t := strconv.FormatInt(at.Unix(), 10)
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(t + "."))
-	mac.Write(body)
-	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // putOnBus puts each event on a bus.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -638,17 +637,5 @@ func TestObserver_DiscardWaits(t *testing.T) {
 	s.RunFor(32 * 24 * time.Hour)
 	if x := s.Load(id); x.DiscardedAt.IsZero() || int64(len(toldOf(s, webhook.URL, id))) < x.Announced || x.Announced == 0 {
 		t.Errorf("discarded at %s, announced %d, told of %v", x.DiscardedAt, x.Announced, toldOf(s, webhook.URL, id))
-	}
-}
-
-// A signature is that of its time and body.
-func TestSignDelivery(t *testing.T) {
-	at := time.Unix(1_700_000_000, 0)
-	got := engine.SignDelivery([]byte("key"), at, []byte(`{}`))
-	if got != "t=1700000000,v1=a" && !strings.HasPrefix(got, "t=1700000000,v1=") {
-		t.Error(got)
-	}
-	if got == engine.SignDelivery([]byte("key"), at, []byte(`{} `)) || got == engine.SignDelivery([]byte("kez"), at, []byte(`{}`)) {
-		t.Error("another body or key has the same signature")
 	}
 }

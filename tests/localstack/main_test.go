@@ -7,7 +7,8 @@
 // infra, on which e2e_test.go runs tests/e2e and which is updated during an execution; and
 // app/, with worker pools of its own, on which the scenarios of scenarios_test.go run. Their
 // workers are that of examples/fleet and faulty/, which fails as commands_test.go says.
-// queues_test.go uses the AWS services directly, and doctor_test.go runs lockstep doctor.
+// queues_test.go uses the AWS services directly, receivers_test.go
+// sends to a bus and a topic, and doctor_test.go runs lockstep doctor.
 //
 // docs/aws-behaviours.md says what is verified here. LOCKSTEP_E2E_RUN selects tests of
 // tests/e2e.
