@@ -87,7 +87,10 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 
 // patternDescriptions are the document's patterns in words.
 var patternDescriptions = map[string]string{
-	`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`: "the name of a signal: a letter or _, then letters, digits, _ . and -, at most 64",
+	`^arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`:     "the ARN of a topic of SNS",
+	`^([a-z]+(\.[a-z_]+)?|[a-z]+\.([a-z_]+)?\*|\*)$`:                  "the type of an event such as execution.settled, or the beginning of types such as execution.*",
+	`^(lifecycle|events|hooks-out|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "the name of a queue: lifecycle, events, hooks-out, or jobs- and the name of a pool",
+	`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`:                                 "the name of a signal: a letter or _, then letters, digits, _ . and -, at most 64",
 
 	`^[!-~]+$`: "visible characters without spaces",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
@@ -99,11 +102,10 @@ var patternDescriptions = map[string]string{
 	`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`:       "a version such as 1.2.3",
 	`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`: "a version such as 1, 1.2 or 1.2.3",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
-	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`:  "a duration such as 90s or 12m",
-	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:               "the name of a pool",
-	`^(lifecycle|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "lifecycle, or jobs- and the name of a pool",
-	`^https?://[^\s]+$`:                              "an http or https URL",
-	`^[^\r\n\x00]*$`:                                 "one line of text",
+	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`: "a duration such as 90s or 12m",
+	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:              "the name of a pool",
+	`^https?://[^\s]+$`:                             "an http or https URL",
+	`^[^\r\n\x00]*$`:                                "one line of text",
 }
 
 func describePattern(pattern string) string {
