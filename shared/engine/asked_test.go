@@ -219,6 +219,36 @@ func TestAskedWait_InBranchesAndLoops(t *testing.T) {
 	}
 }
 
+// A branch is closed while its block asks to wait. Its step has no result then: nobody calls the
+// block again, which would have given it.
+func TestAskedWait_OfAClosedBranchGivesNothing(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: both
+    continueOnError: true
+    parallel:
+      branches:
+        - {label: one, steps: [{label: ask, functionBlock: p/forever:1, runOn: global, outputKey: said}]}
+        - {label: two, steps: [{label: beside, functionBlock: p/pure:1, runOn: global}]}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {said: "${has(vars.said)}"}}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch c.Step {
+		case "ask":
+			return &harness.Outcome{Wait: &workflow.AskedWait{Until: s.Now().Add(time.Hour)}, During: func() { s.DrainPacks(); s.DrainWakeups() }}
+		case "beside":
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := callsWithParameters(s, id); len(got) != 3 || got[2] != `after {"said":false}` {
+		t.Errorf("%v", got)
+	}
+}
+
 // A crash anywhere around the wait loses nothing: the block is called again once, with what has come.
 func TestAskedWait_LostMessages(t *testing.T) {
 	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} })

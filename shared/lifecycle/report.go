@@ -80,7 +80,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && r.Closing && d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing:
 		d.recordResult(r, f) // its branch is closed
 		status := sm.StepCancelled
-		if d.endedWell(r) {
+		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait has not given the result of its step
 			status = sm.StepCompleted
 		}
 		d.exitStepRun(r, status)

@@ -263,7 +263,7 @@ func (f *followed) checkTakesPart(e *FlowEntry, c Call) {
 }
 
 // forgetWaves forgets who is in which wave of the rollouts with which a new try does not go on: it
-// begins before them, and divides the entities anew.
+// begins with them, or before them, and divides the entities anew.
 func (f *followed) forgetWaves(before, after *workflow.Execution) {
 	for _, e := range after.Events {
 		data, _ := decode(e.Data).(map[string]any)
@@ -276,7 +276,7 @@ func (f *followed) forgetWaves(before, after *workflow.Execution) {
 		}
 		maps.DeleteFunc(f.wave, func(key string, _ int) bool {
 			name, _, _ := strings.Cut(key, " ")
-			return !f.definition.Find(name).Contains(label)
+			return name == label || !f.definition.Find(name).Contains(label)
 		})
 	}
 }

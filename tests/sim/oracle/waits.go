@@ -248,7 +248,11 @@ func numberOf(v *workflow.Value) int {
 // followSignals judges which signals a write takes out of the mailbox.
 func (w *waits) followSignals(before, after *workflow.Execution) {
 	for _, s := range before.Signals {
-		if _, known := w.signals[s.ID]; !known || w.gone[s.ID] {
+		_, known := w.signals[s.ID]
+		if !known {
+			w.signals[s.ID], known = w.handedOn(s.ID)
+		}
+		if !known || w.gone[s.ID] {
 			w.Failf(lawSignals, "signal %s of %s is in the mailbox; it was sent: %v, and taken before: %v", s.ID, after.ID, known, w.gone[s.ID])
 		}
 		w.arrived[s.ID] = true
@@ -363,6 +367,20 @@ func (w *waits) lent(a *Answer) bool {
 	return slices.ContainsFunc(w.x.StepRuns, func(r workflow.StepRun) bool {
 		return r.Label == a.Step && r.Waiting() && slices.ContainsFunc(r.Wait.Issued, func(l workflow.IssuedToken) bool { return l.By == a.By })
 	})
+}
+
+// handedOn is a signal that was sent to another execution with the same business key, which has not
+// begun: it hands what it has got to the one that has the key.
+func (w *waits) handedOn(id string) (s Signal, sent bool) {
+	for _, o := range w.executions {
+		if o.waits == nil || o.x.Key == "" || o.x.Key != w.x.Key || o.x.Workflow.Name != w.x.Workflow.Name || len(o.x.StepRuns) > 0 {
+			continue
+		}
+		if s, sent = o.waits.signals[id]; sent {
+			return s, true
+		}
+	}
+	return s, false
 }
 
 // SignalSent is called before somebody sends a signal.
