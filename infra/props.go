@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -37,12 +38,13 @@ type EngineProps struct {
 	// table would be replaced by a new, empty one.
 	NamePrefix string
 
-	// Version is the deployed release; it becomes a tag. If make dist has built the
-	// functions, it must equal their version. Default: their version, or dev.
+	// Version is the deployed release; it becomes a tag. It must equal the version of the
+	// functions, and that must be the version of this module if the app has a release of
+	// it. Default: the version of the functions, or dev.
 	Version string
 
 	// FunctionsDir is the directory with <function>/bootstrap for each function, built
-	// for Linux and the Architecture. Default: dist/functions.
+	// for Linux and the Architecture with "lockstep functions". Default: dist/functions.
 	FunctionsDir string
 
 	// Architecture of the functions, arm64 or x86_64. Default: arm64.
@@ -361,18 +363,10 @@ func (p *EngineProps) Validate() error {
 	if f.OpenAnswers && f.TokenKeys == "" {
 		return fmt.Errorf("open answers: there are no token keys, so nobody has a token")
 	}
-	if built := builtVersion(f.FunctionsDir); built != "" && built != f.Version {
-		return fmt.Errorf("version %q: the functions in %s have version %q: omit it, or build them with this version", f.Version, f.FunctionsDir, built)
-	}
 	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins)); err != nil {
 		return err
 	}
-	for _, name := range topology.Functions {
-		if err := validateProgram(filepath.Join(f.FunctionsDir, name), f.Architecture); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.validateFunctions(debug.ReadBuildInfo)
 }
 
 // validateSecrets checks where the secrets are. The keys of resume tokens must not be among them:

@@ -105,7 +105,7 @@ var elfMachines = map[string]elf.Machine{archARM: elf.EM_AARCH64, archX86: elf.E
 func validateProgram(dir, architecture string) error {
 	file := filepath.Join(dir, "bootstrap")
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is missing: build the functions first", file)
+		return fmt.Errorf("%s is missing: build the program first", file)
 	}
 	program, err := elf.Open(file)
 	if err != nil {

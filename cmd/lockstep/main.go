@@ -4,7 +4,7 @@
 //
 // run.go, rerun.go, executions.go and operator_verbs.go start, show and change executions;
 // definitions.go, blocks.go, entities.go and ops.go are the other verbs of the
-// service; dev.go, page.go and version.go work on this machine. errors.go maps
+// service; dev.go, page.go, version.go and functions.go work on this machine. errors.go maps
 // errors to exit codes, flags.go checks command lines, connection.go finds the
 // service, and print.go writes lists. Package render holds what all verbs share,
 // package doctor checks a deployment, and package transfer moves definitions,
@@ -19,6 +19,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -86,7 +87,7 @@ every job is done or accounted for, and every failure is reported as safe or uns
 
 Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,
 5 it completed, but some entities failed, 130 interrupted by Ctrl-C, 143 by SIGTERM.`,
-		Version:       version,
+		Version:       commandVersion(debug.ReadBuildInfo),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -97,7 +98,7 @@ Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refu
 	root.AddCommand(
 		newDev(), newPublish(c), newPlan(c), newRun(c), newNext(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c), newTree(c),
 		newJobs(c), newCompensations(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newRerun(c), newFailures(c), newResume(c), newRewind(c), newInputs(c), newAnswer(c), newToken(c), newSignal(c), newUnlock(c), newLocks(c), newWorkers(c),
-		newEntities(c), newBlocks(c), newDefinitions(c), newSubscriptions(c), newSchedules(c), newSecrets(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
+		newEntities(c), newBlocks(c), newDefinitions(c), newSubscriptions(c), newSchedules(c), newSecrets(c), newArchive(c), newRestore(c), newCost(c), newVersion(c), newFunctions(c),
 		newBatch(c), newBulk(c), newRedrive(c), newAudit(c), newSweep(c), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)),
 		transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
 	)
@@ -129,7 +130,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 
 func newDoctor(c *connection) *cobra.Command {
 	return doctor.NewCommand(c.env(), doctor.Options{
-		Version: version,
+		Version: commandVersion(debug.ReadBuildInfo),
 		URLSet:  urlIsSet,
 		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx) },
 		Now:     time.Now,

@@ -23,7 +23,7 @@ func newVersion(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			clientInfo := map[string]string{"version": version}
+			clientInfo := map[string]string{"version": commandVersion(debug.ReadBuildInfo)}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				clientInfo["go"] = info.GoVersion
 			}

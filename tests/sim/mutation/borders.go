@@ -69,5 +69,6 @@ func Borders() []Mutation {
 		httpSteps,
 		endpoints,
 		observers,
+		installing,
 	)
 }
