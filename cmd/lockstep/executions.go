@@ -241,9 +241,9 @@ func newJobs(c *connection) *cobra.Command {
 				jobs = lastAttempts(jobs)
 			}
 			err = printList(cmd, c, countItems(jobs, &n), limit,
-				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
+				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "PROGRESS", "ERROR"},
 				func(j workflow.Job) []string {
-					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), jobError(&j)}
+					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), render.OneLine(jobProgress(&j)), jobError(&j)}
 				})
 			if n == 0 && err == nil {
 				noteNoJobs(cmd, api, args[0], f)
@@ -270,6 +270,14 @@ func jobEntity(j *workflow.Job) string {
 		return render.OneLine(fmt.Sprintf("item %d: %s", *j.Item, render.OrDash(j.ItemText)))
 	}
 	return "-"
+}
+
+// jobProgress is how far a job that has not succeeded last said that it was.
+func jobProgress(j *workflow.Job) string {
+	if j.Progress == nil {
+		return "-"
+	}
+	return j.Progress.String()
 }
 
 func jobError(j *workflow.Job) string {

@@ -57,13 +57,14 @@ func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, e
 	return &work, nil
 }
 
-// ExtendPack renews a pack's lease. CodeClaimLost means that another worker has the
+// ExtendPack renews a pack's lease, and says how far its jobs are. CodeClaimLost means that another worker has the
 // pack, or that it is finished.
-func (c *Client) ExtendPack(ctx context.Context, pack string, token int) (views.PackLease, error) {
+func (c *Client) ExtendPack(ctx context.Context, pack string, token int, jobs ...views.JobReport) (views.PackLease, error) {
 	claim := struct {
-		Pack  string `json:"pack"`
-		Token int    `json:"token"`
-	}{pack, token}
+		Pack  string            `json:"pack"`
+		Token int               `json:"token"`
+		Jobs  []views.JobReport `json:"jobs,omitempty"`
+	}{pack, token, jobs}
 	return post[views.PackLease](ctx, c, claim, "blackboard", "job", "heartbeat")
 }
 

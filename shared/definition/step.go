@@ -258,6 +258,7 @@ func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 		"jitter":     r.Number(&t.Jitter, 0, 1),
 		"on":         yamldoc.List(r.Reader, &t.On, maxRetryCodes, r.failureCode),
 		"when":       r.expr(&t.When),
+		"fresh":      r.Bool(&t.Fresh),
 	}).Finally(func(_ ast.Node, path string) {
 		if r.Has(path+".on") && r.Has(path+".when") {
 			r.ReportAt(path+".when", "conflict", "a retry has on or when, not both")

@@ -85,6 +85,12 @@ type Progress struct {
 	Jobs  JobCounts    `json:"jobs"`
 	Steps StepProgress `json:"steps"`
 	AsOf  *time.Time   `json:"asOf"`
+
+	// Percent is the mean of how far the running jobs of the last open step say that they are, and
+	// Message what the one of them says that has reported last. They are null if none says anything, and
+	// in lists.
+	Percent *float64 `json:"percent"`
+	Message *string  `json:"message"`
 }
 
 // JobCounts is the number of jobs by state. Total, Completed and Failed are always counted.

@@ -53,6 +53,20 @@ type PackResults struct {
 	Token      int               `json:"token"`
 	Results    []json.RawMessage `json:"results"`  // each in the form that a block served over HTTP answers, with the id of the job
 	NotStarted []string          `json:"notBegun"` // jobs that it will not start, after it was asked to stop
+	Jobs       []JobReport       `json:"jobs,omitempty"`
+}
+
+// JobReport is what a worker reports of a job that it is still running, with a heartbeat of its pack.
+type JobReport struct {
+	Job         string               `json:"job"`
+	Checkpoints workflow.Checkpoints `json:"checkpoints,omitempty"` // to be kept beside those that it has saved before; null removes one
+	Progress    *JobReportProgress   `json:"progress,omitempty"`
+}
+
+// JobReportProgress is how far a job is.
+type JobReportProgress struct {
+	Percent float64 `json:"percent"`
+	Message string  `json:"message,omitempty"`
 }
 
 // PackLease is until when a worker may work on a pack; Lease is null if the lease is over.

@@ -36,7 +36,7 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 			s.pack = old
 			return d, false, nil
 		}
-		if old != nil { // claimed for a polling program
+		if old != nil { // claimed for a polling program, or because its jobs have saved something
 			verdict := workflow.EvaluateClaim(old, t0, s.w.opts.MaxClockSkew, s.w.opts.MaxClaims)
 			if verdict == workflow.ClaimLeased {
 				return retryDisposition(old.Lease.Add(s.w.opts.MaxClockSkew + time.Millisecond).Sub(t0)), true, nil
@@ -45,8 +45,11 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 				return doneDisposition, true, nil
 			}
 		}
-		s.adoptPack(p)
-		return d, false, nil
+		if !old.HasCheckpoints() {
+			s.adoptPack(p)
+			return d, false, nil
+		}
+		s.unclaimed = false // what they have saved must not be lost
 	}
 	ok, old, err := s.ports.Packs.Claim(ctx, p)
 	if err != nil {

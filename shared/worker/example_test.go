@@ -47,6 +47,50 @@ func ExampleRegister() {
 	// Output: fleet/upgrade:1.0.0 on device in pool fleet reversible: true
 }
 
+// This block copies a file in parts. If its worker is lost, or the attempt fails, whoever executes the
+// job next goes on behind the last part that was copied.
+func ExampleJob_Checkpoint() {
+	type Parameters struct {
+		Parts int `json:"parts"`
+	}
+	copied := func(part int) error {
+		fmt.Println("part", part)
+		return nil
+	}
+	block := worker.Block[Parameters, int]{
+		Name:       "fleet/copy",
+		Version:    "1.0.0",
+		RunOn:      "device",
+		Idempotent: true,
+		Execute: func(ctx context.Context, job *worker.Job, p Parameters) (int, error) {
+			next := 0
+			if _, err := job.LoadCheckpoint("next", &next); err != nil {
+				return 0, err
+			}
+			for ; next < p.Parts; next++ {
+				if err := copied(next); err != nil {
+					return 0, err
+				}
+				job.Progress(100*float64(next+1)/float64(p.Parts), fmt.Sprintf("part %d of %d", next+1, p.Parts))
+				if err := job.Checkpoint(ctx, "next", next+1); err != nil {
+					return 0, err
+				}
+			}
+			return p.Parts, nil
+		},
+	}
+
+	// A unit test calls the block with a job. The job keeps what the block saves.
+	job := &worker.Job{}
+	_ = job.Checkpoint(context.Background(), "next", 2)
+	parts, err := block.Execute(context.Background(), job, Parameters{Parts: 4})
+	fmt.Println(parts, err)
+	// Output:
+	// part 2
+	// part 3
+	// 4 <nil>
+}
+
 // A block is a value with plain functions. A unit test can call them directly.
 func ExampleTerminal() {
 	reboot := worker.Block[struct{}, string]{

@@ -77,6 +77,7 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 	pause := max(s.m.Work.Retry.DelayBefore(p.Key.Attempt+1), p.RetryAfter(indexes))
 	at := p.FinishedAt.Add(s.withJitter(pause))
 	next := s.m.NextAttempt(indexes, at)
+	next.ContinueFrom(p)
 	for _, j := range p.Jobs {
 		if j.Code != workflow.JobCodeOK && !slices.Contains(indexes, j.Index) {
 			next.Unsuccessful = true

@@ -48,6 +48,7 @@ type Job struct {
 	// called before; nil in the first call.
 	Resume *workflow.Resume
 
+	saved        *savedState
 	outcome      sm.Outcome
 	wait         *workflow.AskedWait
 	next         string
@@ -71,7 +72,7 @@ func newJob(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadl
 		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
 		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
 		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.StepRunSeq, m.Key.Attempt, packToken),
-		Deadline: deadline, CorrelationID: m.Work.CorrelationID,
+		Deadline: deadline, CorrelationID: m.Work.CorrelationID, saved: &savedState{checkpoints: in.Checkpoints},
 	}
 }
 

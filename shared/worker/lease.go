@@ -21,6 +21,8 @@ func (s *session) maintainLease(ctx context.Context, abort context.CancelFunc) (
 	loops.Go(func() { s.heartbeatLoop(ctx, abort) })
 	if !s.unclaimed {
 		loops.Go(func() { s.abortBeforeExpiry(ctx, abort) })
+	} else {
+		s.watchLease = func() { loops.Go(func() { s.abortBeforeExpiry(ctx, abort) }) }
 	}
 	return func() { cancel(); loops.Wait() }
 }
@@ -32,6 +34,12 @@ func (s *session) heartbeatLoop(ctx context.Context, abort context.CancelFunc) {
 	for wait := s.w.opts.HeartbeatInterval; sleep(ctx, wait); {
 		wait = s.w.opts.HeartbeatInterval
 		s.extendVisibility(ctx)
+		if s.hasUnsavedProgress() {
+			if err := s.claimForSaving(ctx); err != nil && ctx.Err() == nil {
+				s.w.logWarning(ctx, "progress of unclaimed jobs not saved", s.m, err)
+			}
+			continue
+		}
 		if s.leaseRemaining() > s.w.opts.LeaseDuration-s.w.opts.HeartbeatInterval/2 {
 			continue
 		}

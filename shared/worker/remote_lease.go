@@ -23,6 +23,11 @@ type RemoteLease struct {
 type RemoteResult struct {
 	Results  map[string]JobResult // by job id
 	NotBegun []string             // ids of jobs it will not start, after it was asked to cancel
+
+	// Reports are what the program says of jobs that it is still running, by job id. Heartbeat says
+	// that it reports nothing else, and asks for more time.
+	Reports   map[string]JobReport
+	Heartbeat bool
 }
 
 // LeaseRemote claims a message's pack and returns it with its open jobs. All of them
@@ -103,7 +108,9 @@ func (s *session) newRemoteLease() *RemoteLease {
 	lease := &RemoteLease{Pack: s.pack}
 	for i, rec := range s.pack.Jobs {
 		if in := s.jobInput(rec.Index); in != nil && rec.Code == workflow.JobCodeStarted {
-			lease.Jobs = append(lease.Jobs, newJob(s.m, in, s.pack.Token, remoteJobDeadline(s.m, s.pack, i)))
+			job := newJob(s.m, in, s.pack.Token, remoteJobDeadline(s.m, s.pack, i))
+			job.saved = s.beginSaving(i)
+			lease.Jobs = append(lease.Jobs, job)
 		}
 	}
 	return lease
@@ -121,7 +128,7 @@ func (s *session) jobsBeyondAnswer() map[int]bool {
 	total := 0
 	for i := range s.m.Jobs {
 		in := s.jobInput(s.m.Jobs[i].Index)
-		size := len(in.Attributes) + len(in.Parameters) + len(in.Result)
+		size := len(in.Attributes) + len(in.Parameters) + len(in.Result) + in.Checkpoints.Bytes()
 		if i > 0 && total+size > maxAnswerBytes {
 			withheld[in.Index] = true
 			continue
@@ -149,7 +156,7 @@ const maxResumeAttempts = 6
 // fails the jobs whose deadline has passed and, if jobs are left, renews the lease. A
 // nil r only asks for more time. lease is nil once the pack is final: then d says
 // what to do with its message. CodeClaimLost means that the pack is no longer the
-// program's and that nothing has changed.
+// program's and that nothing has changed, CodeTooLarge that what it reports cannot be kept.
 //
 // A pack that is to be cancelled is left as it is while the program only asks for
 // more time. It is finished with the first results.
@@ -178,9 +185,11 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 	pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
 	s.adoptPack(&pack)
 	s.cancelled = seen.CancelRequested
-	s.recordRemoteResults(r)
+	if err := s.recordRemoteResults(r); err != nil {
+		return nil, d, err
+	}
 	switch {
-	case countEnded(pack.Jobs) == len(pack.Jobs), s.cancelled && r != nil:
+	case countEnded(pack.Jobs) == len(pack.Jobs), s.cancelled && r != nil && !r.Heartbeat:
 		d, err := s.finishAndFollowUp(ctx)
 		return nil, d, err
 	case s.cancelled:
@@ -194,8 +203,8 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 }
 
 // recordRemoteResults ends the jobs that r reports, and those whose deadline has
-// passed.
-func (s *session) recordRemoteResults(r *RemoteResult) {
+// passed. Of the others it records what r says of them; an error says which of that cannot be kept.
+func (s *session) recordRemoteResults(r *RemoteResult) error {
 	if r == nil {
 		r = &RemoteResult{}
 	}
@@ -207,6 +216,10 @@ func (s *session) recordRemoteResults(r *RemoteResult) {
 		}
 		id := workflow.JobID(s.m.Key.Execution, s.m.Key.StepRunSeq, rec.Index, s.m.Key.Attempt)
 		s.started[rec.Index] = !slices.Contains(r.NotBegun, id)
+		s.beginSaving(i)
+		if err := s.recordReport(i, r.Reports[id], now); err != nil {
+			return workflow.Errorf(workflow.CodeTooLarge, "job %s: %w", id, err)
+		}
 		result, reported := r.Results[id]
 		switch {
 		case reported:
@@ -216,8 +229,10 @@ func (s *session) recordRemoteResults(r *RemoteResult) {
 		default:
 			continue
 		}
+		result = keptCheckpoints(s.pack, i, result)
 		*rec = completedRecord(*rec, result.retriedAs(&s.m.Work), rec.StartedAt, now)
 	}
+	return nil
 }
 
 func (w *Worker) newRemoteSession(m *workflow.PackMessage, p Ports) *session {

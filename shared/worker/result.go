@@ -20,6 +20,10 @@ type JobResult struct {
 	Wait     *workflow.AskedWait  // what the step waits for before the block is called again; nil for nothing
 	Entities []workflow.EntityKey // what an ACQUIRE has found
 	Failure  *workflow.Failure    // nil if the job succeeded
+
+	// Checkpoints are what a block that has failed at an endpoint, or in another program, has saved
+	// with its answer.
+	Checkpoints workflow.Checkpoints
 }
 
 // MaxEntities is how many entities one ACQUIRE may find.

@@ -21,6 +21,7 @@ func (s *session) runJob(ctx context.Context, i int) {
 	s.mu.Lock()
 	index, token := s.pack.Jobs[i].Index, s.pack.Token
 	s.started[index] = true
+	saved := s.beginSaving(i)
 	s.mu.Unlock()
 	startedAt := s.w.opts.Now()
 	var result JobResult
@@ -28,7 +29,7 @@ func (s *session) runJob(ctx context.Context, i int) {
 		result = failureResult(Terminal("INTERNAL", fmt.Errorf("the pack's message has no job %d", index)))
 	} else {
 		var aborted bool
-		if result, aborted = s.w.runJob(ctx, s.m, in, token); aborted {
+		if result, aborted = s.w.runJob(ctx, s.m, in, token, saved); aborted {
 			return // this session does not know what became of the job
 		}
 	}
@@ -38,6 +39,7 @@ func (s *session) runJob(ctx context.Context, i int) {
 		failure := *result.Failure
 		failure.Unsent, result.Failure = false, &failure // an earlier holder of the pack may have made the call
 	}
+	result = keptCheckpoints(s.pack, i, result)
 	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(&s.m.Work), startedAt, s.w.opts.Now())
 }
 
@@ -80,21 +82,23 @@ func completedRecord(r workflow.JobRecord, a JobResult, startedAt, endedAt time.
 	r.Entities, r.ResultRef, r.Next, r.Wait = a.Entities, nil, a.Next, a.Wait
 	if a.Failure != nil {
 		r.Code, r.Next, r.Wait = workflow.JobCodeFail, "", nil
+		return r
 	}
+	r.Checkpoints, r.Progress = nil, nil
 	return r
 }
 
 // runJob runs one job in a span. aborted reports that ctx ended before the block
 // returned a result of its own.
-func (w *Worker) runJob(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a JobResult, aborted bool) {
+func (w *Worker) runJob(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int, saved *savedState) (a JobResult, aborted bool) {
 	ctx, endSpan := startJobSpan(ctx, w.opts.Tracer, m, in)
-	a, aborted = w.runWithTimeout(ctx, m, in, packToken)
+	a, aborted = w.runWithTimeout(ctx, m, in, packToken, saved)
 	endSpan(w.opts.Logger, a)
 	return a, aborted
 }
 
 // runWithTimeout runs one job with its time-out and validates its result.
-func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a JobResult, aborted bool) {
+func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int, saved *savedState) (a JobResult, aborted bool) {
 	if !w.serves(m) {
 		return blockNotFound(m), false
 	}
@@ -108,6 +112,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 	if failure != nil {
 		return JobResult{Outcome: sm.OutcomeError, Failure: failure}, ctx.Err() != nil
 	}
+	job.saved = saved.without(secrets)
 	handler := w.handlerFor(m, secrets)
 	var expired bool
 	if w.opts.Sequential {

@@ -123,7 +123,7 @@ func (all jobSecrets) removed(a JobResult) JobResult {
 		failure.Code, failure.Message, failure.Details = r.text(failure.Code), r.text(failure.Message), r.json(failure.Details)
 		a.Failure = &failure
 	}
-	a.Result, a.Updates = r.json(a.Result), r.updates(a.Updates)
+	a.Result, a.Updates, a.Checkpoints = r.json(a.Result), r.updates(a.Updates), r.checkpoints(a.Checkpoints)
 	r.keep(a.Next, "next")
 	for _, e := range a.Entities {
 		r.keep(e.Type, "the type of an entity")
@@ -210,6 +210,18 @@ func (r *remover) json(raw json.RawMessage) json.RawMessage {
 	changed := false
 	v = r.value(v, &changed)
 	return encodeTree(raw, v, changed)
+}
+
+// checkpoints replaces secrets in the keys and values of checkpoints.
+func (r *remover) checkpoints(all workflow.Checkpoints) workflow.Checkpoints {
+	if len(all) == 0 {
+		return nil
+	}
+	replaced := workflow.Checkpoints{}
+	for key, value := range all {
+		replaced[r.text(key)] = r.json(value)
+	}
+	return replaced
 }
 
 // updates replaces secrets in the values that attributes are set to.

@@ -11,11 +11,10 @@ import (
 
 // session is a worker's work on the pack of one message.
 type session struct {
-	w         *Worker
-	m         *workflow.PackMessage
-	ports     Ports
-	remote    bool // another program runs the jobs
-	unclaimed bool // pure jobs: the pack is not claimed and has no lease
+	w      *Worker
+	m      *workflow.PackMessage
+	ports  Ports
+	remote bool // another program runs the jobs
 
 	// rollbackInputs holds the inputs whose result to undo was too large for the
 	// message, by job index.
@@ -34,6 +33,7 @@ type session struct {
 	writeSlot chan struct{}
 
 	mu         sync.Mutex // guards the fields below while jobs run
+	unclaimed  bool       // pure jobs: the pack is not claimed and has no lease
 	pack       *workflow.Pack
 	leaseEnd   time.Time    // end of the last lease that is known to be written; pack.Lease may be later
 	firstClaim bool         // no other worker has held the pack
@@ -42,6 +42,8 @@ type session struct {
 	readAt     time.Time    // of unclaimed jobs: before the last read of the pack
 	cancelled  bool         // the engine has asked to stop
 	claimLost  bool         // the pack is no longer this session's
+	ended      bool         // no job of the session saves anything any more
+	watchLease func()       // of unclaimed jobs that are claimed while they run: aborts them before the lease ends
 }
 
 func (w *Worker) newSession(m *workflow.PackMessage, p Ports) *session {
@@ -59,6 +61,9 @@ func (s *session) runJobs(ctx context.Context) error {
 	} else {
 		s.runSequentially(ctx)
 	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
 	stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +145,7 @@ func (s *session) canStart(ctx context.Context) bool {
 	if s.leaseRemaining() <= minRemaining && s.renewLease(ctx, noJob) != nil {
 		return false
 	}
-	if s.unclaimed && !s.stillOpen(ctx) {
+	if s.isUnclaimed() && !s.stillOpen(ctx) {
 		return false
 	}
 	left := s.leaseRemaining()
@@ -212,12 +217,12 @@ func (s *session) hasTimeIn(ctx context.Context, pause time.Duration) bool {
 // two clocks: the monotonic clock does not jump, and the wall clock goes on while the
 // machine is asleep.
 func (s *session) leaseRemaining() time.Duration {
-	if s.unclaimed {
-		return math.MaxInt64
-	}
 	now := s.w.opts.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.unclaimed {
+		return math.MaxInt64
+	}
 	return min(s.leaseEnd.Sub(now), s.leaseEnd.Round(0).Sub(now.Round(0)))
 }
 

@@ -6,8 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -21,7 +25,48 @@ func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackRes
 	if err != nil {
 		return views.PackLease{}, err
 	}
-	return s.resumeLease(ctx, c, r, rcpt, m, nil)
+	reports, issues := parseReports(m, r)
+	if err := workflow.Invalid("the request is not valid", issues); err != nil {
+		return views.PackLease{}, err
+	}
+	return s.resumeLease(ctx, c, r, rcpt, m, &worker.RemoteResult{Reports: reports, Heartbeat: true})
+}
+
+// parseReports returns what a worker reports of the jobs that it is running, and what is wrong with
+// that.
+func parseReports(m *workflow.PackMessage, r views.PackResults) (map[string]worker.JobReport, []workflow.Issue) {
+	reports := map[string]worker.JobReport{}
+	var issues []workflow.Issue
+	jobs := jobIDs(m)
+	for i, report := range r.Jobs {
+		at := fmt.Sprintf("jobs[%d]", i)
+		if len(m.Jobs) > 0 && !jobs[report.Job] {
+			issues = append(issues, workflow.Issue{Path: at + ".job", Code: "value", Message: noSuchJob})
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(report.Checkpoints)) {
+			if issue := schema.CheckJSON(report.Checkpoints[key], yamldoc.JoinPath(at+".checkpoints", key), yamldoc.JoinPath); issue != nil {
+				issues = append(issues, *issue)
+			}
+		}
+		one := worker.JobReport{Checkpoints: report.Checkpoints}
+		if report.Progress != nil {
+			one.Progress = &workflow.JobProgress{Percent: report.Progress.Percent, Message: report.Progress.Message}
+		}
+		reports[report.Job] = one
+	}
+	return reports, issues
+}
+
+const noSuchJob = "the pack has no such job"
+
+// jobIDs are the ids of the jobs of a message; none if they are stored apart.
+func jobIDs(m *workflow.PackMessage) map[string]bool {
+	jobs := map[string]bool{}
+	for _, in := range m.Jobs {
+		jobs[workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt)] = true
+	}
+	return jobs
 }
 
 // Finish records results and renews the lease. The pack is finished when all of its
@@ -50,21 +95,19 @@ type resultFields struct {
 	Updates  any    `json:"updates"`
 	Next     any    `json:"next"`
 	Wait     any    `json:"wait"`
-	Error    any    `json:"error"`
+
+	Checkpoints any `json:"checkpoints"`
+	Error       any `json:"error"`
 }
 
 // parseResults returns the results that a worker pushed, and what is wrong with them.
 func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteResult, []workflow.Issue) {
-	jobs := map[string]bool{}
-	for _, in := range m.Jobs {
-		jobs[workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt)] = true
-	}
+	jobs := jobIDs(m)
 	parsed := &worker.RemoteResult{Results: map[string]worker.JobResult{}, NotBegun: r.NotStarted}
 	var issues []workflow.Issue
 	addIssue := func(path, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path, Code: code, Message: message})
 	}
-	const noSuchJob = "the pack has no such job"
 	for i, raw := range r.Results {
 		at := fmt.Sprintf("results[%d]", i)
 		var fields resultFields
@@ -120,8 +163,7 @@ func (s *Service) decodeReceipt(c workflow.Caller, r views.PackResults) (*receip
 	return rcpt, m, nil
 }
 
-// resumeLease continues the lease of the pack that a receipt names. Nil results only
-// renew it.
+// resumeLease continues the lease of the pack that a receipt names. A heartbeat only renews it.
 func (s *Service) resumeLease(ctx context.Context, c workflow.Caller, r views.PackResults, rcpt *receipt, m *workflow.PackMessage, results *worker.RemoteResult) (views.PackLease, error) {
 	none := views.PackLease{}
 	ports, p := s.ports()
@@ -132,7 +174,7 @@ func (s *Service) resumeLease(ctx context.Context, c workflow.Caller, r views.Pa
 	if seen == nil || seen.State != workflow.PackClaimed || seen.Token != r.Token || seen.Nonce != rcpt.claimNonce() {
 		return none, claimLost()
 	}
-	if results != nil && !addsResults(m, seen, results) {
+	if !results.Heartbeat && !addsResults(m, seen, results) {
 		return none, claimLost()
 	}
 	s.recordHeartbeat(ctx, c, seen.Worker)

@@ -52,6 +52,9 @@ type JobInput struct {
 	// the JSON of a Resume.
 	Resume json.RawMessage `json:"resume,omitempty"`
 
+	// Checkpoints are what the attempt before has saved.
+	Checkpoints Checkpoints `json:"checkpoints,omitempty"`
+
 	// Item is the item of a list for which the job is, nil for another job. Messages do not
 	// carry it: a block learns what its parameters say.
 	Item *Item `json:"-"`
@@ -129,6 +132,13 @@ type JobRecord struct {
 
 	// Wait is what the block of a global step asks to wait for, before it is called again.
 	Wait *AskedWait `json:"w,omitempty"`
+
+	// Checkpoints are what the job has saved, in this attempt and those before, while it has not
+	// succeeded.
+	Checkpoints Checkpoints `json:"k,omitempty"`
+
+	// Progress is how far the job last said that it was, nil if it has said nothing.
+	Progress *JobProgress `json:"g,omitempty"`
 }
 
 // Executed reports whether the job counts as executed. A job whose call was never made
@@ -164,6 +174,8 @@ type Job struct {
 	Outcome        *statemachines.Outcome `json:"outcome"`
 	Result         json.RawMessage        `json:"result"`
 	Error          *Failure               `json:"error"`
+	Progress       *JobProgress           `json:"progress"`
+	Checkpoints    Checkpoints            `json:"checkpoints"`
 }
 
 // JobID names one attempt of one job. It is the Idempotency-Key of the call of the block,

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -141,8 +142,11 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	if jobBytes <= MaxMessageJobBytes {
 		return &next, nil
 	}
-	if m.HoldsToken { // a plan with such parameters fails
-		return nil, Errorf(CodeInternal, "the jobs of pack %s hold a token and are not stored", m.Key)
+	if m.HoldsToken {
+		if next.Jobs = withoutCheckpoints(m.Jobs); estimateBytes(next.Jobs) <= MaxMessageJobBytes {
+			return &next, nil
+		}
+		return nil, Errorf(CodeInternal, "the jobs of pack %s hold a token and are not stored", m.Key) // a plan with such parameters fails
 	}
 	data, err := EncodeJSON(m.Jobs)
 	if err != nil {
@@ -177,9 +181,18 @@ func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, 
 // estimateBytes is about how many bytes the jobs take in a message.
 func estimateBytes(jobs []JobInput) (n int) {
 	for i := range jobs {
-		n += 200 + len(jobs[i].Resume) + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
+		n += 200 + jobs[i].Checkpoints.Bytes() + len(jobs[i].Resume) + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
 	}
 	return n
+}
+
+// withoutCheckpoints are the jobs as those of a first attempt.
+func withoutCheckpoints(jobs []JobInput) []JobInput {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Checkpoints = nil
+	}
+	return jobs
 }
 
 // ExpiredAt reports whether no worker may begin the message any more at the given time or,

@@ -18,6 +18,7 @@ type Retry struct {
 	Jitter     float64  `json:"jitter,omitempty"`   // 0 to 1, the random share of the delay
 	On         []string `json:"on,omitempty"`       // codes of the failures that are repeated; without them, those that are retryable
 	When       string   `json:"when,omitempty"`     // CEL over error, in place of On
+	Fresh      bool     `json:"fresh,omitempty"`    // an attempt gets nothing of what the one before has saved
 }
 
 // Retries reports whether a failure is one that the policy repeats, as far as On says so.

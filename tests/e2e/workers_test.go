@@ -246,6 +246,64 @@ func TestPolling_LostPackIsRedispatched(t *testing.T) {
 	}
 }
 
+// R27, F56: a job whose worker stalls is continued by another one from all that was saved of it, and
+// the first one can save nothing more. How far it is can be seen.
+func TestPolling_JobIsContinuedFromItsCheckpoints(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("long", workflow.Block{Idempotent: true})
+	id := s.startExecution("test/long", `{}`, "e-0001")
+	first := s.pollUntilPack("w1", "long")
+	job := decodeJob(t, first.Jobs[0]).Job.ID
+	report := func(o *views.PackOffer, key, value string) error {
+		_, err := s.ExtendPack(t.Context(), o.Pack, o.Token, views.JobReport{
+			Job: job, Checkpoints: workflow.Checkpoints{key: json.RawMessage(value)}, Progress: &views.JobReportProgress{Percent: 40, Message: "copied " + key},
+		})
+		return err
+	}
+	for key, value := range map[string]string{"boot": `{"bytes":4096}`, "image": `"half"`} {
+		if err := report(first, key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j := s.onlyJob(id); j.Progress == nil || j.Progress.Percent != 40 || len(j.Checkpoints) != 2 {
+		t.Errorf("the job is shown as %+v", j)
+	}
+	if x, err := s.Execution(t.Context(), id); err != nil || x.Progress.Percent == nil || *x.Progress.Percent != 40 || x.Progress.Message == nil {
+		t.Errorf("the execution is shown with %+v, %v", x.Progress, err)
+	}
+	if _, out, _ := runLockstep(t, "", "--url="+s.url, "status", id); !strings.Contains(out, "40 %, copied ") {
+		t.Errorf("status prints %s", out)
+	}
+	if _, out, _ := runLockstep(t, "", "--url="+s.url, "jobs", id); !strings.Contains(out, "40 % copied ") {
+		t.Errorf("jobs prints %s", out)
+	}
+
+	second := s.pollUntilPack("w2", "long")
+	var offered struct{ Checkpoints map[string]json.RawMessage }
+	if err := json.Unmarshal(second.Jobs[0], &offered); err != nil {
+		t.Fatal(err)
+	}
+	if len(offered.Checkpoints) != 2 || string(offered.Checkpoints["boot"]) != `{"bytes":4096}` || string(offered.Checkpoints["image"]) != `"half"` {
+		t.Errorf("offered %s", second.Jobs[0])
+	}
+	s.wantClaimLost("what the first worker saves", report(first, "late", "1"))
+	if err := report(second, "rest", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, late := s.onlyJob(id).Checkpoints["late"]; late {
+		t.Error("the first worker has saved something")
+	}
+	if err := s.finishPack(second, "OK", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	if j := s.onlyJob(id); j.Progress != nil || len(j.Checkpoints) > 0 {
+		t.Errorf("after its end the job is shown as %+v", j)
+	}
+}
+
 // N44, N52: a job that is not idempotent fails with its worker and is not dispatched
 // again.
 func TestPolling_NonIdempotentJobFailsWithWorker(t *testing.T) {

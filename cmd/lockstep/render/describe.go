@@ -88,7 +88,11 @@ func describeState(x views.ExecutionView) string {
 		return "It is acquiring the locks of its entities."
 	}
 	if x.CurrentStep != nil {
-		return fmt.Sprintf("It is in step %q: %d of %d jobs so far have completed.", *x.CurrentStep, x.Progress.Jobs.Completed, x.Progress.Jobs.Total)
+		text := fmt.Sprintf("It is in step %q: %d of %d jobs so far have completed.", *x.CurrentStep, x.Progress.Jobs.Completed, x.Progress.Jobs.Total)
+		if running := jobProgress(x.Progress); running != "" {
+			text += " Of those that are running it is said: " + running + "."
+		}
+		return text
 	}
 	return fmt.Sprintf("It is in state %s.", x.State)
 }

@@ -63,6 +63,9 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 	if x.CurrentStep != nil {
 		line += ", step " + *x.CurrentStep
 	}
+	if text := jobProgress(x.Progress); text != "" {
+		line += " (" + text + ")"
+	}
 	if x.Waiting != nil {
 		line += ", " + DescribeWaiting(x.Waiting)
 	}
@@ -76,6 +79,18 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 		return
 	}
 	fmt.Fprintln(b.out, line)
+}
+
+// jobProgress is how far the running jobs say that they are, "" if they say nothing.
+func jobProgress(p views.Progress) string {
+	if p.Percent == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f %%", *p.Percent)
+	if p.Message != nil {
+		text += ", " + OneLine(*p.Message)
+	}
+	return text
 }
 
 // fill returns how much of the bar is filled: the share of the jobs that have completed, of

@@ -442,6 +442,9 @@ type CancellationRollback string
 // Cause Examples: STEP_FAILED, TIMEOUT
 type Cause = string
 
+// Checkpoints JSON values by key
+type Checkpoints = workflow.Checkpoints
+
 // ChildExecution An execution that a step has started, as it is now.
 type ChildExecution struct {
 	Id   string             `json:"id"`
@@ -798,10 +801,13 @@ type JSONSchema = json.RawMessage
 
 // Job defines model for Job.
 type Job struct {
-	Attempt   int           `json:"attempt"`
-	ClaimedAt *NullableTime `json:"claimedAt"`
-	CreatedAt Time          `json:"createdAt"`
-	EndedAt   *NullableTime `json:"endedAt"`
+	Attempt int `json:"attempt"`
+
+	// Checkpoints What the job has saved; null once it has succeeded
+	Checkpoints *Checkpoints  `json:"checkpoints"`
+	ClaimedAt   *NullableTime `json:"claimedAt"`
+	CreatedAt   Time          `json:"createdAt"`
+	EndedAt     *NullableTime `json:"endedAt"`
 
 	// Entity Null for a job that is not about one
 	Entity *EntityKey  `json:"entity"`
@@ -811,10 +817,13 @@ type Job struct {
 	Id string `json:"id"`
 
 	// Item Of a step with foreach: the number of its item, from 0
-	Item       *int          `json:"item"`
-	ItemText   *NullableText `json:"itemText"`
-	Kind       JobKind       `json:"kind"`
-	Outcome    *Outcome      `json:"outcome"`
+	Item     *int          `json:"item"`
+	ItemText *NullableText `json:"itemText"`
+	Kind     JobKind       `json:"kind"`
+	Outcome  *Outcome      `json:"outcome"`
+
+	// Progress How far the job last said that it was, as of its last heartbeat; null once it has succeeded
+	Progress   *JobProgress  `json:"progress"`
 	ReplacedBy *NullableText `json:"replacedBy"`
 	Replaces   *NullableText `json:"replaces"`
 
@@ -871,8 +880,26 @@ type JobList struct {
 // JobPoll defines model for JobPoll.
 type JobPoll = views.JobPoll
 
-// JobResult The response of a block that is served over HTTP, with the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
+// JobProgress defines model for JobProgress.
+type JobProgress = workflow.JobProgress
+
+// JobReport defines model for JobReport.
+type JobReport struct {
+	// Checkpoints Values that are kept by their keys, beside those that were sent before, and given to whoever executes the job again; null removes one. Up to 64 KiB a job and 128 KiB a pack
+	Checkpoints *map[string]interface{} `json:"checkpoints,omitempty"`
+	Job         string                  `json:"job"`
+	Progress    *struct {
+		// Message 200 bytes are kept
+		Message *string `json:"message,omitempty"`
+		Percent float32 `json:"percent"`
+	} `json:"progress,omitempty"`
+}
+
+// JobResult The response of a block that is served over HTTP, with the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details} and `checkpoints`
 type JobResult struct {
+	// Checkpoints Of a failure: what the next attempt is given
+	Checkpoints *map[string]interface{} `json:"checkpoints,omitempty"`
+
 	// Entities What an ACQUIRE job has found: `type/id`, or {type, id}
 	Entities *[]Any `json:"entities,omitempty"`
 	Error    *struct {
@@ -953,9 +980,12 @@ type Object = json.RawMessage
 
 // OfferedJob defines model for OfferedJob.
 type OfferedJob struct {
-	Block    string                  `json:"block"`
-	Deadline Time                    `json:"deadline"`
-	Entity   *map[string]interface{} `json:"entity"`
+	Block string `json:"block"`
+
+	// Checkpoints What was saved of the job before: by another worker, or by its last attempt
+	Checkpoints *map[string]interface{} `json:"checkpoints,omitempty"`
+	Deadline    Time                    `json:"deadline"`
+	Entity      *map[string]interface{} `json:"entity"`
 
 	// Fence Compared as a string: a device refuses a fence that is lower than the highest it has seen
 	Fence string `json:"fence"`
@@ -1036,8 +1066,12 @@ type Progress struct {
 	AsOf *NullableTime `json:"asOf"`
 
 	// Jobs In lists of executions only total, completed and failed are counted; the others are null
-	Jobs  JobCounts `json:"jobs"`
-	Steps struct {
+	Jobs    JobCounts     `json:"jobs"`
+	Message *NullableText `json:"message"`
+
+	// Percent Mean of how far the running jobs of the last open step say that they are; null if none says so, and in lists
+	Percent *float32 `json:"percent"`
+	Steps   struct {
 		Done  int `json:"done"`
 		Total int `json:"total"`
 	} `json:"steps"`

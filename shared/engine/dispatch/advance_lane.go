@@ -81,6 +81,9 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 	if l.attempt > 1 {
 		m = m.NextAttempt(l.jobs, l.notBefore)
 		m.Key.Attempt = l.attempt
+		if n := len(l.packs); n > 0 {
+			m.ContinueFrom(l.packs[n-1])
+		}
 		m.Unsuccessful, m.Failures = l.failuresLeft()
 		m.HasUpdates = asksUpdates(l.packs)
 	}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -57,6 +58,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 			return e, err
 		}
 		countOpenJobs(counts, r, packs)
+		addProgress(&e.Progress, packs)
 	}
 	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))
 	e.Waiting = v.waiting(ctx, i)
@@ -83,6 +85,27 @@ func countOpenJobs(counts *views.JobCounts, r *workflow.StepRun, packs []*workfl
 		default:
 			*counts.Pending++
 		}
+	}
+}
+
+// addProgress adds how far the running jobs say that they are. What those of an earlier open step say
+// stays if these say nothing.
+func addProgress(p *views.Progress, packs []*workflow.Pack) {
+	sum, n := 0.0, 0
+	var last *workflow.JobProgress
+	for _, pack := range packs {
+		for i := range pack.Jobs {
+			rec := &pack.Jobs[i]
+			if pack.Final() || rec.Code != workflow.JobCodeStarted || rec.Progress == nil {
+				continue
+			}
+			if sum, n = sum+rec.Progress.Percent, n+1; last == nil || last.At.Before(rec.Progress.At) {
+				last = rec.Progress
+			}
+		}
+	}
+	if n > 0 {
+		p.Percent, p.Message = ptr(math.Round(sum/float64(n)*10)/10), nonZeroPtr(last.Message)
 	}
 }
 

@@ -59,7 +59,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 			for n := range jobs {
 				size += jobViewBytes
 				if a := findAttempt(all[in.Index], jobs[n].Attempt); a != nil {
-					size += resultBytes(a.Record)
+					size += resultBytes(a.Record) + a.Record.Checkpoints.Bytes()
 				}
 			}
 			// Keep all attempts of one job on one page.
@@ -200,6 +200,7 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 		j.Attempt, j.State, j.Result, j.Error = a.Pack.Key.Attempt, a.State, a.Record.Result, a.Record.Failure
 		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(workerOf(a))
 		j.ClaimedAt, j.StartedAt, j.EndedAt = timePtr(a.Pack.ClaimedAt), timePtr(a.Record.StartedAt), timePtr(a.Record.EndedAt)
+		j.Progress, j.Checkpoints = a.Record.Progress, a.Record.Checkpoints
 		if a.Record.Outcome != "" {
 			j.Outcome = &a.Record.Outcome
 		}

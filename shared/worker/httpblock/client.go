@@ -257,6 +257,10 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 		}
 		a := failureResult(r.Error.Code, r.Error.Retryable, r.Error.Message)
 		a.Failure.Details = r.Error.Details
+		if _, err := workflow.Checkpoints(nil).With(r.Checkpoints); err != nil {
+			return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
+		}
+		a.Checkpoints = r.Checkpoints
 		return a, nil
 	}
 	if operation == workflow.JobAcquire && r.Entities == nil {

@@ -25,6 +25,8 @@ type request struct {
 	Fence      string           `json:"fence"`
 	Deadline   time.Time        `json:"deadline"`
 	Resume     *workflow.Resume `json:"resume,omitempty"`
+
+	Checkpoints workflow.Checkpoints `json:"checkpoints,omitempty"`
 }
 
 type job struct {
@@ -50,7 +52,7 @@ func newRequest(j *worker.Job) request {
 		Operation: j.Operation, Block: j.Block,
 		Job:        job{j.ID, j.ExecutionID, j.Step, j.Attempt},
 		Parameters: orDefault(j.Parameters, "{}"), Result: orDefault(j.Result, "null"),
-		Resume: j.Resume, Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
+		Checkpoints: j.Checkpoints(), Resume: j.Resume, Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
 	}
 	if j.Entity != nil {
 		r.Entity = &entity{j.Entity.Type, j.Entity.ID, orDefault(j.Attributes, "{}")}
@@ -95,6 +97,7 @@ type response struct {
 		Retryable bool            `json:"retryable"`
 		Details   json.RawMessage `json:"details"`
 	} `json:"error"`
+	Checkpoints workflow.Checkpoints `json:"checkpoints"`
 }
 
 // fields are the fields of an object that are read, with those of the objects in them;
@@ -105,9 +108,10 @@ var entityFields = fields{"type": nil, "id": nil}
 
 var responseFields = fields{
 	"outcome": nil, "result": nil, "next": nil, "entities": entityFields,
-	"updates": {"entity": entityFields, "set": nil, "remove": nil},
-	"wait":    {"until": nil, "reason": nil, "signal": nil, "input": {"schema": nil, "who": {"actors": nil, "roles": nil, "notStarter": nil}}},
-	"error":   {"code": nil, "message": nil, "retryable": nil, "details": nil},
+	"updates":     {"entity": entityFields, "set": nil, "remove": nil},
+	"wait":        {"until": nil, "reason": nil, "signal": nil, "input": {"schema": nil, "who": {"actors": nil, "roles": nil, "notStarter": nil}}},
+	"checkpoints": nil,
+	"error":       {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }
 
 // checkCase finds a field whose name differs in case only from one that is read.

@@ -64,7 +64,7 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
-	if s.Retry != nil && len(s.Retry.On) > 0 || s.Reference != nil && s.Reference.OnParentClose != "" {
+	if s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && s.Reference.OnParentClose != "" {
 		return true
 	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""

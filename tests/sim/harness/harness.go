@@ -98,6 +98,8 @@ type BlockCall struct {
 	Execution  string
 	Pure       bool
 	Repeatable bool
+
+	Checkpoints map[string]json.RawMessage // what had been saved of the job
 }
 
 // Outcome is the outcome of a block's call.
@@ -114,6 +116,11 @@ type Outcome struct {
 	Break         bool                // a success answers BREAK
 	Crash         bool                // the worker crashes during the call
 	During        func()              // called during the call, unless nil
+
+	// Saves are what the block saves before anything else, under one key each; Saved is called with
+	// those that it knows to be stored.
+	Saves []string
+	Saved func(key string)
 }
 
 // Options returns options with small thresholds, so that few entities exercise every part of

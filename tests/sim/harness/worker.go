@@ -101,7 +101,7 @@ func (s *Harness) AddHTTPStep() {
 func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := BlockCall{
 		Job: j.ID, Kind: j.Operation, Step: j.Step, Block: b.Package + "/" + b.Name, Attempt: j.Attempt, Fence: j.Fence,
-		Execution: j.ExecutionID, Result: j.Result, Resume: j.Resume, Parameters: j.Parameters, Attributes: j.Attributes, Pure: b.Pure, Repeatable: b.Repeatable(),
+		Execution: j.ExecutionID, Result: j.Result, Resume: j.Resume, Parameters: j.Parameters, Attributes: j.Attributes, Pure: b.Pure, Repeatable: b.Repeatable(), Checkpoints: j.Checkpoints(),
 	}
 	if j.Entity != nil {
 		c.Entity = j.Entity.ID
@@ -118,6 +118,12 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	}
 	if o.During != nil {
 		o.During()
+	}
+	for _, key := range o.Saves {
+		if err := j.Checkpoint(context.Background(), key, true); err != nil {
+			return nil, worker.Retryable("NOT_SAVED", err)
+		}
+		o.Saved(key)
 	}
 	switch {
 	case o.Crash:

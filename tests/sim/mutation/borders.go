@@ -70,5 +70,6 @@ func Borders() []Mutation {
 		endpoints,
 		observers,
 		installing,
+		workers,
 	)
 }

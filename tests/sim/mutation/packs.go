@@ -120,7 +120,7 @@ var packs = []Mutation{
 	{Name: "wake-ups that die are not counted", Test: "shared/engine:TestFailures_WakeupsThatDieEndTheExecution", Edits: []Edit{
 		{"shared/engine/advance.go", "\tif l.Redelivered {\n", "\tif false {\n"}}},
 	{Name: "pure jobs begin although their step run is closed", Test: "shared/worker:TestWorker_PureJobsOfClosedStepRunDoNotBegin", Edits: []Edit{
-		{session, "	if s.unclaimed && !s.stillOpen(ctx) {", "	if false {"}}},
+		{session, "	if s.isUnclaimed() && !s.stillOpen(ctx) {", "	if false {"}}},
 	{Name: "a repeated poll does not stop the request before it", Test: "tests/httpapi:TestPoll_OvertakenRequestClaimsNothing", Edits: []Edit{
 		{"shared/workerapi/attempt.go", "switch err := a.put(ctx, ports.Packs, stored.Receipt); {", "switch err := error(nil); {"}}},
 	{Name: "a pack is claimed before its receipt is stored", Test: "tests/httpapi:TestPoll_RepeatedAfterCrashAtEveryCall", Edits: []Edit{

@@ -1,0 +1,270 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Checkpoint saves where the job is, under a key, as JSON. When it returns nil, the value is stored: if
+// this worker is lost and another one takes the job over, or if the attempt fails and the job is tried
+// again, the block finds it in [Job.Checkpoints]. A nil value removes what is saved under the key.
+//
+// A job saves at most 64 KiB under 100 keys, and all jobs of a pack 128 KiB: save where the job is, not
+// what it has made. Each call writes the pack, so save at times that are worth it, such as every few
+// seconds. An error says that nothing is known to be stored; a CLAIM_LOST that the job is not this
+// worker's any more, or is to be cancelled: stop then.
+//
+// The job of a block that is neither pure nor idempotent is never taken over: what it saved is kept
+// for people, and for its next attempt if it fails.
+func (j *Job) Checkpoint(ctx context.Context, key string, value any) error {
+	raw, err := workflow.EncodeJSON(value)
+	if err != nil {
+		return fmt.Errorf("worker: checkpoint %s: %w", key, err)
+	}
+	if issue := checkJSON(raw, "checkpoint "+key); issue != nil {
+		return workflow.Invalid("the checkpoint cannot be stored", []workflow.Issue{*issue})
+	}
+	return j.state().add(ctx, workflow.Checkpoints{key: raw})
+}
+
+// Checkpoints are what the job has saved, by key: in this attempt and, unless the retry policy says
+// `fresh`, in those before.
+func (j *Job) Checkpoints() map[string]json.RawMessage {
+	s := j.state()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]json.RawMessage, len(s.checkpoints))
+	for key, value := range s.checkpoints {
+		all[key] = value
+	}
+	return all
+}
+
+// LoadCheckpoint decodes what the job has saved under a key. It reports false if there is nothing.
+func (j *Job) LoadCheckpoint(key string, into any) (bool, error) {
+	raw, saved := j.Checkpoints()[key]
+	if !saved {
+		return false, nil
+	}
+	return true, json.Unmarshal(raw, into)
+}
+
+// Progress says how far the job is, for people: in percent, and in up to 200 bytes of text. It only
+// notes it. The next heartbeat of the job, or whatever else is written of it, takes it along, so it may be
+// called at any time.
+func (j *Job) Progress(percent float64, message string) {
+	s := j.state()
+	if s.clean != nil {
+		message = s.clean.text(message)
+	}
+	if s.report != nil {
+		s.report(percent, message)
+	}
+}
+
+func (j *Job) state() *savedState {
+	if j.saved == nil {
+		j.saved = &savedState{} // a job in the test of a block: it keeps what it saves
+	}
+	return j.saved
+}
+
+// savedState is what a job has saved, and how it saves more.
+type savedState struct {
+	save   func(ctx context.Context, all workflow.Checkpoints) error // nil: they are only kept here
+	report func(percent float64, message string)
+	clean  *remover // of the secrets that the job is called with
+
+	mu          sync.Mutex // one call at a time
+	checkpoints workflow.Checkpoints
+}
+
+// without is the state of a job that is called with secrets: no value of them is saved.
+func (s *savedState) without(secrets jobSecrets) *savedState {
+	if len(secrets) > 0 {
+		s.clean = secrets.remover()
+	}
+	return s
+}
+
+func (s *savedState) add(ctx context.Context, more workflow.Checkpoints) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clean != nil {
+		more = s.clean.checkpoints(more)
+	}
+	all, err := s.checkpoints.With(more)
+	if err == nil && s.save != nil {
+		err = s.save(ctx, all)
+	}
+	if err == nil {
+		s.checkpoints = all
+	}
+	return err
+}
+
+// beginSaving gives the job's record what earlier attempts have saved, and returns what the job saves
+// with. The caller holds s.mu.
+func (s *session) beginSaving(i int) *savedState {
+	rec := &s.pack.Jobs[i]
+	if in := s.jobInput(rec.Index); in != nil && rec.Checkpoints == nil {
+		rec.Checkpoints = in.Checkpoints
+	}
+	return &savedState{
+		checkpoints: rec.Checkpoints,
+		save:        func(ctx context.Context, all workflow.Checkpoints) error { return s.saveCheckpoints(ctx, i, all) },
+		report:      func(percent float64, message string) { s.noteProgress(i, percent, message) },
+	}
+}
+
+// isRunning reports whether the job may still save something: it runs in this session. The caller
+// holds s.mu.
+func (s *session) isRunning(i int) bool {
+	return !s.ended && s.pack.Jobs[i].Code == workflow.JobCodeStarted
+}
+
+// saveCheckpoints writes what a job has saved, with everything else that is known of the pack, under
+// the token of the claim: a worker that has lost the pack writes nothing.
+func (s *session) saveCheckpoints(ctx context.Context, i int, all workflow.Checkpoints) error {
+	s.mu.Lock()
+	if !s.isRunning(i) {
+		s.mu.Unlock()
+		return errClaimLost
+	}
+	if err := s.pack.CheckpointsFit(i, all); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.pack.Jobs[i].Checkpoints = all
+	unclaimed := s.unclaimed
+	s.mu.Unlock()
+	if unclaimed {
+		return s.claimForSaving(ctx)
+	}
+	return s.renewLease(ctx, noJob)
+}
+
+// noteProgress records how far a job is. What writes the pack next takes it along.
+func (s *session) noteProgress(i int, percent float64, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isRunning(i) {
+		s.pack.Jobs[i].Progress = workflow.NewJobProgress(percent, message, s.w.opts.Now())
+	}
+}
+
+// hasUnsavedProgress reports whether a job has said how far it is, and nothing writes the pack because
+// it is not claimed.
+func (s *session) hasUnsavedProgress() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.unclaimed || s.cancelled {
+		return false
+	}
+	for i := range s.pack.Jobs {
+		if s.pack.Jobs[i].Progress != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) isUnclaimed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unclaimed
+}
+
+// claimForSaving claims a pack of pure jobs while they run, because one of them saves something. If
+// another worker has the pack, its jobs go on here unclaimed, and what they save is not stored.
+func (s *session) claimForSaving(ctx context.Context) error {
+	if tried, err := s.claimUnclaimed(ctx); tried || err != nil {
+		return err
+	}
+	return s.renewLease(ctx, noJob) // another job of the pack has claimed it, a moment ago
+}
+
+// claimUnclaimed is claimForSaving unless the pack is claimed already.
+func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
+	select {
+	case s.writeSlot <- struct{}{}:
+		defer func() { <-s.writeSlot }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	if !s.unclaimed {
+		s.mu.Unlock()
+		return false, nil
+	}
+	p := s.snapshot()
+	s.mu.Unlock()
+	p.Lease = s.w.opts.Now().Add(s.w.opts.LeaseDuration)
+	ok, old, err := s.writePack(ctx, p, s.ports.Packs.Claim)
+	if err != nil {
+		return true, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ok:
+		s.unclaimed, s.firstClaim = false, true
+		s.leaseEnd, s.pack.Lease, s.savedCount = p.Lease, p.Lease, countEnded(p.Jobs)
+		if s.watchLease != nil && !s.ended {
+			s.watchLease()
+		}
+		return true, nil
+	case old.Final():
+		s.cancelled = true
+		return true, errPackCancelled
+	}
+	return true, errClaimLost
+}
+
+// keptCheckpoints adds what a block has saved with its answer to what the pack has of its job. What
+// does not fit is not kept, and the failure says so.
+func keptCheckpoints(p *workflow.Pack, i int, a JobResult) JobResult {
+	if len(a.Checkpoints) == 0 || a.Failure == nil {
+		return a
+	}
+	all, err := p.Jobs[i].Checkpoints.With(a.Checkpoints)
+	if err == nil {
+		err = p.CheckpointsFit(i, all)
+	}
+	if err != nil {
+		failure := *a.Failure
+		failure.Message += fmt.Sprintf(" (its checkpoints were not kept: %s)", err)
+		a.Failure = &failure
+		return a
+	}
+	p.Jobs[i].Checkpoints = all
+	return a
+}
+
+// JobReport is what another program reports about a job that it is still running.
+type JobReport struct {
+	Checkpoints workflow.Checkpoints
+	Progress    *workflow.JobProgress // At is not read
+}
+
+// recordReport adds what another program reports of a running job to its record.
+func (s *session) recordReport(i int, r JobReport, now time.Time) error {
+	rec := &s.pack.Jobs[i]
+	all, err := rec.Checkpoints.With(r.Checkpoints)
+	if err == nil {
+		err = s.pack.CheckpointsFit(i, all)
+	}
+	if err != nil {
+		return err
+	}
+	rec.Checkpoints = all
+	if r.Progress != nil {
+		rec.Progress = workflow.NewJobProgress(r.Progress.Percent, r.Progress.Message, now)
+	}
+	return nil
+}
