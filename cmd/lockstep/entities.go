@@ -136,19 +136,19 @@ func newEntitiesList(c *connection) *cobra.Command {
 
 func newEntitiesHistory(c *connection) *cobra.Command {
 	return &cobra.Command{
-		Use:   "history TYPE ID",
+		Use:   "history TYPE/ID",
 		Short: "List the last ten executions that locked an entity, newest first",
 		Long: `List the last ten executions that locked an entity, newest first, with how each ended and what
 became of the entity in it. Of executions with a shared lock only those are listed that made the
 lock a shared one.`,
-		Example: "  lockstep entities history device sw-001",
-		Args:    cobra.ExactArgs(2),
+		Example: "  lockstep entities history device/sw-001",
+		Args:    cobra.RangeArgs(1, 2), // earlier releases wanted TYPE ID
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			key, err := workflow.ParseEntityKey(args[0] + "/" + args[1])
+			key, err := workflow.ParseEntityKey(strings.Join(args, "/"))
 			if err != nil {
 				return err
 			}

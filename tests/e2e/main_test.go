@@ -16,6 +16,7 @@
 //     workers_test.go kill, stop or hold something and have their own stacks.
 //   - invalid_requests_test.go, cli_test.go, doctor_test.go, redrive_test.go,
 //     transfer_test.go, telemetry_test.go and demo_test.go test the other interfaces.
+//   - guides_test.go executes the commands on pages of docs.
 //
 // docs/scenarios.md lists which test proves which acceptance scenario.
 package e2e
