@@ -58,7 +58,7 @@ func (d *decider) closeOpenSteps() bool {
 			continue
 		}
 		d.recordResult(r, f)
-		if d.endedWell(r) {
+		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait is not done
 			d.exitStepRun(r, sm.StepCompleted)
 			continue
 		}

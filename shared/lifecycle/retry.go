@@ -64,9 +64,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	}
 	from = program.OutsideBranches(from)
 	from, resume := d.resumePoint(program, from, c.FromStep != "")
-	if p := d.repeatedInBranches(from); p != nil && c.FromStep == "" {
+	if p := d.repeatedUnasked(from, resume); p != nil && c.FromStep == "" {
 		return workflow.Errorf(workflow.CodeIllegalTransition,
-			"a retry begins with all branches of step %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, p.Label, program.Nodes[from].Label)
+			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, p.Label, program.Nodes[from].Label)
 	}
 	switch c.Entities {
 	case "":
@@ -185,20 +185,34 @@ func (d *decider) firstUnfinishedStep(p *spec.Program) int {
 	return first
 }
 
-// repeatedInBranches is a step run in the branches of a node that a new try would execute once
-// more although it completed and its block can neither be repeated nor undone; nil for none.
-func (d *decider) repeatedInBranches(at int) *workflow.StepRun {
+// repeatedUnasked is a step run that a new try would execute once more although it completed and
+// its block can neither be repeated nor undone: one in the branches with which the try begins, or
+// the one with which it begins, if that was stopped while its job was at work. nil for none.
+func (d *decider) repeatedUnasked(at int, resume *workflow.StepRun) *workflow.StepRun {
 	p := d.facts.Resolution.Program
-	if p.Nodes[at].Parallel == nil {
-		return nil
-	}
+	var last *workflow.StepRun // of the node itself
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
-		if r.Kind == workflow.JobExecute && r.SupersededBy == 0 && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && !r.Repeatable() && !r.Reversible && !d.node(r).OnEntities() {
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {
+			continue
+		}
+		if r.StepIndex == at {
+			last = r
+		}
+		if p.Nodes[at].Parallel != nil && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && d.cannotExecuteAgain(r) {
 			return r
 		}
 	}
+	if resume == nil && last != nil && last.Status == sm.StepCompleted && last.Closing && last.Counts.OK > 0 && d.cannotExecuteAgain(last) {
+		return last
+	}
 	return nil
+}
+
+// cannotExecuteAgain reports whether what a step run did, with one job for all entities, can neither
+// be repeated nor undone.
+func (d *decider) cannotExecuteAgain(r *workflow.StepRun) bool {
+	return !r.Repeatable() && !r.Reversible && !d.node(r).OnEntities()
 }
 
 // choosesAgain reports whether a try that begins at the node may take another way than the one
