@@ -15,8 +15,8 @@ type dashboardContent struct {
 	queues      []monitoredQueue
 	scheduleDLQ awssqs.IQueue
 	functions   []monitoredFunction
-	tables      map[string]awsdynamodb.Table // by role
-	apiID       *string                      // nil without an HTTP API
+	tables      map[string]awsdynamodb.ITable // by role
+	apiID       *string                       // nil without an HTTP API
 }
 
 // chart is a graph: a title and its lines.

@@ -53,7 +53,7 @@ type Engine struct {
 	// engine.
 	APIID *string
 	// Tables by role, as topology names them.
-	Tables map[string]awsdynamodb.Table
+	Tables map[string]awsdynamodb.ITable
 	// LifecycleQueue is the queue of wake-ups, Pools the queue of each worker pool.
 	LifecycleQueue *Queue
 	Pools          map[string]*Queue
@@ -107,9 +107,12 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	e.addHTTPAPI()
 	e.addMonitoring()
 	e.addOutputs()
-	for key, value := range map[string]string{"app": "lockstep", "stage": e.props.Stage, "version": e.props.Version} {
+	for key, value := range map[string]string{"app": "lockstep", "stage": e.props.Stage} {
 		awscdk.Tags_Of(e.Construct).Add(jsii.String(key), jsii.String(value), nil)
 	}
+	// Of all resources only functions change with a release.
+	awscdk.Tags_Of(e.Construct).Add(jsii.String("version"), &e.props.Version, &awscdk.TagProps{IncludeResourceTypes: jsii.Strings("AWS::Lambda::Function")})
+	e.applyBoundary()
 	return e
 }
 
@@ -144,6 +147,12 @@ func (q *Queue) monitored(age int) monitoredQueue {
 // addOutputs adds the stack's outputs.
 func (e *Engine) addOutputs() {
 	e.output("ApiUrl", "Where the HTTP interface is", e.URL)
+	if e.APIID != nil {
+		e.output("ApiId", "Id of the HTTP API, to allow execute-api:Invoke on", e.APIID)
+	}
+	for _, name := range topology.Functions {
+		e.output("Function"+pascalCase(name)+"Name", "Name of the function "+name, e.Functions[name].FunctionName())
+	}
 	e.output("DashboardName", "Name of the CloudWatch dashboard", e.Dashboard.DashboardName())
 	for _, role := range topology.Tables {
 		e.output("Table"+pascalCase(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())

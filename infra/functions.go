@@ -19,6 +19,11 @@ import (
 type Function struct {
 	awslambda.Function
 
+	// live is what is invoked: an alias of the published version, so that the code and the
+	// configuration of a release begin to be used together, and end together if its deployment
+	// fails. For emulators, and for a function of a user, it is the function itself.
+	live awslambda.IFunction
+
 	role        string // as topology names it; decides the permissions
 	environment map[string]string
 }
@@ -30,6 +35,18 @@ type functionSpec struct {
 	dir         string // contains bootstrap
 	timeout     int    // seconds
 	memory      int    // MB
+	network     *Network
+}
+
+// aliasName is the name of the alias of each function.
+const aliasName = "live"
+
+// qualifier returns what is invoked of the function: the alias or the newest code.
+func (f *Function) qualifier() *string {
+	if _, ok := f.live.(awslambda.Alias); ok {
+		return jsii.String(aliasName)
+	}
+	return jsii.String("$LATEST")
 }
 
 const (
@@ -65,6 +82,9 @@ func (e *Engine) addFunction(name string) {
 	if mb, ok := functionMemoryMB[name]; ok {
 		p.memory = mb
 	}
+	if name == topology.FunctionWorker {
+		p.network = e.props.WorkerNetwork
+	}
 	f := e.newFunction(p, name)
 	e.Functions[name] = f
 	e.grantRuntimePermissions(f)
@@ -90,7 +110,10 @@ func (e *Engine) newFunction(p functionSpec, role string) *Function {
 		tracing = awslambda.Tracing_ACTIVE
 	}
 	allow(iamRole, "WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
-	return &Function{role: role, Function: awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
+	if p.network != nil {
+		allowNetwork(iamRole)
+	}
+	function := awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
 		FunctionName: e.physicalName(p.name),
 		Description:  &p.description,
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
@@ -116,7 +139,17 @@ func (e *Engine) newFunction(p functionSpec, role string) *Function {
 		// it, unless every function in it allows recursion. The engine has its own
 		// limit: it counts the step runs of an execution.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
-	})}
+	})
+	if p.network != nil {
+		p.network.connect(function)
+	}
+	f := &Function{role: role, Function: function, live: function}
+	if !e.props.Local {
+		f.live = awslambda.NewAlias(e.Construct, jsii.String(p.id+"Live"), &awslambda.AliasProps{
+			AliasName: jsii.String(aliasName), Version: function.CurrentVersion(),
+		})
+	}
+	return f
 }
 
 // setEnvironment sets a function's environment: the names of the resources that its role
@@ -168,7 +201,7 @@ func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, c
 	f.allow("Consume"+q.label, []string{*q.QueueArn()},
 		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 	mapping := awslambda.NewEventSourceMapping(scope, jsii.String(q.label+"Mapping"), &awslambda.EventSourceMappingProps{
-		Target:                  f.Function,
+		Target:                  f.live,
 		EventSourceArn:          q.QueueArn(),
 		BatchSize:               jsii.Number(batchSize),
 		MaxConcurrency:          jsii.Number(concurrency),

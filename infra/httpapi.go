@@ -28,23 +28,27 @@ func (e *Engine) addHTTPAPI() {
 type route struct {
 	id, key string
 	public  bool // needs no authentication
+	reads   bool // changes nothing
 }
 
 var (
-	healthRoute = route{"Health", "GET /health", true}
+	healthRoute = route{id: "Health", key: "GET /health", public: true}
 
 	// A browser sends the preflight request without credentials. This route is more
 	// specific than the default route, which would refuse it.
-	preflightRoute = route{"Preflight", "OPTIONS /{proxy+}", true}
+	preflightRoute = route{id: "Preflight", key: "OPTIONS /{proxy+}", public: true}
 
 	// The page's static files.
-	pageRoutes   = []route{{"Page", "GET /", true}, {"PageFiles", "GET /monitor/{file+}", true}}
-	answerRoutes = []route{{"Question", "GET /answers", true}, {"Answers", "POST /answers", true}}
-	defaultRoute = route{"Default", "$default", false}
+	pageRoutes   = []route{{id: "Page", key: "GET /", public: true}, {id: "PageFiles", key: "GET /monitor/{file+}", public: true}}
+	answerRoutes = []route{{id: "Question", key: "GET /answers", public: true}, {id: "Answers", key: "POST /answers", public: true}}
+
+	// GET changes nothing. With a route of its own there can be callers that may read only.
+	readRoute    = route{id: "Read", key: "GET /{proxy+}", reads: true}
+	defaultRoute = route{id: "Default", key: "$default"}
 )
 
 func (e *Engine) routes() []route {
-	all := []route{healthRoute, defaultRoute}
+	all := []route{healthRoute, readRoute, defaultRoute}
 	if e.props.Page {
 		all = append(all, pageRoutes...)
 	}
@@ -83,7 +87,7 @@ func (e *Engine) addGateway() (url, id *string) {
 	integration := awsapigatewayv2.NewCfnIntegration(e.Construct, jsii.String("ApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
 		ApiId:                api.Ref(),
 		IntegrationType:      jsii.String("AWS_PROXY"),
-		IntegrationUri:       function.FunctionArn(),
+		IntegrationUri:       function.live.FunctionArn(),
 		PayloadFormatVersion: jsii.String("2.0"),
 	})
 	authorization, authorizer, scopes := e.addAuthorizer(api)
@@ -97,6 +101,10 @@ func (e *Engine) addGateway() (url, id *string) {
 		}
 		if !r.public {
 			props.AuthorizationType, props.AuthorizerId, props.AuthorizationScopes = &authorization, authorizer, scopes
+			if r.reads && scopes != nil {
+				both := append(slices.Clone(*scopes), *jsii.Strings(e.props.JWTAuth.ReadScopes...)...)
+				props.AuthorizationScopes = &both
+			}
 		}
 		created := awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
 		if slices.Contains(answerRoutes, r) {
@@ -105,7 +113,7 @@ func (e *Engine) addGateway() (url, id *string) {
 	}
 	awslambda.NewCfnPermission(e.Construct, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
 		Action:       jsii.String("lambda:InvokeFunction"),
-		FunctionName: function.FunctionArn(),
+		FunctionName: function.live.FunctionArn(),
 		Principal:    jsii.String("apigateway.amazonaws.com"),
 		// Every stage, method and path of this API: AWS has no narrower ARN for the
 		// requests of a catch-all route.
@@ -113,7 +121,10 @@ func (e *Engine) addGateway() (url, id *string) {
 			Service: jsii.String("execute-api"), Resource: api.Ref(), ResourceName: jsii.String("*"),
 		}),
 	})
-	e.addStage(api, throttled)
+	stage := e.addStage(api, throttled)
+	if e.props.Domain != nil {
+		return e.addDomain(api, stage), api.Ref()
+	}
 	return api.AttrApiEndpoint(), api.Ref()
 }
 
@@ -156,7 +167,7 @@ func (e *Engine) addFunctionURL() *string {
 // addStage deploys the API without a path prefix, throttled, with an access log.
 // Whoever guesses at tokens is throttled before the others are: routes of answers have a
 // share of their own.
-func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.CfnRoute) {
+func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.CfnRoute) awsapigatewayv2.CfnStage {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
 		LogGroupName: jsii.String(e.accessLogGroupName()), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
@@ -194,6 +205,7 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.
 	for _, r := range answers {
 		stage.Node().AddDependency(r) // settings of a route that does not exist are refused
 	}
+	return stage
 }
 
 // corsConfiguration returns the CORS settings; nil refuses every other origin.

@@ -34,6 +34,9 @@ type WorkerPoolProps struct {
 	Timeout, Memory int
 	Environment     map[string]string
 
+	// Network connects the function created from CodeDir to a VPC. Default: none.
+	Network *Network
+
 	// Function is a function of your own, from this stack or another one. It must have a
 	// timeout and a role whose policy the app can change. AddWorkerPool adds variables
 	// and permissions to it and makes it allow recursive loops.
@@ -83,14 +86,17 @@ func (p *WorkerPoolProps) Validate() error {
 	if p.Timeout < 0 || p.Timeout > 900 || p.Memory < 0 || p.PackAge < 0 {
 		return fmt.Errorf("timeout %d, memory %d, pack age %d: want positive numbers, and at most 900 s", p.Timeout, p.Memory, p.PackAge)
 	}
+	if err := p.Network.Validate(); err != nil {
+		return err
+	}
 	if p.CodeDir != "" {
 		if err := validateEnvironment(p.Environment); err != nil {
 			return fmt.Errorf("environment: %w", err)
 		}
 		return validateProgram(p.CodeDir, "")
 	}
-	if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
-		return errors.New("timeout, memory and environment can only be set with CodeDir, and concurrency not with Polled")
+	if p.Timeout != 0 || p.Memory != 0 || p.Network != nil || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
+		return errors.New("timeout, memory, network and environment can only be set with CodeDir, and concurrency not with Polled")
 	}
 	if p.Function != nil && p.Function.Timeout() == nil {
 		return errors.New("the function has no timeout, from which the queue's visibility timeout is derived")
@@ -113,8 +119,7 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	label := "Jobs" + pascalCase(id)
 	age := valueOr(props.PackAge, e.props.Thresholds.PackAge)
 	if props.Polled {
-		q := e.newQueue(label, topology.JobsQueue(props.Pool), polledSeconds, topology.MaxReceiveJobs)
-		e.registerPool(props.Pool, q)
+		q := e.newPoolQueue(label, props.Pool, polledSeconds)
 		e.addPoolMonitoring(e.Construct, id, q, nil, age)
 		e.outputQueue(q)
 		return &WorkerPool{Queue: q}
@@ -122,7 +127,7 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	function, scope := e.poolFunction(id, label, props)
 	e.grantRuntimePermissions(function)
 	e.setEnvironment(function)
-	q := e.newQueue(label, topology.JobsQueue(props.Pool), int(*function.Timeout().ToSeconds(nil)), topology.MaxReceiveJobs)
+	q := e.newPoolQueue(label, props.Pool, int(*function.Timeout().ToSeconds(nil)))
 	mapping := e.attachFunction(scope, props.Pool, q, function, valueOr(props.Concurrency, defaultConcurrency))
 	e.addPoolMonitoring(scope, id, q, function, age)
 	e.outputQueue(q)
@@ -138,7 +143,7 @@ func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Functi
 	if props.Function == nil {
 		function := e.newFunction(functionSpec{
 			id: pascalCase(id) + "Worker", name: workerName(props.Pool), description: "Lockstep: runs the packs of the pool " + props.Pool,
-			dir: props.CodeDir, timeout: valueOr(props.Timeout, 900), memory: valueOr(props.Memory, defaultMemory),
+			dir: props.CodeDir, timeout: valueOr(props.Timeout, 900), memory: valueOr(props.Memory, defaultMemory), network: props.Network,
 		}, topology.FunctionWorker)
 		for _, key := range slices.Sorted(maps.Keys(props.Environment)) {
 			function.setEnv(key, props.Environment[key])
@@ -146,7 +151,7 @@ func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Functi
 		return function, e.Construct
 	}
 	allowRecursion(props.Function)
-	external := &Function{Function: props.Function, role: topology.FunctionWorker}
+	external := &Function{Function: props.Function, live: props.Function, role: topology.FunctionWorker}
 	stack := awscdk.Stack_Of(props.Function)
 	if *stack.Node().Path() == *awscdk.Stack_Of(e.Construct).Node().Path() {
 		return external, e.Construct
@@ -158,10 +163,8 @@ func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Functi
 
 // validatePool checks a pool's names and program against the engine's props.
 func (e *Engine) validatePool(props *WorkerPoolProps) error {
-	if name := e.physicalName(topology.JobsQueue(props.Pool) + topology.DLQSuffix); name != nil {
-		if err := validateQueueName(*name); err != nil {
-			return err
-		}
+	if err := validateQueueName(e.poolPrefix() + props.Pool + topology.DLQSuffix); err != nil {
+		return err
 	}
 	if props.CodeDir == "" {
 		return nil
@@ -197,6 +200,29 @@ func (e *Engine) addStockPool() {
 	q := e.newQueue("Jobs"+pascalCase(topology.PoolDefault), topology.JobsQueue(topology.PoolDefault),
 		topology.FunctionTimeoutSeconds[topology.FunctionWorker], topology.MaxReceiveJobs)
 	e.attachFunction(e.Construct, topology.PoolDefault, q, e.Functions[topology.FunctionWorker], e.props.concurrency(topology.FunctionWorker))
+	e.registerStockPool(q)
+}
+
+// newPoolQueue creates the queue of an added pool. Its name is the prefix and the pool, by which
+// the functions that send packs find it: the names of any number of pools take no room in their
+// environments and policies.
+func (e *Engine) newPoolQueue(label, pool string, timeout int) *Queue {
+	name := e.poolPrefix() + pool
+	q := e.newNamedQueue(label, &name, jsii.String(name+topology.DLQSuffix), timeout, topology.MaxReceiveJobs)
+	if len(e.Pools) == 1 { // the stock pool
+		e.serveAddedPools()
+	}
+	e.Pools[pool] = q
+	return q
+}
+
+// serveAddedPools lets the functions that send packs send to the queues of added pools, and
+// the API serve those who poll them and redrive their dead letters, by the prefix of their names.
+func (e *Engine) serveAddedPools() {
+	arn := *awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("sqs"), Resource: jsii.String(e.poolPrefix() + "*")})
+	e.Functions[topology.FunctionLifecycle].allow("SendPacksToPools", []string{arn}, "sqs:SendMessage")
+	e.Functions[topology.FunctionAPI].allow("ServePools", []string{arn},
+		"sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 }
 
 // attachFunction makes a function consume a pool's queue.
@@ -204,14 +230,13 @@ func (e *Engine) attachFunction(scope constructs.Construct, pool string, q *Queu
 	mapping := e.addMapping(scope, q, f, concurrency)
 	f.allowSend("SendPacks", q)
 	f.setEnv(topology.EnvQueueJobsURLs, queueURLsJSON(map[string]*Queue{pool: q}))
-	e.registerPool(pool, q)
 	return mapping
 }
 
-// registerPool gives the functions that send packs the URL of a pool's queue and the
-// permission to send to it.
-func (e *Engine) registerPool(pool string, q *Queue) {
-	e.Pools[pool] = q
+// registerStockPool gives the functions that send packs the URL of the stock pool's queue and
+// the permission to send to it. CloudFormation generates the name of this queue.
+func (e *Engine) registerStockPool(q *Queue) {
+	e.Pools[topology.PoolDefault] = q
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		e.Functions[name].allowSend("SendPacksTo"+q.label, q)
 		if name == topology.FunctionAPI {

@@ -120,18 +120,15 @@ func TestWorkerPool_OfUserFunction(t *testing.T) {
 			t.Errorf("%s is %s, want %s", setting, pair[0], pair[1])
 		}
 	}
-	// The functions that send packs have the URL, and the HTTP interface may receive.
+	// The functions that send packs find the queue by its name, and the HTTP interface may receive.
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
-		env := x.byID(t, pascalCase(name)+"Function").environment()[topology.EnvQueueJobsURLs]
-		for _, pool := range []string{`"default":"${EngineJobsDefault`, `"photos":"${EngineJobsPhotos`, `"reports":"${EngineJobsReports`} {
-			if !strings.Contains(env, pool) {
-				t.Errorf("%s has %s", name, env)
-			}
+		prefix := x.byID(t, pascalCase(name)+"Function").environment()[topology.EnvQueueJobsPrefix]
+		if got := render(q.property("QueueName")); got != prefix+"reports" {
+			t.Errorf("the queue is named %s, and %s looks for %sreports", got, name, prefix)
 		}
-		for _, queue := range []string{"JobsDefaultQueue.Arn}", "JobsPhotosQueue.Arn}", "JobsReportsQueue.Arn}"} {
-			verbs := actionsByResource(t, x, name, "sqs")[queue]
-			if !slices.Contains(verbs, "SendMessage") || slices.Contains(verbs, "ReceiveMessage") != (name == topology.FunctionAPI) {
-				t.Errorf("%s: %v on %s", name, verbs, queue)
+		for on, verbs := range actionsByResource(t, x, name, "sqs") {
+			if strings.HasSuffix(on, ":"+prefix+"*") && (!slices.Contains(verbs, "SendMessage") || slices.Contains(verbs, "ReceiveMessage") != (name == topology.FunctionAPI)) {
+				t.Errorf("%s: %v on %s", name, verbs, on)
 			}
 		}
 	}
@@ -148,12 +145,13 @@ func TestWorkerPool_PolledHasNoFunction(t *testing.T) {
 	if got := render(q.property("RedrivePolicy", "maxReceiveCount")); got != "20" {
 		t.Errorf("%s receives", got)
 	}
-	got := strings.Join(actionsByResource(t, x, topology.FunctionAPI, "sqs")["JobsEdgeQueue.Arn}"], " ")
-	if got != "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage" {
-		t.Errorf("the HTTP interface may %s", got)
+	if got := render(q.property("QueueName")); got != "acme-jobs-edge" {
+		t.Errorf("it is named %s", got)
 	}
-	if env := x.byID(t, "LifecycleFunction").environment()[topology.EnvQueueJobsURLs]; !strings.Contains(env, `"edge":"${`+q.ID+`}"`) {
-		t.Errorf("lifecycle has %s", env)
+	for on, verbs := range actionsByResource(t, x, topology.FunctionAPI, "sqs") {
+		if got := strings.Join(verbs, " "); strings.HasSuffix(on, ":acme-jobs-*") && got != "ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ReceiveMessage SendMessage" {
+			t.Errorf("the HTTP interface may %s", got)
+		}
 	}
 }
 

@@ -85,6 +85,23 @@ type EngineProps struct {
 	// keys of AWS. Default: keys that AWS owns.
 	CustomerKey awskms.IKey
 
+	// PermissionsBoundary is the ARN of the IAM policy, or its name in this account, that
+	// bounds every role. Default: none, unless the app or CDK's context sets one.
+	PermissionsBoundary string
+
+	// WorkerNetwork connects the stock worker to a VPC. Default: none, and it reaches what
+	// is public.
+	WorkerNetwork *Network
+
+	// ExistingTables are the names of tables that the engine uses instead of creating them,
+	// by role, after a restore (docs/runbooks/restore.md). They must have the keys and indexes
+	// of the tables that the engine creates, and their protection, TTL and policies are up to
+	// whoever made them. Default: none.
+	ExistingTables map[string]string
+
+	// Domain is a name of your own for the HTTP interface. Default: none.
+	Domain *Domain
+
 	// JWTAuth makes the HTTP interface require a token of an OpenID Connect provider.
 	// Default: callers sign their requests with IAM credentials and need
 	// execute-api:Invoke.
@@ -164,6 +181,10 @@ type JWTAuth struct {
 
 	// Scopes lists the scopes of which a token must have one. Default: none required.
 	Scopes []string
+
+	// ReadScopes lists further scopes that are enough for GET requests, none of which
+	// changes anything. It needs Scopes. Default: none.
+	ReadScopes []string
 
 	// TenantClaim is the claim with the caller's tenant. Default: every caller belongs to
 	// the tenant default.
@@ -275,6 +296,7 @@ var (
 	namePrefixRE  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
 	secretsFromRE = regexp.MustCompile(`^(secretsmanager:[A-Za-z0-9_+=.@-]+(/[A-Za-z0-9_+=.@-]+)*/|ssm:/([A-Za-z0-9_.-]+/)+)$`)
 	secretRE      = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
+	boundaryRE    = regexp.MustCompile(`^(arn:aws[a-z-]*:iam::(\d{12}|aws):policy/([\w+=,.@-]+/)*)?[\w+=,.@-]{1,128}$`)
 	logLevels     = []string{"debug", "info", "warn", "error"}
 
 	// queueFunctions are the functions that a queue invokes.
@@ -350,6 +372,18 @@ func (p *EngineProps) Validate() error {
 	}
 	if f.Local && f.Stage == StageProd {
 		return fmt.Errorf("stage %s cannot be local: a local engine has no authorisation", StageProd)
+	}
+	if f.PermissionsBoundary != "" && !boundaryRE.MatchString(f.PermissionsBoundary) {
+		return fmt.Errorf("permissions boundary %q: want the ARN of an IAM policy, or its name in this account", f.PermissionsBoundary)
+	}
+	if err := cmp.Or(f.WorkerNetwork.Validate(), f.Domain.Validate(), f.validateExistingTables()); err != nil {
+		return err
+	}
+	if f.Domain != nil && f.Local {
+		return fmt.Errorf("domain %s: a local engine has none", f.Domain.Name)
+	}
+	if t := f.JWTAuth; t != nil && len(t.ReadScopes) > 0 && len(t.Scopes) == 0 {
+		return fmt.Errorf("read scopes %v: without scopes every token may do everything", t.ReadScopes)
 	}
 	if t := f.JWTAuth; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
 		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)

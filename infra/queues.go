@@ -19,7 +19,8 @@ type Queue struct {
 
 const (
 	// deadLetterDays is the longest retention of SQS, so that there is time to find the
-	// cause and redrive.
+	// cause and redrive. It counts from the time at which the message was first sent, not from
+	// that at which it became a dead letter.
 	deadLetterDays = 14
 
 	// messageDays is longer than any message is of use; the sweep replaces lost ones.
@@ -33,9 +34,22 @@ const (
 // derives the visibility timeout. label is part of ids, name is the queue's name without
 // NamePrefix.
 func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
-	dlq := e.newDLQ(label+"Dlq", name+topology.DLQSuffix, e.props.CustomerKey)
+	return e.newNamedQueue(label, e.physicalName(name), e.physicalName(name+topology.DLQSuffix), timeout, maxReceive)
+}
+
+// newNamedQueue does the same with physical names, nil to let CloudFormation generate them.
+// Only a queue whose name is known can be the one source that its dead-letter queue admits:
+// the two would refer to each other.
+func (e *Engine) newNamedQueue(label string, name, dlqName *string, timeout, maxReceive int) *Queue {
+	var source *awssqs.RedriveAllowPolicy
+	if name != nil {
+		arn := awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("sqs"), Resource: name})
+		known := awssqs.Queue_FromQueueArn(e.Construct, jsii.String(label+"Source"), arn)
+		source = &awssqs.RedriveAllowPolicy{RedrivePermission: awssqs.RedrivePermission_BY_QUEUE, SourceQueues: &[]awssqs.IQueue{known}}
+	}
+	dlq := e.newDLQ(label+"Dlq", dlqName, e.props.CustomerKey, source)
 	queue := awssqs.NewQueue(e.Construct, jsii.String(label+"Queue"), &awssqs.QueueProps{
-		QueueName:           e.physicalName(name),
+		QueueName:           name,
 		VisibilityTimeout:   awscdk.Duration_Seconds(jsii.Number(topology.VisibilityFactor * timeout)),
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(messageDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
@@ -47,10 +61,12 @@ func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
 	return &Queue{Queue: queue, DLQ: dlq, label: label}
 }
 
-// newDLQ creates a dead-letter queue.
-func (e *Engine) newDLQ(id, name string, key awskms.IKey) awssqs.Queue {
+// newDLQ creates a dead-letter queue. sources says which queues may use it; nil is any queue of
+// the account.
+func (e *Engine) newDLQ(id string, name *string, key awskms.IKey, sources *awssqs.RedriveAllowPolicy) awssqs.Queue {
 	return awssqs.NewQueue(e.Construct, &id, &awssqs.QueueProps{
-		QueueName:           e.physicalName(name),
+		QueueName:           name,
+		RedriveAllowPolicy:  sources,
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(deadLetterDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
 		Encryption:          encryption(key),

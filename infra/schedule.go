@@ -25,7 +25,8 @@ func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper := e.Functions[topology.FunctionSweeper]
 	// The rule could not send to a queue with the customer's key, and its dead letters
 	// contain only the time.
-	dlq := e.newDLQ("SchedulesDlq", "schedules"+topology.DLQSuffix, nil)
+	// Neither the rule nor Lambda uses it as SQS would.
+	dlq := e.newDLQ("SchedulesDlq", e.physicalName("schedules"+topology.DLQSuffix), nil, &awssqs.RedriveAllowPolicy{RedrivePermission: awssqs.RedrivePermission_DENY_ALL})
 	rule := awsevents.NewCfnRule(e.Construct, jsii.String("SweepRule"), &awsevents.CfnRuleProps{
 		Name:               e.physicalName("sweep"),
 		Description:        jsii.String("Lockstep: runs the sweeper"),
@@ -33,7 +34,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 		State:              jsii.String("ENABLED"),
 		Targets: []any{&awsevents.CfnRule_TargetProperty{
 			Id:               jsii.String("sweeper"),
-			Arn:              sweeper.FunctionArn(),
+			Arn:              sweeper.live.FunctionArn(),
 			DeadLetterConfig: &awsevents.CfnRule_DeadLetterConfigProperty{Arn: dlq.QueueArn()},
 			RetryPolicy: &awsevents.CfnRule_RetryPolicyProperty{
 				MaximumEventAgeInSeconds: jsii.Number(sweepMaxAge), MaximumRetryAttempts: jsii.Number(1),
@@ -42,7 +43,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 	})
 	awslambda.NewCfnPermission(e.Construct, jsii.String("SweepPermission"), &awslambda.CfnPermissionProps{
 		Action:       jsii.String("lambda:InvokeFunction"),
-		FunctionName: sweeper.FunctionArn(),
+		FunctionName: sweeper.live.FunctionArn(),
 		Principal:    jsii.String("events.amazonaws.com"),
 		SourceArn:    rule.AttrArn(),
 	})
@@ -58,13 +59,13 @@ func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper.allow("SendDeadLetters", []string{*dlq.QueueArn()}, "sqs:SendMessage")
 	failures := awslambda.NewCfnEventInvokeConfig(e.Construct, jsii.String("SweepFailures"), &awslambda.CfnEventInvokeConfigProps{
 		FunctionName:             sweeper.FunctionName(),
-		Qualifier:                jsii.String("$LATEST"),
+		Qualifier:                sweeper.qualifier(),
 		MaximumEventAgeInSeconds: jsii.Number(sweepMaxAge),
 		MaximumRetryAttempts:     jsii.Number(0),
 		DestinationConfig: &awslambda.CfnEventInvokeConfig_DestinationConfigProperty{
 			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: dlq.QueueArn()},
 		},
 	})
-	failures.Node().AddDependency(sweeper.Role())
+	failures.Node().AddDependency(sweeper.Role(), sweeper.live) // the qualifier is a name
 	return dlq
 }

@@ -10,6 +10,11 @@ import (
 
 // allowedWildcards are the actions on resources with a wildcard, with the reason.
 var allowedWildcards = map[string]string{
+	"sqs:SendMessage":               "to the queues of added pools, limited to this engine's prefix: their number has no limit, and that of a policy has one",
+	"sqs:ReceiveMessage":            "the same, for those who poll over HTTP",
+	"sqs:DeleteMessage":             "the same",
+	"sqs:ChangeMessageVisibility":   "the same",
+	"sqs:GetQueueAttributes":        "the same",
 	"sqs:GetQueueUrl":               "a block may name any pool; the permission is limited to this engine's prefix and reveals only whether a queue exists",
 	"secretsmanager:GetSecretValue": "a definition may name any secret; limited to the prefix of the option Secrets, and to workers",
 	"secretsmanager:DescribeSecret": "shows which of these secrets there are, without values",
@@ -412,7 +417,7 @@ func TestFunctions_InvokedByAPIAndRuleOnly(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
 		for _, p := range x.byType(t, "AWS::Lambda::Permission") {
 			source := x.referenced(t, stripPseudoParameters(render(p.property("SourceArn"))))
-			function := x.referenced(t, p.property("FunctionName"))
+			function := x.invoked(t, p.property("FunctionName"))
 			got := render(p.property("Principal")) + " " + source.Type
 			switch {
 			case got == "apigateway.amazonaws.com AWS::ApiGatewayV2::Api" && function.hasID("ApiFunction"):

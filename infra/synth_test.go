@@ -2,6 +2,7 @@ package infra
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 //     from a program, from a function, and polled.
 //   - host, tenant: an engine, and a worker function in a stack of its own.
 //   - pair: two engines in one stack.
+//   - restored: with tables of before, a domain, a boundary, networks, and many pools.
 //   - local: for an emulator. It has no authorisation, so it has its own test.
 var stacks = sync.OnceValue(func() map[string]*template {
 	dir, err := os.MkdirTemp("", "lockstep-infra")
@@ -107,7 +109,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Stage: "acceptance", KeepData: jsii.Bool(true), NamePrefix: "acme", FunctionsDir: functions,
 		Capacity:    Capacity{Read: 5000, Write: 4000},
 		CustomerKey: awskms.Key_FromKeyArn(options, jsii.String("Key"), jsii.String(customerKey)),
-		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team", RolesClaim: "groups"},
+		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, ReadScopes: []string{"reads"}, TenantClaim: "team", RolesClaim: "groups"},
 		Page:        true, TokenKeys: tokenKeysSecret, OpenAnswers: true, Secrets: "secretsmanager:acme/secrets/",
 	})
 	engine.AddWorkerPool("Reports", &WorkerPoolProps{
@@ -125,7 +127,29 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		NewEngine(pair, id, &EngineProps{Stage: "dev", FunctionsDir: functions})
 	}
 	NewEngine(stack("local"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions, Local: true})
+
+	restored := NewEngine(stack("restored"), "Engine", &EngineProps{
+		FunctionsDir: functions, ExistingTables: existingTables, PermissionsBoundary: "limits-of-the-team",
+		WorkerNetwork: &Network{Subnets: []string{"subnet-0a1b2c3d", "subnet-0b1b2c3d"}, SecurityGroups: []string{"sg-0c1b2c3d"}},
+		Domain:        &Domain{Name: "lockstep.example.com", CertificateARN: certificate},
+	})
+	restored.AddWorkerPool("Private", &WorkerPoolProps{
+		Pool: "private", CodeDir: filepath.Join(functions, topology.FunctionWorker),
+		Network: &Network{Subnets: []string{"subnet-0d1b2c3d"}, SecurityGroups: []string{"sg-0e1b2c3d"}},
+	})
+	for i := range manyPools {
+		restored.AddWorkerPool(fmt.Sprintf("Site%d", i), &WorkerPoolProps{Pool: fmt.Sprintf("site-%d", i), Polled: true})
+	}
 	return all
+}
+
+// manyPools are more pools than the environment of a function has room for URLs.
+const manyPools = 40
+
+const certificate = "arn:aws:acm:eu-west-1:123456789012:certificate/0a1b2c3d-0000-1111-2222-333344445555"
+
+var existingTables = map[string]string{
+	topology.TableExecutions: "before-executions", topology.TableJobs: "before-jobs", topology.TableLocks: "before-locks", topology.TableRegistry: "before-registry",
 }
 
 // tokenKeysSecret is the secret with the keys of resume tokens of the stack options.

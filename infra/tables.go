@@ -1,6 +1,9 @@
 package infra
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -11,13 +14,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// newTables creates the four tables, by role. They are billed by the request, can be
+// newTables creates the four tables, by role, or finds those that exist. They are billed by the request, can be
 // restored to any second of the last 35 days, and are encrypted.
-func (e *Engine) newTables() map[string]awsdynamodb.Table {
+func (e *Engine) newTables() map[string]awsdynamodb.ITable {
 	retain := e.props.keepsData()
 	maxReads, maxWrites := unitsOrNil(e.props.Capacity.Read), unitsOrNil(e.props.Capacity.Write)
-	tables := map[string]awsdynamodb.Table{}
+	tables := map[string]awsdynamodb.ITable{}
 	for _, role := range topology.Tables {
+		id := "Table" + strings.ToUpper(role[:1]) + role[1:]
+		if name := e.props.ExistingTables[role]; name != "" {
+			tables[role] = e.existingTable(id+"Existing", name)
+			continue
+		}
 		props := &awsdynamodb.TableProps{
 			TableName:           e.physicalName(role),
 			PartitionKey:        tableAttribute(topology.AttrPK, "S"),
@@ -36,7 +44,7 @@ func (e *Engine) newTables() map[string]awsdynamodb.Table {
 		if key := e.props.CustomerKey; key != nil {
 			props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, key
 		}
-		table := awsdynamodb.NewTable(e.Construct, jsii.String("Table"+strings.ToUpper(role[:1])+role[1:]), props)
+		table := awsdynamodb.NewTable(e.Construct, &id, props)
 		for _, index := range topology.Indexes[role] {
 			table.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
 				IndexName:            jsii.String(index.Name),
@@ -50,6 +58,42 @@ func (e *Engine) newTables() map[string]awsdynamodb.Table {
 		tables[role] = table
 	}
 	return tables
+}
+
+// existingTable refers to a table that the stack does not own.
+func (e *Engine) existingTable(id, name string) awsdynamodb.ITable {
+	attributes := &awsdynamodb.TableAttributes{TableName: &name}
+	if key := e.props.CustomerKey; key != nil {
+		attributes.EncryptionKey = key
+	}
+	return awsdynamodb.Table_FromTableAttributes(e.Construct, &id, attributes)
+}
+
+var tableNameRE = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+
+// validateExistingTables checks that either no or all tables exist: what is in one of them makes
+// no sense without what was in the others.
+func (p EngineProps) validateExistingTables() error {
+	if len(p.ExistingTables) == 0 {
+		return nil
+	}
+	names := map[string]string{}
+	for _, role := range topology.Tables {
+		name := p.ExistingTables[role]
+		if !tableNameRE.MatchString(name) {
+			return fmt.Errorf("existing tables: %s is %q: want the names of all of %s", role, name, strings.Join(topology.Tables, ", "))
+		}
+		if other := names[name]; other != "" {
+			return fmt.Errorf("existing tables: %s is the table of %s and of %s", name, other, role)
+		}
+		names[name] = role
+	}
+	for role := range p.ExistingTables {
+		if !slices.Contains(topology.Tables, role) {
+			return fmt.Errorf("existing tables: there is no table %q: want %s", role, strings.Join(topology.Tables, ", "))
+		}
+	}
+	return nil
 }
 
 func tableAttribute(name, kind string) *awsdynamodb.Attribute {

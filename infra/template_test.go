@@ -94,6 +94,16 @@ func TestFunctions_ReceivePoolQueueURLs(t *testing.T) {
 	}
 }
 
+// invoked returns the function that a reference to it, or to its alias, invokes.
+func (x *template) invoked(t *testing.T, reference any) *resource {
+	t.Helper()
+	r := x.referenced(t, reference)
+	if r.Type == "AWS::Lambda::Alias" {
+		return r.template.referenced(t, r.property("FunctionName"))
+	}
+	return r
+}
+
 // functionsByQueue returns the functions that consume queues, by the queue's id, including
 // those of another stack.
 func functionsByQueue(t *testing.T, x *template) map[string]*resource {
@@ -104,7 +114,7 @@ func functionsByQueue(t *testing.T, x *template) map[string]*resource {
 			continue
 		}
 		for _, m := range stack.byType(t, "AWS::Lambda::EventSourceMapping") {
-			functions[stack.referenced(t, m.property("EventSourceArn")).ID] = stack.referenced(t, m.property("FunctionName"))
+			functions[stack.referenced(t, m.property("EventSourceArn")).ID] = stack.invoked(t, m.property("FunctionName"))
 		}
 	}
 	return functions
@@ -157,7 +167,7 @@ func TestQueues_AreConsumedOrDLQ(t *testing.T) {
 				t.Errorf("%s is neither consumed nor anybody's dead-letter queue", q.ID)
 			}
 			if got := render(q.property("MessageRetentionPeriod")); got != "1209600" {
-				t.Errorf("%s keeps dead letters for %s s, want 14 days", q.ID, got)
+				t.Errorf("%s keeps dead letters for %s s after they were sent, want 14 days", q.ID, got)
 			}
 		}
 	})
@@ -175,7 +185,7 @@ func TestMappings_ReportBatchItemFailures(t *testing.T) {
 			if n, ok := m.property("ScalingConfig", "MaximumConcurrency").(float64); !ok || n < 2 || n > 1000 {
 				t.Errorf("%s: maximum concurrency %v", m.ID, m.property("ScalingConfig"))
 			}
-			role := x.referenced(t, x.referenced(t, m.property("FunctionName")).property("Role"))
+			role := x.referenced(t, x.invoked(t, m.property("FunctionName")).property("Role"))
 			if !slices.Contains(asList(m.DependsOn), any(role.ID)) {
 				t.Errorf("%s may be created before its function may read the queue", m.ID)
 			}
@@ -194,7 +204,7 @@ func TestSchedule_InvokesSweeperEveryMinute(t *testing.T) {
 			t.Errorf("the rule is %v", rule.Properties)
 		}
 		target := asList(rule.property("Targets"))[0]
-		sweeper := x.referenced(t, propertyOf(target, "Arn"))
+		sweeper := x.invoked(t, propertyOf(target, "Arn"))
 		if !sweeper.hasID("SweeperFunction") {
 			t.Errorf("the rule invokes %s", sweeper.ID)
 		}
@@ -232,7 +242,7 @@ func TestTemplate_TagsResources(t *testing.T) {
 	} {
 		for _, r := range x.byType(t, kind) {
 			got := render(r.property("Tags"))
-			for key, value := range map[string]string{"app": "lockstep", "stage": "prod", "version": "1.2.3"} {
+			for key, value := range map[string]string{"app": "lockstep", "stage": "prod"} {
 				if !strings.Contains(got, "Key="+key+",Value="+value) && !strings.Contains(got, key+"="+value) {
 					t.Errorf("%s: tags %q lack %s", r.ID, got, key)
 				}

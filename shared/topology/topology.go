@@ -133,6 +133,7 @@ const (
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack
 	EnvURL              = "LOCKSTEP_URL"                // URL of the HTTP API, for clients and polling workers
 	EnvToken            = "LOCKSTEP_TOKEN"              // token of clients and polling workers, where the service requires one
+	EnvRegion           = "LOCKSTEP_REGION"             // AWS region for which clients sign requests to a domain of your own, optional
 	EnvActor            = "LOCKSTEP_ACTOR"              // name of the caller of the command, optional
 	EnvRoles            = "LOCKSTEP_ROLES"              // roles of the caller of the command, optional
 	EnvTenant           = "LOCKSTEP_TENANT"             // tenant of clients and polling workers, optional
@@ -141,7 +142,7 @@ const (
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
-	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvRoles, EnvDeployment,
+	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvDeployment,
 }
 
 // TenantDefault is the tenant of callers that name none.

@@ -119,6 +119,13 @@ func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 			_ = json.Unmarshal([]byte(text), &pools) // with invalid JSON the function would not have started
 		}
 		pools["/"] = f.Environment[topology.EnvQueueLifecycle] // no pool has this name
+		if prefix := f.Environment[topology.EnvQueueJobsPrefix]; prefix != "" {
+			for _, url := range s.PhysicalIDs(aws.TypeQueue) { // pools that functions find by name
+				if name := lastSegment(url); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, topology.DLQSuffix) {
+					pools["/"+name] = url
+				}
+			}
+		}
 		for _, url := range pools {
 			if url != "" && !urls[url] {
 				urls[url] = true

@@ -280,7 +280,8 @@ func (s *stackCheck) checkSchedule(ctx context.Context) {
 // sweepFunction returns the engine's function that a rule starts, nil if it starts none.
 func (s *stackCheck) sweepFunction(r aws.Rule) *aws.Function {
 	for i := range s.functions {
-		if slices.Contains(r.Targets, s.functions[i].ARN) {
+		arn := s.functions[i].ARN
+		if slices.ContainsFunc(r.Targets, func(t string) bool { return t == arn || strings.HasPrefix(t, arn+":") }) { // or an alias of it
 			return &s.functions[i]
 		}
 	}

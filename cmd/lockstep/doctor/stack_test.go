@@ -159,7 +159,8 @@ func healthyAWS() *fakeAWS {
 			}
 		}
 		if name == topology.FunctionAPI {
-			env[topology.EnvQueueJobsURLs] = `{"default":"https://q/1/jobs-default","polled":"https://q/1/jobs-polled"}`
+			env[topology.EnvQueueJobsURLs] = `{"default":"https://q/1/jobs-default"}`
+			env[topology.EnvQueueJobsPrefix] = "jobs-" // under which jobs-polled is found
 		}
 		s.functions[name] = aws.Function{Name: name, ARN: "arn:f:" + name, State: "Active", LastUpdateStatus: "Successful", Timeout: topology.FunctionTimeoutSeconds[name], Environment: env}
 		s.loops[name] = true
@@ -171,7 +172,7 @@ func healthyAWS() *fakeAWS {
 	s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
 	add(aws.TypeMapping, "M1", "m1")
 	add(aws.TypeMapping, "M2", "m2")
-	s.rules["sweep"] = aws.Rule{Enabled: true, Schedule: "rate(1 minute)", Targets: []string{"arn:f:sweeper"}}
+	s.rules["sweep"] = aws.Rule{Enabled: true, Schedule: "rate(1 minute)", Targets: []string{"arn:f:sweeper:live"}}
 	add(aws.TypeRule, "Rule", "sweep")
 	s.alarms["a1"] = aws.Alarm{Name: "a1", State: "OK", HasActions: true}
 	add(aws.TypeAlarm, "A1", "a1")
@@ -280,7 +281,7 @@ func TestStackCheck_FindsEachDefect(t *testing.T) {
 			queue(s, "https://q/1/jobs-default-dlq", func(q *aws.Queue) { q.VisibleMessages = 2 })
 		}, "dead-letter queues", Failure, "2 messages on jobs-default-dlq"},
 		{"a dead letter of the schedule", func(s *fakeAWS) { queue(s, "https://q/1/schedules-dlq", func(q *aws.Queue) { q.VisibleMessages = 1 }) }, "dead-letter queues", Failure, "1 message on schedules-dlq"},
-		{"a disabled rule", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Targets: []string{"arn:f:sweeper"}} }, "schedule", Failure, "disabled"},
+		{"a disabled rule", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Targets: []string{"arn:f:sweeper:live"}} }, "schedule", Failure, "disabled"},
 		{"a missing rule", func(s *fakeAWS) { delete(s.rules, "sweep") }, "schedule", Failure, "does not exist"},
 		{"a rule for something else", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Enabled: true, Targets: []string{"arn:f:other"}} }, "schedule", Failure, "no rule starts the sweeper"},
 		{"no sweep", func(s *fakeAWS) { s.invocations = 0 }, "schedule", Failure, "no sweep in the last 10 minutes"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -28,6 +29,12 @@ func main() {
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.TokenKeys, "token-keys", "", "ARN of the secret with the keys of resume tokens: docs/deploying.md")
+	flag.StringVar(&s.PermissionsBoundary, "permissions-boundary", "", "ARN of the IAM policy, or its name in the account, that bounds every role")
+	flag.StringVar(&s.WorkerSubnets, "worker-subnets", "", "ids of the subnets of the stock worker, with commas")
+	flag.StringVar(&s.WorkerSecurityGroups, "worker-security-groups", "", "ids of the security groups of the stock worker, with commas")
+	flag.StringVar(&s.Domain, "domain", "", "name of your own for the HTTP interface")
+	flag.StringVar(&s.Certificate, "certificate", "", "ARN of the certificate of the domain")
+	flag.StringVar(&s.ExistingTables, "existing-tables", "", "tables to use instead of new ones, as executions=NAME,jobs=NAME,locks=NAME,registry=NAME")
 	flag.StringVar(&s.Secrets, "secrets", "", "where the secrets are that definitions refer to: secretsmanager:PREFIX/ or ssm:/PREFIX/")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
@@ -66,6 +73,13 @@ type settings struct {
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	Local        string // local; true deploys for an emulator
 
+	PermissionsBoundary  string // permissionsBoundary; none
+	WorkerSubnets        string // workerSubnets; none: the stock worker is in no VPC
+	WorkerSecurityGroups string // workerSecurityGroups
+	Domain               string // domain; none
+	Certificate          string // certificateArn; that of the domain
+	ExistingTables       string // existingTables; none: the stack creates its tables
+
 	// OutDir is the directory for the cloud assembly. Default: CDK_OUTDIR, which the CDK
 	// command line sets, else a temporary directory.
 	OutDir string
@@ -87,10 +101,24 @@ func synthesize(s settings) (template string, err error) {
 	}
 	app := awscdk.NewApp(props)
 	s.fromContext(app)
+	if text, ok := app.Node().TryGetContext(jsii.String(cdkBoundary)).(string); ok && text != "" {
+		return "", fmt.Errorf("the context %s is the text %s, which CDK ignores: use -c permissionsBoundary=NAME", cdkBoundary, text)
+	}
+	tables, err := parseTables(s.ExistingTables)
+	if err != nil {
+		return "", err
+	}
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
 		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
 		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true",
+		PermissionsBoundary: s.PermissionsBoundary, ExistingTables: tables,
+	}
+	if s.WorkerSubnets != "" || s.WorkerSecurityGroups != "" {
+		engine.WorkerNetwork = &infra.Network{Subnets: splitList(s.WorkerSubnets), SecurityGroups: splitList(s.WorkerSecurityGroups)}
+	}
+	if s.Domain != "" || s.Certificate != "" {
+		engine.Domain = &infra.Domain{Name: s.Domain, CertificateARN: s.Certificate}
 	}
 	if err := engine.Validate(); err != nil {
 		return "", err
@@ -119,9 +147,32 @@ func (s *settings) fromContext(app awscdk.App) {
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic,
 		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers,
+		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
+		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables,
 	} {
 		if value, ok := app.Node().TryGetContext(&key).(string); ok && *field == "" {
 			*field = value
 		}
 	}
+}
+
+// cdkBoundary is CDK's own context key for a permissions boundary. It takes an object, and so
+// only cdk.json can set it: what -c passes is a text.
+const cdkBoundary = "@aws-cdk/core:permissionsBoundary"
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// parseTables reads names of tables by role.
+func parseTables(text string) (map[string]string, error) {
+	tables := map[string]string{}
+	for _, pair := range splitList(text) {
+		role, name, ok := strings.Cut(pair, "=")
+		if !ok || tables[role] != "" {
+			return nil, fmt.Errorf("existing tables: %q: want each table once, as ROLE=NAME", pair)
+		}
+		tables[role] = name
+	}
+	return tables, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,11 +21,60 @@ const contextJSON = `{"stage": "from-context", "version": "9.9.9", "alarmTopicAr
 	"@aws-cdk/core:bootstrapQualifier": "acme01", "@aws-cdk/core:permissionsBoundary": {"name": "limits-of-the-team"}}`
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asApp) != "" {
+		main()
+		return
+	}
 	_ = os.Setenv("CDK_CONTEXT_JSON", contextJSON) // before the kernel copies the environment
 	infra.SilenceJSII()
 	code := m.Run()
 	jsii.Close()
 	os.Exit(code)
+}
+
+// asApp is the variable that makes this test's binary the app, for the CDK command line.
+const asApp = "LOCKSTEP_TEST_AS_APP"
+
+// runCDK synthesises the app as somebody who deploys it does, with the CDK command line
+// (make npm), and returns its output and the template.
+func runCDK(t *testing.T, context ...string) (output, template string, err error) {
+	t.Helper()
+	cli, err := filepath.Abs("../../../localstack/node_modules/.bin/cdk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(cli); err != nil {
+		t.Fatalf("the CDK command line is missing: make npm: %v", err)
+	}
+	out := t.TempDir()
+	args := []string{"synth", "--quiet", "--app", os.Args[0], "--output", out, "-c", "functionsDir=" + writeDummyFunctions(t)}
+	for _, c := range context {
+		args = append(args, "-c", c)
+	}
+	cmd := exec.Command(cli, args...)
+	cmd.Dir = t.TempDir()
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "CDK_CONTEXT_JSON=") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	cmd.Env = append(cmd.Env, asApp+"=1", "CI=true", "CDK_DISABLE_CLI_TELEMETRY=true")
+	text, err := cmd.CombinedOutput()
+	content, _ := os.ReadFile(filepath.Join(out, "Lockstep-dev.template.json")) // none after an error
+	return string(text), string(content), err
+}
+
+// What the command line passes as context is text, and a boundary that is silently ignored would
+// leave every role without it.
+func TestCDK_PassesPermissionsBoundary(t *testing.T) {
+	output, template, err := runCDK(t, "stage=dev", "permissionsBoundary=limits-of-the-team")
+	if err != nil || strings.Count(template, `"PermissionsBoundary": {`) != strings.Count(template, `"Type": "AWS::IAM::Role"`) || !strings.Contains(template, ":policy/limits-of-the-team") {
+		t.Errorf("%v: %s, %d boundaries of %d roles", err, output, strings.Count(template, `"PermissionsBoundary": {`), strings.Count(template, `"Type": "AWS::IAM::Role"`))
+	}
+	output, _, err = runCDK(t, "stage=dev", cdkBoundary+`={"name":"limits-of-the-team"}`)
+	if err == nil || !strings.Contains(output, "use -c permissionsBoundary=NAME") {
+		t.Errorf("an object of CDK's as text: %v: %s", err, output)
+	}
 }
 
 // writeDummyFunctions writes files in place of the built functions.
@@ -89,9 +139,6 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 		if got := fmt.Sprint(alarm["AlarmActions"]); got != "[arn:aws:sns:eu-west-1:123456789012:pager]" {
 			t.Errorf("an alarm notifies %s", got)
 		}
-		if got := fmt.Sprint(alarm["Tags"]); !strings.Contains(got, "Value:9.9.9") {
-			t.Errorf("tags %s", got)
-		}
 	}
 	if !strings.Contains(manifest, `"terminationProtection": true`) {
 		t.Error("the stack of prod has no termination protection")
@@ -100,6 +147,9 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	for _, f := range propertiesByType(t, resources, "AWS::Lambda::Function") {
 		if got := fmt.Sprint(f["Code"]); !strings.Contains(got, "cdk-acme01-assets-") {
 			t.Errorf("the code is in %s", got)
+		}
+		if got := fmt.Sprint(f["Tags"]); !strings.Contains(got, "Value:9.9.9") {
+			t.Errorf("tags %s", got)
 		}
 	}
 	if !strings.Contains(manifest, "cdk-acme01-deploy-role") || strings.Contains(manifest, "hnb659fds") {
@@ -146,6 +196,11 @@ func TestSynthesize_ReturnsErrorOnInvalidSettings(t *testing.T) {
 		"bootstrap is missing": {FunctionsDir: filepath.Join(functions, "nowhere")},
 		"stage":                {FunctionsDir: functions, Stage: "!"},
 		"cannot be local":      {FunctionsDir: functions, Stage: "prod", Local: "true"},
+		"want each table once": {FunctionsDir: functions, ExistingTables: "executions"},
+		"jobs is \"\": want":   {FunctionsDir: functions, ExistingTables: "executions=abc"},
+		`boundary "{\"name`:    {FunctionsDir: functions, PermissionsBoundary: `{"name":"x"}`},
+		"network: want":        {FunctionsDir: functions, WorkerSubnets: "subnet-0a1b2c3d"},
+		"certificate \"\"":     {FunctionsDir: functions, Domain: "lockstep.example.com"},
 		// CDK panics for this one.
 		"synthesis: ": {FunctionsDir: functions, StackName: "under_score"},
 	} {

@@ -30,6 +30,10 @@ type Credentials struct {
 
 	// IAM gives the credentials to sign with; nil signs nothing.
 	IAM aws.CredentialsProvider
+
+	// Region is the region for which requests to a domain of your own are signed, over https
+	// only. Without it such requests are not signed; the addresses of API Gateway contain theirs.
+	Region string
 }
 
 // DefaultCredentials are the credentials of this process: LOCKSTEP_TOKEN, and those of
@@ -38,7 +42,8 @@ type Credentials struct {
 func DefaultCredentials() Credentials {
 	load := sync.OnceValues(func() (aws.Config, error) { return awsconfig.LoadDefaultConfig(context.Background()) })
 	return Credentials{
-		Token: os.Getenv(topology.EnvToken),
+		Token:  os.Getenv(topology.EnvToken),
+		Region: os.Getenv(topology.EnvRegion),
 		IAM: aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 			c, err := load()
 			if err != nil {
@@ -67,20 +72,25 @@ type transport struct {
 }
 
 // apiGatewayHost matches the hosts at which API Gateway checks signatures. Requests to
-// other hosts, such as a local stack, are never signed.
+// other hosts, such as a local stack, are signed only if a region is named.
 var apiGatewayHost = regexp.MustCompile(`^[a-z0-9]+\.execute-api\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$`)
 
 // RoundTrip sends a copy of the request with its authorization.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	match := apiGatewayHost.FindStringSubmatch(r.URL.Hostname())
+	region := ""
+	if match := apiGatewayHost.FindStringSubmatch(r.URL.Hostname()); match != nil {
+		region = match[1]
+	} else if r.URL.Scheme == "https" {
+		region = t.Region
+	}
 	switch {
 	case r.Header.Get("Authorization") != "": // the request has credentials of its own
 	case t.Token != "":
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+t.Token)
-	case match != nil && t.IAM != nil:
+	case region != "" && t.IAM != nil:
 		r = r.Clone(r.Context())
-		if err := t.sign(r, match[1]); err != nil {
+		if err := t.sign(r, region); err != nil {
 			return nil, err
 		}
 	}

@@ -112,6 +112,16 @@ func TestTransport_ChoosesAuthorization(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line.name, got, line.want)
 		}
 	}
+	// A domain of your own has no region in its name.
+	own := iamCredentials("")
+	own.Region = "eu-north-1"
+	for address, want := range map[string]string{
+		"https://lockstep.example.com": "/eu-north-1/execute-api/", apiURL: "/eu-west-1/execute-api/", "http://localhost:3030": "", "http://lockstep.example.com": "",
+	} {
+		if got := send(t, own, "GET", address, "").request.Header.Get("Authorization"); (got != "") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: signed as %q, want %q", address, got, want)
+		}
+	}
 	// A request with credentials of its own keeps them: the bearer of a resume token is nobody else.
 	for _, c := range []Credentials{token, iamCredentials("")} {
 		next := &recordingTransport{}
@@ -162,7 +172,8 @@ func TestDefaultCredentials_ReadsEnvironment(t *testing.T) {
 		t.Errorf("signed as %q", got)
 	}
 	t.Setenv("LOCKSTEP_TOKEN", "jwt")
-	if got := DefaultCredentials().Token; got != "jwt" {
-		t.Errorf("the token is %q", got)
+	t.Setenv("LOCKSTEP_REGION", "eu-north-1")
+	if got := DefaultCredentials(); got.Token != "jwt" || got.Region != "eu-north-1" {
+		t.Errorf("the token is %q, the region %q", got.Token, got.Region)
 	}
 }

@@ -6,4 +6,9 @@ var installing = []Mutation{
 	{Name: "the functions are built with the flags of the caller", Test: "cmd/lockstep:TestFunctions_AreBuiltForArchitecture", Edits: []Edit{{"cmd/lockstep/functions.go", "\"GOFLAGS=\", \"GOWORK=off\"", "\"GOWORK=off\""}}},
 	{Name: "functions of two versions are shown as one", Test: "cmd/lockstep:TestFunctions_FailureLeavesNoVersion", Edits: []Edit{{"cmd/lockstep/functions.go", "if err := os.Remove(versionFile); err != nil", "if _, err := os.Stat(versionFile); err != nil"}}},
 	{Name: "the functions are built from any source", Test: "cmd/lockstep:TestFindSource_ChecksWhereCommandCameFrom", Edits: []Edit{{"cmd/lockstep/functions.go", "case found.Sum != m.Sum:", "case found.Dir == \"\":"}}},
+	{Name: "every request to a foreign host is signed", Test: "shared/client/auth:TestTransport_ChoosesAuthorization", Edits: []Edit{{"shared/client/auth/auth.go", "} else if r.URL.Scheme == \"https\" {", "} else if r.URL.Scheme != \"\" {"}}},
+	{Name: "an alias of the sweeper is not its own", Test: "cmd/lockstep/doctor:TestStackCheck_PassesHealthyStack", Edits: []Edit{{"cmd/lockstep/doctor/stack_checks.go", "return t == arn || strings.HasPrefix(t, arn+\":\")", "return t == arn"}}},
+	{Name: "pools that are found by name are not examined", Test: "cmd/lockstep/doctor:TestStackCheck_CountsExternalConsumers", Edits: []Edit{{"cmd/lockstep/doctor/stack.go", "strings.HasPrefix(name, prefix) && !", "false && !"}}},
+	{Name: "a boundary that CDK ignores is accepted", Test: "infra/cmd/infra:TestCDK_PassesPermissionsBoundary", Edits: []Edit{{"infra/cmd/infra/main.go", "(string); ok && text != \"\" {", "(string); ok && text == \"-\" {"}}},
+	{Name: "some tables exist and others are made", Test: "infra:TestEngineProps_ValidateNamesField", Edits: []Edit{{"infra/tables.go", "if !tableNameRE.MatchString(name) {", "if name != \"\" && !tableNameRE.MatchString(name) {"}}},
 }
