@@ -14,16 +14,18 @@ import (
 )
 
 var (
-	// fenceRE matches a block of commands or of output on a page: its kind and its text.
-	fenceRE = regexp.MustCompile("(?ms)^```(sh background|sh|text)\n(.*?)^```$")
+	// fenceRE matches a block on a page: its kind and its text.
+	fenceRE = regexp.MustCompile("(?ms)^```([a-z]+)( [^\n]+)?\n(.*?)^```$")
 	uuidRE  = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	idRE    = regexp.MustCompile(`\bID\b`)
-	portRE  = regexp.MustCompile(`\b(3030|4040|8080|8081)\b`)
+	portRE  = regexp.MustCompile(`\b(3030|4040|8080)\b`)
 )
 
 // A guide is a page whose commands a test executes as they stand there, in one folder and
 // in the order of the page, against a local stack.
 //
+//   - "go FILE" or "yaml FILE" is a file that the reader saves. Without a file, a block is an
+//     excerpt: all its lines are lines of one of the examples that the page uses.
 //   - "sh background" is a program that runs until the end of the test. The page goes on
 //     when it has printed its line "ready".
 //   - "sh" is executed by bash. All its commands have to succeed, unless a "text" follows.
@@ -35,13 +37,15 @@ var (
 type guide struct {
 	t     *testing.T
 	dir   string
+	root  string // of the repository
 	env   []string
 	ports map[string]string
 	id    string
 }
 
-// runGuide executes the commands of a page of docs in a folder.
-func runGuide(t *testing.T, page, dir string) {
+// runGuide executes the commands of a page of docs in a folder, into which it copies the
+// examples that the page uses.
+func runGuide(t *testing.T, page, dir string, examples ...string) {
 	t.Helper()
 	requireEmbedded(t, "the page starts its own stack")
 	root, err := filepath.Abs("../..")
@@ -52,28 +56,37 @@ func runGuide(t *testing.T, page, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guide{t: t, dir: dir, ports: map[string]string{}}
-	for _, port := range []string{"3030", "4040", "8080", "8081"} {
+	g := &guide{t: t, dir: dir, root: root, ports: map[string]string{}}
+	for _, port := range []string{"3030", "4040", "8080"} {
 		g.ports[port] = strconv.Itoa(testkit.FreePort(t))
 	}
+	lines := g.copyExamples(examples)
 	g.env = append(os.Environ(),
-		"PATH="+filepath.Dir(testkit.Binary(t, "lockstep"))+":"+os.Getenv("PATH"),
+		"PATH="+filepath.Dir(testkit.Binary(t, "lockstep"))+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod",
 		"LOCKSTEP_URL=http://localhost:"+g.ports["3030"],
 		"FLEET_URL=http://127.0.0.1:"+g.ports["4040"])
 	blocks := fenceRE.FindAllStringSubmatch(string(text), -1)
 	executed := 0
 	for i, block := range blocks {
-		commands := g.prepare(block[2])
+		kind, option, text := block[1], strings.TrimSpace(block[2]), block[3]
 		switch {
-		case block[1] == "text" || strings.TrimSpace(commands) == "":
-		case block[1] == "sh background":
-			g.start(commands)
+		case kind == "text":
+		case kind != "sh" && option != "":
+			g.write(option, text)
+		case kind != "sh":
+			for line := range strings.Lines(text) {
+				if line = strings.TrimSpace(line); line != "" && !lines[line] {
+					t.Errorf("no example has the line %q", line)
+				}
+			}
+		case option == "background":
+			g.start(g.prepare(text))
 		default:
 			expected := ""
 			if i+1 < len(blocks) && blocks[i+1][1] == "text" {
-				expected = blocks[i+1][2]
+				expected = blocks[i+1][3]
 			}
-			g.execute(commands, expected)
+			g.execute(g.prepare(text), expected)
 			executed++
 		}
 		if t.Failed() {
@@ -85,20 +98,80 @@ func runGuide(t *testing.T, page, dir string) {
 	}
 }
 
-// prepare fills the id and the ports into commands, and leaves out those that clone and build.
+// copyExamples copies folders of examples, and returns their lines without white space around them.
+func (g *guide) copyExamples(names []string) map[string]bool {
+	g.t.Helper()
+	lines := map[string]bool{}
+	for _, name := range names {
+		files, err := filepath.Glob(filepath.Join(g.root, "examples", name, "*.*"))
+		if err != nil || len(files) == 0 {
+			g.t.Fatalf("no example %s: %v", name, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				lines[strings.TrimSpace(line)] = true
+			}
+			g.write(filepath.Join("examples", name, filepath.Base(file)), g.replacePorts(string(text)))
+		}
+	}
+	return lines
+}
+
+// write writes a file into the folder.
+func (g *guide) write(name, text string) {
+	g.t.Helper()
+	file := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *guide) replacePorts(text string) string {
+	return portRE.ReplaceAllStringFunc(text, func(port string) string { return g.ports[port] })
+}
+
+// prepare fills the id and the ports into commands. It leaves out those that clone and build, and
+// those that fetch this module: the module is that of this repository.
 func (g *guide) prepare(commands string) string {
+	g.t.Helper()
 	var kept strings.Builder
 	for line := range strings.Lines(commands) {
-		if strings.HasPrefix(line, "git clone ") || strings.HasPrefix(line, "make ") || strings.HasPrefix(line, "export PATH=") {
-			continue
+		switch {
+		case strings.HasPrefix(line, "go mod init "):
+			g.writeModule(strings.TrimSpace(strings.TrimPrefix(line, "go mod init ")))
+		case strings.HasPrefix(line, "git clone "), strings.HasPrefix(line, "make "), strings.HasPrefix(line, "export PATH="), strings.HasPrefix(line, "go get "):
+		default:
+			kept.WriteString(line)
 		}
-		kept.WriteString(line)
 	}
-	text := portRE.ReplaceAllStringFunc(kept.String(), func(port string) string { return g.ports[port] })
+	text := g.replacePorts(kept.String())
 	if g.id != "" {
 		text = idRE.ReplaceAllString(text, g.id)
 	}
 	return text
+}
+
+// writeModule makes the folder a module that requires this one, with the versions that this one has.
+func (g *guide) writeModule(name string) {
+	g.t.Helper()
+	for _, file := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(g.root, file))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if file == "go.mod" {
+			text = []byte(strings.Replace(string(text), "module github.com/lockstep-run/lockstep", "module "+name, 1) +
+				"\nrequire github.com/lockstep-run/lockstep v0.0.0\n\nreplace github.com/lockstep-run/lockstep => " + g.root + "\n")
+		}
+		g.write(file, string(text))
+	}
 }
 
 // start starts a program that runs until the end of the test.
@@ -127,6 +200,9 @@ func (g *guide) execute(commands, expected string) {
 	shell := "set -e\n"
 	if expected != "" {
 		shell = "" // what is printed tells whether a command has failed as it should
+	}
+	if strings.TrimSpace(commands) == "" {
+		return
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-c", shell+commands)
 	cmd.Dir, cmd.Env = g.dir, g.env
@@ -167,4 +243,16 @@ func lineRE(line string) *regexp.Regexp {
 func TestQuickstart_PrintsWhatItShows(t *testing.T) {
 	t.Parallel()
 	runGuide(t, "quickstart.md", "../..")
+}
+
+// Both programs in Python change a fleet.
+func TestPythonGuide_PrintsWhatItShows(t *testing.T) {
+	t.Parallel()
+	runGuide(t, "blocks-python.md", t.TempDir(), "python-block", "python-worker")
+}
+
+// The worker of the page on Go is compiled outside this module, and changes a fleet.
+func TestGoGuide_PrintsWhatItShows(t *testing.T) {
+	t.Parallel()
+	runGuide(t, "workers-go.md", t.TempDir())
 }
