@@ -216,14 +216,14 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 		return
 	}
 	if after.Scope.HeldEpoch == after.Epoch && after.Epoch == before.Epoch && after.State != "READY" {
-		t.places = old.places
-		if t.places == nil && after.Kept != nil {
+		t.places = old.places // of those that were kept before: the same write may end the try, and keep fewer
+		if t.places == nil && before.Kept != nil {
 			x.unjudged = true
 			return
 		}
 		t.attributes, t.locked = old.attributes, old.locked
 		for _, id := range old.entities {
-			if after.Kept == nil || after.Kept.Contains(slices.Index(t.places, id)+1) {
+			if before.Kept == nil || before.Kept.Contains(slices.Index(t.places, id)+1) {
 				t.entities = append(t.entities, id)
 			}
 		}
