@@ -58,7 +58,7 @@ func lockRow(l views.LockView) []string {
 }
 
 func newWorkers(c *connection) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "workers [ID]",
 		Short: "Show the polling workers",
 		Args:  cobra.MaximumNArgs(1),
@@ -78,6 +78,8 @@ func newWorkers(c *connection) *cobra.Command {
 			return printOne(cmd, c, w, columns, workerRow)
 		},
 	}
+	cmd.AddCommand(newDrain(c))
+	return cmd
 }
 
 func workerRow(w views.WorkerView) []string {

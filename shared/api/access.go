@@ -92,6 +92,7 @@ var routeRoles = map[string][]Role{
 	"POST /workers/register":                        {RoleWorker},
 	"GET /workers/{id}":                             {RoleViewer},
 	"POST /workers/{id}/heartbeat":                  {RoleWorker},
+	"POST /workers/{id}/drain":                      {RoleOperator},
 	"POST /workers/{id}/unregister":                 {RoleWorker},
 	"POST /blackboard/job":                          {RoleWorker},
 	"POST /blackboard/job/heartbeat":                {RoleWorker},

@@ -128,6 +128,7 @@ type Queries interface {
 type WorkerAPI interface {
 	RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error)
 	HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
+	DrainWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	UnregisterWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	Worker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	Workers(ctx context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error)

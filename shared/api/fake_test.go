@@ -672,6 +672,10 @@ func (f *fake) HeartbeatWorker(_ context.Context, c workflow.Caller, id string) 
 	return f.worker(id), f.record("HeartbeatWorker "+id, c)
 }
 
+func (f *fake) DrainWorker(_ context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	return f.worker(id), f.record("DrainWorker "+id, c)
+}
+
 func (f *fake) UnregisterWorker(_ context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
 	return f.worker(id), f.record("UnregisterWorker "+id, c)
 }

@@ -101,7 +101,7 @@ POST_/workflow-execution POST_/workflow-execution/plan GET_/workflow-execution G
 GET_/workflow-execution/id/{id}/history GET_/workflow-execution/id/{id}/jobs GET_/workflow-execution/id/{id}/steps GET_/workflow-execution/id/{id}/result GET_/workflow-execution/id/{id}/cost GET_/workflow-execution/id/{id}/next
 DELETE_/workflow-execution/{id} POST_/workflow-execution/{id}/cancel POST_/workflow-execution/{id}/acknowledge POST_/workflow-execution/{id}/retry
 POST_/workflow-execution/{id}/resume POST_/workflow-execution/{id}/unlock POST_/workflow-execution/{id}/signal/{name} POST_/signals/{package}/{name}/{key}/{signal} GET_/executions/{id}/status
-GET_/locks GET_/locks/{type}/{id} GET_/workers GET_/workers/{id} POST_/workers/register POST_/workers/{id}/heartbeat POST_/workers/{id}/unregister
+GET_/locks GET_/locks/{type}/{id} GET_/workers GET_/workers/{id} POST_/workers/register POST_/workers/{id}/heartbeat POST_/workers/{id}/drain POST_/workers/{id}/unregister
 POST_/blackboard/job POST_/blackboard/job/heartbeat POST_/blackboard/job/result GET_/blackboard/jobs GET_/health GET_/version GET_/openapi.json GET_/
 `, "\n", " ")) {
 		if openapi.Load().Operations[strings.Replace(pattern, "_", " ", 1)] == nil {

@@ -181,6 +181,7 @@ var servedRoutes = []struct {
 	{"POST /workers/register", "/workers/register", `{"id":"w1","pool":"edge","blocks":["fleet/upgrade:1"],"version":"2"}`, 201},
 	{"GET /workers/{id}", "/workers/w1", "", 200},
 	{"POST /workers/{id}/heartbeat", "/workers/w1/heartbeat", "", 200},
+	{"POST /workers/{id}/drain", "/workers/w1/drain", `{"reason":"r"}`, 200},
 	{"POST /workers/{id}/unregister", "/workers/w1/unregister", "", 200},
 	{"POST /blackboard/job", "/blackboard/job", `{"worker":"w1","blocks":["fleet/upgrade:1"],"wait":"5s"}`, 200},
 	{"POST /blackboard/job/heartbeat", "/blackboard/job/heartbeat", `{"pack":"p","token":1}`, 200},

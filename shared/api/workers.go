@@ -48,6 +48,17 @@ func (a *routes) HeartbeatWorker(w http.ResponseWriter, r *http.Request, id gen.
 	a.respond(w, r, http.StatusOK, workerResponse(v), err)
 }
 
+// DrainWorker serves POST /workers/{id}/drain.
+func (a *routes) DrainWorker(w http.ResponseWriter, r *http.Request, id gen.WorkerId) {
+	var req gen.ReasonRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	v, err := a.WorkerAPI.DrainWorker(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusOK, workerResponse(v), err)
+}
+
 // UnregisterWorker serves POST /workers/{id}/unregister.
 func (a *routes) UnregisterWorker(w http.ResponseWriter, r *http.Request, id gen.WorkerId) {
 	v, err := a.WorkerAPI.UnregisterWorker(r.Context(), a.caller(r), id)
@@ -62,8 +73,11 @@ func (a *routes) PollJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	offer, err := a.WorkerAPI.Poll(r.Context(), a.caller(r), req)
-	if err == nil && offer == nil {
+	if err == nil && (offer == nil || offer.Drain) {
 		w.Header().Set("Cache-Control", "no-store")
+		if offer != nil {
+			w.Header().Set("Lockstep-Drain", "true")
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

@@ -38,6 +38,11 @@ func (c *Client) HeartbeatWorker(ctx context.Context, id string) (views.WorkerVi
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "heartbeat")
 }
 
+// DrainWorker makes a worker get no new packs, until it is started again.
+func (c *Client) DrainWorker(ctx context.Context, id, why string) (views.WorkerView, error) {
+	return post[views.WorkerView](ctx, c, map[string]string{"reason": why}, "workers", id, "drain")
+}
+
 // UnregisterWorker removes a worker.
 func (c *Client) UnregisterWorker(ctx context.Context, id string) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "unregister")

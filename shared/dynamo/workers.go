@@ -87,14 +87,14 @@ func (w *Workers) PutWorker(ctx context.Context, seen, next *workflow.Worker) (b
 	return ok, err
 }
 
-// Heartbeat writes the time of a heartbeat of a worker that is ONLINE, and the packs
+// Heartbeat writes the time of a heartbeat of a worker that is in the state, and the packs
 // that it holds unless held is nil.
-func (w *Workers) Heartbeat(ctx context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (bool, *workflow.Worker, error) {
+func (w *Workers) Heartbeat(ctx context.Context, tenant, id string, state statemachines.WorkerState, at time.Time, held []workflow.ClaimedPack) (bool, *workflow.Worker, error) {
 	c := table.Update{
 		Key:       workerKey(tenant, id),
 		Set:       table.Item{attrLastHeartbeat: table.N(table.Millis(at))},
-		Condition: "#state = :online",
-		Values:    table.Item{"online": table.S(string(statemachines.WorkerOnline))},
+		Condition: "#state = :was",
+		Values:    table.Item{"was": table.S(string(state))},
 	}
 	switch {
 	case len(held) > 0:

@@ -39,8 +39,9 @@ type JobPoll struct {
 }
 
 // PackOffer is a pack leased to a worker. Pack is an opaque receipt that every later request
-// about the pack carries.
+// about the pack carries. With Drain there is none, and there will be none: the worker is to stop.
 type PackOffer struct {
+	Drain bool              `json:"-"` // a header
 	Pack  string            `json:"pack"`
 	Token int               `json:"token"`
 	Lease time.Time         `json:"lease"`

@@ -23,6 +23,8 @@ type heartbeater struct {
 	mu       sync.Mutex // guards the fields below
 	lastSent time.Time  // when the last successful heartbeat was sent
 	held     map[workflow.ClaimedPack]int
+	draining bool // an operator wants it to receive no more packs
+	drained  bool // the log says that it has none left
 }
 
 func newHeartbeater(w *Worker, o PollOptions) *heartbeater {
@@ -60,18 +62,40 @@ func (h *heartbeater) send(ctx context.Context) error {
 	held := slices.AppendSeq(make([]workflow.ClaimedPack, 0, len(h.held)), maps.Keys(h.held))
 	h.mu.Unlock()
 	at := h.w.opts.Now()
-	err := h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
+	draining, err := h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		if err = h.opts.Registry.Register(ctx, h.w.descriptor()); err == nil {
-			err = h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
+			draining, err = h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
 		}
 	}
 	if err == nil {
 		h.mu.Lock()
 		h.lastSent = at
+		h.logDraining(ctx, draining)
+		h.draining = draining
 		h.mu.Unlock()
 	}
 	return err
+}
+
+// isDraining reports whether an operator has drained the worker. It then receives no packs, and ends
+// those that it has. The process goes on: one that ended would be started again.
+func (h *heartbeater) isDraining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
+// logDraining logs that the worker begins to drain, and that it has nothing left. The caller holds
+// h.mu.
+func (h *heartbeater) logDraining(ctx context.Context, draining bool) {
+	if draining && !h.draining {
+		h.w.opts.Logger.InfoContext(ctx, "an operator drains this worker: it receives no more packs until it is started again", observe.Worker, h.w.opts.Name)
+	}
+	if left := draining && len(h.held) == 0; left && !h.drained {
+		h.drained = true
+		h.w.opts.Logger.InfoContext(ctx, "drained: the worker has no packs left and can be stopped", observe.Worker, h.w.opts.Name)
+	}
 }
 
 // descriptor returns what the worker registers itself with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,7 @@ type fakeRegistry struct {
 	calls       []string
 	worker      workflow.Worker
 	held        []workflow.ClaimedPack // from the last heartbeat
+	draining    bool                   // what heartbeats are answered
 	heartbeats  []time.Time            // when the successful heartbeats arrived
 }
 
@@ -40,14 +42,16 @@ func (b *fakeRegistry) Register(_ context.Context, w workflow.Worker) error {
 	return b.call("register", func() error { b.registered, b.worker = true, w; return nil })
 }
 
-func (b *fakeRegistry) Heartbeat(_ context.Context, id string, held []workflow.ClaimedPack) error {
-	return b.call("heartbeat", func() error {
+func (b *fakeRegistry) Heartbeat(_ context.Context, id string, held []workflow.ClaimedPack) (draining bool, err error) {
+	err = b.call("heartbeat", func() error {
+		draining = b.draining
 		if !b.registered || id != b.worker.ID {
 			return workflow.Errorf(workflow.CodeNotFound, "no worker %s", id)
 		}
 		b.held, b.heartbeats = held, append(b.heartbeats, time.Now())
 		return nil
 	})
+	return draining, err
 }
 
 func (b *fakeRegistry) Unregister(context.Context, string) error {
@@ -140,6 +144,51 @@ func TestPoll_ReceivesNothingWhileUnreachable(t *testing.T) {
 		}()
 		if err := worker.Poll(ctx, r.worker(concurrent), pollOptions(r, s, b)); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A worker that is drained ends the packs that it has, hands back at once what its receive under way
+// brings, and receives nothing more. It stays registered and can be stopped.
+func TestPoll_DrainsWhenItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.blockFunc = blockFor(50 * time.Second)
+		m := r.newMessage(idempotent, 0, 9, 1)
+		m.NotAfter = time.Now().Add(time.Hour)
+		b, s := &fakeRegistry{}, &fakeSource{bodies: []string{body(t, m)}}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		late := r.newMessage(idempotent, 1, 9, 1)
+		late.NotAfter = time.Now().Add(time.Hour)
+		lateBody := body(t, late)
+		go func() {
+			time.Sleep(30 * time.Second)
+			b.update(func() { b.draining = true })
+			time.Sleep(25 * time.Second) // it knows with its next heartbeat
+			s.mu.Lock()
+			s.bodies = append(s.bodies, lateBody)
+			s.mu.Unlock()
+			time.Sleep(2 * time.Minute)
+			r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
+			b.update(func() {
+				if len(b.held) != 0 || time.Since(b.heartbeats[len(b.heartbeats)-1]) > 20*time.Second {
+					t.Errorf("it holds %v, and its last heartbeat was at %s", b.held, b.heartbeats[len(b.heartbeats)-1])
+				}
+			})
+		}()
+		if err := worker.Poll(ctx, r.worker(concurrent), pollOptions(r, s, b)); err != nil {
+			t.Error(err)
+		}
+		if r.pack(late.Key) != nil {
+			t.Error("it has worked on a pack that came after it was drained")
+		}
+		// A receive that was under way may still have brought it.
+		if _, handedBack := s.deferred[lateBody]; len(s.bodies) == 0 && !handedBack {
+			t.Error("the pack that came after it was drained is not handed back")
+		}
+		if !strings.Contains(r.logs.String(), "drained: the worker has no packs left") {
+			t.Errorf("the log is %s", r.logs.String())
 		}
 	})
 }

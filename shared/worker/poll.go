@@ -70,7 +70,7 @@ func Poll(ctx context.Context, w *Worker, o PollOptions) error {
 	}
 	slots := make(chan struct{}, w.opts.Concurrency) // one per pack; only this loop takes them
 	for acquireSlot(ctx, slots) {
-		if !heartbeat.mayReceive(ctx) {
+		if heartbeat.isDraining() || !heartbeat.mayReceive(ctx) {
 			<-slots
 			sleep(ctx, receiveErrorDelay)
 			continue
@@ -86,7 +86,7 @@ func Poll(ctx context.Context, w *Worker, o PollOptions) error {
 			sleep(ctx, emptyReceiveDelay)
 		}
 		for _, d := range deliveries {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || heartbeat.isDraining() {
 				if err := o.Source.Defer(workCtx, d, 0); err != nil {
 					w.opts.Logger.WarnContext(workCtx, "message not returned to the queue; it stays hidden until its visibility time-out ends", observe.Err(err))
 				}

@@ -113,8 +113,9 @@ type WorkerRegistry interface {
 	// Register adds the worker. Repeating it changes nothing.
 	Register(ctx context.Context, w workflow.Worker) error
 	// Heartbeat records that the worker is alive and which packs it works on;
-	// CodeNotFound if the worker is not registered (any more).
-	Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) error
+	// CodeNotFound if the worker is not registered (any more). draining says that it is to receive no
+	// more packs.
+	Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) (draining bool, err error)
 	// Unregister removes a worker that stops.
 	Unregister(ctx context.Context, id string) error
 }

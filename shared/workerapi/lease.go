@@ -224,7 +224,7 @@ func addsResults(m *workflow.PackMessage, seen *workflow.Pack, r *worker.RemoteR
 
 // recordHeartbeat counts a request about a pack as a heartbeat of its worker.
 func (s *Service) recordHeartbeat(ctx context.Context, c workflow.Caller, id string) {
-	if err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
+	if _, err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
 		s.Log.WarnContext(ctx, "heartbeat failed", observe.Worker, id, observe.Err(err))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 const (
@@ -32,12 +33,16 @@ func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.admit(ctx, c, r, pools[0]); err != nil {
+	draining, err := s.admit(ctx, c, r, pools[0])
+	if err != nil {
 		return nil, err
 	}
 	a := s.newAttempt(c, r)
 	if offer, answered, err := a.repeat(ctx); answered || err != nil {
 		return offer, err
+	}
+	if draining {
+		return &views.PackOffer{Drain: true}, nil
 	}
 	offer, err := s.awaitPack(ctx, a, pools)
 	switch {
@@ -87,17 +92,17 @@ func (s *Service) awaitPack(ctx context.Context, a *attempt, pools []string) (*v
 	}
 }
 
-// admit reports why a worker may not receive packs, nil if it may. It registers an
-// unknown worker.
-func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string) error {
+// admit reports why a worker may not receive packs, nil if it may or if it drains. It
+// registers an unknown worker.
+func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string) (draining bool, err error) {
 	w, err := s.WorkerRegistry.Worker(ctx, c.Tenant, r.Worker)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		w, err = s.WorkerRegistry.Register(ctx, workflow.Worker{Tenant: c.Tenant, ID: r.Worker, Pool: pool, Blocks: r.Blocks})
 	}
-	if err == nil && !workers.AcceptsPacks(w.State) {
+	if draining = w.State == sm.WorkerDraining; err == nil && !draining && !workers.AcceptsPacks(w.State) {
 		err = workflow.Errorf(workflow.CodeConflict, "worker %s is %s: send a heartbeat before polling for packs", w.ID, w.State)
 	}
-	return err
+	return draining, err
 }
 
 // pools returns the pools of the blocks that a worker names.

@@ -21,10 +21,16 @@ func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views
 
 // HeartbeatWorker records that a worker is alive.
 func (s *Service) HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
-	if err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil {
+	if _, err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil {
 		return views.WorkerView{}, err
 	}
 	return s.Worker(ctx, c, id)
+}
+
+// DrainWorker makes a worker get no new packs. It ends those that it has.
+func (s *Service) DrainWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	w, err := s.WorkerRegistry.Drain(ctx, c.Tenant, id)
+	return workerView(w), err
 }
 
 // UnregisterWorker removes a worker that stops. It returns the worker's last state.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -301,6 +302,53 @@ func TestPolling_JobIsContinuedFromItsCheckpoints(t *testing.T) {
 	s.waitForState(id, sm.ExecutionCompletedAck)
 	if j := s.onlyJob(id); j.Progress != nil || len(j.Checkpoints) > 0 {
 		t.Errorf("after its end the job is shown as %+v", j)
+	}
+}
+
+// F37: a worker that is drained gets no packs and is told so, ends the one that it has, and is given
+// packs again after it has registered again.
+func TestPolling_DrainedWorkerEndsWhatItHas(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 2)
+	s.publishPolledWorkflow("drain", workflow.Block{})
+	first := s.startExecution("test/drain", `{}`, "e-0001")
+	held := s.pollUntilPack("w1", "drain")
+	second := s.startExecution("test/drain", `{}`, "e-0002")
+	s.waitForPackInPool("edge-drain")
+	if code, out, err := runLockstep(t, "", "--url="+s.url, "workers", "drain", "w1", "--reason", "upgrade"); code != 0 || !strings.Contains(out, "w1 is DRAINING and holds 1 packs") {
+		t.Errorf("exit code %d: %s%s", code, out, err)
+	}
+	if o := s.pollOnce("w1", "drain", time.Second); o != nil {
+		t.Errorf("it gets %+v", o)
+	}
+	reply, err := http.Post(s.url+"/blackboard/job", "application/json", strings.NewReader(`{"worker": "w1", "blocks": ["test/drain"], "wait": "1s"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if reply.StatusCode != 204 || reply.Header.Get("Lockstep-Drain") != "true" {
+		t.Errorf("a poll is answered %s %v", reply.Status, reply.Header)
+	}
+	if _, err := s.ExtendPack(t.Context(), held.Pack, held.Token); err != nil {
+		t.Error(err)
+	}
+	if err := s.finishPack(held, "OK", `{}`); err != nil {
+		t.Error(err)
+	}
+	s.waitForState(first, sm.ExecutionCompletedAck)
+	if w, err := s.Worker(t.Context(), "w1"); err != nil || w.State != sm.WorkerDraining || len(w.Packs) != 0 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if _, err := s.RegisterWorker(t.Context(), views.WorkerRegistration{ID: "w1", Pool: "edge-drain", Blocks: []string{"test/drain"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.finishPack(s.pollUntilPack("w1", "drain"), "OK", `{}`); err != nil {
+		t.Error(err)
+	}
+	s.waitForState(second, sm.ExecutionCompletedAck)
+	if code, _, _ := runLockstep(t, "", "--url="+s.url, "workers", "drain", "nobody"); code == 0 {
+		t.Error("an unknown worker is drained")
 	}
 }
 

@@ -319,3 +319,18 @@ func TestPoll_CallbackTokenIsSealed(t *testing.T) {
 		t.Errorf("%s, the execution is %s", a, f.executionState(x.ID))
 	}
 }
+
+// F37: a worker that drains gets no pack and is told so. It ends the pack that it has, also with a poll
+// that is repeated because its answer was lost.
+func TestPoll_DrainedWorkerGetsNoPack(t *testing.T) {
+	f := newPollFixture(t, 3, 2)
+	first := f.start("d001")
+	held := f.poll("w", "one")
+	f.wantPack("before it drains", held)
+	f.start("d002")
+	f.mustDo(nil, "POST", "/workers/w/drain", `{"reason":"upgrade"}`)
+	f.wantNone("while it drains", f.poll("w", "two"))
+	f.wantPack("the answer that was lost", f.poll("w", "one"))
+	f.wantFinished(first, held)
+	f.wantPack("another worker", f.poll("v", "three"))
+}

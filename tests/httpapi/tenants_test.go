@@ -225,6 +225,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workers":                   lists("/workers"),
 		"GET /workers/{id}":              one("/workers/"+p.Worker, ""),
 		"POST /workers/{id}/heartbeat":   one("/workers/"+p.Worker+"/heartbeat", ""),
+		"POST /workers/{id}/drain":       one("/workers/"+p.Worker+"/drain", reasonBody),
 		"POST /workers/{id}/unregister":  one("/workers/"+p.Worker+"/unregister", ""),
 		"POST /workers/register":         one("/workers/register", fmt.Sprintf(workerFormat, p.Worker)),
 		"POST /blackboard/job":           {{target: "/blackboard/job", body: fmt.Sprintf(pollFormat, p.Worker)}, {target: "/blackboard/job", body: fmt.Sprintf(pollFormat, "rw")}},

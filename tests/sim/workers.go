@@ -105,11 +105,11 @@ func (w *Workers) PutWorker(_ context.Context, seen, next *workflow.Worker) (ok 
 	return ok, err
 }
 
-// Heartbeat records a heartbeat of a worker that is ONLINE. Otherwise it returns the worker.
-func (w *Workers) Heartbeat(_ context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error) {
+// Heartbeat records a heartbeat of a worker that is in the state. Otherwise it returns the worker.
+func (w *Workers) Heartbeat(_ context.Context, tenant, id string, state statemachines.WorkerState, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error) {
 	err = w.caller.Do("workers.heartbeat", func() error {
 		one := w.items[[2]string{tenant, id}]
-		if ok, old = one != nil && one.State == statemachines.WorkerOnline, nil; !ok {
+		if ok, old = one != nil && one.State == state, nil; !ok {
 			old = copyWorker(one)
 			return nil
 		}

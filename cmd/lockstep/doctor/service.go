@@ -198,6 +198,7 @@ func (s *serviceCheck) checkWorkers(ctx context.Context) {
 			return
 		}
 		switch w.State {
+		case sm.WorkerDraining:
 		case sm.WorkerUnreachable, sm.WorkerOffline:
 			unreachable = append(unreachable, w.ID+" ("+string(w.State)+")")
 		default:

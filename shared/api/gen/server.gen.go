@@ -257,6 +257,7 @@ func (e WaitingOthersKind) Valid() bool {
 
 // Defines values for WorkerState.
 const (
+	DRAINING    WorkerState = "DRAINING"
 	OFFLINE     WorkerState = "OFFLINE"
 	ONLINE      WorkerState = "ONLINE"
 	REGISTERED  WorkerState = "REGISTERED"
@@ -267,6 +268,8 @@ const (
 // Valid indicates whether the value is a known member of the WorkerState enum.
 func (e WorkerState) Valid() bool {
 	switch e {
+	case DRAINING:
+		return true
 	case OFFLINE:
 		return true
 	case ONLINE:
@@ -1947,6 +1950,9 @@ type ResumeSubscriptionJSONRequestBody = ReasonRequest
 // RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
 type RegisterWorkerJSONRequestBody = WorkerRegistration
 
+// DrainWorkerJSONRequestBody defines body for DrainWorker for application/json ContentType.
+type DrainWorkerJSONRequestBody = ReasonRequest
+
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
 
@@ -2123,7 +2129,10 @@ type ServerInterface interface {
 	// GetWorker Read a worker
 	// (GET /workers/{id})
 	GetWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
-	// HeartbeatWorker Report that a worker is alive: it becomes ONLINE, whatever its state was
+	// DrainWorker Drain a worker: it gets no new packs and ends those that it has, until it is started again
+	// (POST /workers/{id}/drain)
+	DrainWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
+	// HeartbeatWorker Report that a worker is alive: it becomes ONLINE, whatever its state was, unless it drains
 	// (POST /workers/{id}/heartbeat)
 	HeartbeatWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
 	// UnregisterWorker Remove a worker
@@ -3862,6 +3871,32 @@ func (siw *ServerInterfaceWrapper) GetWorker(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetWorker(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DrainWorker operation middleware
+func (siw *ServerInterfaceWrapper) DrainWorker(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkerId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DrainWorker(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5827,6 +5862,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/drain", wrapper.DrainWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/heartbeat", wrapper.HeartbeatWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/unregister", wrapper.UnregisterWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/register", wrapper.RegisterWorker)

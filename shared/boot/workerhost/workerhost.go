@@ -200,7 +200,7 @@ func (r registry) Register(ctx context.Context, w workflow.Worker) error {
 }
 
 // Heartbeat records that the worker is alive, and the packs that it holds.
-func (r registry) Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) error {
+func (r registry) Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) (draining bool, err error) {
 	return r.workers.Heartbeat(ctx, r.tenant, id, held)
 }
 

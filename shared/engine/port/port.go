@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Ports are opened for one piece of work, so that its consumption is metered
@@ -72,10 +73,10 @@ type Workers interface {
 	// packs that the worker holds are removed; otherwise they stay as they are.
 	PutWorker(ctx context.Context, seen, next *workflow.Worker) (ok bool, err error)
 
-	// Heartbeat writes the time of a heartbeat of a worker that is ONLINE, and the packs
+	// Heartbeat writes the time of a heartbeat of a worker that is in the state, and the packs
 	// that it holds unless held is nil. For any other worker it writes nothing and
 	// returns the worker, nil if absent.
-	Heartbeat(ctx context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error)
+	Heartbeat(ctx context.Context, tenant, id string, state statemachines.WorkerState, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error)
 
 	// AddClaimedPack adds a pack to those that a worker holds, RemoveClaimedPack removes
 	// one. Neither creates a worker that is absent.

@@ -26,7 +26,7 @@ func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Ev
 	switch state {
 	case sm.WorkerRegistered, sm.WorkerOnline:
 		return sm.WorkerUnreachable, sm.EventWorkerHeartbeatMissed, s.Unreachable
-	case sm.WorkerUnreachable:
+	case sm.WorkerDraining, sm.WorkerUnreachable:
 		return sm.WorkerOffline, sm.EventWorkerLost, s.Offline
 	case sm.WorkerOffline:
 		return sm.WorkerRemoved, sm.EventWorkerForgotten, s.Forget
@@ -78,7 +78,10 @@ func (s LivenessTimeouts) afterHeartbeat(seen *workflow.Worker, now time.Time) (
 		return workflow.Worker{}, workflow.Errorf(workflow.CodeNotFound, "the worker is not registered; register it first")
 	}
 	w := *seen
-	w.State, w.LastSeenAt, w.DueAt = sm.WorkerOnline, now, now.Add(s.Unreachable)
+	w.LastSeenAt, w.DueAt = now, now.Add(s.Unreachable)
+	if w.State != sm.WorkerDraining {
+		w.State = sm.WorkerOnline
+	}
 	return w, nil
 }
 

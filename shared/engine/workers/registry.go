@@ -59,18 +59,37 @@ func (r *Registry) Register(ctx context.Context, w workflow.Worker) (workflow.Wo
 	})
 }
 
-// Heartbeat records a heartbeat, which makes a worker ONLINE whatever its state was. held
-// are the packs that it works on; nil keeps the recorded ones. The error has CodeNotFound
-// if the worker is not registered.
-func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []workflow.ClaimedPack) error {
-	ok, _, err := r.Workers.Heartbeat(ctx, tenant, id, r.now(), held)
-	if ok || err != nil {
-		return err
+// Heartbeat records a heartbeat, which makes a worker ONLINE whatever its state was, unless it
+// drains. held are the packs that it works on; nil keeps the recorded ones. The error has
+// CodeNotFound if the worker is not registered.
+func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []workflow.ClaimedPack) (draining bool, err error) {
+	ok, old, err := r.Workers.Heartbeat(ctx, tenant, id, sm.WorkerOnline, r.now(), held)
+	if draining = !ok && err == nil && old != nil && old.State == sm.WorkerDraining; draining {
+		ok, _, err = r.Workers.Heartbeat(ctx, tenant, id, sm.WorkerDraining, r.now(), held)
 	}
-	_, err = r.update(ctx, tenant, id, func(seen *workflow.Worker) (workflow.Worker, error) {
+	if ok || err != nil {
+		return draining, err
+	}
+	w, err := r.update(ctx, tenant, id, func(seen *workflow.Worker) (workflow.Worker, error) {
 		return r.Timeouts.afterHeartbeat(seen, r.now())
 	})
-	return err
+	return w.State == sm.WorkerDraining, err
+}
+
+// Drain makes a worker get no new packs, until it registers again. The error has CodeNotFound if
+// there is no such worker.
+func (r *Registry) Drain(ctx context.Context, tenant, id string) (workflow.Worker, error) {
+	return r.update(ctx, tenant, id, func(seen *workflow.Worker) (workflow.Worker, error) {
+		if seen == nil || seen.State == sm.WorkerRemoved {
+			return workflow.Worker{}, workflow.Errorf(workflow.CodeNotFound, "there is no worker %s", id)
+		}
+		w := *seen
+		if sm.Worker.Verdict(seen.State, sm.EventWorkerDrained) == sm.Ignore {
+			return w, nil
+		}
+		w.State = sm.WorkerDraining
+		return w, sm.Worker.Move(seen.State, sm.EventWorkerDrained, w.State)
+	})
 }
 
 // Unregister removes a worker and returns it. The error has CodeNotFound if there is no

@@ -48,7 +48,7 @@ func (f *fixture) register(id string, blocks ...string) {
 
 func (f *fixture) heartbeat(id string, held ...workflow.ClaimedPack) {
 	f.Helper()
-	f.must(f.registry.Heartbeat(f.ctx, "acme", id, held))
+	f.must(heartbeatOf(f.registry.Heartbeat(f.ctx, "acme", id, held)))
 }
 
 // sweep sweeps every shard and returns how many workers changed state.
@@ -115,7 +115,7 @@ func TestRegistry_SilentWorkerChangesState(t *testing.T) {
 		if n := f.sweep(); n != 0 {
 			t.Errorf("a sweep without due workers changed %d", n)
 		}
-		if err := f.registry.Heartbeat(f.ctx, "acme", "w", nil); !workflow.Is(err, workflow.CodeNotFound) {
+		if err := heartbeatOf(f.registry.Heartbeat(f.ctx, "acme", "w", nil)); !workflow.Is(err, workflow.CodeNotFound) {
 			t.Errorf("heartbeat of a removed worker: %v", err)
 		}
 		f.register("w")
@@ -183,7 +183,7 @@ func TestRegistry_ConcurrentHeartbeatWins(t *testing.T) {
 	f.heartbeat("w")
 	f.Advance(3 * time.Minute)
 	other := *f.registry
-	f.registry.Workers = &beforePut{f.registry.Workers, func() { f.must(other.Heartbeat(f.ctx, "acme", "w", nil)) }}
+	f.registry.Workers = &beforePut{f.registry.Workers, func() { f.must(heartbeatOf(other.Heartbeat(f.ctx, "acme", "w", nil))) }}
 	if n := f.sweep(); n != 0 {
 		t.Errorf("%d workers changed", n)
 	}
@@ -284,5 +284,75 @@ func TestRegistry_ListByBlock(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
+	}
+}
+
+func heartbeatOf(_ bool, err error) error { return err }
+
+// A worker that drains is told so with each heartbeat, gets no packs, and drains until it registers
+// again. Silence makes it OFFLINE, not UNREACHABLE.
+func TestRegistry_DrainsUntilItRegistersAgain(t *testing.T) {
+	f := newFixture(t)
+	if _, err := f.registry.Drain(f.ctx, "acme", "w"); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("an unknown worker is drained: %v", err)
+	}
+	f.register("w")
+	f.heartbeat("w")
+	for range 2 {
+		_, err := f.registry.Drain(f.ctx, "acme", "w")
+		f.must(err)
+		f.wantState("w", sm.WorkerDraining)
+	}
+	held := workflow.PackKey{Tenant: "acme", Execution: "x1", StepRunOrdinal: 1, StepRunSeq: 1}.ClaimedPack()
+	f.Advance(3 * time.Minute)
+	f.sweep()
+	draining, err := f.registry.Heartbeat(f.ctx, "acme", "w", []workflow.ClaimedPack{held})
+	f.must(err)
+	w, err := f.registry.Worker(f.ctx, "acme", "w")
+	f.must(err)
+	if !draining || w.State != sm.WorkerDraining || workers.AcceptsPacks(w.State) || len(w.ClaimedPacks) != 1 || !w.LastSeenAt.Equal(f.Now()) {
+		t.Errorf("draining %v: %+v", draining, w)
+	}
+	f.Advance(7 * time.Minute)
+	f.sweep()
+	f.wantState("w", sm.WorkerOffline)
+	_, err = f.registry.Drain(f.ctx, "acme", "w")
+	f.must(err)
+	f.wantState("w", sm.WorkerDraining)
+	f.register("w")
+	f.wantState("w", sm.WorkerRegistered)
+	if draining, err := f.registry.Heartbeat(f.ctx, "acme", "w", nil); draining || err != nil {
+		t.Errorf("after it was started again: draining %v, %v", draining, err)
+	}
+}
+
+// afterHeartbeat calls hook once, right after a heartbeat that found the worker in another state.
+type afterHeartbeat struct {
+	workersPort
+	hook func()
+}
+
+func (b *afterHeartbeat) Heartbeat(ctx context.Context, tenant, id string, state sm.WorkerState, at time.Time, held []workflow.ClaimedPack) (bool, *workflow.Worker, error) {
+	ok, old, err := b.workersPort.Heartbeat(ctx, tenant, id, state, at, held)
+	if hook := b.hook; hook != nil {
+		b.hook = nil
+		hook()
+	}
+	return ok, old, err
+}
+
+// An operator who drains a worker during its first heartbeat wins.
+func TestRegistry_ConcurrentHeartbeatDoesNotEndDraining(t *testing.T) {
+	f := newFixture(t)
+	f.register("w")
+	other := *f.registry
+	f.registry.Workers = &afterHeartbeat{f.registry.Workers, func() {
+		_, err := other.Drain(f.ctx, "acme", "w")
+		f.must(err)
+	}}
+	draining, err := f.registry.Heartbeat(f.ctx, "acme", "w", nil)
+	f.must(err)
+	if f.wantState("w", sm.WorkerDraining); !draining {
+		t.Error("the worker is not told")
 	}
 }

@@ -25,7 +25,7 @@ func TestRegistry_SweepKeepsWorkerInUnknownState(t *testing.T) {
 	seen, err := f.registry.Workers.Worker(f.ctx, "acme", "w")
 	f.must(err)
 	next := *seen
-	next.State = "DRAINING"
+	next.State = "RESTING"
 	if ok, err := f.registry.Workers.PutWorker(f.ctx, seen, &next); err != nil || !ok {
 		f.Fatal(ok, err)
 	}
@@ -35,7 +35,7 @@ func TestRegistry_SweepKeepsWorkerInUnknownState(t *testing.T) {
 	}
 	after, err := f.registry.Workers.Worker(f.ctx, "acme", "w")
 	f.must(err)
-	if after.State != "DRAINING" || !after.DueAt.Equal(next.DueAt) || len(after.ClaimedPacks) != 1 {
+	if after.State != "RESTING" || !after.DueAt.Equal(next.DueAt) || len(after.ClaimedPacks) != 1 {
 		t.Errorf("got %+v, want %+v", after, next)
 	}
 }

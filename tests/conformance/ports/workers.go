@@ -64,24 +64,28 @@ func Workers(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, next))
 			check(s, "w1", next)
 		},
-		"a heartbeat is applied only to an ONLINE worker (R24)": func(s *fixture) {
-			ok, old, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime, nil)
+		"a heartbeat is applied only to a worker in its state (R24)": func(s *fixture) {
+			ok, old, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", statemachines.WorkerOnline, baseTime, nil)
 			if s.wantApplied(false)(ok, err); old != nil {
 				s.Errorf("found %+v", old)
 			}
 			w := worker(s, "w1", statemachines.WorkerUnreachable)
 			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, nil, w))
-			ok, old, err = s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime.Add(time.Second), nil)
+			ok, old, err = s.Workers.Heartbeat(s.ctx, s.tenant, "w1", statemachines.WorkerOnline, baseTime.Add(time.Second), nil)
 			s.wantApplied(false)(ok, err)
 			if diff := cmp.Diff(w, old); diff != "" {
 				s.Error(diff)
 			}
 			online := worker(s, "w1", statemachines.WorkerOnline)
 			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, online))
-			ok, _, err = s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime.Add(time.Second), nil)
+			ok, _, err = s.Workers.Heartbeat(s.ctx, s.tenant, "w1", statemachines.WorkerOnline, baseTime.Add(time.Second), nil)
 			s.wantApplied(true)(ok, err)
 			online.LastSeenAt = baseTime.Add(time.Second)
 			check(s, "w1", online)
+			ok, old, err = s.Workers.Heartbeat(s.ctx, s.tenant, "w1", statemachines.WorkerDraining, baseTime.Add(time.Second), nil)
+			if s.wantApplied(false)(ok, err); old == nil || old.State != statemachines.WorkerOnline {
+				s.Errorf("found %+v", old)
+			}
 			// A sweeper that read it earlier changes nothing.
 			stale := *online
 			stale.LastSeenAt = baseTime
@@ -111,7 +115,7 @@ func Workers(t *testing.T, open Open) {
 			check(s, "w1", w)
 			heartbeat := func(held []workflow.ClaimedPack) {
 				s.Helper()
-				ok, _, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime, held)
+				ok, _, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", statemachines.WorkerOnline, baseTime, held)
 				s.wantApplied(true)(ok, err)
 			}
 			heartbeat(nil)

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+)
+
+func newDrain(c *connection) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "drain ID",
+		Short: "Give a worker no new packs, and let it end those that it has",
+		Long: `Give a polling worker no new packs, and let it end those that it has. It learns of it with its next
+heartbeat or poll. "lockstep workers ID" shows what it still holds; with nothing left it can be
+stopped. It is given packs again once it is started again.`,
+		Example: "  lockstep workers drain press-1 --reason \"its host is to be upgraded\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			w, err := api.DrainWorker(cmd.Context(), args[0], reason)
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, w)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s and holds %d packs\n", w.ID, w.State, len(w.Packs))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
