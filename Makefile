@@ -9,7 +9,11 @@ RELEASE   := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev
 VERSION   ?= dev
 LINK      := -s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$(VERSION)
 NPM_DONE  := localstack/node_modules/.package-lock.json
-GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/openapi
+MONITOR   := shared/monitor/app
+MONITOR_DONE := $(MONITOR)/node_modules/.package-lock.json
+BROWSER   := tests/browser
+BROWSER_DONE := $(BROWSER)/node_modules/.package-lock.json
+GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +60,8 @@ dist-check: dist ## Build the functions again elsewhere, and fail if a byte diff
 
 npm: $(NPM_DONE)
 
-$(NPM_DONE): localstack/package-lock.json
-	npm ci --prefix localstack --no-audit --no-fund --silent
+$(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: %/package-lock.json
+	npm ci --prefix $* --no-audit --no-fund --silent
 	@touch $@
 
 # Packages whose tests run under the race detector: all but those that compile
@@ -90,11 +94,18 @@ test-localstack: build ## Deploy the real stack into LocalStack and run the end-
 	done
 	LOCKSTEP_E2E=localstack go test -count=1 -timeout 30m -parallel 8 -v ./tests/localstack
 
+test-browser: build $(BROWSER_DONE) ## Test the monitor in Chromium against a local stack (needs Debian's package chromium, or its path in CHROMIUM)
+	cd $(BROWSER) && node --test --test-concurrency=1
+
+screenshots: build $(BROWSER_DONE) ## Take the pictures of the monitor in docs/images, in Chromium
+	node $(BROWSER)/screenshots.mjs docs/images
+
 test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
 
-generate: ## Regenerate everything that is generated
+generate: $(MONITOR_DONE) ## Regenerate everything that is generated
 	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/...
+	npm run build --prefix $(MONITOR) --silent
 
 generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate
@@ -135,6 +146,6 @@ fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
 clean: ## Remove what was built
-	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
+	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-localstack test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean

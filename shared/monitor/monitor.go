@@ -1,7 +1,8 @@
 // Package monitor is the web page of the service: static files that are embedded in the
 // binary. The page reads all its data through the HTTP API, like any other client. It
 // runs under a strict content security policy: no inline script or style, nothing from
-// other hosts. It sets all data as text, never as markup.
+// other hosts. It sets all data as text, never as markup. `make generate` builds the files
+// from the sources in app.
 //
 // It is a package of its own because the embedded files and their content security policy
 // belong together, and no other part of the service needs them.

@@ -1,8 +1,11 @@
 package monitor_test
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,9 +28,9 @@ func TestHandler_ServesPage(t *testing.T) {
 		if path == "/" && (strings.Contains(w.Body.String(), "<script>") || strings.Contains(w.Body.String(), " style=")) {
 			t.Error("the page has inline script or style, which its policy forbids")
 		}
-		for _, markup := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("} {
-			if strings.Contains(w.Body.String(), markup) {
-				t.Errorf("%s uses %s: data is set as text only", path, markup)
+		for _, forbidden := range []string{"eval(", "new Function", "document.write", "https://", "//cdn"} {
+			if strings.Contains(w.Body.String(), forbidden) {
+				t.Errorf("%s has %s, which its policy forbids", path, forbidden)
 			}
 		}
 	}
@@ -35,5 +38,26 @@ func TestHandler_ServesPage(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/monitor/../monitor.go", nil))
 	if w.Code == http.StatusOK {
 		t.Error("a file outside the page is served")
+	}
+}
+
+// No source of the page makes markup out of text.
+func TestSources_SetDataAsText(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir(filepath.Join("app", "src"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		read++
+		for _, markup := range []string{"InnerHTML", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "new Function"} {
+			if strings.Contains(string(text), markup) {
+				t.Errorf("%s uses %s: data is set as text only", path, markup)
+			}
+		}
+		return err
+	})
+	if err != nil || read < 10 {
+		t.Errorf("%d sources were read: %v", read, err)
 	}
 }

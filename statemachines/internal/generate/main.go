@@ -1,7 +1,8 @@
 // Command generate writes docs/lifecycle from the rows of package statemachines: an
 // index, and a page for each layer with its diagram, its moves, the matrix of all
 // states and events, and the reason of every event that does not move. It is run by
-// go generate ./statemachines.
+// go generate ./statemachines. It also writes the states and moves of an execution for
+// the monitor, which draws them.
 //
 // page.go renders the page of a layer. A test compares the files on disk with what
 // the rows give. vocabulary.md in the same folder is written by hand.
@@ -24,11 +25,37 @@ const generatedNotice = "<!-- Generated from the rows in statemachines by `make 
 func main() {
 	// go generate runs in the folder of package statemachines.
 	out := flag.String("out", filepath.Join("..", "docs", "lifecycle"), "folder to write to")
+	script := flag.String("script", filepath.Join("..", monitorScript), "script of the monitor to write")
 	flag.Parse()
-	if err := write(*out); err != nil {
+	err := write(*out)
+	if err == nil {
+		err = os.WriteFile(*script, []byte(executionScript()), 0o644)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
+}
+
+// monitorScript is where the monitor has the states and moves of an execution.
+const monitorScript = "shared/monitor/app/src/lifecycle.gen.ts"
+
+// executionScript is the states of an execution and its moves, in TypeScript.
+func executionScript() string {
+	var b strings.Builder
+	b.WriteString("// Generated from the rows in statemachines by `make generate`. Do not edit.\n\nexport const states = {\n")
+	for _, state := range statemachines.ExecutionStates() {
+		fmt.Fprintf(&b, "  %s: { status: %q, locks: %t },\n", state, statemachines.StatusOf(state), statemachines.HoldsLocks(state))
+	}
+	b.WriteString("} as const;\n\nexport type State = keyof typeof states;\n\n" +
+		"export const moves: { from: State; on: string; to: State; by: string; when: string }[] = [\n")
+	for _, r := range statemachines.Execution.Machine().Rows {
+		if r.Verdict == statemachines.Move && r.From != "" {
+			fmt.Fprintf(&b, "  { from: %q, on: %q, to: %q, by: %q, when: %q },\n", r.From, r.On, r.To, r.Actors, r.Reason)
+		}
+	}
+	b.WriteString("];\n")
+	return b.String()
 }
 
 func write(folder string) error {

@@ -23,6 +23,15 @@ func TestPages_MatchTheDocs(t *testing.T) {
 	}
 }
 
+// TestExecutionScript_MatchesTheMonitor fails when the monitor draws other states or moves
+// than the rows have.
+func TestExecutionScript_MatchesTheMonitor(t *testing.T) {
+	got, err := os.ReadFile(filepath.Join("..", "..", "..", monitorScript))
+	if err != nil || string(got) != executionScript() {
+		t.Errorf("%s differs from the rows (%v): run make generate", monitorScript, err)
+	}
+}
+
 // TestFindDrift_ReportsChangedMissingAndExtraPages changes, removes and adds a page in
 // a copy.
 func TestFindDrift_ReportsChangedMissingAndExtraPages(t *testing.T) {

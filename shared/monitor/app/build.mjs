@@ -1,0 +1,26 @@
+// Builds the page into ../page. What is built is the same byte for byte wherever it is built.
+import { copyFile, readFile } from "node:fs/promises";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const page = new URL("../page/", import.meta.url).pathname;
+await build({
+  entryPoints: { page: "src/main.tsx" },
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  legalComments: "none",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  outdir: page,
+  logLevel: "warning",
+});
+for (const name of ["index.html", "page.css"]) await copyFile(`src/${name}`, page + name);
+
+// The page is in every API function: it stays small.
+let compressed = 0;
+for (const name of ["index.html", "page.css", "page.js"]) compressed += gzipSync(await readFile(page + name)).length;
+console.log(`page: ${compressed} bytes compressed`);
+if (compressed > 250_000) throw new Error("the page is larger than 250 KB compressed");

@@ -1,0 +1,103 @@
+// The shell of the monitor: navigation, theme, keys, and the view that the address names.
+import { render } from "preact";
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Route, to, useRoute } from "./route";
+import { Dialog } from "./ui";
+import { Executions } from "./views/executions";
+import { ExecutionView } from "./views/execution";
+
+interface Place {
+  key: string;
+  title: string;
+  path: string[];
+  view: (route: Route) => VNode;
+}
+
+const places: Place[] = [
+  { key: "x", title: "Executions", path: ["executions"], view: (r) => (r.path[1] ? <ExecutionView route={r} key={r.path[1]} /> : <Executions route={r} />) },
+];
+
+const themes = ["system", "light", "dark"] as const;
+
+function useTheme(): [string, () => void] {
+  const [theme, setTheme] = useState(() => localStorage.getItem("theme") ?? "system");
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("theme", theme);
+  }, [theme]);
+  return [theme, () => setTheme(themes[(themes.indexOf(theme as "system") + 1) % themes.length]!)];
+}
+
+/** useKeys moves between the views: g and the key of a view, / to the filters, ? for help. */
+function useKeys(help: () => void): void {
+  useEffect(() => {
+    let began = false;
+    const pressed = (e: KeyboardEvent) => {
+      const at = e.target as HTMLElement;
+      if (e.ctrlKey || e.metaKey || e.altKey || at.closest("input, select, textarea, dialog")) return;
+      if (began) {
+        began = false;
+        const place = places.find((p) => p.key === e.key);
+        if (place) location.hash = to(place.path);
+      } else if (e.key === "g") {
+        began = true;
+      } else if (e.key === "?") {
+        help();
+      } else if (e.key === "/") {
+        document.querySelector<HTMLElement>("form input, form select")?.focus();
+        e.preventDefault();
+      }
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+function App(): VNode {
+  const route = useRoute();
+  const [theme, nextTheme] = useTheme();
+  const [help, setHelp] = useState(false);
+  useKeys(() => setHelp(true));
+  const place = places.find((p) => p.path[0] === route.path[0]);
+  const main = useRef<HTMLElement>(null);
+  const shown = route.path.slice(0, 3).join("/");
+  const first = useRef(true);
+  useEffect(() => {
+    document.title = [...route.path.slice(1, 3).reverse(), place?.title, "Lockstep"].filter(Boolean).join(" · ");
+    // Who cannot see that another view is shown is taken to it.
+    if (!first.current) main.current?.focus();
+    first.current = false;
+  }, [shown]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus(); }}>Skip to the content</a>
+      <header>
+        <p class="brand"><a href="#/executions">Lockstep</a></p>
+        <nav aria-label="Views">
+          {places.map((p) => <a href={to(p.path)} aria-current={p === place ? "page" : undefined}>{p.title}</a>)}
+        </nav>
+        <div class="tools">
+          <button type="button" onClick={nextTheme}>Theme: {theme}</button>
+          <button type="button" onClick={() => setHelp(true)}>Keys</button>
+        </div>
+      </header>
+      <main id="main" ref={main} tabIndex={-1}>
+        {place ? place.view(route) : <><h1>Not found</h1><p>There is no such view. <a href="#/executions">Go to the executions</a>.</p></>}
+      </main>
+      {help ? (
+        <Dialog title="Keys" onClose={() => setHelp(false)}>
+          <dl class="pairs">
+            {places.map((p) => <><dt><kbd>g</kbd> <kbd>{p.key}</kbd></dt><dd>{p.title}</dd></>)}
+            <dt><kbd>/</kbd></dt><dd>To the filters</dd>
+            <dt><kbd>?</kbd></dt><dd>This list</dd>
+            <dt><kbd>Esc</kbd></dt><dd>Closes it</dd>
+          </dl>
+          <form method="dialog"><button>Close</button></form>
+        </Dialog>
+      ) : null}
+    </>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

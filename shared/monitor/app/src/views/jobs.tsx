@@ -1,0 +1,94 @@
+// The jobs of an execution: a table of any length, and one job in full.
+import type { VNode } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { all, type Execution, type Job } from "../api";
+import { useLive } from "../live";
+import { go, type Route, to } from "../route";
+import { duration, EntityLink, Field, ProblemText, time, Value, Word } from "../ui";
+import { useVirtual } from "../virtual";
+
+const filters = ["step", "entity", "state", "kind"] as const;
+
+export const subject = (j: Job): string => (j.entity ? `${j.entity.type}/${j.entity.id}` : j.item !== null ? `item ${j.item}${j.itemText ? ` ${j.itemText}` : ""}` : "global");
+
+export function Jobs({ execution: x, route }: { execution: Execution; route: Route }): VNode {
+  const path = ["executions", x.id, "jobs"];
+  const query: Record<string, string | undefined> = {};
+  for (const f of [...filters, "job"]) query[f] = route.query.get(f) ?? undefined;
+  const { job, ...filter } = query;
+  const set = (field: string) => (value: string) => go(path, { ...filter, [field]: value });
+  const [partial, setPartial] = useState<Job[]>([]);
+  const loaded = useRef(false);
+  const live = useLive(`${x.id} ${JSON.stringify(filter)}`, async (signal) => {
+    const jobs = await all("/workflow-execution/id/{id}/jobs", { id: x.id }, { ...filter, limit: 1000 }, signal,
+      (some) => { if (!loaded.current) setPartial([...some]); });
+    loaded.current = true;
+    return jobs;
+  });
+  const jobs = live.data ?? partial;
+  const { ref, list } = useVirtual(jobs.length, 34);
+  const chosen = job ? jobs.find((j) => j.id === job) : undefined;
+  return (
+    <section>
+      <h2>Jobs</h2>
+      <form class="filters" aria-label="Filters" onSubmit={(e) => e.preventDefault()}>
+        <Field label="Step" value={filter.step ?? ""} onChange={set("step")} />
+        <Field label="Entity" value={filter.entity ?? ""} onChange={set("entity")} hint="type/id" />
+        <Field label="State" value={filter.state ?? ""} onChange={set("state")} options={["", "PENDING", "CLAIMED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "UNKNOWN"]} />
+        <Field label="Kind" value={filter.kind ?? ""} onChange={set("kind")} options={["", "ACQUIRE", "EXECUTE", "ROLLBACK"]} />
+        <a class="button" href={to(path)}>Clear</a>
+      </form>
+      <ProblemText error={live.error} />
+      {chosen ? <JobDetail job={chosen} jobs={jobs} at={(id) => to(path, { ...filter, job: id })} close={to(path, filter)} /> : null}
+      <p role="status">{jobs.length} jobs{live.data || live.error ? "" : ", loading more"}</p>
+      <div class="virtual" ref={ref} tabIndex={0} role="table" aria-label="Jobs" aria-rowcount={jobs.length + 1}>
+        <div role="row" aria-rowindex={1} class="row head">
+          {["Subject", "Step", "Kind", "State", "Outcome", "Attempt", "Worker", "Took", "Error"].map((t) => <span role="columnheader">{t}</span>)}
+        </div>
+        <div class="virtual-all" role="rowgroup" style={{ height: `${list.getTotalSize()}px` }}>
+          {list.getVirtualItems().map((item) => {
+            const j = jobs[item.index]!;
+            return (
+              <div role="row" aria-rowindex={item.index + 2} class={`row ${j.id === job ? "chosen" : ""}`} key={j.id} style={{ transform: `translateY(${item.start}px)` }}>
+                <span role="cell"><a href={to(path, { ...filter, job: j.id })}>{subject(j)}</a></span>
+                <span role="cell">{j.step}</span>
+                <span role="cell">{j.wave ? `${j.kind} ${j.wave}` : j.kind}</span>
+                <span role="cell"><Word>{j.state}</Word></span>
+                <span role="cell"><Word>{j.outcome}</Word></span>
+                <span role="cell">{j.attempt}{j.replacedBy ? ", tried again" : ""}</span>
+                <span role="cell">{j.worker}</span>
+                <span role="cell">{j.startedAt ? duration(j.startedAt, j.endedAt) : ""}</span>
+                <span role="cell">{j.error ? `${j.error.code} ${j.error.message}` : ""}</span>
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function JobDetail({ job: j, jobs, at, close }: { job: Job; jobs: Job[]; at: (id: string) => string; close: string }): VNode {
+  const other = (id: string, word: string) => (jobs.some((o) => o.id === id) ? <a href={at(id)}>{word}</a> : <>{word} {id}</>);
+  return (
+    <article class="card" aria-label="Job" id="job">
+      <h3>{subject(j)} in {j.step} <Word>{j.state}</Word></h3>
+      <dl class="pairs">
+        <dt>Id</dt><dd class="id">{j.id}</dd>
+        <dt>Kind</dt><dd>{j.kind}{j.wave ? `, wave ${j.wave}` : ""}</dd>
+        <dt>Attempt</dt><dd>{j.attempt}{j.replaces ? <>, {other(j.replaces, "the one before")}</> : null}{j.replacedBy ? <>, {other(j.replacedBy, "the next one")}</> : null}</dd>
+        {j.entity ? <><dt>Entity</dt><dd><EntityLink path={subject(j)} /></dd></> : null}
+        <dt>Worker</dt><dd>{j.worker ? <a href={to(["workers"])}>{j.worker}</a> : "none yet"}</dd>
+        <dt>Lock token</dt><dd>{j.token ?? "none"}</dd>
+        <dt>Created</dt><dd>{time(j.createdAt)}</dd>
+        <dt>Claimed</dt><dd>{time(j.claimedAt)}</dd>
+        <dt>Started</dt><dd>{time(j.startedAt)}</dd>
+        <dt>Ended</dt><dd>{time(j.endedAt)} {j.endedAt ? `after ${duration(j.createdAt, j.endedAt)}` : ""}</dd>
+        <dt>Outcome</dt><dd><Word>{j.outcome}</Word></dd>
+      </dl>
+      {j.error ? <><h4>Error</h4><p><strong>{j.error.code}</strong> {j.error.message}{j.error.retryable ? " (a retry can help)" : ""}</p><Value value={j.error.details} label="Details of the error" /></> : null}
+      {j.result !== null && j.result !== undefined ? <><h4>Result</h4><Value value={j.result} label="Result" /></> : null}
+      <p><a href={close}>Close</a></p>
+    </article>
+  );
+}

@@ -1,0 +1,139 @@
+// What an operator can do about an execution, where its state and his role allow it. Each
+// verb says what it does before it is sent.
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+import { type Execution, post, Refusal } from "../api";
+import { moves } from "../lifecycle.gen";
+import { to } from "../route";
+import { Dialog, Field, ProblemText } from "../ui";
+
+interface Answers { reason: string; [field: string]: string }
+interface Choice { name: string; label: string; options?: string[]; required?: boolean; hint?: string; first?: string }
+interface Verb {
+  name: string;
+  title: string;
+  /** says what it does to this execution. */
+  says: (x: Execution) => string;
+  allowed: (x: Execution) => boolean;
+  choices?: (x: Execution) => Choice[];
+  send: (x: Execution, a: Answers, key: string) => Promise<{ id: string }>;
+}
+
+/** moved says whether the state machine lets an operator cause the event in the present state. */
+const moved = (on: string) => (x: Execution): boolean => moves.some((m) => m.from === x.state && m.on === on && m.by.includes("operator"));
+const locked = (x: Execution): string => {
+  const all = Object.values(x.entities).reduce((n, m) => n + m, 0);
+  return x.kept ? `${x.kept} entities` : all > 0 ? `its ${all} entities` : "its entities";
+};
+const entities = (text: string | undefined): string[] | undefined => {
+  const list = (text ?? "").split(/[\s,]+/).filter(Boolean);
+  return list.length > 0 ? list : undefined;
+};
+const some: Choice = { name: "entities", label: "Only these entities", hint: "type/id, separated by spaces; all if empty" };
+
+const verbs: Verb[] = [
+  {
+    name: "cancel", title: "Cancel", allowed: moved("cancel.requested"),
+    says: (x) => (x.startedAt === null
+      ? "It has not executed anything: it ends CANCELLED and releases its locks."
+      : `No more jobs start, those that are running come to their end. Then what was executed on ${locked(x)} is undone, newest step first, unless you choose never. It keeps its locks until that is over.`),
+    choices: () => [{ name: "rollback", label: "Undo what was executed", options: ["auto", "never"], first: "auto" }, { name: "cascade", label: "Also cancel what it waits for", options: ["yes", "no"], first: "yes" }],
+    send: (x, a) => post("/workflow-execution/{id}/cancel", { id: x.id }, { reason: a.reason, rollback: a.rollback as "auto", cascade: a.cascade !== "no" }),
+  },
+  {
+    name: "resume", title: "Resume", says: (x) => (x.waiting?.kind === "HOLD" ? "It is held by its starter: it begins now." : x.waiting?.kind === "STEP" ? "It enters the step in front of which it waits." : "It stops waiting for its time and goes on now."),
+    allowed: (x) => moved("execution.resumed")(x) && ["TIMER", "HOLD", "CONDITION"].includes(x.waiting?.kind ?? ""),
+    send: (x, a) => post("/workflow-execution/{id}/resume", { id: x.id }, { reason: a.reason, step: x.waiting?.step ?? undefined }),
+  },
+  {
+    name: "next", title: "Next step", says: (x) => `It enters ${x.waiting?.step ?? "the step"} in front of which it waits${x.waiting?.kind === "HOLD" ? ", or begins" : ""}. With all, it does not wait in front of later ones either.`,
+    allowed: (x) => x.waiting?.kind === "STEP" && x.state === "WAITING",
+    choices: () => [{ name: "all", label: "Steps", options: ["this one", "all"], first: "this one" }],
+    send: (x, a) => post("/workflow-execution/{id}/next", { id: x.id }, { reason: a.reason, sequence: x.waiting?.sequence, all: a.all === "all" }),
+  },
+  {
+    name: "rewind", title: "Rewind", says: () => "It goes back to an earlier step, under its locks, and executes the steps from there on again. If something that is not pure was executed since, that needs force.",
+    allowed: moved("execution.rewound"),
+    choices: () => [{ name: "to", label: "To step", required: true }, { name: "force", label: "Force", options: ["no", "yes"], first: "no" }],
+    send: (x, a) => post("/workflow-execution/{id}/rewind", { id: x.id }, { to: a.to ?? "", force: a.force === "yes", reason: a.reason }),
+  },
+  {
+    name: "retry", title: "Retry", allowed: moved("execution.retried"),
+    says: (x) => `The same execution begins another try${x.state === "FAILED_UNSAFE" ? ` with ${locked(x)}, under the locks that it still holds` : ": it takes its locks again"}, from the step that failed unless you name another. Results that are good and were not undone stay.`,
+    choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }],
+    send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, from: a.from || undefined, entities: (a.entities || undefined) as "failed" }),
+  },
+  {
+    name: "acknowledge", title: "Acknowledge", allowed: moved("execution.acknowledged"),
+    says: (x) => `You say that you have checked ${locked(x)}: something was done to them that was not undone. Their locks are released, and other executions may change them. That cannot be taken back.`,
+    choices: () => [some],
+    send: (x, a) => post("/workflow-execution/{id}/acknowledge", { id: x.id }, { reason: a.reason, entities: entities(a.entities) }),
+  },
+  {
+    name: "unlock", title: "Unlock", allowed: (x) => moved("lock.released")(x) && x.kept !== 0,
+    says: (x) => `The locks of ${locked(x)} are released, and nothing else changes: the end still has to be acknowledged. Workers that are still at work for it are fenced off.`,
+    choices: () => [some],
+    send: (x, a) => post("/workflow-execution/{id}/unlock", { id: x.id }, { reason: a.reason, entities: entities(a.entities) }),
+  },
+  {
+    name: "rerun", title: "Run again", allowed: (x) => x.endedAt !== null && x.outcome !== null,
+    says: () => "This execution stays as it is. Another one starts, of the same version and with the same parameters, over the entities that you choose.",
+    choices: (x) => [{ name: "entities", label: "Entities", options: ["failed", "unsafe", "skipped", "all"], first: x.failedEntities.length > 0 ? "failed" : "all" }],
+    send: (x, a, key) => post("/workflow-execution/{id}/rerun", { id: x.id }, { entities: a.entities as "failed", reason: a.reason }, key),
+  },
+];
+
+/** refused are the verbs for which the service has said that the caller lacks the role. */
+const refused = new Set<string>();
+
+export function Verbs({ execution: x, done }: { execution: Execution; done: () => void }): VNode | null {
+  const [open, setOpen] = useState<Verb>();
+  const possible = verbs.filter((v) => !refused.has(v.name) && v.allowed(x));
+  if (possible.length === 0 && !open) return null;
+  return (
+    <div class="verbs" role="group" aria-label="What you can do">
+      {possible.map((v) => <button type="button" data-verb={v.name} onClick={() => setOpen(v)}>{v.title}</button>)}
+      {open ? <Confirm verb={open} execution={x} close={() => setOpen(undefined)} done={done} /> : null}
+    </div>
+  );
+}
+
+function Confirm({ verb, execution: x, close, done }: { verb: Verb; execution: Execution; close: () => void; done: () => void }): VNode {
+  const choices = verb.choices?.(x) ?? [];
+  const [answers, setAnswers] = useState<Answers>(() => ({ reason: "", ...Object.fromEntries(choices.map((c) => [c.name, c.first ?? ""])) }));
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const [key] = useState(() => crypto.getRandomValues(new Uint32Array(4)).join("-"));
+  const set = (field: string) => (value: string) => setAnswers((a) => ({ ...a, [field]: value }));
+  const send = async (e: Event) => {
+    e.preventDefault();
+    // What was typed last may not have left its field yet.
+    const typed = Object.fromEntries(new FormData(e.currentTarget as HTMLFormElement)) as Record<string, string>;
+    setBusy(true);
+    try {
+      const answer = await verb.send(x, { ...answers, ...typed }, key);
+      close();
+      done();
+      if (answer.id !== x.id) location.hash = to(["executions", answer.id]);
+    } catch (refusal) {
+      setError(refusal);
+      if (refusal instanceof Refusal && refusal.problem.code === "forbidden") refused.add(verb.name);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`${verb.title}: ${x.workflow.package}/${x.workflow.name}`} onClose={close}>
+      <p>{verb.says(x)}</p>
+      <form onSubmit={send}>
+        {choices.map((c) => <Field name={c.name} label={c.label} value={answers[c.name] ?? ""} onChange={set(c.name)} options={c.options} hint={c.hint} required={c.required} />)}
+        <Field name="reason" label="Reason" value={answers.reason} onChange={set("reason")} required hint="for the history and the audit" />
+        <ProblemText error={error} />
+        <p class="verbs">
+          <button type="submit" disabled={busy} class="strong">{verb.title}</button>
+          <button type="button" onClick={close}>Do nothing</button>
+        </p>
+      </form>
+    </Dialog>
+  );
+}

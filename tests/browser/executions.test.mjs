@@ -1,0 +1,237 @@
+// The list of executions and one execution, in a real browser against a local stack.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { openBrowser, startStack } from "./stack.mjs";
+
+let stack;
+let browser;
+let page;
+const ids = Array.from({ length: 40 }, (_, n) => `sw-${String(n + 1).padStart(3, "0")}`);
+const hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>";
+
+before(async () => {
+  stack = await startStack();
+  await stack.importEntities(ids.map((id) => ({ type: "device", id, attributes: { site: id < "sw-020" ? "lab" : "zrh" } })));
+  for (const [name, block] of [["look", "look"], ["change", "change"], ["burn", "burn"]]) {
+    await stack.publish(`package: test
+name: ${name}
+version: 1.0.0
+seedEntity: device
+parameters: {type: object, properties: {fail: {type: array}, delay: {type: integer}, message: {type: string}, result: {type: object}, failUndo: {type: boolean}}}
+config: {failureTolerance: 0}
+steps:
+  - label: first
+    functionBlock: test/look:1
+    runOn: device
+  - label: work
+    functionBlock: test/${block}:1
+    runOn: device
+    parameters:
+      fail: "\${has(parameters.fail) ? parameters.fail : []}"
+      delay: "\${has(parameters.delay) ? parameters.delay : 0}"
+      message: "\${has(parameters.message) ? parameters.message : 'it does not want to'}"
+      result: "\${has(parameters.result) ? parameters.result : {}}"
+`);
+  }
+  browser = await openBrowser();
+  page = browser.page;
+});
+
+after(async () => {
+  await browser?.browser.close();
+  await stack?.stop();
+});
+
+/** show opens a view and waits until it has been read. */
+async function show(hash, heading) {
+  await browser.open(stack.url, hash);
+  await page.getByRole("heading", { name: heading }).first().waitFor();
+  await page.getByText("Loading").waitFor({ state: "detached" });
+}
+
+/** clean is that nothing went wrong in the page, and that axe-core finds nothing. */
+async function clean() {
+  assert.deepEqual(await browser.violations(), []);
+  assert.deepEqual(browser.faults, []);
+  assert.deepEqual(browser.foreign, []);
+}
+
+test("the list shows executions, and filters find some of them", async () => {
+  const whole = await stack.start("test/look", ids.slice(0, 3), {}, { labels: { change: "CHG-7" } });
+  const failed = await stack.start("test/change", ids.slice(5, 8), { fail: ["sw-007"] });
+  await stack.until(whole, (x) => x.state === "COMPLETED_ACK");
+  await stack.until(failed, (x) => x.state === "FAILED_SAFE_ACK");
+  await show("", "Executions");
+  const row = page.getByRole("row").filter({ hasText: whole });
+  await row.waitFor();
+  assert.match(await row.innerText(), /test\/look:1\.0\.0.*COMPLETED_ACK.*SUCCEEDED.*6\/6.*change=CHG-7/s);
+  assert.match(await page.getByRole("row").filter({ hasText: failed }).innerText(), /FAILED_SAFE_ACK/);
+  await clean();
+
+  await page.getByLabel("Outcome").selectOption("FAILED_SAFE");
+  await row.waitFor({ state: "detached" });
+  await page.getByRole("row").filter({ hasText: failed }).waitFor();
+  assert.match(page.url(), /#\/executions\?outcome=FAILED_SAFE$/);
+
+  await page.getByRole("link", { name: "Clear" }).click();
+  await page.getByLabel("Label").fill("change=CHG-7");
+  await page.keyboard.press("Enter");
+  await page.getByRole("row").filter({ hasText: failed }).waitFor({ state: "detached" });
+  await row.waitFor();
+
+  await show("#/executions?workflow=test%2Flook&createdAfter=2020-01-01T00%3A00", "Executions");
+  await row.waitFor();
+  assert.equal(await page.getByRole("row").filter({ hasText: failed }).count(), 0);
+  await show("#/executions?createdAfter=2099-01-01T00%3A00", "Executions");
+  await page.getByText("There are no such executions.").waitFor();
+});
+
+test("the list goes on page by page", async () => {
+  const many = await Promise.all(Array.from({ length: 55 }, () => stack.start("test/look", ["sw-040"], {}, { labels: { many: "yes" } })));
+  await show("#/executions?label=many%3Dyes", "Executions");
+  await page.getByRole("link", { name: "next page" }).click();
+  await page.getByRole("link", { name: "first page" }).waitFor();
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 5);
+  assert.match(page.url(), /page=/);
+  for (const id of many) await stack.call("POST", `/workflow-execution/${id}/cancel`, { reason: "enough" }).catch(() => {});
+});
+
+test("an execution is seen moving, without a reload", async () => {
+  const id = await stack.start("test/change", ids.slice(10, 14), { delay: 4000 });
+  await show(`#/executions/${id}`, /test\/change:1\.0\.0/);
+  await page.evaluate(() => { window.neverLoadedAgain = true; });
+  await page.locator(".state.lit[data-state=RUNNING]").waitFor();
+  await page.locator(".state.lit[data-state=COMPLETED_ACK]").waitFor();
+  await page.getByText("8 of 8 jobs completed").waitFor();
+  assert.equal(await page.evaluate(() => window.neverLoadedAgain), true);
+  assert.equal(await page.locator(".edge.taken").count() > 7, true, "the moves that it made are drawn");
+  for (const step of ["first", "work"]) await page.getByRole("table", { name: "Steps" }).getByRole("row").filter({ hasText: step }).getByText("COMPLETED", { exact: true }).waitFor();
+  await page.getByText("4 completed", { exact: false }).first().waitFor();
+  await clean();
+});
+
+test("the map leads to the jobs of an entity", async () => {
+  const id = await stack.start("test/burn", ids.slice(20, 30), { fail: ["sw-025"], message: "no power" });
+  await stack.until(id, (x) => x.state === "FAILED_UNSAFE");
+  await show(`#/executions/${id}`, /test\/burn/);
+  const map = page.locator("#map canvas[data-painted='10']");
+  await map.waitFor();
+  assert.match(await map.getAttribute("aria-label"), /10 entities: .*1 failed/);
+  await page.getByRole("button", { name: "1 failed" }).click();
+  await page.getByRole("region", { name: "Entities: failed" }).getByRole("link", { name: "device/sw-025" }).waitFor();
+  await clean();
+  await map.click({ position: { x: 2, y: 2 } });
+  await page.waitForURL(/jobs\?entity=device%2Fsw-021/);
+  await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-021" }).first().click();
+  const job = page.getByRole("article", { name: "Job" });
+  assert.match(await job.innerText(), /Worker.*Lock token\s+\d+.*Outcome\s+OK/s);
+  await clean();
+});
+
+test("a job shows its error; the history and the cost of an execution are shown", async () => {
+  const { items } = await stack.call("GET", "/workflow-execution?outcome=FAILED_UNSAFE");
+  const id = items[0].id;
+  await show(`#/executions/${id}/jobs?state=FAILED`, "Jobs");
+  await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-025" }).first().click();
+  await page.getByRole("article", { name: "Job" }).getByText("no power").waitFor();
+  await show(`#/executions/${id}/history`, "History");
+  await page.getByRole("cell", { name: "execution.failed_unsafe" }).waitFor();
+  await clean();
+  await show(`#/executions/${id}/cost`, "Cost");
+  await page.getByText(/\$0\.\d+ in all/).waitFor();
+  await clean();
+});
+
+test("only the verbs that the state allows are offered, each says what it does and asks for a reason", async () => {
+  const { items } = await stack.call("GET", "/workflow-execution?outcome=FAILED_UNSAFE");
+  const id = items[0].id;
+  await show(`#/executions/${id}`, /test\/burn/);
+  const offered = () => page.locator(".verbs [data-verb]").evaluateAll((all) => all.map((b) => b.dataset.verb));
+  assert.deepEqual(await offered(), ["retry", "acknowledge", "unlock", "rerun"]);
+  await page.getByRole("button", { name: "Acknowledge" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText(/their locks are released/i).waitFor();
+  assert.deepEqual(await browser.violations(), []);
+  await dialog.getByRole("button", { name: "Acknowledge" }).click();
+  assert.equal(await dialog.count(), 1, "nothing is sent without a reason");
+  await dialog.getByLabel("Reason").fill("looked at all of them");
+  await dialog.getByLabel("Only these entities").fill("device/none");
+  await dialog.getByRole("button", { name: "Acknowledge" }).click();
+  await dialog.getByRole("alert").getByText("Correct what is listed").waitFor();
+  await dialog.getByLabel("Only these entities").fill("");
+  await dialog.getByRole("button", { name: "Acknowledge" }).click();
+  await page.getByText("Acknowledged by local").waitFor();
+  assert.equal((await stack.call("GET", `/workflow-execution/id/${id}`)).acknowledged.reason, "looked at all of them");
+  assert.deepEqual(await offered(), ["retry", "rerun"]);
+});
+
+test("a waiting execution says who holds its locks; a cancel ends the holder", async () => {
+  const holder = await stack.start("test/change", ["sw-031"], { delay: 15000 });
+  await stack.until(holder, (x) => x.currentStep === "work");
+  const waiter = await stack.start("test/look", ["sw-031"]);
+  await stack.until(waiter, (x) => x.waiting?.kind === "LOCK");
+  await show(`#/executions/${waiter}`, /test\/look/);
+  await page.getByText("Waits for locks").waitFor();
+  await clean();
+  await page.locator(".standing").getByRole("link", { name: holder }).click();
+  await page.getByRole("heading", { name: /test\/change/ }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("dialog").getByLabel("Reason").fill("wrong window");
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await page.getByText(/Cancelled by local \(user\): wrong window/).waitFor();
+  await stack.until(waiter, (x) => x.state === "COMPLETED_ACK");
+});
+
+test("retry and run again lead on", async () => {
+  const id = await stack.start("test/change", ["sw-033", "sw-034"], { fail: ["sw-034"] });
+  await stack.until(id, (x) => x.state === "FAILED_SAFE_ACK");
+  await show(`#/executions/${id}`, /test\/change/);
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.getByRole("dialog").getByLabel("Reason").fill("power is back");
+  await page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
+  await page.getByText("try 2").waitFor();
+  await stack.until(id, (x) => x.state === "FAILED_SAFE_ACK" && x.try === 2);
+  await page.locator(".state.lit[data-state=FAILED_SAFE_ACK]").waitFor();
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("dialog").getByLabel("Reason").fill("once more");
+  await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
+  await page.waitForURL((url) => url.hash.startsWith("#/executions/") && !url.hash.includes(id));
+  await page.getByText("runs again entities of").waitFor();
+});
+
+test("what the service holds is text, whatever it says", async () => {
+  const id = await stack.start("test/change", ["sw-035", "sw-036"], { fail: ["sw-036"], message: hostile, result: { note: hostile } }, { labels: { change: hostile } });
+  await stack.until(id, (x) => x.state === "FAILED_SAFE_ACK");
+  await show(`#/executions/${id}`, /test\/change/);
+  await page.getByText(hostile).first().waitFor();
+  await page.getByText(`Labels: change=${hostile}`).waitFor();
+  await show(`#/executions/${id}/jobs?entity=device%2Fsw-035&step=work`, "Jobs");
+  await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-035" }).first().click();
+  await page.getByRole("region", { name: "Result" }).getByText("onerror=alert(2)").waitFor();
+  assert.equal(await page.locator("main script, main img").count(), 0);
+  await clean();
+});
+
+test("an error of the service is shown with what to do next", async () => {
+  await browser.open(stack.url, "#/executions/00000000-0000-7000-8000-000000000000");
+  await page.getByRole("alert").getByText("Check the address.").waitFor();
+  await show("#/executions?workflow=%3Cscript%3E", "Executions");
+  await page.getByRole("alert").getByText("Correct what is listed").waitFor();
+  assert.deepEqual(browser.faults, []);
+});
+
+test("the page is used with the keyboard, in light and dark", async () => {
+  await show("", "Executions");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await clean();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement.closest("form").getAttribute("aria-label")), "Filters");
+  await page.evaluate(() => document.activeElement.blur());
+  for (const theme of ["light", "dark"]) {
+    await page.getByRole("button", { name: /^Theme/ }).click();
+    await page.locator(`:root[data-theme=${theme}]`).waitFor();
+    await clean();
+  }
+});
