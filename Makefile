@@ -66,15 +66,16 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: 
 
 # Packages whose tests run under the race detector: all but those that compile
 # the CDK, those that drive binaries which were built without it, and those that
-# send thousands of requests one after the other. The tests of shared/engine play it in worlds of
-# one goroutine each; under the race detector it is played by those of tests/sim/simulator.
-RACE_SKIP := /shared/engine$$|/infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
+# send thousands of requests one after the other. The tests of shared/engine and tests/protocol play
+# the engine in worlds of one goroutine each; under the race detector it is played by those of
+# tests/sim/simulator.
+RACE_SKIP := /shared/engine$$|/tests/protocol|/infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
-	go test ./shared/engine
+	go test ./shared/engine ./tests/protocol
 	go test -count=1 ./tests/e2e/...
 	go test -count=1 ./tests/chaos
 	go test ./tests/httpapi

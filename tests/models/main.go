@@ -21,11 +21,17 @@ func main() {
 	bounds := flag.String("bounds", "default", "bounds of the checks: small, default or large")
 	only := flag.String("only", "", "only checks whose name contains this text")
 	modelsDir := flag.String("models", "docs/models", "folder of the models")
-	parallel := flag.Int("parallel", max(1, runtime.NumCPU()/2), "checks at a time")
+	parallel := flag.Int("parallel", 0, "checks at a time; 0 for what the memory of most machines allows")
 	flag.Parse()
 	level, known := map[string]int{"small": small, "default": usual, "large": large}[*bounds]
 	if !known {
 		fail("unknown bounds %q: use small, default or large", *bounds)
+	}
+	if *parallel == 0 {
+		*parallel = runtime.NumCPU()
+		if level > small {
+			*parallel = max(1, *parallel/2) // a check takes gigabytes
+		}
 	}
 	for tool, install := range map[string]string{"spin": "apt-get install spin", "gcc": "apt-get install gcc"} {
 		if _, err := exec.LookPath(tool); err != nil {
