@@ -88,7 +88,17 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "key: %s\n", *x.Key)
 			}
 			if x.Parent != nil {
-				fmt.Fprintf(out, "started by: %s\n", *x.Parent)
+				of := ""
+				if x.Item != nil {
+					of = fmt.Sprintf(", for item %d", *x.Item)
+				}
+				fmt.Fprintf(out, "started by: %s%s\n", *x.Parent, of)
+				if len(x.Parameters) > 0 {
+					fmt.Fprintf(out, "parameters: %s\n", render.OneLine(workflow.Truncate(string(x.Parameters), maxShownParameters)))
+				}
+			}
+			for _, s := range x.ChildSets {
+				fmt.Fprintf(out, "started: %s\n", describeChildSet(s))
 			}
 			if len(x.Children) > 0 {
 				printChildren(cmd, api, x)
@@ -110,6 +120,24 @@ func newStatus(c *connection) *cobra.Command {
 	}
 }
 
+// maxShownParameters is how many bytes of its parameters are shown of a child.
+const maxShownParameters = 200
+
+// describeChildSet says how far the executions are that a step has started for the items of a list.
+func describeChildSet(s views.ChildSetView) string {
+	text := fmt.Sprintf("%d of %s by step %s, one for each item", s.Total, s.Workflow, s.Step)
+	if s.Done != nil {
+		text += fmt.Sprintf(": %d are over", *s.Done)
+	}
+	if s.Failed != nil && *s.Failed > 0 {
+		text += fmt.Sprintf(", of which %d not well", *s.Failed)
+	}
+	if s.Asking > 0 {
+		text += fmt.Sprintf("; %d wait for a person", s.Asking)
+	}
+	return text
+}
+
 // printChildren prints a line for each execution that an execution has started. If they
 // cannot be read, it prints the ids alone.
 func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
@@ -118,6 +146,9 @@ func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView
 		if err != nil {
 			fmt.Fprintf(out, "started: %s\n", strings.Join(x.Children, ", "))
 			return
+		}
+		if child.Item != nil {
+			continue
 		}
 		fmt.Fprintf(out, "started: %s  %s  by step %s  %s\n", child.ID, child.Workflow, child.Step, render.OrDash((*string)(child.State)))
 	}
@@ -157,6 +188,8 @@ func stepRow(s views.StepView) []string {
 		kind = string(*s.Kind)
 	case s.Child != nil:
 		kind = string(s.Child.Mode)
+	case s.Children != nil:
+		kind = string(s.Children.Mode)
 	}
 	if s.Wave != nil {
 		kind += fmt.Sprintf(" %d", *s.Wave)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -20,7 +21,7 @@ func newTree(c *connection) *cobra.Command {
 		Use:   "tree ID",
 		Short: "Show an execution and all that it has started, with what they wait for",
 		Long: "Show an execution and all that it has started, directly or through others, with what they wait for. Each is below the\n" +
-			"one that has started it, with the step. Those whose step a later try has executed again are marked.",
+			"one that has started it, with the step and, of one that was started for an item of a list, the item. Those whose step a later try has executed again are marked.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -48,6 +49,9 @@ func newTree(c *connection) *cobra.Command {
 type treeNode struct {
 	ID         string             `json:"id"`
 	Step       string             `json:"step,omitempty"` // that has started it
+	Item       *int               `json:"item,omitempty"` // number of its item in the list, from 0
+	ItemText   *string            `json:"itemText,omitempty"`
+	Parameters json.RawMessage    `json:"parameters,omitempty"`
 	Superseded bool               `json:"superseded,omitempty"`
 	Workflow   workflow.Ref       `json:"workflow"`
 	State      *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
@@ -66,8 +70,8 @@ func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]
 		if err != nil {
 			return nil, err
 		}
-		n := treeNode{ID: child.ID, Step: child.Step, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Outcome: child.Outcome, Waiting: child.Waiting, Children: []treeNode{}}
-		if child.State != nil {
+		n := treeNode{ID: child.ID, Step: child.Step, Item: child.Item, ItemText: child.ItemText, Parameters: child.Parameters, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Outcome: child.Outcome, Waiting: child.Waiting, Children: []treeNode{}}
+		if child.State != nil && (child.Started == nil || *child.Started > 0) {
 			if n.Children, err = readTree(ctx, api, child.ID, depth+1); err != nil {
 				return nil, err
 			}
@@ -79,7 +83,10 @@ func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]
 
 func printTree(out io.Writer, n treeNode, depth int) {
 	line := strings.Repeat("  ", depth)
-	if n.Step != "" {
+	switch {
+	case n.Item != nil:
+		line += fmt.Sprintf("%s %d (%s): ", n.Step, *n.Item, render.OrDash(n.ItemText))
+	case n.Step != "":
 		line += n.Step + ": "
 	}
 	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, render.OrDash((*string)(n.State)))

@@ -26,7 +26,7 @@ func TestTree_ShowsEveryGeneration(t *testing.T) {
 	path := "GET /workflow-execution/id/"
 	url := serveAnswers(t, map[string]any{
 		path + executionID:               map[string]any{"id": executionID, "workflow": ref("top"), "state": "WAITING"},
-		path + executionID + "/children": pageOf(child("a", "first", "CANCELLED_ACK", map[string]any{"superseded": true}), child("b", "first", "WAITING", nil), child("c", "never", "", nil)),
+		path + executionID + "/children": pageOf(child("a", "first", "CANCELLED_ACK", map[string]any{"superseded": true}), child("b", "first", "WAITING", nil), child("c", "never", "", nil), child("e", "each", "RUNNING", map[string]any{"item": 3, "itemText": "zrh", "started": 0, "parameters": map[string]any{"site": "zrh"}})),
 		path + "a/children":              pageOf(),
 		path + "b/children":              pageOf(child("d", "down", "WAITING", asks)),
 		path + "d/children":              pageOf(),
@@ -38,6 +38,7 @@ func TestTree_ShowsEveryGeneration(t *testing.T) {
 		"  first: b  p/b:1.0.0  WAITING",
 		"    down: d  p/d:1.0.0  WAITING  has waited since ",
 		"  never: c  p/c:1.0.0  -",
+		"  each 3 (zrh): e  p/e:1.0.0  RUNNING",
 	}
 	lines := strings.Split(strings.TrimRight(got.stdout, "\n"), "\n")
 	if got.code != 0 || len(lines) != len(want) {
@@ -53,7 +54,7 @@ func TestTree_ShowsEveryGeneration(t *testing.T) {
 	}
 	var root treeNode
 	got = runCommand(t, "tree", executionID, "--output", "json", url)
-	if err := json.Unmarshal([]byte(got.stdout), &root); err != nil || len(root.Children) != 3 || root.Children[1].Children[0].ID != "d" || root.Children[2].State != nil {
+	if err := json.Unmarshal([]byte(got.stdout), &root); err != nil || len(root.Children) != 4 || string(root.Children[3].Parameters) == "" || *root.Children[3].Item != 3 || root.Children[1].Children[0].ID != "d" || root.Children[2].State != nil {
 		t.Errorf("%v\n%s", err, got.stdout)
 	}
 }

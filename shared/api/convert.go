@@ -90,7 +90,7 @@ func entityResponse(e workflow.Entity) gen.Entity {
 func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Labels = nonNilMap(x.Labels)
 	x.Entities = nonNilMap(x.Entities)
-	x.Children = nonNilSlice(x.Children)
+	x.Children, x.ChildSets = nonNilSlice(x.Children), nonNilSlice(x.ChildSets)
 	x.EntityOutcomes = nonNilMap(x.EntityOutcomes)
 	x.FailedEntities = nonNilSlice(x.FailedEntities)
 	x.FailedSteps = nonNilSlice(x.FailedSteps)

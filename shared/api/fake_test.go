@@ -566,8 +566,9 @@ func (f *fake) Children(_ context.Context, c workflow.Caller, _, step string, pa
 		{
 			ID: "c", Step: step, Sequence: 2, Try: 1, Workflow: ref, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionWaiting), Status: ptr(statemachines.StatusRunning),
 			Waiting: &views.Waiting{Kind: workflow.WaitInput, Since: at, Step: ptr("ask"), Reason: ptr("How many?"), Blockers: []views.WaitingFor{}}, Output: json.RawMessage("null"),
+			Item: ptr(3), ItemText: ptr("lab"), Started: ptr(0), Parameters: json.RawMessage(`{"site":"lab"}`),
 		},
-		{ID: "d", Step: step, Sequence: 3, Try: 2, Superseded: true, Workflow: ref, Mode: workflow.ModeFireAndForget, Output: json.RawMessage(`{"n":1}`)},
+		{ID: "d", Step: step, Sequence: 3, Try: 2, Superseded: true, Workflow: ref, Mode: workflow.ModeFireAndForget, Output: json.RawMessage(`{"n":1}`), Parameters: json.RawMessage("null")},
 	}, NextToken: f.next}, f.record("Children", c)
 }
 

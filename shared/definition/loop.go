@@ -54,6 +54,9 @@ func (r *reader) checkForeach(s *spec.Step, path string) {
 	if s.RunOn != "" && s.RunOn != workflow.RunOnItem {
 		r.ReportAt(path+".runOn", "conflict", "a step with foreach runs on item, not on %s", s.RunOn)
 	}
+	if s.Reference != nil && s.Reference.Mode != workflow.ModeDispatch && s.Reference.Mode != workflow.ModeFireAndForget {
+		r.ReportAt(path+".workflowReference.mode", "conflict", "foreach starts an execution for each item: want dispatch or fireAndForget")
+	}
 	if r.Has(path + ".repeat") {
 		r.ReportAt(path+".repeat", "conflict", "a step has foreach or repeat, not both")
 	}

@@ -79,7 +79,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		r.checkKind(n, path)
 		r.finishHTTP(s, path)
 		r.setBetween(s, n, path)
-		if s.Foreach != nil && s.FunctionBlock != "" {
+		if s.Foreach != nil && (s.FunctionBlock != "" || s.Reference != nil) {
 			r.checkForeach(s, path)
 		}
 		if s.Callback != nil && s.FunctionBlock != "" {
@@ -98,7 +98,7 @@ var kinds = []struct {
 	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop", "rollout"}},
 	{name: "http", needs: []string{"runOn"}, never: slices.Concat(parameterFields, []string{"loop", "rollout"})},
 	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach"})},
-	{name: "workflowReference", never: slices.Concat(blockFields, manyFields)},
+	{name: "workflowReference", never: slices.Concat(blockFields, []string{"loop", "rollout"})},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
 	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
 	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"}, manyFields)},
@@ -133,7 +133,12 @@ var kindSchema = func() yamldoc.Schema {
 		"oneOf": forms,
 		"allOf": []yamldoc.Schema{{
 			"if":   yamldoc.Schema{"required": []string{"foreach"}},
-			"then": yamldoc.Schema{"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnItem}}},
+			"then": yamldoc.Schema{"properties": yamldoc.Schema{
+				"runOn": yamldoc.Schema{"const": workflow.RunOnItem},
+				"workflowReference": yamldoc.Schema{
+					"required": []string{"mode"}, "properties": yamldoc.Schema{"mode": yamldoc.Schema{"enum": []workflow.ReferenceMode{workflow.ModeDispatch, workflow.ModeFireAndForget}}},
+				},
+			}},
 		}, {
 			"if": yamldoc.Schema{"required": []string{"callback"}},
 			"then": yamldoc.Schema{
@@ -162,8 +167,8 @@ func (r *reader) checkKind(n ast.Node, path string) {
 			}
 		}
 		for _, name := range k.never {
-			if name == "foreach" && r.Has(path+".foreach") && (kind == "workflow" || kind == "workflowReference") {
-				r.ReportAt(path+".foreach", string(workflow.CodeNotImplemented), "foreach calls a block for each item, and no workflow yet: call a block, or use loop for steps one time after the other")
+			if name == "foreach" && r.Has(path+".foreach") && kind == "workflow" {
+				r.ReportAt(path+".foreach", "conflict", "foreach calls a block or starts an execution for each item: use loop for steps one time after the other, or workflowReference with mode dispatch")
 				continue
 			}
 			if r.Has(path + "." + name) {

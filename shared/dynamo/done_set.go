@@ -72,6 +72,19 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.
 	return set, nil
 }
 
+// AddDoneLanes adds lanes of one shard that are over well.
+func (p *Packs) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
+	if len(lanes) == 0 {
+		return nil
+	}
+	numbers := make([]int, len(lanes))
+	for i, lane := range lanes {
+		numbers[i] = lane % workflow.LanesPerShard
+	}
+	_, _, err := p.t.Update(ctx, table.Update{Key: doneSetKey(stepRun, shard), Add: table.Item{attrDoneLanes: table.NumberSet(numbers...)}})
+	return err
+}
+
 // failedLane is an unsuccessful lane with its counts in one number. A lane may be added
 // twice with the same counts, which a number of its own could not tell from two lanes.
 func failedLane(lane int, f workflow.JobFailures) int {

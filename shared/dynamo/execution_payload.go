@@ -14,17 +14,23 @@ import (
 
 // attrDescendants is the set of ids of the executions that one and its descendants have
 // started: a count would grow when a handler repeats a start.
-const attrDescendants = "ids"
+const (
+	attrDescendants     = "ids"
+	attrDescendantCount = "count"
+)
 
-// CountDescendant adds child to the descendants of root.
-func (s *Store) CountDescendant(ctx context.Context, tenant, root, child string, limit int) (bool, error) {
-	ok, _, err := s.t.Update(ctx, table.Update{
+// CountDescendants counts n descendants of root, once.
+func (s *Store) CountDescendants(ctx context.Context, tenant, root, as string, n, limit int) (bool, error) {
+	if n > limit {
+		return false, nil
+	}
+	ok, old, err := s.t.Update(ctx, table.Update{
 		Key:       executionKey(tenant, root, skDescendants),
-		Add:       table.Item{attrDescendants: table.StringSet(child)},
-		Condition: "attribute_not_exists(#ids) OR size(#ids) < :max OR contains(#ids, :child)",
-		Values:    table.Item{"max": table.N(int64(limit)), "child": table.S(child)},
+		Add:       table.Item{attrDescendants: table.StringSet(as), attrDescendantCount: table.N(int64(n))},
+		Condition: "attribute_not_exists(#ids) OR #count <= :room AND NOT contains(#ids, :as)",
+		Values:    table.Item{"room": table.N(int64(limit - n)), "as": table.S(as)},
 	})
-	return ok, err
+	return ok || slices.Contains(old.StringSet(attrDescendants), as), err
 }
 
 // SaveInput stores a large input in an item of its own.

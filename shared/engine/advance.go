@@ -39,6 +39,8 @@ type workspace struct {
 	lapsed           bool      // something that was due before the command has been committed
 	answer           *answer   // of CommandAnswer
 	limitReached     bool      // the next commit stops an execution at a limit
+	askingLane       *int      // of a child of a set of which it has changed whether it asks a person
+	sawAsks          bool      // children of a set asked a person when this wake-up looked first
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	now              time.Time // of the decision that is being made, and of all its facts
 
@@ -92,9 +94,13 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 			return outOfTime(ctx, w.advance(ctx, c))
 		}
 	}
+	if r := w.execution.StepRunBySeq(l.StepRunSeq); l.Lane != nil && r != nil && r.IsSet() {
+		return outOfTime(ctx, w.startNext(ctx, r, *l.Lane)) // nothing else has changed
+	}
 	if l.Lane != nil {
 		err = w.sendLane(ctx, l)
 	}
+	w.askingLane = l.Child
 	if w.facts.FromParent = l.FromParent; err == nil {
 		err = w.advance(ctx, nil)
 	}
@@ -240,6 +246,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchReport(ctx, n)
 	case lifecycle.NeedChild, lifecycle.NeedChildClose:
 		return w.fetchChild(ctx, n)
+	case lifecycle.NeedChildren, lifecycle.NeedFailedChildren, lifecycle.NeedChildrenClose:
+		return w.fetchChildren(ctx, n)
 	case lifecycle.NeedEntities:
 		return w.fetchEntities(ctx)
 	case lifecycle.NeedOutcomes:
@@ -322,7 +330,7 @@ func (w *workspace) clearStaleFacts() {
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
-	f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent, f.HandedOn = nil, nil, nil, nil, nil, nil
+	f.Children, f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent, f.HandedOn = nil, nil, nil, nil, nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -358,7 +366,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 		w.commandCommitted = w.commandCommitted || w.command != nil
 		w.command, w.facts.Command = nil, nil
 	}
-	wakeups := w.parentWakeups(from, next)
+	wakeups := w.parentWakeups(ctx, from, next)
 	for _, id := range waiters {
 		wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "released by " + w.id})
 	}

@@ -23,6 +23,9 @@ func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) e
 	if d.DispatchSeq == 0 || r == nil {
 		return nil
 	}
+	if r.IsSet() {
+		return w.startChildren(ctx, r)
+	}
 	if r.Child != nil {
 		return w.startChild(ctx, r)
 	}
@@ -106,10 +109,13 @@ func asksOf(x *workflow.Execution) (asks struct {
 
 // parentWakeups wakes a parent that waits for this execution, once that is over, and when it
 // begins or ends to wait for a person.
-func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
+func (w *workspace) parentWakeups(ctx context.Context, from, to *workflow.Execution) []workflow.Wakeup {
 	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
 	if !to.Awaited() || !ended && asksOf(from) == asksOf(to) {
 		return nil
+	}
+	if to.Parent.Member != nil {
+		return w.memberWakeups(ctx, from, to, ended)
 	}
 	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
-	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -73,17 +75,9 @@ func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *work
 // createChild creates a child with the parameters and the scope that the step gives
 // it. A child that is refused is refused for good.
 func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace) (refused *workflow.Failure, err error) {
-	depth := 1
-	root := w.id
-	if p := w.execution.Parent; p != nil {
-		depth, root = p.Depth+1, p.Root
-	}
-	refuse := func(code, message string) *workflow.Failure {
-		return &workflow.Failure{Code: code, Message: message, Step: r.Label}
-	}
-	if depth > workflow.MaxDepth {
-		w.limitReached = true
-		return refuse(workflow.FailureLimit, "child executions are nested too deeply"), nil
+	parent, refused := w.parentOf(r)
+	if refused != nil {
+		return refused, nil
 	}
 	d, err := w.definition(ctx, r.Child.Workflow)
 	if err != nil {
@@ -100,35 +94,75 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	if len(planned.Jobs) != 1 {
 		return nil, workflow.Errorf(workflow.CodeInternal, "step %q starts an execution but has no parameters for it", r.Label)
 	}
-	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}
-	if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
-		return refuse(workflow.FailureParameters, port.Reason(err)), nil //nolint:nilerr // the mistake is the definition's: it fails the step
-	}
-	selector, err := p.ExecuteOnParameters(ctx, w.execution, r)
-	if err == nil && len(selector) > 0 {
-		in.Selector = &workflow.Selector{}
-		err = json.Unmarshal(selector, in.Selector)
-		if in.Selector.Type == "" {
-			in.Selector.Type = d.SeedEntity
-		}
-	}
-	if err != nil {
-		return refuse(workflow.FailureParameters, "executeOnParameters cannot be evaluated: "+err.Error()), nil //nolint:nilerr // the mistake is the definition's: it fails the step
-	}
-	x := workflow.Execution{
-		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
-		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
+	input := planner.ChildInput{Parameters: planned.Jobs[0].Parameters}
+	input.Selector, input.Err = p.ExecuteOnParameters(ctx, w.execution, r)
+	in, refused := childInput(d, r, input)
+	if refused != nil {
+		return refused, nil
 	}
 	// Counted before it is created, and once however often that is repeated: a definition
 	// that starts itself several times would not end before thousands of executions.
-	ok, err := w.ports.Store.CountDescendant(ctx, w.tenant, root, c.id, w.e.MaxDescendants)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		w.limitReached = true
-		return refuse(workflow.FailureLimit, fmt.Sprintf("execution %s and those that it started have started %d executions, which is the limit (run.maxDescendants)", root, w.e.MaxDescendants)), nil
+	if refused, err := w.countChildren(ctx, r, parent.Root, c.id, 1); refused != nil || err != nil {
+		return refused, err
 	}
 	c.inline = true
-	return nil, c.createAndAdvance(ctx, x, in, nil)
+	return nil, c.createAndAdvance(ctx, w.newChild(d, parent), in, nil)
+}
+
+// parentOf is what a child of a step run knows of its parent, or why there can be none.
+func (w *workspace) parentOf(r *workflow.StepRun) (*workflow.Parent, *workflow.Failure) {
+	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.id, Depth: 1, Waits: r.Child.Mode == workflow.ModeDispatch}
+	if p := w.execution.Parent; p != nil {
+		by.Depth, by.Root = p.Depth+1, p.Root
+	}
+	if by.Depth > workflow.MaxDepth {
+		w.limitReached = true
+		return nil, &workflow.Failure{Code: workflow.FailureLimit, Message: "child executions are nested too deeply", Step: r.Label}
+	}
+	return by, nil
+}
+
+// childInput is the input of a child, or why the definition refuses it.
+func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.ChildInput) (in workflow.Input, refused *workflow.Failure) {
+	in.Parameters = with.Parameters
+	err := with.Err
+	if err == nil {
+		if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
+			return in, &workflow.Failure{Code: workflow.FailureParameters, Message: plan.ErrorText(err), Step: r.Label}
+		}
+		if len(with.Selector) > 0 {
+			in.Selector = &workflow.Selector{}
+			err = json.Unmarshal(with.Selector, in.Selector)
+			if in.Selector.Type == "" {
+				in.Selector.Type = d.SeedEntity
+			}
+		}
+	}
+	if err != nil {
+		return in, &workflow.Failure{Code: workflow.FailureParameters, Message: "executeOnParameters cannot be evaluated: " + err.Error(), Step: r.Label}
+	}
+	return in, nil
+}
+
+// countChildren counts children among the descendants of the outermost ancestor. They are refused
+// if there are too many.
+func (w *workspace) countChildren(ctx context.Context, r *workflow.StepRun, root, as string, n int) (refused *workflow.Failure, err error) {
+	ok, err := w.ports.Store.CountDescendants(ctx, w.tenant, root, as, n, w.e.MaxDescendants)
+	if err != nil || ok {
+		return nil, err
+	}
+	w.limitReached = true
+	message := fmt.Sprintf("execution %s and those that it started have started %d executions, which is the limit (run.maxDescendants)", root, w.e.MaxDescendants)
+	if n > 1 {
+		message = fmt.Sprintf("step %q would start %d executions, and execution %s and those that it started may start %d in all (run.maxDescendants)", r.Label, n, root, w.e.MaxDescendants)
+	}
+	return &workflow.Failure{Code: workflow.FailureLimit, Step: r.Label, Message: message}, nil
+}
+
+// newChild is a child without its input.
+func (w *workspace) newChild(d *definitions.Definition, parent *workflow.Parent) workflow.Execution {
+	return workflow.Execution{
+		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
+		Parent: parent,
+	}
 }

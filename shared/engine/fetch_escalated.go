@@ -69,7 +69,7 @@ func (w *workspace) startEscalation(ctx context.Context, r *workflow.StepRun, id
 	if err != nil {
 		return err
 	}
-	ok, err := w.ports.Store.CountDescendant(ctx, w.tenant, root, id, w.e.MaxDescendants)
+	ok, err := w.ports.Store.CountDescendants(ctx, w.tenant, root, id, 1, w.e.MaxDescendants)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	}
 	for i := range w.execution.StepRuns {
 		s := &w.execution.StepRuns[i]
-		if !s.HasJobs() {
+		if !s.HasJobs() && !s.IsSet() {
 			continue
 		}
 		stepRun := workflow.StepRunKey{Tenant: w.tenant, Execution: w.id, Ordinal: s.Ordinal, Seq: s.Seq}

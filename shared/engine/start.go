@@ -196,16 +196,23 @@ func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string)
 	return w.createForWakeup(ctx, x, "schedule")
 }
 
-// createForWakeup creates an execution whose id is derived, unless it exists, and leaves advancing
-// it to the handler of a wake-up. what starts it, in a word.
-func (w *workspace) createForWakeup(ctx context.Context, x *workflow.Execution, what string) error {
-	x.TraceParent = w.recorder.RecordRootSpan(ctx, what)
+// createOnly creates an execution whose id is derived, unless it exists. Its timer covers the
+// wake-up that has to follow.
+func (w *workspace) createOnly(ctx context.Context, x *workflow.Execution) error {
 	x.Version, x.MinFencingToken = 1, w.e.Policy.MinFencingToken
 	if err := w.prepareCommit(ctx, x, x); err != nil {
 		return err
 	}
-	x.DueAt = w.e.now().Add(w.e.Policy.PollInterval) // if the wake-up is lost
-	if _, err := w.ports.Store.Create(ctx, x); err != nil {
+	x.DueAt = w.e.now().Add(w.e.Policy.PollInterval)
+	_, err := w.ports.Store.Create(ctx, x)
+	return err
+}
+
+// createForWakeup creates an execution whose id is derived, unless it exists, and leaves advancing
+// it to the handler of a wake-up. what starts it, in a word.
+func (w *workspace) createForWakeup(ctx context.Context, x *workflow.Execution, what string) error {
+	x.TraceParent = w.recorder.RecordRootSpan(ctx, what)
+	if err := w.createOnly(ctx, x); err != nil {
 		return err
 	}
 	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(x, what))

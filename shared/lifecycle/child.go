@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -13,12 +14,11 @@ import (
 // however often it is started.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	ref, err := workflow.ParseRef(n.Reference.Workflow)
+	ref, err := d.referenced(n)
 	if err != nil {
-		d.err = workflow.Errorf(workflow.CodeInternal, "step %s: %w", n.Label, err)
+		d.err = err
 		return
 	}
-	ref.Version = d.execution.Workflows[n.Reference.Workflow]
 	r = d.newStepRun(at, "", plan, r)
 	r.Child = &workflow.Child{
 		ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: ref, Mode: n.Reference.Mode,
@@ -29,6 +29,16 @@ func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitChild, "step": n.Label, "child": r.Child.ID})
 	d.decision.DispatchSeq = r.Seq
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
+}
+
+// referenced is the exact reference of the definition of which a step starts executions.
+func (d *decider) referenced(n *spec.Node) (workflow.Ref, error) {
+	ref, err := workflow.ParseRef(n.Reference.Workflow)
+	if err != nil {
+		return ref, workflow.Errorf(workflow.CodeInternal, "step %s: %w", n.Label, err)
+	}
+	ref.Version = d.execution.Workflows[n.Reference.Workflow]
+	return ref, nil
 }
 
 // followChild waits for a child to end: well, once it has settled, or badly.
@@ -43,6 +53,10 @@ func (d *decider) followChild() {
 		return
 	}
 	r := open[0]
+	if r.IsSet() {
+		d.followChildren(r)
+		return
+	}
 	if r.Closing {
 		d.endWithChild(r)
 		return

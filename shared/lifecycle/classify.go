@@ -70,6 +70,10 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 		switch {
 		case rollbackOf(x, r.Seq) != nil || undoFailedBefore(x, r.Seq):
 			return irreversibleChanges, fmt.Sprintf("the rollback of step %q has failed", r.Label)
+		case r.IsSet() && r.LetGo:
+			return irreversibleChanges, fmt.Sprintf("executions that step %q started go on by themselves", r.Label)
+		case r.IsSet():
+			return irreversibleChanges, fmt.Sprintf("the changes of the executions that step %q started remain", r.Label)
 		case r.LetGo:
 			return irreversibleChanges, fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
 		case r.Child != nil:

@@ -40,6 +40,12 @@ func (d *decider) closeOpenSteps() bool {
 	}
 	at := time.Time{}
 	for _, r := range d.openStepRuns() {
+		if r.IsSet() {
+			if !d.closeChildren(r, status) {
+				return false
+			}
+			continue
+		}
 		if r.Child != nil {
 			if !d.closeChild(r, status) {
 				return false

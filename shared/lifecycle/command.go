@@ -139,6 +139,11 @@ func (d *decider) resume(c Command) error {
 		return d.resumeWait(c, data)
 	case w.Kind == workflow.WaitStep:
 		return d.next(c, data)
+	case w.Kind != workflow.WaitTimer && w.Child == "":
+		return &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("execution %s in state %s waits for the executions that step %q started: cancel or retry those", d.execution.ID, d.execution.State, w.Step),
+		}
 	case w.Kind != workflow.WaitTimer:
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,

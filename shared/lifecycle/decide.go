@@ -18,7 +18,7 @@
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
 //   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
 //     entered. report.go: how an open step run ends. child.go: steps that start an
-//     execution. wait.go: steps that wait. answer.go: what people are asked.
+//     execution. children.go: steps that start one for each item. wait.go: steps that wait. answer.go: what people are asked.
 //   - close.go: how everything that is open is closed. classify.go: what a failed
 //     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
 //     how an ended execution settles. retention.go: how long it is kept.

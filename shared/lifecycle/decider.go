@@ -216,7 +216,7 @@ func (d *decider) appendStepRun(r workflow.StepRun) {
 	if len(r.Waves) > 0 {
 		data["waves"] = len(r.Waves)
 	}
-	if r.Child != nil {
+	if r.Child != nil && !r.IsSet() {
 		data["child"] = r.Child.ID
 	}
 	d.record(workflow.Event{

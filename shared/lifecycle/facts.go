@@ -31,6 +31,7 @@ type Facts struct {
 	Agains         map[Need]*Again // by the need they answer
 	Outcomes       *Outcomes
 	Child          *ChildStatus
+	Children       *ChildSet
 	Entities       *ScopeEntities
 	Observed       bool   // somebody observes the executions of the tenant, or may
 	HandedOn       *int64 // the number of the last event that was handed on to those who observe
@@ -136,11 +137,12 @@ type Plan struct {
 
 	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
 
-	Value *workflow.Value // of a step that sets variables: what it sets; of a loop or a foreach: its list
-	Route int             // of a switch: the number of its case, from 1
-	Until time.Time       // of a wait for a time that the step names
-	Items int             // of a loop over a list, or a foreach: how many items it has; of a rollout: how many waves
-	Waves []int           // of a rollout: how many entities each wave has; its Value is a [workflow.Waves]
+	Value *workflow.Value  // of a step that sets variables: what it sets; of a loop or a foreach: its list
+	Route int              // of a switch: the number of its case, from 1
+	Until time.Time        // of a wait for a time that the step names
+	Items int              // of a loop over a list, or a foreach: how many items it has; of a rollout: how many waves
+	Only  *workflow.Places // of a step that starts a child for each item: the items that take part; nil for all
+	Waves []int            // of a rollout: how many entities each wave has; its Value is a [workflow.Waves]
 
 	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
 	// at the deadline, nil for nothing.
@@ -361,6 +363,9 @@ const (
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
 	NeedChildClose     NeedKind = "childClose"     // the status of a child, whose step run is closed, after telling it so if it is not over
+	NeedChildren       NeedKind = "children"       // a ChildSet; if the timer has fired, after starting those that may be started and noting those that are over
+	NeedFailedChildren NeedKind = "failedChildren" // a ChildSet that is Checked: after reading those that did not end well
+	NeedChildrenClose  NeedKind = "childrenClose"  // a ChildSet of a step run that is closed, after reading all and telling those that are not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
 	NeedHandedOn       NeedKind = "handedOn"       // how far the events have been handed on to those who observe

@@ -29,8 +29,8 @@ const (
 	ParentLetGo  ParentStatus = "letGo"  // a child that has begun goes on
 )
 
-// sourceParent is the source of the cancellation of a child.
-const sourceParent = "parent"
+// SourceParent is the source of the cancellation of a child whose parent does not wait for it any more.
+const SourceParent = "parent"
 
 // ParentOf is the status of a parent for the child that its step run has started; nil for a
 // parent that does not exist. A step run is one of one try, so one that is open is of the present
@@ -92,7 +92,7 @@ func (d *decider) cancelForParent(p *Parent) bool {
 		reason = fmt.Sprintf("execution %s, which started this one, let it go before it began", x.Parent.Execution)
 	}
 	d.err = d.cancel(Command{
-		Kind: CommandCancel, Source: sourceParent, Reason: reason, Rollback: p.Rollback, Cascade: true, Actor: "execution/" + x.Parent.Execution,
+		Kind: CommandCancel, Source: SourceParent, Reason: reason, Rollback: p.Rollback, Cascade: true, Actor: "execution/" + x.Parent.Execution,
 	})
 	return true
 }

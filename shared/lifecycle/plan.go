@@ -47,6 +47,8 @@ func (d *decider) enterStep(at int) {
 		if end = d.pipelineEnd(at); end > at+1 && !r.OnlyFailed {
 			r.Pipeline = r.Seq
 		}
+	} else if n.Foreach != nil {
+		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(at) && d.inTimeOf(&r, d.execution.StepRunBySeq(d.execution.ResumeSeq))
 	}
 	plan := d.plan(NeedForPlan(&r))
 	switch {
@@ -98,6 +100,8 @@ func (d *decider) enterStep(at int) {
 		d.enterRollout(at, plan, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
+	case n.StartsChild() && n.Foreach != nil:
+		d.startChildren(at, plan, r)
 	case n.StartsChild():
 		d.startChild(at, plan, r)
 	case r.Pipeline > 0:

@@ -324,7 +324,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 	}
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
-		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
+		if r.Kind != workflow.JobExecute && !r.IsSet() || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
 		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
@@ -385,7 +385,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
-		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.HasJobForEach() && d.inTimeOf(r, resume) {
+		if n := &nodes[r.StepIndex]; onlyFailed && (r.HasJobs() || r.IsSet()) && n.HasJobForEach() && d.inTimeOf(r, resume) {
 			continue
 		}
 		r.SupersededBy = x.Try + 1

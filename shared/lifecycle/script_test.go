@@ -179,12 +179,17 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		around := sr.nodes[between].Parent
 		sr.nodes[between].Group, sr.nodes[around].Between = -between, between
 		(&spec.Program{Nodes: sr.nodes}).SetAfter(nil)
-	case "reference": // reference LABEL mode=MODE [abandon] [timeout=D] [continue]
+	case "reference": // reference LABEL mode=MODE [abandon] [timeout=D] [continue] [items=N] [inFlight=N] [tolerance=N]
 		ref := &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}
 		if slices.Contains(words, "abandon") {
 			ref.OnParentClose = workflow.OnParentCloseAbandon
 		}
-		sr.addNode(&spec.Step{Label: words[0], Reference: ref}, words, o)
+		st := &spec.Step{Label: words[0], Reference: ref}
+		if o["items"] != "" {
+			st.Foreach = &spec.Foreach{Items: "list", MaxInFlight: intOption(o, "inFlight"), FailureTolerance: spec.Tolerance{Count: intOption(o, "tolerance")}}
+			sr.times[words[0]] = intOption(o, "items")
+		}
+		sr.addNode(st, words, o)
 	case "waitStep": // waitStep LABEL [for=D] [until] [when=CEL] [deadline=D] [next=LABEL] [continue] [in=LABEL]
 		st := &spec.Step{Label: words[0], Wait: &spec.Wait{For: sr.duration(o["for"]), When: o["when"], Deadline: sr.duration(o["deadline"])}}
 		sr.addNode(st, words, o)
@@ -430,6 +435,27 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		c.Over = sm.Acknowledged(c.State) || c.State == sm.ExecutionFailedUnsafe || c.State == sm.ExecutionCancelled && c.HasChanges
 		sr.facts.Child = c
 		sr.decide()
+	case "children": // children [done=N] [failed=N] [checked] [asking=N,N] [open=N] [ok=N] [notExecuted=N] [unsent=N] [changed] [refused]
+		c := &lifecycle.ChildSet{
+			StepRunSeq: sr.execution.StepRunSeq, Done: intOption(o, "done"), Failed: intOption(o, "failed"), Checked: slices.Contains(words, "checked"),
+			Open: intOption(o, "open"), HasChanges: slices.Contains(words, "changed"),
+			Counts: workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unsent: intOption(o, "unsent"), NotExecuted: intOption(o, "notExecuted")},
+		}
+		if c.Counts.Failed > 0 {
+			c.Failure = &workflow.Failure{Code: "CHILD_FAILED", Entity: "item 1", Message: "execution c1 ended in FAILED_SAFE_ACK"}
+		}
+		if slices.Contains(words, "refused") {
+			c.Refused, c.Failure = true, &workflow.Failure{Code: workflow.FailureLimit, Message: "too many"}
+		}
+		if asking, ok := o["asking"]; ok {
+			c.Looked = true
+			for _, lane := range strings.FieldsFunc(asking, func(r rune) bool { return r == ',' }) {
+				n, _ := strconv.Atoi(lane)
+				c.Asking, c.AskingID, c.Asks = append(c.Asking, n), "c"+lane, "may I?"
+			}
+		}
+		sr.facts.Children = c
+		sr.decide()
 	case "applied":
 		sr.facts.UpdatesApplied = true
 		sr.decide()
@@ -636,7 +662,7 @@ func (sr *scriptRunner) decide() {
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
 	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn, sr.facts.Parent, sr.facts.FromParent = nil, nil, nil, nil, nil, false
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity
@@ -658,7 +684,7 @@ func (sr *scriptRunner) answerPlan(n lifecycle.Need, uncommitted *workflow.Execu
 			}
 		}
 	case p != nil:
-	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
+	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "" && s.Foreach == nil:
 		p = &lifecycle.Plan{Jobs: 1, Items: sr.times[s.Label]}
 	case s.Foreach != nil:
 		p = &lifecycle.Plan{Jobs: sr.times[s.Label], Items: sr.times[s.Label], Value: &workflow.Value{Inline: []byte("[]")}}
@@ -731,6 +757,9 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 	}
 	if r := x.StepRunBySeq(d.DispatchSeq); r != nil && r.Child != nil {
 		fmt.Fprintf(&sr.out, ", starts %s", r.Child.Workflow)
+		if r.IsSet() {
+			fmt.Fprintf(&sr.out, " for %d items, %d at a time", r.Jobs, r.Window)
+		}
 	} else if r != nil {
 		fmt.Fprintf(&sr.out, ", sends %s of %s: %d jobs in %d packs", r.Kind, r.Label, r.Jobs, r.Lanes())
 		if r.Window > 0 {

@@ -53,6 +53,8 @@ type ExecutionView struct {
 	Error         *FailureView           `json:"error"`
 	Cancellation  *workflow.Cancellation `json:"cancellation"`
 	Parent        *string                `json:"parent"`
+	Item          *int                   `json:"item"` // of one that was started for an item of a list: its number, from 0
+	ChildSets     []ChildSetView         `json:"childSets"`
 	Children      []string               `json:"children"` // in the order in which they were started
 	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version that is used
 	Try           int                    `json:"try"`
@@ -194,6 +196,7 @@ type StepView struct {
 	Pipeline   *int                    `json:"stretch"`    // sequence of the first step run of its per-entity pipeline
 	Superseded bool                    `json:"superseded"` // a later try executes it again
 	Child      *ChildView              `json:"child"`      // the execution that it has started
+	Children   *ChildSetView           `json:"children"`   // those that it has started for the items of a list
 	Status     statemachines.StepState `json:"status"`
 	Block      *string                 `json:"block"` // exact reference
 	EnteredAt  time.Time               `json:"enteredAt"`
@@ -239,6 +242,19 @@ type ChildView struct {
 	State    *statemachines.ExecutionState `json:"state"` // as its parent has last read it
 }
 
+// ChildSetView is the executions that a step has started for the items of a list.
+type ChildSetView struct {
+	Step     string                 `json:"step"`     // label
+	Sequence int                    `json:"sequence"` // of the step run
+	Workflow workflow.Ref           `json:"workflow"` // exact
+	Mode     workflow.ReferenceMode `json:"mode"`
+	Total    int                    `json:"total"`   // how many there are to be
+	AtATime  int                    `json:"atATime"` // how many may be at work at a time
+	Done     *int                   `json:"done"`    // how many are over; null in lists
+	Failed   *int                   `json:"failed"`  // how many of these have not ended well; null in lists
+	Asking   int                    `json:"asking"`  // how many wait for a person: at most 32 are counted
+}
+
 // ChildExecutionView is an execution that a step has started, as it is now.
 type ChildExecutionView struct {
 	ID         string                        `json:"id"`
@@ -252,7 +268,11 @@ type ChildExecutionView struct {
 	Status     *statemachines.Status         `json:"status"` // likewise
 	Outcome    *workflow.Outcome             `json:"outcome"`
 	Waiting    *Waiting                      `json:"waiting"`
-	Output     json.RawMessage               `json:"output"` // what it gave to the step that waited for it; null for none
+	Output     json.RawMessage               `json:"output"`     // what it gave to the step that waited for it; null for none
+	Item       *int                          `json:"item"`       // the number of its item in the list, from 0; null for the only one of its step
+	ItemText   *string                       `json:"itemText"`   // a short form of that item
+	Started    *int                          `json:"started"`    // how many executions it has started itself, as far as that is known
+	Parameters json.RawMessage               `json:"parameters"` // null if they are stored apart because they are large, or it never began
 }
 
 // ResultView is the results of an execution: of the last run of each step, by label.

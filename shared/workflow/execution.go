@@ -199,6 +199,17 @@ type Parent struct {
 	Root       string `json:"root"`            // the outermost ancestor, whose age counts in lock conflicts
 	Depth      int    `json:"depth"`           // from 1
 	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this execution has ended
+
+	Member *SetMember `json:"member,omitempty"` // of a set; nil for a child that the step run has alone
+}
+
+// SetMember says which of the children of a step run an execution is.
+type SetMember struct {
+	Lane    int `json:"lane"`              // its number in the set, from 0
+	Lanes   int `json:"lanes"`             // how many there are
+	Window  int `json:"window,omitempty"`  // how many may be at work at a time
+	Ordinal int `json:"ordinal,omitempty"` // of the step run: its done sets have it in their key
+	Item    int `json:"item"`              // the number of its item in the list, from 0
 }
 
 // MaxDepth bounds how deep executions may start executions.

@@ -46,6 +46,7 @@ const (
 	MaxThreads          = 32       // branches that are executed side by side
 	MaxInlineValueBytes = 128      // of a value of a step run; more are stored in items of their own
 	MaxValueBytes       = 1 << 20  // of a value of a step run, as JSON
+	MaxSetBytes         = 4 << 20  // of what the children of a step run with foreach give together, as JSON
 	MaxAnswerBytes      = 64 << 10 // of an answer, as JSON
 	MaxWaitTitle        = 128      // bytes of the title of a question in the state item
 	MaxVariablesBytes   = 10 << 20 // of all variables that a step reads, as JSON

@@ -144,7 +144,7 @@ func (o EntityOutcome) Failed() bool {
 // leavesFailure reports whether something in the step run failed and no later try has
 // done it again.
 func (x *Execution) leavesFailure(r StepRun) bool {
-	if r.Child != nil && r.Child.Partial && r.SupersededBy == 0 {
+	if r.Child != nil && r.Child.Partial && r.SupersededBy == 0 && !x.RetriedLater(&r) {
 		return true
 	}
 	if r.FailedBranches > 0 && r.SupersededBy == 0 {

@@ -57,6 +57,18 @@ func (s Places) All() iter.Seq[int] {
 	}
 }
 
+// At is the place with the number, from 0, in ascending order; -1 if there are fewer.
+func (s Places) At(number int) int {
+	for _, r := range s.ranges {
+		n := r.last - r.first + 1
+		if number < n {
+			return r.first + number
+		}
+		number -= n
+	}
+	return -1
+}
+
 // Len is the number of places.
 func (s Places) Len() (n int) {
 	for _, r := range s.ranges {

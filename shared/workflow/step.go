@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -23,7 +24,7 @@ type StepRun struct {
 	Kind      JobKind `json:"kind,omitempty"`      // empty without jobs
 	Wave      int     `json:"wave,omitempty"`      // of a rollback, from 1
 	Undoes    int     `json:"undoes,omitempty"`    // of a rollback: Seq of the step run it undoes
-	Only      *Places `json:"only,omitempty"`      // of a rollback: the entities it is about; nil for all
+	Only      *Places `json:"only,omitempty"`      // of a rollback: the entities it is about; of a set of children: the items that have one, from 1; nil for all
 
 	// In is the Seq of the innermost step run around this one that executes its steps several
 	// times or side by side, 0 for none. Index says for which time or branch, from 0.
@@ -126,14 +127,47 @@ type Compensation struct {
 	Idempotent bool   `json:"idempotent,omitempty"`
 }
 
-// Child is an execution that a step has started.
+// Child is an execution that a step has started, or a set of them.
 type Child struct {
-	ID       string                       `json:"id"`
-	Workflow Ref                          `json:"workflow"` // exact
+	ID       string                       `json:"id,omitempty"` // empty for a set
+	Workflow Ref                          `json:"workflow"`     // exact
 	Mode     ReferenceMode                `json:"mode"`
 	State    statemachines.ExecutionState `json:"state,omitempty"`   // as last read
 	Partial  bool                         `json:"partial,omitempty"` // it completed, and something in it failed
 	Abandon  bool                         `json:"abandon,omitempty"` // it goes on if the step run is closed before it has ended
+
+	// Set says that there is a child for each item of the step run, or for those in Only: as
+	// many as the step run has jobs. They are numbered like the lanes of packs. Asks are the
+	// numbers of those that wait for a person: the first of them.
+	Set  bool  `json:"set,omitempty"`
+	Asks []int `json:"asks,omitempty"`
+}
+
+// MaxAsks is how many children of a set a step run names that wait for a person.
+const MaxAsks = 32
+
+// DefaultChildrenInFlight is how many children of a set are at work at a time, if the definition
+// does not say, and MaxChildrenInFlight how many at most.
+const (
+	DefaultChildrenInFlight = 100
+	MaxChildrenInFlight     = 1000
+)
+
+// IsSet reports whether the step run has started a child for each item.
+func (r *StepRun) IsSet() bool { return r.Child != nil && r.Child.Set }
+
+// ChildID is the id of the child of a lane of a set. It is derived, so that there is one
+// child however often it is started.
+func (r *StepRun) ChildID(execution string, lane int) string {
+	return DerivedID(r.EnteredAt, fmt.Sprintf("%s.%d.%d", execution, r.Seq, lane))
+}
+
+// ItemOf is the number of the item of a lane of a set.
+func (r *StepRun) ItemOf(lane int) int {
+	if r.Only == nil {
+		return lane
+	}
+	return r.Only.At(lane) - 1
 }
 
 // ReferenceMode says how a referenced definition runs.

@@ -85,6 +85,21 @@ func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.La
 	})
 }
 
+// AddDoneLanes adds lanes of one shard that are over well.
+func (p *Packs) AddDoneLanes(_ context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
+	_, err := call(p.conn, "packs.add_done_lanes", func(bool) (bool, error) {
+		p.countWrite(tableJobs)
+		kept := workflow.DoneSet(p.readDoneSet(stepRun, shard))
+		for _, lane := range lanes {
+			kept.Include(lane%workflow.LanesPerShard, workflow.LaneResult{})
+		}
+		kept.Added = false
+		p.w.doneSets[shardKey{stepRun, shard}] = &kept
+		return true, nil
+	})
+	return err
+}
+
 // doneSet is a done set whose maps are never nil.
 type doneSet workflow.DoneSet
 

@@ -28,7 +28,7 @@ type executionItem struct {
 	index         indexEntry // what the indexes show
 	before        indexEntry // what they showed before the last change
 
-	descendants map[string]bool
+	descendants map[string]int
 	observed    workflow.ObservedThrough
 	heard       map[string]bool // keys of consumed signals that have left the state item
 	values      map[string][]byte
@@ -63,7 +63,7 @@ func (s *Store) put(x *workflow.Execution, o workflow.CommitOptions) {
 func (s *Store) ensureItem(tenant, id string) *executionItem {
 	e := s.item(tenant, id)
 	if e == nil {
-		e = &executionItem{waiters: map[string]bool{}, descendants: map[string]bool{}, heard: map[string]bool{}, values: map[string][]byte{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
+		e = &executionItem{waiters: map[string]bool{}, descendants: map[string]int{}, heard: map[string]bool{}, values: map[string][]byte{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
 		s.w.executions[tenantKey(tenant, id)] = e
 	}
 	return e
@@ -210,15 +210,22 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 	return err
 }
 
-// CountDescendant adds child to the descendants of root, unless there are limit others.
-func (s *Store) CountDescendant(_ context.Context, tenant, root, child string, limit int) (bool, error) {
+// CountDescendants counts n descendants of root, once, unless there are more than limit then.
+func (s *Store) CountDescendants(_ context.Context, tenant, root, as string, n, limit int) (bool, error) {
 	return call(s.conn, "store.count_descendant", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
 		e := s.ensureItem(tenant, root)
-		if !e.descendants[child] && len(e.descendants) >= limit {
+		all := n
+		for _, counted := range e.descendants {
+			all += counted
+		}
+		if e.descendants[as] > 0 {
+			return true, nil
+		}
+		if all > limit {
 			return false, nil
 		}
-		e.descendants[child] = true
+		e.descendants[as] = n
 		return true, nil
 	})
 }

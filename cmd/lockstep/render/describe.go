@@ -165,6 +165,9 @@ func waitTarget(w *views.Waiting) string {
 	case workflow.WaitCondition:
 		return "its condition to become true: " + OrDash(w.Condition)
 	case workflow.WaitChild:
+		if w.Child == nil {
+			return "the executions that it has started" + of
+		}
 		return "execution " + OrDash(w.Child) + of
 	case workflow.WaitChildInput:
 		return "a person whom execution " + OrDash(w.Child) + of + ", or one below it, asks: " + OrDash(w.Reason)

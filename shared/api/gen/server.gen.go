@@ -38,16 +38,34 @@ func (e CancellationRollback) Valid() bool {
 
 // Defines values for ChildExecutionMode.
 const (
-	Dispatch      ChildExecutionMode = "dispatch"
-	FireAndForget ChildExecutionMode = "fireAndForget"
+	ChildExecutionModeDispatch      ChildExecutionMode = "dispatch"
+	ChildExecutionModeFireAndForget ChildExecutionMode = "fireAndForget"
 )
 
 // Valid indicates whether the value is a known member of the ChildExecutionMode enum.
 func (e ChildExecutionMode) Valid() bool {
 	switch e {
-	case Dispatch:
+	case ChildExecutionModeDispatch:
 		return true
-	case FireAndForget:
+	case ChildExecutionModeFireAndForget:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ChildSetMode.
+const (
+	ChildSetModeDispatch      ChildSetMode = "dispatch"
+	ChildSetModeFireAndForget ChildSetMode = "fireAndForget"
+)
+
+// Valid indicates whether the value is a known member of the ChildSetMode enum.
+func (e ChildSetMode) Valid() bool {
+	switch e {
+	case ChildSetModeDispatch:
+		return true
+	case ChildSetModeFireAndForget:
 		return true
 	default:
 		return false
@@ -450,8 +468,12 @@ type Checkpoints = workflow.Checkpoints
 
 // ChildExecution An execution that a step has started, as it is now.
 type ChildExecution struct {
-	Id   string             `json:"id"`
-	Mode ChildExecutionMode `json:"mode"`
+	Id string `json:"id"`
+
+	// Item Number of its item in the list, from 0; null for the only one of its step
+	Item     *int               `json:"item"`
+	ItemText *NullableText      `json:"itemText"`
+	Mode     ChildExecutionMode `json:"mode"`
 
 	// Outcome Null until it has ended
 	Outcome *ExecutionOutcome `json:"outcome"`
@@ -459,8 +481,14 @@ type ChildExecution struct {
 	// Output What it gave to the step that waited for it; null for none
 	Output interface{} `json:"output"`
 
+	// Parameters Null if they are stored apart because they are large, or if it never began
+	Parameters *map[string]interface{} `json:"parameters"`
+
 	// Sequence Of the step run
 	Sequence int `json:"sequence"`
+
+	// Started How many executions it has started itself; null if that is not known
+	Started *int `json:"started"`
 
 	// State Null if it never began, or has been removed
 	State *ExecutionState `json:"state"`
@@ -490,6 +518,33 @@ type ChildExecutionList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
+
+// ChildSet The executions that a step has started for the items of a list.
+type ChildSet struct {
+	// Asking How many wait for a person: at most 32 are counted
+	Asking int `json:"asking"`
+
+	// AtATime How many may be at work at a time
+	AtATime int `json:"atATime"`
+
+	// Done How many are over; null in lists of executions
+	Done *int `json:"done"`
+
+	// Failed How many of these have not ended well; null in lists of executions
+	Failed *int         `json:"failed"`
+	Mode   ChildSetMode `json:"mode"`
+
+	// Sequence Of the step run
+	Sequence int    `json:"sequence"`
+	Step     string `json:"step"`
+
+	// Total How many there are to be
+	Total    int            `json:"total"`
+	Workflow ExactReference `json:"workflow"`
+}
+
+// ChildSetMode defines model for ChildSet.Mode.
+type ChildSetMode string
 
 // Cost defines model for Cost.
 type Cost = views.CostView

@@ -174,12 +174,12 @@ func (c *compiler) compileStep(i int) {
 		c.checkSign(s, at)
 	}
 	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, at), s.RawParameters
+	if s.Reference != nil && len(s.Reference.ExecuteOnParameters) > 0 {
+		into.selector = c.compileTemplate(i, s.Reference.ExecuteOnParameters, path+".workflowReference.executeOnParameters")
+	}
 	c.inLoop = -1
 	if s.Repeat != nil {
 		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)
-	}
-	if s.Reference != nil && len(s.Reference.ExecuteOnParameters) > 0 {
-		into.selector = c.compileTemplate(i, s.Reference.ExecuteOnParameters, path+".workflowReference.executeOnParameters")
 	}
 	if s.Retry != nil {
 		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)

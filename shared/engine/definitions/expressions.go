@@ -285,10 +285,11 @@ func (p *Program) Writes(node int) []string {
 	return p.Definitions[n.Origin].compiled.SetPaths(n.LocalIndex)
 }
 
-// ExecuteOnParameters returns the selector of a step that starts a child execution.
-func (x *Expressions) ExecuteOnParameters(node int) (json.RawMessage, error) {
+// ExecuteOnParameters returns the selector of a step that starts a child execution, or one for an
+// item.
+func (x *Expressions) ExecuteOnParameters(node int, item *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
-	return c.Selector(step, x.scope(nil))
+	return c.Selector(step, x.jobScope(node, item))
 }
 
 // ValidateParameters validates evaluated parameters against the schema of the block, or

@@ -248,6 +248,14 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			continue // it has none of the same entities
 		}
 		newer := s.bindings.Results[o.StepIndex]
+		if n := &p.Program.Nodes[o.StepIndex]; n.Foreach != nil && n.StartsChild() {
+			if s.bindings.Fields[o.StepIndex] == nil {
+				if err := p.bindItemResults(ctx, x, r, o, s); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if !o.HasJobs() || o.Wait != nil {
 			if o.Value != nil && o.Wait == nil && o.Child == nil && o.Status == sm.StepCompleted && s.bindings.Fields[o.StepIndex] == nil && len(p.Program.Nodes[o.StepIndex].Set) == 0 {
 				fields, err := p.loadValue(ctx, o)

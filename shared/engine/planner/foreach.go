@@ -47,6 +47,14 @@ func (p *Planner) planItems(ctx context.Context, x *workflow.Execution, r *workf
 	}
 	planned := plan.ForStep(s.request, expressions, s.entities)
 	planned.Plan.Value, planned.Plan.Items = list, len(items)
+	if s.request.Node.StartsChild() && len(planned.Jobs) < len(items) {
+		places := make([]int, len(planned.Jobs))
+		for i := range planned.Jobs {
+			places[i] = planned.Jobs[i].Item.Number + 1
+		}
+		only := workflow.NewPlaces(places...)
+		planned.Plan.Only = &only
+	}
 	return planned, nil
 }
 
@@ -91,7 +99,7 @@ func (p *Planner) itemRuns(x *workflow.Execution, r *workflow.StepRun) []*workfl
 	var all []*workflow.StepRun
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if o.StepIndex == r.StepIndex && o.Try < r.Try && o.List != nil && o.HasJobs() && p.seesStepRun(x, r, o) && p.sameRepetition(x, r, o, 0) {
+		if o.StepIndex == r.StepIndex && o.Try < r.Try && o.List != nil && (o.HasJobs() || o.IsSet()) && p.seesStepRun(x, r, o) && p.sameRepetition(x, r, o, 0) {
 			all = append(all, o)
 		}
 	}
@@ -109,6 +117,9 @@ func (p *Planner) keepItems(ctx context.Context, x *workflow.Execution, r, o *wo
 	if !same {
 		clear(kept)
 		return nil
+	}
+	if o.IsSet() {
+		return p.keepChildren(ctx, o, kept)
 	}
 	standing, err := p.effectiveOutcome(ctx, x, r.Try, o)
 	if err != nil {
@@ -167,6 +178,12 @@ func (p *Planner) itemResults(ctx context.Context, x *workflow.Execution, r, o *
 	for at := len(runs) - 1; at >= 0; at-- {
 		if !runs[at].List.Same(o.List) && runs[at] != o {
 			break
+		}
+		if p.Program.Nodes[o.StepIndex].StartsChild() {
+			if err := p.addChildren(ctx, runs[at], list); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, runs[at])
 		if err != nil {

@@ -199,7 +199,7 @@ func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution
 	if err != nil {
 		return nil, err
 	}
-	return scope.expressions.ExecuteOnParameters(r.StepIndex)
+	return scope.expressions.ExecuteOnParameters(r.StepIndex, nil)
 }
 
 // planRollback plans the wave that undoes a step run.

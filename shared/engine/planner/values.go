@@ -314,6 +314,8 @@ func setPath(into map[string]any, path []string, value json.RawMessage) {
 // result.
 func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, path string) (json.RawMessage, error) {
 	switch {
+	case p.Program.Nodes[o.StepIndex].Foreach != nil && p.Program.Nodes[o.StepIndex].StartsChild():
+		return p.itemResults(ctx, x, r, o)
 	case o.Child != nil:
 		return p.childResult(ctx, o)
 	case o.Wait != nil:

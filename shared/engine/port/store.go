@@ -63,10 +63,10 @@ type Store interface {
 	// streak removes what is recorded.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
 
-	// CountDescendant counts child among the executions that root and those that it started
-	// have started, unless there are limit others already. To count one again changes
-	// nothing.
-	CountDescendant(ctx context.Context, tenant, root, child string, limit int) (ok bool, err error)
+	// CountDescendants counts n executions among those that root and those that it started
+	// have started, unless there are more than limit then. What they are counted as is the id of
+	// one, or that of a set of them; to count it again changes nothing.
+	CountDescendants(ctx context.Context, tenant, root, as string, n, limit int) (ok bool, err error)
 
 	// SaveInput and LoadInput keep a large input outside the state item.
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
@@ -160,6 +160,10 @@ type Packs interface {
 	// the whole set after that. Added is set if the lane is new; after a lost reply it may
 	// not be.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
+
+	// AddDoneLanes adds lanes of one shard, numbered in the step run, to its done set, as
+	// lanes that are over well.
+	AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error
 
 	// SavePayload stores data that belongs to a pack, whether the pack's item exists or
 	// not. LoadPayload reads it; CodeNotFound if any of it is missing.

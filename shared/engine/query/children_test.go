@@ -2,6 +2,8 @@ package query_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,5 +62,75 @@ func TestChildren_AreListedAsTheyAre(t *testing.T) {
 	}
 	if _, err := s.Query.Children(context.Background(), workflow.Caller{Tenant: "other"}, id, "", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("of another tenant: %v", err)
+	}
+}
+
+// The children of a set are listed by item, page by page, with the item, the parameters and what
+// they have given. The step and the execution say how many are over.
+func TestChildren_OfASet(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("leaf", "steps: [{label: wait, condition: parameters.name == 'c', wait: {input: {title: May I?}}}]\noutput: {n: \"${parameters.name}\"}\n")
+	s.Publish("w", `steps:
+  - label: each
+    foreach: {items: "${[{'name': 'a'}, {'name': 'b'}, {'name': 'c'}, {'name': 'd'}]}", as: site, maxInFlight: 1}
+    condition: site.name != 'b'
+    workflowReference: {workflow: p/leaf:1, mode: dispatch}
+    parameters: {name: "${site.name}"}
+`)
+	id := s.Start("w")
+	s.RunFor(time.Minute)
+	read := func() (all []string) {
+		page := workflow.Page{Limit: 2}
+		for {
+			list, err := s.Query.Children(context.Background(), harness.Caller, id, "", page)
+			if err != nil || len(list.Items) > 2 {
+				t.Fatalf("%d items, %v", len(list.Items), err)
+			}
+			for _, c := range list.Items {
+				state := sm.ExecutionState("-")
+				if c.State != nil {
+					state = *c.State
+				}
+				all = append(all, fmt.Sprintf("%d %s %s %s %s", *c.Item, *c.ItemText, state, c.Parameters, c.Output))
+			}
+			if page.Token = list.NextToken; page.Token == "" {
+				return all
+			}
+		}
+	}
+	expect := func(asking int, counts string, want ...string) {
+		t.Helper()
+		if got := read(); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+		x, err := s.Query.Execution(context.Background(), harness.Caller, id)
+		steps, stepsErr := s.Query.Steps(context.Background(), harness.Caller, id, workflow.Page{})
+		if err != nil || stepsErr != nil || len(x.ChildSets) != 1 || len(x.Children) != 0 || steps.Items[0].Child != nil {
+			t.Fatalf("%+v, %v, %v", x, err, stepsErr)
+		}
+		for _, set := range []views.ChildSetView{x.ChildSets[0], *steps.Items[0].Children} {
+			if got := fmt.Sprintf("%d of %d, %d failed", *set.Done, set.Total, *set.Failed); got != counts || set.Asking != asking || set.AtATime != 1 {
+				t.Errorf("%s, %+v", got, set)
+			}
+		}
+	}
+	expect(1, "1 of 3, 0 failed", `0 a COMPLETED_ACK {"name":"a"} `, `2 c WAITING {"name":"c"} `, `3 d -  `)
+	list, err := s.Query.Children(context.Background(), harness.Caller, id, "each", workflow.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := s.Query.Execution(context.Background(), harness.Caller, list.Items[1].ID)
+	if err != nil || child.Item == nil || *child.Item != 2 || *child.Parent != id || *list.Items[1].Started != 0 {
+		t.Errorf("%+v, %v", child, err)
+	}
+	if _, err := s.Engine.Answer(context.Background(), harness.Caller, child.ID, views.AnswerRequest{Input: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(5 * time.Minute)
+	expect(0, "3 of 3, 0 failed", `0 a COMPLETED_ACK {"name":"a"} {"n":"a"}`, `2 c COMPLETED_ACK {"name":"c"} {"n":"c"}`, `3 d COMPLETED_ACK {"name":"d"} {"n":"d"}`)
+	result, err := s.Query.Result(context.Background(), harness.Caller, id)
+	if r := result.Steps["each"]; err != nil || len(r.Results) != 3 || string(r.Results["2"]) != `{"id":"`+child.ID+`","state":"COMPLETED_ACK","output":{"n":"c"}}` {
+		t.Errorf("%s, %v", r.Results["2"], err)
 	}
 }

@@ -39,6 +39,12 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	if err != nil {
 		return e, err
 	}
+	for n := range e.ChildSets {
+		s := &e.ChildSets[n]
+		if err := countChildren(ctx, i, x.StepRunBySeq(s.Sequence), s); err != nil {
+			return e, err
+		}
+	}
 	e.Progress.Steps = stepProgress(x, program)
 	counts := &e.Progress.Jobs
 	counts.Pending, counts.Claimed, counts.Running = new(int), new(int), new(int)
@@ -137,10 +143,15 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	}
 	if x.Parent != nil {
 		e.Parent = &x.Parent.Execution
+		if m := x.Parent.Member; m != nil {
+			e.Item = &m.Item
+		}
 	}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if r.Child != nil {
+		if s := childSetView(r); s != nil {
+			e.ChildSets = append(e.ChildSets, *s)
+		} else if r.Child != nil {
 			e.Children = append(e.Children, r.Child.ID)
 		}
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
@@ -33,6 +34,29 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	bytes, lists := len(answer.Output), map[string]*workflow.Value{}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
+		if r.IsSet() && r.SupersededBy == 0 {
+			s := views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: workflow.RunOnItem, Results: map[string]json.RawMessage{}}
+			if r.OnlyFailed && r.List.Same(lists[r.Label]) && answer.Steps[r.Label].Results != nil {
+				s.Results = answer.Steps[r.Label].Results
+			}
+			lists[r.Label] = r.List
+			results, err := childResults(ctx, i, r)
+			if err != nil {
+				return answer, err
+			}
+			for number, result := range results {
+				if string(result) == "null" {
+					continue
+				}
+				if bytes += len(result); bytes > maxPageBytes {
+					answer.Truncated = true
+					break
+				}
+				s.Results[strconv.Itoa(number)] = result
+			}
+			answer.Steps[r.Label] = s
+			continue
+		}
 		if r.Child != nil && r.SupersededBy == 0 {
 			s, err := childResult(ctx, i, r)
 			if err != nil {

@@ -48,6 +48,9 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 		if s.Value, err = stepValue(ctx, i, r); err != nil {
 			return list, err
 		}
+		if err := countChildren(ctx, i, r, s.Children); err != nil {
+			return list, err
+		}
 		showWays(&s, x, r, program)
 		list.Items = append(list.Items, s)
 	}
@@ -96,7 +99,7 @@ func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 }
 
 func childView(r *workflow.StepRun) *views.ChildView {
-	if r.Child == nil {
+	if r.Child == nil || r.IsSet() {
 		return nil
 	}
 	c := &views.ChildView{ID: r.Child.ID, Workflow: r.Child.Workflow, Mode: r.Child.Mode}
@@ -111,7 +114,7 @@ type packLoader func(context.Context, *workflow.StepRun) ([]*workflow.Pack, erro
 func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs packLoader) (views.StepView, error) {
 	s := views.StepView{
 		Sequence: r.Seq, Step: r.Label, Try: max(r.Try, 1), Ordinal: r.Ordinal, Status: r.Status,
-		Superseded: r.SupersededBy > 0, Child: childView(r),
+		Superseded: r.SupersededBy > 0, Child: childView(r), Children: childSetView(r),
 		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
 		Skipped: r.Skipped, Rollout: waveView(x, r), Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}

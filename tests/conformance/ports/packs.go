@@ -266,6 +266,21 @@ func Packs(t *testing.T, open Open) {
 				s.Error(diff)
 			}
 		},
+		"lanes that are over are added to a done set together": func(s *fixture) {
+			stepRun := s.newStepRunKey()
+			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, stepRun.Pack(258, 1), workflow.LaneResult{Unsuccessful: true}))
+			for _, lanes := range [][]int{{258, 300}, {511}, {300, 256}} {
+				if err := s.Packs.AddDoneLanes(s.ctx, stepRun, 1, lanes); err != nil {
+					s.Fatal(err)
+				}
+			}
+			set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 1))
+			want := workflow.NewDoneSet()
+			want.Done, want.Unsuccessful = map[int]bool{0: true, 2: true, 44: true, 255: true}, map[int]bool{2: true}
+			if diff := cmp.Diff(want, set); diff != "" {
+				s.Error(diff)
+			}
+		},
 		"concurrent additions to a done set are all kept": func(s *fixture) {
 			stepRun := s.newStepRunKey()
 			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 1)); len(set.Done) != 0 || len(set.Unsuccessful) != 0 || !set.Cost.IsZero() {

@@ -95,17 +95,18 @@ func Store(t *testing.T, open Open) {
 		"descendants are counted once and limited": func(s *fixture) {
 			root, other := newID(), newID()
 			s.oneWinner(func(i int) (bool, error) { // each of another child
-				return s.Store.CountDescendant(s.ctx, s.tenant, root, strconv.Itoa(i), 1)
+				return s.Store.CountDescendants(s.ctx, s.tenant, root, strconv.Itoa(i), 1, 1)
 			})
 			for _, c := range []struct {
 				root, child string
-				limit       int
+				n, limit    int
 				want        bool
 			}{
-				{root, "b", 1, false}, {root, "b", 3, true}, {root, "b", 3, true}, {root, "c", 3, true},
-				{root, "d", 3, false}, {root, "b", 1, true}, {other, "d", 3, true}, {root, "d", 4, true},
+				{root, "b", 1, 1, false}, {root, "b", 1, 3, true}, {root, "b", 1, 3, true}, {root, "c", 1, 3, true},
+				{root, "d", 1, 3, false}, {root, "b", 1, 1, true}, {other, "d", 1, 3, true}, {root, "d", 1, 4, true},
+				{other, "set", 5, 5, false}, {other, "set", 5, 6, true}, {other, "set", 5, 6, true}, {other, "e", 1, 6, false}, {newID(), "set", 5, 4, false},
 			} {
-				if ok := must[bool](s)(s.Store.CountDescendant(s.ctx, s.tenant, c.root, c.child, c.limit)); ok != c.want {
+				if ok := must[bool](s)(s.Store.CountDescendants(s.ctx, s.tenant, c.root, c.child, max(1, c.n), c.limit)); ok != c.want {
 					s.Errorf("%+v: %v", c, ok)
 				}
 			}

@@ -61,7 +61,7 @@ func Borders() []Mutation {
 		foreach,
 		rollouts,
 		schedules,
-		children, family,
+		children, family, childSets,
 		inventory,
 		access,
 		compensations,

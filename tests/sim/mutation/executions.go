@@ -55,8 +55,8 @@ var executions = []Mutation{
 `}}},
 	{Name: "a scope is encoded as a whole to learn its size", Test: "tests/protocol:TestMemory_LargeScopeIsHeldOnce", Edits: []Edit{{payload, "\tsize := len(\"]\")\n", "\tsize := len(\"]\")\n\tif whole, err := workflow.EncodeJSON(entities); err != nil || len(whole) > workflow.MaxInlineScopeBytes {\n\t\treturn false, err\n\t}\n"}}},
 	{Name: "a search reads all entities at a time", Test: "tests/protocol:TestMemory_LargeScopeIsHeldOnce", Edits: []Edit{{"shared/engine/fetch_discovery.go", "const entitiesPerRead = 500\n", "const entitiesPerRead = 1_000_000\n"}}},
-	{Name: "executions start any number of others", Test: "shared/engine:TestChild_DescendantsOfOneExecutionAreLimited", Edits: []Edit{{fetchChild, "\tif !ok {\n", "\tif false && !ok {\n"}}},
-	{Name: "each try to start an execution counts", Test: "shared/engine:TestChild_RepeatedStartCountsOnce", Edits: []Edit{{fetchChild, "ctx, w.tenant, root, c.id, w.e", "ctx, w.tenant, root, c.id+w.e.Nonce(), w.e"}}},
+	{Name: "executions start any number of others", Test: "shared/engine:TestChild_DescendantsOfOneExecutionAreLimited", Edits: []Edit{{fetchChild, "if err != nil || ok {\n\t\treturn nil, err", "if err != nil || true {\n\t\treturn nil, err"}}},
+	{Name: "each try to start an execution counts", Test: "shared/engine:TestChild_RepeatedStartCountsOnce", Edits: []Edit{{fetchChild, "w.countChildren(ctx, r, parent.Root, c.id, 1)", "w.countChildren(ctx, r, parent.Root, c.id+w.e.Nonce(), 1)"}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{Name: "every sweep sends every due wake-up again", Test: "shared/engine/scheduler:TestSweeper_BoundsQueueDepth", Edits: []Edit{{sweep, "		s.sent.add(due, s.now())\n", ""}, {sweep, "> maxQueuedWakeups", "< 0"}}},
 	{Name: "a sweep forgets workers in unknown states", Test: "shared/engine/workers:TestRegistry_SweepKeepsWorkerInUnknownState", Edits: []Edit{{liveness, "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {", "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) && false {"}}},
@@ -75,8 +75,8 @@ var executions = []Mutation{
 `, ""},
 		{start, `		w.id, begun = boundID, true
 `, ""}}},
-	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(from, next)
-`, `	wakeups := w.parentWakeups(from, next)[:0]
+	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(ctx, from, next)
+`, `	wakeups := w.parentWakeups(ctx, from, next)[:0]
 `}}},
 	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tended = true\n", ""}}},
 	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !recorded && !(resume && over) {

@@ -5,6 +5,9 @@ const (
 	lifecycleParent = "shared/lifecycle/parent.go"
 	lifecycleChild  = "shared/lifecycle/child.go"
 	fetchesChild    = "shared/engine/fetch_child.go"
+
+	lifecycleChildren = "shared/lifecycle/children.go"
+	fetchesChildren   = "shared/engine/fetch_children.go"
 )
 
 // family are mistakes about executions that start others and wait for them, most of them those of
@@ -30,4 +33,25 @@ var family = []Mutation{
 	{Name: "children of all steps are listed for one", Test: "shared/engine/query:TestChildren_AreListedAsTheyAre", Edits: []Edit{{"shared/engine/query/children.go", "step != \"\" && r.Label != step", "step == \"-\""}}},
 	{Name: "the tree ends with the children", Test: "cmd/lockstep:TestTree_ShowsEveryGeneration", Edits: []Edit{{"cmd/lockstep/tree.go", "if depth > workflow.MaxDepth {", "if depth > 0 {"}}},
 	{Name: "onFailure is passed over when a child takes too long", Test: "shared/engine:TestFamily_StepTimeoutIsHandledAfterTheChild", Edits: []Edit{{lifecycleChild, "FailureHandler(r.StepIndex) >= 0:", "FailureHandler(r.StepIndex) >= len(d.facts.Resolution.Program.Nodes):"}}},
+}
+
+// childSets are mistakes about executions that are started for each item of a list.
+var childSets = []Mutation{
+	{Name: "failed children are not read before their step is closed", Test: "shared/engine:TestChildren_AFailedOneIsTriedAgain", Edits: []Edit{{lifecycleChildren, "s.Failed > 0 && !s.Checked:", "s.Failed > 0 && s.Refused:"}}},
+	{Name: "children are read before their step is closed", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleChildren, "case full:\n\t\td.closeStepRun(r)", "case full:\n\t\tr.Closing = true\n\t\td.endWithChildren(r)"}}},
+	{Name: "a parent that ends does not wait for its children", Test: "shared/engine:TestChildren_Cancel", Edits: []Edit{{lifecycleChildren, "if s.Open > 0 && d.waitsForOpen(r) {\n\t\td.waitUntil(d.now.Add(d.policy.PollInterval))\n\t\treturn false", "if s.Open < 0 && d.waitsForOpen(r) {\n\t\td.waitUntil(d.now.Add(d.policy.PollInterval))\n\t\treturn false"}}},
+	{Name: "a failure among children that is handled stops the others", Test: "shared/engine:TestChildren_Tolerance", Edits: []Edit{{lifecycleChildren, "!handled && !d.tolerates(r, n, s.Failed, r.Jobs)", "!d.tolerates(r, n, s.Failed, r.Jobs)"}}},
+	{Name: "tolerated failures of children leave no trace", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleChildren, "r.Counts.Failed += s.Open", "r.Counts.OK += s.Open"}}},
+	{Name: "the window of children is not kept", Test: "shared/engine:TestChildren_OneForEachItem", Edits: []Edit{{fetchesChildren, "allLanes(r)[:min(r.Jobs, r.Window)]", "allLanes(r)"}}},
+	{Name: "the end of a child starts no other", Test: "shared/engine:TestChildren_OneForEachItem", Edits: []Edit{{fetchesChildren, "m.Window > 0 && next < m.Lanes", "m.Window < 0 && next < m.Lanes"}}},
+	{Name: "the timer does not note children that are over", Test: "shared/engine:TestChildren_SurviveFaultAtEveryCall", Edits: []Edit{{fetchesChildren, "case lifecycle.IsOver(x):\n\t\t\tfailed := x.State", "case x.Version < 0:\n\t\t\tfailed := x.State"}}},
+	{Name: "a parent that is closed does not note the children that never began", Test: "shared/engine:TestChildren_Cancel", Edits: []Edit{{fetchesChildren, "return s, w.addAbsent(ctx, r, absent)", "return s, nil"}}},
+	{Name: "a child of a late handler is started after its step is closed, and begins", Test: "shared/engine:TestChildren_OfALateHandlerDoNotBegin", Edits: []Edit{{lifecycleCheckIn, "if d.execution.Awaited() {", "if d.execution.Awaited() && d.execution.Parent.Member == nil {"}}},
+	{Name: "a retry starts a child for each item again", Test: "shared/engine:TestChildren_Retry", Edits: []Edit{{"shared/lifecycle/retry.go", "(r.HasJobs() || r.IsSet()) && n.HasJobForEach()", "r.HasJobs() && n.HasJobForEach()"}}},
+	{Name: "a retry keeps the children of another list", Test: "shared/engine:TestChildren_Retry", Edits: []Edit{{"shared/engine/planner/foreach.go", "if !same {\n\t\tclear(kept)", "if !same && !o.IsSet() {\n\t\tclear(kept)"}}},
+	{Name: "a child that ends does not say that it asks no more", Test: "shared/engine:TestChildren_AskPeople", Edits: []Edit{{fetchesChildren, "full || asked || failed", "full || failed"}}},
+	{Name: "a child that cannot be started is waited for", Test: "shared/engine:TestChildren_Refused", Edits: []Edit{{fetchesChildren, "if refused != nil {\n\t\t\t\treturn nil\n\t\t\t}", "if refused != nil {\n\t\t\t\treturn workflow.Errorf(workflow.CodeUnavailable, \"refused\")\n\t\t\t}"}}},
+	{Name: "children of a list are not counted", Test: "shared/engine:TestChildren_Refused", Edits: []Edit{{fetchesChildren, "if slices.Contains(lanes, 0) {", "if slices.Contains(lanes, -1) {"}}},
+	{Name: "a page of children begins with its step again", Test: "shared/engine/query:TestChildren_OfASet", Edits: []Edit{{"shared/engine/query/children.go", "t.lane, err = strconv.Atoi(lane)", "_, err = strconv.Atoi(lane)"}}},
+	{Name: "the done sets of children stay when the parent is removed", Test: "shared/engine:TestChildren_AreRemovedWithTheirParent", Edits: []Edit{{"shared/engine/fetch_retention.go", "!s.HasJobs() && !s.IsSet()", "!s.HasJobs()"}}},
 }

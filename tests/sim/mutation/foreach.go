@@ -20,7 +20,7 @@ var foreach = []Mutation{
 	{Name: "a foreach has any number of items", Test: "shared/engine:TestForeach_Lists", Edits: []Edit{{plannerLoop, "if n.Foreach != nil && len(items) > spec.MaxItems {", "if n.Foreach != nil && len(items) > 10*spec.MaxItems {"}}},
 	{Name: "a foreach has as many jobs at a time as it likes", Test: "shared/engine:TestForeach_Rollback", Edits: []Edit{{"shared/workflow/spec/program.go", "n.Foreach != nil && n.Foreach.MaxInFlight > 0 &&", "n == nil &&"}}},
 	{Name: "a foreach runs on anything", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/loop.go", "if s.RunOn != \"\" && s.RunOn != workflow.RunOnItem {", "if s.RunOn != \"\" && s.RunOn == workflow.RunOnItem {"}}},
-	{Name: "a handler reads the item of a foreach", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/program/compile.go", "c.compileTemplate(i, parameters, at), s.RawParameters\n\tc.inLoop = -1\n", "c.compileTemplate(i, parameters, at), s.RawParameters\n"}}},
+	{Name: "a handler reads the item of a foreach", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/program/compile.go", "\tc.inLoop = -1\n\tif s.Repeat != nil {", "\tif s.Repeat != nil {"}}},
 	{Name: "the list that a plan cannot tell has no items", Test: "shared/engine/query:TestPlan_TellsItems", Edits: []Edit{{"shared/engine/definitions/foresee.go", "len(refs.Items.Names) == 0 && told(refs.Items)", "true"}}},
 	{Name: "the results of a foreach are mixed with those of another list", Test: "shared/engine/query:TestForeach_IsShown", Edits: []Edit{{"shared/engine/query/result.go", "r.List != nil && !(r.OnlyFailed && r.List.Same(lists[r.Label]))", "false"}}},
 }

@@ -1,0 +1,548 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// setOf plays an execution that starts one of p/site for each of some names.
+func setOf(t *testing.T, foreach, child string, more ...string) (*harness.Harness, string) {
+	t.Helper()
+	s := newHarness(t, 0)
+	watchFamily(s)
+	s.Publish("site", child)
+	s.Publish("w", setYAML(foreach, more...))
+	return s, s.Start("w")
+}
+
+func setYAML(foreach string, more ...string) string {
+	return `steps:
+  - label: sites
+    foreach: {` + foreach + `}
+    workflowReference: {workflow: p/site:1, mode: dispatch}
+    parameters: {name: "${item}", number: "${index}"}
+` + strings.Join(more, "")
+}
+
+// names is a list of items in a definition.
+func names(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("'s%03d'", i)
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+const siteYAML = `steps:
+  - {label: work, functionBlock: p/pure:1, runOn: global, parameters: {name: "${parameters.name}", number: "${parameters.number}"}}
+output: {name: "${parameters.name + '!'}"}
+`
+
+// members are the children of a set, by lane; nil where there is none.
+func members(s *harness.Harness, id string, seq int) []*workflow.Execution {
+	s.Helper()
+	x := s.Load(id)
+	r := x.StepRunBySeq(seq)
+	all := make([]*workflow.Execution, r.Jobs)
+	states := s.States(harness.Caller.Tenant)
+	for lane := range all {
+		if child := r.ChildID(id, lane); states[child] != "" {
+			all[lane] = s.Load(child)
+		}
+	}
+	return all
+}
+
+// There is a child for each item, not more of them at work than the window allows, and their
+// outputs are a list in the order of the items.
+func TestChildren_OneForEachItem(t *testing.T) {
+	s, id := setOf(t, `items: "${`+names(7)+`}", maxInFlight: 3`, siteYAML,
+		`  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {all: "${sites.results.map(r, r.output.name)}", states: "${sites.results.map(r, r.state)}", first: "${sites.results[0].id}"}}`+"\n")
+	most := 0
+	for s.Deliver() {
+		working := 0
+		for other, state := range s.States(harness.Caller.Tenant) {
+			if other != id && !sm.Acknowledged(state) {
+				working++
+			}
+		}
+		most = max(most, working)
+	}
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	r := x.StepRuns[0]
+	if r.Jobs != 7 || r.Window != 3 || r.Counts.OK != 7 || most != 3 || x.Outcome() != workflow.OutcomeSucceeded || x.Needs() != workflow.SchemaVersion {
+		t.Errorf("at most %d at work, outcome %s: %+v", most, x.Outcome(), r)
+	}
+	children := members(s, id, r.Seq)
+	last := s.BlockCalls[len(s.BlockCalls)-1]
+	want := fmt.Sprintf(`{"all":["s000!","s001!","s002!","s003!","s004!","s005!","s006!"],"first":"%s","states":["COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK"]}`, children[0].ID)
+	if got := string(last.Parameters); last.Step != "after" || got != want {
+		t.Errorf("%s", got)
+	}
+	for lane, c := range children {
+		if c.Parent.Member.Lane != lane || c.Parent.Member.Item != lane || string(c.Input.Parameters) != fmt.Sprintf(`{"name":"s%03d","number":%d}`, lane, lane) {
+			t.Errorf("child %d: %+v, %s", lane, c.Parent.Member, c.Input.Parameters)
+		}
+	}
+	s.CheckInvariants()
+}
+
+// failNames fails the work of the children with some names.
+func failNames(names ...string) func(harness.BlockCall) *harness.Outcome {
+	return func(c harness.BlockCall) *harness.Outcome {
+		for _, name := range names {
+			if strings.Contains(string(c.Parameters), `"name":"`+name+`"`) && c.Step == "work" {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+		}
+		return nil
+	}
+}
+
+// Failures within the tolerance leave the rest as it is. Beyond it nothing more is started, and
+// the children at work are cancelled; unless something handles the failure: then all are started.
+func TestChildren_Tolerance(t *testing.T) {
+	for name, c := range map[string]struct {
+		foreach, more string
+		fail          []string
+		state         sm.ExecutionState
+		outcome       workflow.Outcome
+		counts        workflow.Counts
+	}{
+		"tolerated":       {`, failureTolerance: 2`, "", []string{"s001", "s004"}, sm.ExecutionCompletedAck, workflow.OutcomePartial, workflow.Counts{OK: 6, Failed: 2, Unsent: 2}},
+		"a share":         {`, failureTolerance: 25%`, "", []string{"s001", "s004"}, sm.ExecutionCompletedAck, workflow.OutcomePartial, workflow.Counts{OK: 6, Failed: 2, Unsent: 2}},
+		"too many":        {`, failureTolerance: 1`, "", []string{"s000", "s001"}, sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe, workflow.Counts{Failed: 2, Unsent: 2, NotExecuted: 6}},
+		"none tolerated":  {"", "", []string{"s007"}, sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe, workflow.Counts{OK: 7, Failed: 1, Unsent: 1}},
+		"continueOnError": {"", "    continueOnError: true\n", []string{"s000", "s001"}, sm.ExecutionCompletedAck, workflow.OutcomePartial, workflow.Counts{OK: 6, Failed: 2, Unsent: 2}},
+	} {
+		s := newHarness(t, 0)
+		watchFamily(s)
+		s.Publish("site", siteYAML)
+		s.Publish("w", setYAML(`items: "${`+names(8)+`}", maxInFlight: 2`+c.foreach, c.more))
+		s.Script = failNames(c.fail...)
+		id := s.Start("w")
+		settle(s)
+		x := s.ExpectState(id, c.state)
+		r := x.StepRuns[0]
+		why := r.Counts.Failure
+		if r.Counts.Failure = nil; r.Counts != c.counts || x.Outcome() != c.outcome {
+			t.Errorf("%s: %s, %+v", name, x.Outcome(), r.Counts)
+		}
+		if why == nil || !strings.Contains(why.Message, "scripted failure") || why.Entity != "item "+c.fail[0][3:] {
+			t.Errorf("%s: %+v", name, why)
+		}
+		if c.state == sm.ExecutionFailedSafeAck && (x.Cause != workflow.CauseChildFailed || x.Error.Step != "sites" || x.Error.Entity != why.Entity) {
+			t.Errorf("%s: %s %+v", name, x.Cause, x.Error)
+		}
+		started := 0
+		for _, child := range members(s, id, 1) {
+			if child != nil {
+				started++
+			}
+		}
+		if want := 8 - c.counts.NotExecuted; started < want || c.counts.NotExecuted > 0 && started > want+2 {
+			t.Errorf("%s: %d were started", name, started)
+		}
+		s.CheckInvariants()
+	}
+}
+
+// A cancel reaches the children that exist, and those that were never started never are. The
+// parent ends after the last of them, without its timer.
+func TestChildren_Cancel(t *testing.T) {
+	s := newHarness(t, 0)
+	watchFamily(s)
+	s.Engine.MaxDescendants = 300
+	s.Publish("site", waitingYAML)
+	s.Publish("w", setYAML(`items: "${`+names(300)+`}", maxInFlight: 3`))
+	id := s.Start("w")
+	s.Drain()
+	if n := len(s.States(harness.Caller.Tenant)); n != 4 {
+		t.Fatalf("%d executions", n)
+	}
+	if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, cancelRequest(true)); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	x := s.ExpectState(id, sm.ExecutionCancelledAck)
+	if r := x.StepRuns[0]; r.Counts.NotExecuted != 300 {
+		t.Errorf("%+v", r.Counts)
+	}
+	for lane, c := range members(s, id, 1) {
+		if (c != nil) != (lane < 3) || c != nil && (c.State != sm.ExecutionCancelledAck || c.Cancellation.Source != "parent" || x.EndedAt.Before(c.EndedAt)) {
+			t.Errorf("child %d is %+v", lane, c)
+		}
+	}
+}
+
+// Children that the definition abandons go on; those that were never started never are.
+func TestChildren_LetGo(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", waitingYAML)
+	s.Publish("w", strings.Replace(setYAML(`items: "${`+names(5)+`}", maxInFlight: 2`), "mode: dispatch", "mode: dispatch, onParentClose: abandon", 1))
+	id := s.Start("w")
+	s.Drain()
+	if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, cancelRequest(true)); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if x := s.ExpectState(id, sm.ExecutionCancelledAck); !x.StepRuns[0].LetGo {
+		t.Errorf("%+v", x.StepRuns[0])
+	}
+	settle(s)
+	for lane, c := range members(s, id, 1) {
+		if (c != nil) != (lane < 2) || c != nil && c.State != sm.ExecutionCompletedAck {
+			t.Errorf("child %d is %+v", lane, c)
+		}
+	}
+}
+
+// A handler that stalls before it starts a child does no harm: the child finds its step closed.
+func TestChildren_OfALateHandlerDoNotBegin(t *testing.T) {
+	s, id := setOf(t, `items: "${`+names(2)+`}", maxInFlight: 1`, waitingYAML)
+	s.Drain()
+	lane := 1
+	late := s.StartTask("late", func() {
+		_ = s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id, StepRunSeq: 1, Lane: &lane})
+	})
+	if !late.RunUntil("store.create") {
+		t.Fatal("the late handler creates nothing")
+	}
+	if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, cancelRequest(true)); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionCancelledAck)
+	late.Finish()
+	settle(s)
+	if c := members(s, id, 1)[1]; c == nil || c.State != sm.ExecutionCancelledAck || len(s.BlockCalls) > 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A retry starts children for those items alone whose child did not complete, as long as the
+// list is the same.
+func TestChildren_Retry(t *testing.T) {
+	for name, c := range map[string]struct {
+		entities, list string
+		want           []string
+	}{
+		"failed":       {"failed", "'s002'", []string{"work s001 1", "work s002 2"}},
+		"all":          {"all", "'s002'", []string{"work s000 0", "work s001 1", "work s002 2"}},
+		"another list": {"failed", "'s00' + string(size(steps.make.status) > 0 ? 9 : 0)", nil},
+	} {
+		s := newHarness(t, 0)
+		watchFamily(s)
+		s.Publish("site", siteYAML)
+		broken := []string{"s001", "s002"}
+		s.Publish("w", "steps:\n  - {label: make, functionBlock: p/pure:1, runOn: global}\n"+strings.TrimPrefix(setYAML(`items: "${['s000', 's001', make.result.name]}", failureTolerance: 100%`,
+			"  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {all: \"${sites.results.map(r, has(r.output) ? r.output.name : r.state)}\"}}\n"), "steps:\n"))
+		made := `{"name":"s002"}`
+		s.Script = func(call harness.BlockCall) *harness.Outcome {
+			switch {
+			case call.Step == "make":
+				return &harness.Outcome{Result: []byte(made)}
+			case call.Step == "after" && len(broken) > 0:
+				return &harness.Outcome{FailCode: "NOT_ALL"}
+			}
+			return failNames(broken...)(call)
+		}
+		id := s.Start("w")
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		broken = nil
+		if name == "another list" {
+			made = `{"name":"s003"}`
+			c.want = []string{"work s000 0", "work s001 1", "work s003 2"}
+		}
+		before := len(s.BlockCalls)
+		if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Entities: views.RetryEntities(c.entities), From: map[bool]string{true: "make", false: "sites"}[name == "another list"]}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		var calls []string
+		for _, call := range s.BlockCalls[before:] {
+			if call.Step == "work" {
+				calls = append(calls, strings.NewReplacer(`{"name":"`, "work ", `","number":`, " ", "}", "").Replace(string(call.Parameters)))
+			}
+		}
+		slices.Sort(calls)
+		if !slices.Equal(calls, c.want) || x.Outcome() != workflow.OutcomeSucceeded {
+			t.Errorf("%s: %q, outcome %s", name, calls, x.Outcome())
+		}
+		last := s.BlockCalls[len(s.BlockCalls)-1]
+		if got, want := string(last.Parameters), `{"all":["s000!","s001!",`+strings.ReplaceAll(made[8:], "\"}", "!\"")+`]}`; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A child that has failed within the tolerance is tried again while others are at work: the
+// parent waits for it, and takes what it has come to then.
+func TestChildren_AFailedOneIsTriedAgain(t *testing.T) {
+	s, id := setOf(t, `items: "${`+names(2)+`}", failureTolerance: 1`, "steps:\n  - {label: work, functionBlock: p/pure:1, runOn: global, parameters: {name: \"${parameters.name}\"}}\n  - {label: pause, wait: {for: 10m}}\n")
+	s.Script = failNames("s000")
+	s.Drain()
+	first := members(s, id, 1)[0]
+	s.ExpectState(first.ID, sm.ExecutionFailedSafeAck)
+	s.RunFor(5 * time.Minute)
+	s.Script = nil
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, first.ID, views.RetryRequest{Entities: "all"}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(7 * time.Minute) // the other one has ended
+	if x := s.ExpectState(id, sm.ExecutionWaiting); x.StepRuns[0].Closing {
+		t.Error("the step is closed")
+	}
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if c := x.StepRuns[0].Counts; c.OK != 2 || x.Outcome() != workflow.OutcomeSucceeded {
+		t.Errorf("%s, %+v", x.Outcome(), c)
+	}
+}
+
+// The ancestors of children that ask people say so, with the first of them, until none asks.
+func TestChildren_AskPeople(t *testing.T) {
+	s := newHarness(t, 0)
+	watchFamily(s)
+	s.Publish("site", "steps: [{label: ask, wait: {approval: {title: \"may ${parameters.name}?\"}}}]\n")
+	s.Publish("w", setYAML(`items: "${`+names(3)+`}"`))
+	s.Publish("top", "steps: [{label: down, workflowReference: {workflow: p/w:1, mode: dispatch}}]\n")
+	top := s.Start("top")
+	s.Drain()
+	id := childOf(s, top)
+	children := members(s, id, 1)
+	for n := range 3 {
+		for _, up := range []string{top, id} {
+			x := s.ExpectState(up, sm.ExecutionWaiting)
+			if x.Wait.Kind != workflow.WaitChildInput || !strings.Contains(x.Wait.Reason, fmt.Sprintf("s%03d", n)) {
+				t.Fatalf("%d answered: %+v", n, x.Wait)
+			}
+			if asks := x.StepRuns[0].Child.Asks; up == id && (len(asks) != 3-n || x.Wait.Child != children[n].ID) {
+				t.Errorf("%d answered: %v ask, %+v", n, asks, x.Wait)
+			}
+		}
+		if _, err := s.Engine.Answer(context.Background(), harness.Caller, children[n].ID, views.AnswerRequest{Step: "ask", Input: []byte(`{"approved":true}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+	}
+	settle(s)
+	s.ExpectState(top, sm.ExecutionCompletedAck)
+}
+
+// One whose parameters do not match the schema of its definition is not started, and the others
+// are. More than may be started are refused together.
+func TestChildren_Refused(t *testing.T) {
+	s := newHarness(t, 0)
+	watchFamily(s)
+	s.Publish("site", "parameters: {properties: {number: {maximum: 1}}}\n"+siteYAML)
+	s.Publish("w", setYAML(`items: "${`+names(4)+`}", maxInFlight: 1, failureTolerance: 2`))
+	id := s.Start("w")
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	r := x.StepRuns[0]
+	if r.Counts.OK != 2 || r.Counts.Failed != 2 || x.Outcome() != workflow.OutcomePartial || r.Counts.Failure.Entity != "item 2" || !strings.Contains(r.Counts.Failure.Message, "number") {
+		t.Errorf("%s %+v, %+v", x.Outcome(), r.Counts, r.Counts.Failure)
+	}
+	s = newHarness(t, 0)
+	s.Engine.MaxDescendants = 3
+	s.Publish("site", siteYAML)
+	s.Publish("w", setYAML(`items: "${`+names(4)+`}"`))
+	id = s.Start("w")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseLimit || len(s.BlockCalls) > 0 || len(s.States(harness.Caller.Tenant)) != 1 {
+		t.Errorf("%s: %+v", x.Cause, x.Error)
+	}
+}
+
+// Children that nobody waits for are all started, whatever becomes of them.
+func TestChildren_FireAndForget(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", siteYAML)
+	s.Publish("w", strings.Replace(setYAML(`items: "${`+names(5)+`}", maxInFlight: 2`,
+		"  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {n: \"${size(sites.results.filter(r, r.id != ''))}\"}}\n"), "dispatch", "fireAndForget", 1))
+	s.Script = failNames("s003")
+	id := s.Start("w")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.StepRuns[0].Counts.OK != 5 || x.Outcome() != workflow.OutcomeSucceeded {
+		t.Errorf("%+v", x.StepRuns[0].Counts)
+	}
+	for lane, c := range members(s, id, 1) {
+		if c == nil || c.Awaited() || !sm.Acknowledged(c.State) {
+			t.Errorf("child %d is %+v", lane, c)
+		}
+	}
+}
+
+// Children that are lost, fail, or are started twice: whichever call fails, each item has had its
+// child once, the window is kept, and nothing of a child happens after its parent's step.
+func TestChildren_SurviveFaultAtEveryCall(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", siteYAML)
+	s.Publish("w", setYAML(`items: "${`+names(4)+`}", maxInFlight: 2, failureTolerance: 1`))
+	for _, cancelled := range []bool{false, true} {
+		play := func() {
+			watchFamily(s)
+			s.Script = failNames("s001")
+			var id string
+			for range 10 {
+				req := harness.NewStartRequest("w")
+				req.IdempotencyKey = "once"
+				var err error
+				if !faults.CatchCrash(func() {
+					var x *workflow.Execution
+					if x, _, err = s.Engine.Start(context.Background(), harness.Caller, req); err == nil {
+						id = x.ID
+					}
+				}) && err == nil {
+					break
+				}
+			}
+			if cancelled {
+				s.Deliver()
+				for range 10 {
+					var err error
+					if !faults.CatchCrash(func() { _, err = s.Engine.Cancel(context.Background(), harness.Caller, id, cancelRequest(true)) }) && !workflow.Is(err, workflow.CodeUnavailable) {
+						break
+					}
+				}
+			}
+			if !s.RunUntilIdle(4 * time.Hour) {
+				s.Errorf("they do not end: %v", s.States(harness.Caller.Tenant))
+			}
+			s.Faults = nil
+			s.CheckInvariants()
+			x := s.Load(id)
+			if cancelled {
+				if x.State != sm.ExecutionCancelledAck {
+					s.Errorf("%s", x.State)
+				}
+				return
+			}
+			counts := x.StepRuns[0].Counts
+			if counts.Failure = nil; x.State != sm.ExecutionCompletedAck || counts != (workflow.Counts{OK: 3, Failed: 1, Unsent: 1}) || len(s.States(harness.Caller.Tenant)) != 5 {
+				s.Errorf("%s %+v %v", x.State, x.StepRuns[0].Counts, s.States(harness.Caller.Tenant))
+			}
+		}
+		s.Reset(1)
+		before := s.CallCount()
+		play()
+		calls := s.CallCount() - before
+		if t.Failed() || calls < 60 {
+			t.Fatalf("%d calls without faults", calls)
+		}
+		for _, fault := range []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated} {
+			for n := 1; n <= calls; n++ {
+				if n%3 != 0 && fault != faults.CrashBefore && fault != faults.CrashAfter {
+					continue
+				}
+				s.Reset(1)
+				s.Faults = faults.At(n, fault)
+				if play(); t.Failed() {
+					t.Fatalf("cancelled %v: at call %d of %d: %s", cancelled, n, calls, fault)
+				}
+			}
+		}
+	}
+}
+
+// Whatever the order of handlers that stall, retries and cancels, and whatever fails: the parent
+// ends after its children, with what they have come to, and the window is kept.
+func TestChildren_UnderRandomFaults(t *testing.T) {
+	ended := map[sm.ExecutionState]int{}
+	for seed := range uint64(100) {
+		s := harness.New(t, seed, harness.Options())
+		s.RegisterBlocks()
+		watchFamily(s)
+		s.Publish("site", siteYAML)
+		s.Publish("w", setYAML(`items: "${`+names(5)+`}", maxInFlight: 2, failureTolerance: 2`))
+		random := rand.New(rand.NewPCG(seed, 29))
+		s.Faults = faults.Randomly(random, 60, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
+		s.Script = func(harness.BlockCall) *harness.Outcome {
+			if random.IntN(4) == 0 {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		faults.CatchCrash(func() { _, _, _ = s.Engine.Start(context.Background(), harness.Caller, harness.NewStartRequest("w")) })
+		var tasks []*faults.Task
+		for n := range 40 {
+			states := s.States(harness.Caller.Tenant)
+			all := slices.Sorted(maps.Keys(states))
+			if len(all) == 0 {
+				continue
+			}
+			some := all[random.IntN(len(all))]
+			switch random.IntN(24) {
+			case 0:
+				tasks = append(tasks, s.StartTask(fmt.Sprint(n), func() { _, _ = s.Engine.Cancel(context.Background(), harness.Caller, some, cancelRequest(true)) }))
+			case 1, 2, 3:
+				tasks = append(tasks, s.StartTask(fmt.Sprint(n), func() {
+					_, _ = s.Engine.Retry(context.Background(), harness.Caller, some, views.RetryRequest{Entities: "all"})
+				}))
+			case 4, 5, 6:
+				lane := random.IntN(5)
+				tasks = append(tasks, s.StartTask(fmt.Sprint(n), func() {
+					_ = s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: some, Child: &lane, StepRunSeq: 1})
+				}))
+			default:
+				faults.CatchCrash(func() { s.Deliver() })
+			}
+			if len(tasks) > 0 && random.IntN(3) == 0 {
+				tasks[random.IntN(len(tasks))].RunUntil("store.commit")
+			}
+		}
+		for _, task := range tasks {
+			task.Finish()
+		}
+		s.Faults = nil
+		s.RunUntilIdle(24 * time.Hour)
+		s.CheckInvariants()
+		for id, state := range s.States(harness.Caller.Tenant) {
+			if x := s.Load(id); !sm.Acknowledged(state) {
+				t.Errorf("%s is %s", id, state)
+			} else if x.Parent == nil {
+				ended[state]++
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if len(ended) < 3 {
+		t.Errorf("%v", ended)
+	}
+}
+
+// With the parent, all that it has stored for its children goes.
+func TestChildren_AreRemovedWithTheirParent(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Engine.Policy.Retention = 24 * time.Hour
+	s.Publish("site", siteYAML)
+	s.Publish("w", setYAML(`items: "${`+names(3)+`}"`))
+	id := s.Start("w")
+	s.RunUntilIdle(time.Hour)
+	key := workflow.StepRunKey{Tenant: harness.Caller.Tenant, Execution: id, Ordinal: 1, Seq: 1}
+	if at := s.World.DiscardedAt(key, 0); !at.IsZero() {
+		t.Fatalf("discarded at %s", at)
+	}
+	s.RunFor(48 * time.Hour)
+	if s.World.DiscardedAt(key, 0).IsZero() {
+		t.Error("the done set is kept")
+	}
+}
