@@ -13,7 +13,7 @@ MONITOR   := shared/monitor/app
 MONITOR_DONE := $(MONITOR)/node_modules/.package-lock.json
 BROWSER   := tests/browser
 BROWSER_DONE := $(BROWSER)/node_modules/.package-lock.json
-GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
+GENERATED := docs/lifecycle docs/configuration.md docs/cli.md docs/codes.md docs/definition.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,8 @@ test-fast: ## Run the tests that need neither binaries nor the CDK
 generate: $(MONITOR_DONE) ## Regenerate everything that is generated
 	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/...
 	npm run build --prefix $(MONITOR) --silent
+	@go test ./cmd/lockstep -run TestReference -update >/dev/null
+	@go test ./tests/architecture -run TestCodesPage -update >/dev/null
 
 generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate

@@ -11,7 +11,7 @@ import (
 // moved to the dead-letter queue. It is recorded under the step whose jobs the message
 // carried or, for a message to the engine, under the workflow. It belongs to no layer's
 // transition table: it moves nothing and names no states.
-const EventMessageDeadLettered = "message.dead_lettered"
+const EventMessageDeadLettered = "message.dead_lettered" // a queue has given up on a message of the execution
 
 // RecordDeadLetter returns the execution with the event of a dead-lettered message. It
 // changes nothing else, in any state, and never advances the execution: when its timer

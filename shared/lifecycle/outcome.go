@@ -225,7 +225,7 @@ func (d *decider) complete() {
 
 // EventOutputMissing says why the output of an execution that completes has no value. Like
 // [EventMessageDeadLettered] it belongs to no layer's transition table.
-const EventOutputMissing = "output.missing"
+const EventOutputMissing = "output.missing" // the output of an execution that completes has no value
 
 // endCompleted ends in COMPLETED, which must be committed before anything is written to the
 // inventory. An output without a value changes nothing about that: all the work is done.

@@ -12,8 +12,8 @@ import (
 // The events about tokens. Like [EventSignalReceived] they move nothing. None of them has a
 // token in it.
 const (
-	EventTokenIssued  = "token.issued"
-	EventTokenRevoked = "token.revoked"
+	EventTokenIssued  = "token.issued"  // somebody has made a token for an answer
+	EventTokenRevoked = "token.revoked" // the tokens of a step have been made invalid
 )
 
 // issueToken records that a token is made. Its bearer answers by another name, with the right of

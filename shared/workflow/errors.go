@@ -13,21 +13,21 @@ type Code string
 
 // The codes of the product. Their HTTP statuses are in [Code.HTTPStatus].
 const (
-	CodeInvalid             Code = "invalid"
-	CodeNotFound            Code = "not_found"
-	CodeConflict            Code = "conflict"
-	CodeIllegalTransition   Code = "illegal_transition"
-	CodeEntityLocked        Code = "entity_locked"
-	CodeClaimLost           Code = "claim_lost"
-	CodeLimit               Code = "limit"
-	CodeTooLarge            Code = "too_large"
-	CodeInternal            Code = "internal"
-	CodeMethodNotAllowed    Code = "method_not_allowed"
-	CodeNotImplemented      Code = "not_implemented"
-	CodeUnauthorized        Code = "unauthorized"
-	CodeForbidden           Code = "forbidden"
-	CodeUnavailable         Code = "unavailable"
-	CodeIdempotencyMismatch Code = "idempotency_mismatch"
+	CodeInvalid             Code = "invalid"              // the request is wrong: each mistake is in `errors` with its place
+	CodeNotFound            Code = "not_found"            // there is no such thing, or it belongs to another tenant
+	CodeConflict            Code = "conflict"             // it exists with other content, or has changed since it was read
+	CodeIllegalTransition   Code = "illegal_transition"   // the state of the execution does not allow this
+	CodeEntityLocked        Code = "entity_locked"        // an execution holds the entity
+	CodeClaimLost           Code = "claim_lost"           // the claim of a pack has ended: nothing was stored
+	CodeLimit               Code = "limit"                // more than the service takes
+	CodeTooLarge            Code = "too_large"            // a body or a value is too large
+	CodeInternal            Code = "internal"             // a fault of the service; its log has the details under the request id
+	CodeMethodNotAllowed    Code = "method_not_allowed"   // the path has no such method
+	CodeNotImplemented      Code = "not_implemented"      // this release or installation does not have the feature
+	CodeUnauthorized        Code = "unauthorized"         // the caller is not known
+	CodeForbidden           Code = "forbidden"            // the caller lacks the role
+	CodeUnavailable         Code = "unavailable"          // a store did not answer in time: send the request again
+	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the key was used with another body
 )
 
 var httpStatus = map[Code]int{

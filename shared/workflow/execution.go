@@ -355,20 +355,20 @@ type Cause string
 
 // The causes.
 const (
-	CauseValidation   Cause = "VALIDATION"
-	CauseLockTimeout  Cause = "LOCK_TIMEOUT"
-	CauseLockDeadlock Cause = "LOCK_DEADLOCK"
-	CauseStepFailed   Cause = "STEP_FAILED"
-	CauseAssertion    Cause = "ASSERTION"
-	CauseWorkerCrash  Cause = "WORKER_CRASH"
-	CauseJobTimeout   Cause = "JOB_TIMEOUT"
-	CauseUnclaimed    Cause = "UNCLAIMED"
-	CauseChildFailed  Cause = "CHILD_FAILED"
-	CauseTimeout      Cause = "TIMEOUT"
-	CauseLimit        Cause = "LIMIT"
-	CauseCancelled    Cause = "CANCELLED"
-	CauseInternal     Cause = "INTERNAL"
-	CauseRestored     Cause = "RESTORED" // the tables were restored to an earlier time: what the execution did since is unknown
+	CauseValidation   Cause = "VALIDATION"    // the definition, a block, the parameters or the selection are not right: nothing was locked
+	CauseLockTimeout  Cause = "LOCK_TIMEOUT"  // the locks were not free in time, or the definition does not wait for them
+	CauseLockDeadlock Cause = "LOCK_DEADLOCK" // it and others waited for each other, and it gave way
+	CauseStepFailed   Cause = "STEP_FAILED"   // more failed in a step than is tolerated
+	CauseAssertion    Cause = "ASSERTION"     // an assertion of a step is not true
+	CauseWorkerCrash  Cause = "WORKER_CRASH"  // a worker was lost, and its job cannot be repeated
+	CauseJobTimeout   Cause = "JOB_TIMEOUT"   // a job took too long
+	CauseUnclaimed    Cause = "UNCLAIMED"     // no worker has claimed the jobs of a step
+	CauseChildFailed  Cause = "CHILD_FAILED"  // an execution that a step has started has failed
+	CauseTimeout      Cause = "TIMEOUT"       // the execution, a step or a wait took too long
+	CauseLimit        Cause = "LIMIT"         // it has reached a limit
+	CauseCancelled    Cause = "CANCELLED"     // somebody has cancelled it
+	CauseInternal     Cause = "INTERNAL"      // a fault of the engine
+	CauseRestored     Cause = "RESTORED"      // the tables were restored to an earlier time: what the execution did since is unknown
 )
 
 // Cancellation records who cancelled an execution, and why.

@@ -26,7 +26,7 @@ type Failure struct {
 const (
 	FailureAssertion         = "ASSERTION"              // an assertion is false or cannot be evaluated
 	FailureParameters        = "PARAMETERS"             // parameters have no value or do not match their schema
-	FailureRepeat            = "REPEAT"                 // repeat.while cannot be evaluated
+	FailureRepeat            = "REPEAT"                 // the condition of a repetition cannot be evaluated
 	FailureRollout           = "ROLLOUT"                // an entity has no value that says in which wave it is
 	FailureLoop              = "LOOP"                   // the list or the condition of a loop cannot be evaluated
 	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
@@ -45,8 +45,8 @@ const (
 	FailureWaitNotAllowed    = "WAIT_NOT_ALLOWED"       // a block asks to wait in a step that cannot
 	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
-	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than MaxValueBytes
-	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are larger than MaxVariablesBytes
+	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than a step may set
+	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are too large together
 	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deep
 	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
 	FailureSecret            = "SECRET"                 // there is no such secret, or it cannot be used
