@@ -60,6 +60,9 @@ func newList(c *connection) *cobra.Command {
 	return cmd
 }
 
+// maxShownParameters is how many bytes of the parameters status shows; JSON has them all.
+const maxShownParameters = 300
+
 func newStatus(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status ID",
@@ -81,6 +84,9 @@ func newStatus(c *connection) *cobra.Command {
 			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
+			}
+			if p := string(x.Parameters); p != "" && p != "{}" && p != "null" {
+				fmt.Fprintf(out, "parameters: %s\n", render.OneLine(workflow.Truncate(p, maxShownParameters)))
 			}
 			if x.Key != nil && x.KeyOwner != nil {
 				fmt.Fprintf(out, "key: %s, which execution %s has\n", *x.Key, *x.KeyOwner)

@@ -487,6 +487,11 @@ func TestFamily_ShowsWhatIsAskedNow(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	}
+	for x, asks := range map[string]string{id: mid, mid: leaf} {
+		if err := answerStep(t, s, x, "go", "{}", ""); err == nil || !strings.Contains(err.Error(), "answer execution "+asks) {
+			t.Errorf("an answer for the execution above is refused with %v", err)
+		}
+	}
 	if err := answerStep(t, s, leaf, "lab", "{}", ""); err != nil {
 		t.Fatal(err)
 	}

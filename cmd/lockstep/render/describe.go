@@ -288,7 +288,10 @@ func IllegalStateHint(verb string, state sm.ExecutionState, id string) string {
 		}
 	}
 	s := verb + " is for executions in " + strings.Join(slices.Compact(allowed), ", ")
-	if len(alternatives) == 0 {
+	switch {
+	case len(alternatives) == 0 && sm.Terminal(state):
+		return s + "; for one in " + string(state) + " nothing is left to do: \"lockstep rerun " + id + "\" executes its workflow again"
+	case len(alternatives) == 0:
 		return s + "; an execution in " + string(state) + " accepts no operator verb"
 	}
 	return s + "; this one, in " + string(state) + ", accepts " + strings.Join(alternatives, " or ")

@@ -143,7 +143,7 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 func TestIllegalStateHint_NamesAllowedVerbs(t *testing.T) {
 	for want, got := range map[string]string{
 		`"lockstep cancel X"`:                   IllegalStateHint("retry", sm.ExecutionRunning, "X"),
-		"accepts no operator verb":              IllegalStateHint("retry", sm.ExecutionCompletedAck, "X"),
+		`"lockstep rerun X" executes`:           IllegalStateHint("retry", sm.ExecutionCancelledAck, "X"),
 		"resume is for executions in ":          IllegalStateHint("resume", sm.ExecutionRunning, "X"),
 		"FAILED_UNSAFE":                         IllegalStateHint("acknowledge", sm.ExecutionRunning, "X"),
 		`"lockstep acknowledge X"`:              IllegalStateHint("cancel", sm.ExecutionFailedUnsafe, "X"),
