@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
@@ -17,11 +18,11 @@ import (
 
 // monitoring creates alarms and the dashboard.
 type monitoring struct {
-	scope          constructs.Construct // of the alarms
-	topic          awssns.ITopic        // gets a message when an alarm is raised and ends; may be nil
-	runbookURL     string               // the page that alarms link to
-	namePrefix     string               // of the names; if empty, they are generated
-	deploymentName string               // dimension of the engine's own metrics
+	scope          constructs.Construct       // of the alarms
+	topics         map[severity]awssns.ITopic // get a message when an alarm is raised and ends; may be nil
+	runbookURL     string                     // the page that alarms link to
+	namePrefix     string                     // of the names; if empty, they are generated
+	deploymentName string                     // dimension of the engine's own metrics
 
 	alarms []awscloudwatch.CfnAlarm
 }
@@ -40,12 +41,22 @@ type monitoredFunction struct {
 	function awslambda.IFunction
 }
 
+// severity says how soon somebody has to look.
+type severity string
+
+const (
+	critical severity = "Critical" // executions stand still, or wait for somebody: now
+	warning  severity = "Warning"  // executions are late, or would stand still later: in working hours
+)
+
 // alarm describes an alarm.
 type alarm struct {
 	id            string
+	severity      severity
 	runbookAnchor string // of the runbook
 	description   string
 	metric        metric
+	sum           []metric // instead of metric: these together
 
 	period, periods int // length in seconds, and number in a row
 	lessThan        bool
@@ -63,6 +74,10 @@ const (
 	anchorStuck           = "stuck-executions"
 	anchorLockAge         = "lock-age"
 	anchorRecursionGuard  = "recursion-guard"
+	anchorFailedRuns      = "failed-executions"
+	anchorUnclaimed       = "unclaimed-jobs"
+	anchorFailedMessages  = "failed-messages"
+	anchorTableThrottles  = "table-throttles"
 )
 
 // inScope returns a copy that creates its alarms in another scope.
@@ -76,7 +91,7 @@ func (w *monitoring) inScope(scope constructs.Construct) *monitoring {
 func (w *monitoring) addQueueAlarms(q monitoredQueue) {
 	w.addDLQAlarm(q.name, q.dlq)
 	w.addAlarm(alarm{
-		id: q.name + "Old", runbookAnchor: anchorOldMessages,
+		id: q.name + "Old", severity: warning, runbookAnchor: anchorOldMessages,
 		description: fmt.Sprintf("The oldest message on the queue %s has waited for more than %d seconds.", q.name, q.maxAge),
 		metric:      oldestMessageAge(q.queue), period: 60, periods: 5, threshold: q.maxAge,
 	})
@@ -85,7 +100,7 @@ func (w *monitoring) addQueueAlarms(q monitoredQueue) {
 // addDLQAlarm creates the alarm of a dead-letter queue.
 func (w *monitoring) addDLQAlarm(name string, dlq awssqs.IQueue) {
 	w.addAlarm(alarm{
-		id: name + "DeadLetters", runbookAnchor: anchorDeadLetters,
+		id: name + "DeadLetters", severity: critical, runbookAnchor: anchorDeadLetters,
 		description: fmt.Sprintf("Messages wait on the dead-letter queue of %s.", name),
 		metric:      visibleMessages(dlq), period: 60, periods: 1, threshold: 1,
 	})
@@ -95,11 +110,11 @@ func (w *monitoring) addDLQAlarm(name string, dlq awssqs.IQueue) {
 // invocations in five minutes.
 func (w *monitoring) addFunctionAlarms(f monitoredFunction, failed, throttled int) {
 	w.addAlarm(alarm{
-		id: f.name + "Errors", runbookAnchor: anchorErrors, description: fmt.Sprintf("Invocations of the function %s have failed.", f.label),
+		id: f.name + "Errors", severity: critical, runbookAnchor: anchorErrors, description: fmt.Sprintf("Invocations of the function %s have failed.", f.label),
 		metric: functionMetric(f.function, "Errors", "Sum"), period: 300, periods: 1, threshold: failed,
 	})
 	w.addAlarm(alarm{
-		id: f.name + "Throttles", runbookAnchor: anchorThrottles, description: fmt.Sprintf("Invocations of the function %s have been throttled.", f.label),
+		id: f.name + "Throttles", severity: warning, runbookAnchor: anchorThrottles, description: fmt.Sprintf("Invocations of the function %s have been throttled.", f.label),
 		metric: functionMetric(f.function, "Throttles", "Sum"), period: 300, periods: 1, threshold: throttled,
 	})
 }
@@ -107,7 +122,7 @@ func (w *monitoring) addFunctionAlarms(f monitoredFunction, failed, throttled in
 // addSweeperAlarm creates the alarm for a sweeper that does not run.
 func (w *monitoring) addSweeperAlarm(f awslambda.IFunction) {
 	w.addAlarm(alarm{
-		id: "SweepNotRunning", runbookAnchor: anchorSweepNotRunning, description: "No sweep has taken place for five minutes: executions whose timer is due are not woken.",
+		id: "SweepNotRunning", severity: critical, runbookAnchor: anchorSweepNotRunning, description: "No sweep has taken place for five minutes: executions whose timer is due are not woken.",
 		metric: functionMetric(f, "Invocations", "Sum"), period: 60, periods: 5, lessThan: true, threshold: 1,
 	})
 }
@@ -115,7 +130,7 @@ func (w *monitoring) addSweeperAlarm(f awslambda.IFunction) {
 // addAPIAlarm creates the alarm of an HTTP API by its id.
 func (w *monitoring) addAPIAlarm(id *string, failed int) {
 	w.addAlarm(alarm{
-		id: "HttpErrors", runbookAnchor: anchorAPIErrors, description: "The HTTP interface has answered requests with a status of 500 or more.",
+		id: "HttpErrors", severity: critical, runbookAnchor: anchorAPIErrors, description: "The HTTP interface has answered requests with a status of 500 or more.",
 		metric: apiMetric(id, "5xx"), period: 300, periods: 1, threshold: failed,
 	})
 }
@@ -124,29 +139,73 @@ func (w *monitoring) addAPIAlarm(id *string, failed int) {
 // not advance, the longest wait for a lock in seconds, and executions that a limit stopped.
 func (w *monitoring) addExecutionAlarms(stuck, lockAge int) {
 	w.addAlarm(alarm{
-		id: "StuckExecutions", runbookAnchor: anchorStuck,
+		id: "StuckExecutions", severity: critical, runbookAnchor: anchorStuck,
 		description: fmt.Sprintf("Executions do not advance, although their timer was due more than %d seconds ago.", topology.StuckAfterSeconds),
 		metric:      w.engineMetric(topology.MetricStuckExecutions, "Maximum"), period: 60, periods: 5, threshold: stuck,
 	})
 	w.addAlarm(alarm{
-		id: "LockAge", runbookAnchor: anchorLockAge, description: fmt.Sprintf("An execution has waited for a lock for more than %d seconds.", lockAge),
+		id: "LockAge", severity: warning, runbookAnchor: anchorLockAge, description: fmt.Sprintf("An execution has waited for a lock for more than %d seconds.", lockAge),
 		metric: w.engineMetric(topology.MetricLockAge, "Maximum"), period: 300, periods: 1, threshold: lockAge,
 	})
 	w.addAlarm(alarm{
-		id: "RecursionGuard", runbookAnchor: anchorRecursionGuard, description: "A limit has stopped an execution that would have continued without end.",
+		id: "RecursionGuard", severity: warning, runbookAnchor: anchorRecursionGuard, description: "A limit has stopped an execution that would have continued without end.",
 		metric: w.engineMetric(topology.MetricGuardStops, "Sum"), period: 300, periods: 1, threshold: 1,
+	})
+}
+
+// addFailureAlarms creates the alarms on executions that end badly, and on messages that fail
+// without an error of their function.
+func (w *monitoring) addFailureAlarms(t Thresholds) {
+	w.addAlarm(alarm{
+		id: "FailedUnsafe", severity: critical, runbookAnchor: anchorFailedRuns,
+		description: "An execution has ended FAILED_UNSAFE and keeps its locks until somebody has looked at its entities.",
+		metric:      w.engineMetric(topology.MetricFailedUnsafe, "Sum"), period: 60, periods: 1, threshold: 1,
+	})
+	w.addAlarm(alarm{
+		id: "FailedSafe", severity: warning, runbookAnchor: anchorFailedRuns,
+		description: fmt.Sprintf("%d executions or more have ended FAILED_SAFE within a quarter of an hour.", t.FailedSafe),
+		metric:      w.engineMetric(topology.MetricFailedSafe, "Sum"), period: 900, periods: 1, threshold: t.FailedSafe,
+	})
+	w.addAlarm(alarm{
+		id: "Unclaimed", severity: critical, runbookAnchor: anchorUnclaimed,
+		description: "An execution has ended because no worker had claimed its jobs.",
+		metric:      w.engineMetric(topology.MetricUnclaimed, "Sum"), period: 60, periods: 1, threshold: 1,
+	})
+	w.addAlarm(alarm{
+		id: "FailedWakeups", severity: warning, runbookAnchor: anchorFailedMessages,
+		description: fmt.Sprintf("%d wake-ups or more could not be handled within a quarter of an hour.", t.FailedWakeups),
+		metric:      w.engineMetric(topology.MetricFailedWakeups, "Sum"), period: 900, periods: 1, threshold: t.FailedWakeups,
+	})
+	w.addAlarm(alarm{
+		id: "FailedPacks", severity: warning, runbookAnchor: anchorFailedMessages,
+		description: "A worker function could not handle a pack, which comes again after the visibility timeout of its queue.",
+		metric:      w.engineMetric(topology.MetricFailedPacks, "Sum"), period: 300, periods: 1, threshold: 1,
+	})
+}
+
+// addTableAlarm creates the alarm for requests that a table or one of its indexes throttles: an
+// index that throttles writes makes its table refuse them.
+func (w *monitoring) addTableAlarm(role string, table awsdynamodb.ITable, throttled int) {
+	var all []metric
+	for _, name := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
+		own := metric{namespace: "AWS/DynamoDB", name: name, stat: "Sum", dimension: "TableName", dimensionValue: table.TableName()}
+		all = append(all, own)
+		for _, index := range topology.Indexes[role] {
+			own.index = index.Name
+			all = append(all, own)
+		}
+	}
+	w.addAlarm(alarm{
+		id: "Table" + pascalCase(role) + "Throttles", severity: warning, runbookAnchor: anchorTableThrottles,
+		description: fmt.Sprintf("The table %s or one of its indexes throttles requests.", role),
+		sum:         all, period: 300, periods: 1, threshold: throttled,
 	})
 }
 
 func (w *monitoring) addAlarm(a alarm) {
 	props := &awscloudwatch.CfnAlarmProps{
 		AlarmName:          w.name(a.id),
-		AlarmDescription:   jsii.String(fmt.Sprintf("%s Runbook: %s#%s", a.description, w.runbookURL, a.runbookAnchor)),
-		Namespace:          jsii.String(a.metric.namespace),
-		MetricName:         jsii.String(a.metric.name),
-		Statistic:          jsii.String(a.metric.stat),
-		Dimensions:         []any{&awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(a.metric.dimension), Value: a.metric.dimensionValue}},
-		Period:             jsii.Number(a.period),
+		AlarmDescription:   jsii.String(fmt.Sprintf("%s: %s Runbook: %s#%s", a.severity, a.description, w.runbookURL, a.runbookAnchor)),
 		EvaluationPeriods:  jsii.Number(a.periods),
 		Threshold:          jsii.Number(a.threshold),
 		ComparisonOperator: jsii.String("GreaterThanOrEqualToThreshold"),
@@ -156,8 +215,14 @@ func (w *monitoring) addAlarm(a alarm) {
 		// A period without the event has no data.
 		props.ComparisonOperator, props.TreatMissingData = jsii.String("LessThanThreshold"), jsii.String("breaching")
 	}
-	if w.topic != nil {
-		actions := []any{w.topic.TopicArn()}
+	if a.sum != nil {
+		props.Metrics = sumOf(a.sum, a.period)
+	} else {
+		props.Namespace, props.MetricName, props.Statistic = jsii.String(a.metric.namespace), jsii.String(a.metric.name), jsii.String(a.metric.stat)
+		props.Dimensions, props.Period = a.metric.dimensions(), jsii.Number(a.period)
+	}
+	if topic := w.topics[a.severity]; topic != nil {
+		actions := []any{topic.TopicArn()}
 		props.AlarmActions, props.OkActions = &actions, &actions
 	}
 	w.alarms = append(w.alarms, awscloudwatch.NewCfnAlarm(w.scope, jsii.String("Alarm"+a.id), props))
@@ -177,23 +242,53 @@ type metric struct {
 	namespace, name, stat string
 	dimension             string
 	dimensionValue        *string
+	index                 string // of a table, "" for the table itself
+}
+
+// dimensions returns what a metric is about, as an alarm names it.
+func (m metric) dimensions() []any {
+	all := []any{&awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(m.dimension), Value: m.dimensionValue}}
+	if m.index != "" {
+		all = append(all, &awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String("GlobalSecondaryIndexName"), Value: jsii.String(m.index)})
+	}
+	return all
+}
+
+// sumOf returns the metrics of an alarm on the sum of some. A metric without data counts as 0.
+func sumOf(all []metric, period int) []any {
+	var queries []any
+	var terms []string
+	for i, m := range all {
+		id := fmt.Sprintf("m%d", i)
+		terms = append(terms, "FILL("+id+",0)")
+		queries = append(queries, &awscloudwatch.CfnAlarm_MetricDataQueryProperty{
+			Id: &id, ReturnData: jsii.Bool(false),
+			MetricStat: &awscloudwatch.CfnAlarm_MetricStatProperty{
+				Metric: &awscloudwatch.CfnAlarm_MetricProperty{Namespace: jsii.String(m.namespace), MetricName: jsii.String(m.name), Dimensions: m.dimensions()},
+				Stat:   jsii.String(m.stat), Period: jsii.Number(period),
+			},
+		})
+	}
+	return append(queries, &awscloudwatch.CfnAlarm_MetricDataQueryProperty{
+		Id: jsii.String("all"), Expression: jsii.String("SUM([" + strings.Join(terms, ",") + "])"), ReturnData: jsii.Bool(true),
+	})
 }
 
 func queueMetric(q awssqs.IQueue, name, stat string) metric {
-	return metric{"AWS/SQS", name, stat, "QueueName", q.QueueName()}
+	return metric{namespace: "AWS/SQS", name: name, stat: stat, dimension: "QueueName", dimensionValue: q.QueueName()}
 }
 
 func functionMetric(f awslambda.IFunction, name, stat string) metric {
-	return metric{"AWS/Lambda", name, stat, "FunctionName", f.FunctionName()}
+	return metric{namespace: "AWS/Lambda", name: name, stat: stat, dimension: "FunctionName", dimensionValue: f.FunctionName()}
 }
 
 func apiMetric(api *string, name string) metric {
-	return metric{"AWS/ApiGateway", name, "Sum", "ApiId", api}
+	return metric{namespace: "AWS/ApiGateway", name: name, stat: "Sum", dimension: "ApiId", dimensionValue: api}
 }
 
 // engineMetric returns a metric that the engine's functions write.
 func (w *monitoring) engineMetric(name, stat string) metric {
-	return metric{topology.MetricNamespace, name, stat, topology.MetricDimension, &w.deploymentName}
+	return metric{namespace: topology.MetricNamespace, name: name, stat: stat, dimension: topology.MetricDimension, dimensionValue: &w.deploymentName}
 }
 
 // visibleMessages returns the number of messages on a queue. For a dead-letter queue the

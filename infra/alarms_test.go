@@ -4,9 +4,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -58,7 +60,9 @@ func TestAlarms_CoverEveryResource(t *testing.T) {
 			name := f.environment()[topology.EnvDeployment]
 			for metric, condition := range map[string]string{
 				topology.MetricStuckExecutions: "Maximum GreaterThanOrEqualToThreshold", topology.MetricLockAge: "Maximum GreaterThanOrEqualToThreshold",
-				topology.MetricGuardStops: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
+				topology.MetricGuardStops: "Sum GreaterThanOrEqualToThreshold 1 notBreaching", topology.MetricFailedUnsafe: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
+				topology.MetricFailedSafe: "Sum GreaterThanOrEqualToThreshold", topology.MetricUnclaimed: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
+				topology.MetricFailedWakeups: "Sum GreaterThanOrEqualToThreshold", topology.MetricFailedPacks: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
 			} {
 				found := false
 				for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
@@ -102,6 +106,8 @@ func TestMetrics_AreWrittenAndAlarmed(t *testing.T) {
 	}
 	for constant, name := range map[string]string{
 		"MetricStuckExecutions": topology.MetricStuckExecutions, "MetricLockAge": topology.MetricLockAge, "MetricGuardStops": topology.MetricGuardStops,
+		"MetricFailedUnsafe": topology.MetricFailedUnsafe, "MetricFailedSafe": topology.MetricFailedSafe, "MetricUnclaimed": topology.MetricUnclaimed,
+		"MetricFailedWakeups": topology.MetricFailedWakeups, "MetricFailedPacks": topology.MetricFailedPacks,
 	} {
 		m, ok := topology.LookupMetric(name)
 		row := "| `" + m.Name + "` | " + m.Unit + " | " + m.Description + " | " + m.WrittenWhen + " | " + m.WrittenBy + " | ["
@@ -155,7 +161,7 @@ func TestThresholds_AreConfigurable(t *testing.T) {
 	x := stacks()["dev"]
 	for id, want := range map[string]string{
 		"AlarmLifecycleOld": "11", "AlarmJobsDefaultOld": "12", "AlarmWorkerErrors": "13", "AlarmHttpErrors": "13", "AlarmWorkerThrottles": "14",
-		"AlarmLockAge": "15", "AlarmStuckExecutions": "16",
+		"AlarmLockAge": "15", "AlarmStuckExecutions": "16", "AlarmFailedSafe": "17", "AlarmFailedWakeups": "18", "AlarmTableLocksThrottles": "19",
 	} {
 		if got := render(x.byID(t, id).property("Threshold")); got != want {
 			t.Errorf("%s: threshold %s, want %s", id, got, want)
@@ -176,6 +182,97 @@ func TestAlarms_NotifyTopic(t *testing.T) {
 				t.Errorf("%s: %s %v", a.ID, when, a.property(when))
 			}
 		}
+	}
+}
+
+// What can wait for working hours is notified apart from what cannot.
+func TestAlarms_HaveSeverity(t *testing.T) {
+	x := stacks()["restored"]
+	count := map[string]int{}
+	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
+		kind, _, _ := strings.Cut(render(a.property("AlarmDescription")), ":")
+		count[kind]++
+		if got := render(a.property("AlarmActions")); got != map[string]string{"Critical": pagerARN, "Warning": mailARN}[kind] {
+			t.Errorf("%s (%s) notifies %s", a.ID, kind, got)
+		}
+	}
+	if count["Critical"] == 0 || count["Warning"] == 0 || len(count) != 2 {
+		t.Errorf("severities %v", count)
+	}
+	for id, want := range map[string]string{"AlarmFailedUnsafe": "Critical", "AlarmUnclaimed": "Critical", "AlarmStuckExecutions": "Critical", "AlarmFailedSafe": "Warning", "AlarmLockAge": "Warning"} {
+		if got := render(x.byID(t, id).property("AlarmDescription")); !strings.HasPrefix(got, want+": ") {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+}
+
+// Throttled reads and writes of a table and of each of its indexes raise the alarm of the table.
+func TestAlarms_SeeThrottledTables(t *testing.T) {
+	for _, stack := range []string{"prod", "restored"} {
+		x := stacks()[stack]
+		for _, role := range topology.Tables {
+			a := x.byID(t, "AlarmTable"+pascalCase(role)+"Throttles")
+			watched := map[string]bool{}
+			sum := ""
+			for _, q := range asList(a.property("Metrics")) {
+				if expression := render(propertyOf(q, "Expression")); expression != "" {
+					sum = expression
+					continue
+				}
+				m := propertyOf(q, "MetricStat", "Metric")
+				index := ""
+				for _, d := range asList(propertyOf(m, "Dimensions")) {
+					switch value := propertyOf(d, "Value"); render(propertyOf(d, "Name")) {
+					case "TableName":
+						if stack == "restored" && render(value) != existingTables[role] || stack == "prod" && !x.referenced(t, value).hasID("Table"+pascalCase(role)) {
+							t.Errorf("%s: %s watches %s", stack, a.ID, render(value))
+						}
+					case "GlobalSecondaryIndexName":
+						index = render(value)
+					}
+				}
+				if render(propertyOf(m, "Namespace")) == "AWS/DynamoDB" && render(propertyOf(q, "MetricStat", "Stat")) == "Sum" {
+					watched[render(propertyOf(m, "MetricName"))+" "+index] = true
+				}
+			}
+			want := 2 * (1 + len(topology.Indexes[role]))
+			if len(watched) != want || strings.Count(sum, "FILL(m") != want {
+				t.Errorf("%s: %s adds up %s of %v", stack, a.ID, sum, watched)
+			}
+			for _, index := range append([]topology.Index{{}}, topology.Indexes[role]...) {
+				for _, name := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
+					if !watched[name+" "+index.Name] {
+						t.Errorf("%s: %s does not watch %s of %q", stack, a.ID, name, index.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// An alarm comes before what it warns of, with the defaults of the configuration.
+func TestThresholds_ComeFirst(t *testing.T) {
+	page, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := stacks()["prod"]
+	for id, setting := range map[string]string{"AlarmJobsDefaultOld": "job.unclaimed", "AlarmLockAge": "lock.wait"} {
+		m := regexp.MustCompile("\\| `" + regexp.QuoteMeta(setting) + "` \\| `[A-Z_]+` \\| `([^`]+)` ").FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("no setting %s", setting)
+		}
+		end, err := time.ParseDuration(string(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if threshold := x.byID(t, id).property("Threshold").(float64); threshold > end.Seconds()/2 {
+			t.Errorf("%s is raised after %v s, and %s ends executions after %v", id, threshold, setting, end)
+		}
+	}
+	// The times after which a delivery is tried again add up to a day.
+	if threshold := x.byID(t, "AlarmHooksOutOld").property("Threshold").(float64); threshold >= 24*3600 {
+		t.Errorf("the age of deliveries is noticed after %v s", threshold)
 	}
 }
 
@@ -229,9 +326,9 @@ func TestDashboard_ShowsEveryResource(t *testing.T) {
 
 func checkDashboard(t *testing.T, x *template) {
 	body := render(x.byID(t, "Dashboard").property("DashboardBody"))
-	for _, metric := range []string{topology.MetricStuckExecutions, topology.MetricLockAge, topology.MetricGuardStops} {
-		if !strings.Contains(body, metric) {
-			t.Errorf("%s is not on the dashboard", metric)
+	for _, metric := range topology.Metrics {
+		if !strings.Contains(body, metric.Name) {
+			t.Errorf("%s is not on the dashboard", metric.Name)
 		}
 	}
 	for _, kind := range []string{

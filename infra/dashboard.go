@@ -75,6 +75,12 @@ func (w *monitoring) executionCharts() []chart {
 	return []chart{
 		{"Executions that nothing moves", []awscloudwatch.IMetric{w.engineMetric(topology.MetricStuckExecutions, "Maximum").forDashboard("stuck")}},
 		{"Longest wait for a lock, seconds", []awscloudwatch.IMetric{w.engineMetric(topology.MetricLockAge, "Maximum").forDashboard("lock age")}},
+		{"Executions that failed", []awscloudwatch.IMetric{
+			w.engineMetric(topology.MetricFailedUnsafe, "Sum").forDashboard("unsafe"), w.engineMetric(topology.MetricFailedSafe, "Sum").forDashboard("safe"), w.engineMetric(topology.MetricUnclaimed, "Sum").forDashboard("unclaimed"),
+		}},
+		{"Messages that failed", []awscloudwatch.IMetric{
+			w.engineMetric(topology.MetricFailedWakeups, "Sum").forDashboard("wake-ups"), w.engineMetric(topology.MetricFailedPacks, "Sum").forDashboard("packs"),
+		}},
 		{"Stopped by a bound", []awscloudwatch.IMetric{w.engineMetric(topology.MetricGuardStops, "Sum").forDashboard("stopped")}},
 	}
 }
@@ -118,7 +124,7 @@ func apiAndTableCharts(s dashboardContent) []chart {
 	throttled := chart{title: "Table writes throttled"}
 	for _, role := range topology.Tables {
 		tableMetric := func(name string) awscloudwatch.IMetric {
-			return metric{"AWS/DynamoDB", name, "Sum", "TableName", s.tables[role].TableName()}.forDashboard(role)
+			return metric{namespace: "AWS/DynamoDB", name: name, stat: "Sum", dimension: "TableName", dimensionValue: s.tables[role].TableName()}.forDashboard(role)
 		}
 		reads.lines = append(reads.lines, tableMetric("ConsumedReadCapacityUnits"))
 		writes.lines = append(writes.lines, tableMetric("ConsumedWriteCapacityUnits"))

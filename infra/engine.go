@@ -36,6 +36,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -89,7 +90,7 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 		poolByFunction: map[string]string{},
 	}
 	e.monitoring = &monitoring{
-		scope: e.Construct, topic: e.props.AlarmTopic, runbookURL: e.props.RunbookURL,
+		scope: e.Construct, topics: map[severity]awssns.ITopic{critical: e.props.AlarmTopic, warning: e.props.WarningTopic}, runbookURL: e.props.RunbookURL,
 		namePrefix: e.props.NamePrefix, deploymentName: e.deploymentName(),
 	}
 	e.Tables = e.newTables()
@@ -122,6 +123,10 @@ func (e *Engine) addMonitoring() {
 	e.monitoring.addDLQAlarm("Schedules", e.ScheduleDLQ)
 	e.monitoring.addSweeperAlarm(e.Functions[topology.FunctionSweeper])
 	e.monitoring.addExecutionAlarms(thresholds.StuckExecutions, thresholds.LockAge)
+	e.monitoring.addFailureAlarms(thresholds)
+	for _, role := range topology.Tables {
+		e.monitoring.addTableAlarm(role, e.Tables[role], thresholds.TableThrottles)
+	}
 	if e.APIID != nil {
 		e.monitoring.addAPIAlarm(e.APIID, thresholds.Errors)
 	}

@@ -3,8 +3,8 @@ package infra
 import "github.com/lockstep-run/lockstep/shared/topology"
 
 // deliveryAge is the alarm threshold for the age of the oldest event that its receiver does not
-// have, in seconds: two days. A delivery is tried for one before it becomes a dead letter.
-const deliveryAge = 172_800
+// have, in seconds: six hours. A delivery is tried for a day before it becomes a dead letter.
+const deliveryAge = 21_600
 
 // ObserverProps are the receivers of events that subscriptions may name. Webhooks have to be among
 // the AllowHosts.

@@ -151,6 +151,10 @@ type EngineProps struct {
 	// so that alarms notify nobody.
 	AlarmTopic awssns.ITopic
 
+	// WarningTopic gets the messages of alarms that can wait for working hours. Default: the
+	// AlarmTopic.
+	WarningTopic awssns.ITopic
+
 	// Thresholds are the thresholds of alarms that depend on the load.
 	Thresholds Thresholds
 
@@ -205,10 +209,22 @@ type Thresholds struct {
 	WakeupAge int
 
 	// PackAge is the age in seconds of the oldest message on a pool's queue.
-	// Default: 7200, because a message whose function was killed returns after the
-	// queue's visibility timeout of an hour and a half, and the time after which
-	// unclaimed packs end their execution is shorter.
+	// Default: 1800, half of the time (job.unclaimed) after which packs that nobody has
+	// claimed end their execution. A function that was killed raises it too: its message
+	// returns after the queue's visibility timeout of an hour and a half.
 	PackAge int
+
+	// FailedSafe is the number of executions that end FAILED_SAFE within a quarter of an
+	// hour. Default: 10. A single FAILED_UNSAFE is one too many.
+	FailedSafe int
+
+	// FailedWakeups is the number of wake-ups that could not be handled within a quarter of
+	// an hour. Default: 3, the tries of one execution that cannot be advanced.
+	FailedWakeups int
+
+	// TableThrottles is the number of requests that a table and its indexes throttle in
+	// five minutes. Default: 10.
+	TableThrottles int
 
 	// Errors is the number of failed invocations of one function, or of responses with
 	// a status of 500 or more, in five minutes. Default: 5.
@@ -322,6 +338,9 @@ func (p EngineProps) withDefaults() EngineProps {
 	text(&p.Architecture, archARM)
 	text(&p.LogLevel, "info")
 	text(&p.RunbookURL, defaultRunbooks)
+	if p.WarningTopic == nil {
+		p.WarningTopic = p.AlarmTopic
+	}
 	if p.LogRetention == "" {
 		p.LogRetention = awslogs.RetentionDays_ONE_WEEK
 		if p.keepsData() {
@@ -331,7 +350,10 @@ func (p EngineProps) withDefaults() EngineProps {
 	number(&p.RequestsPerSecond, 100)
 	number(&p.Burst, 200)
 	number(&p.Thresholds.WakeupAge, 1800)
-	number(&p.Thresholds.PackAge, 7200)
+	number(&p.Thresholds.PackAge, 1800)
+	number(&p.Thresholds.FailedSafe, 10)
+	number(&p.Thresholds.FailedWakeups, 3)
+	number(&p.Thresholds.TableThrottles, 10)
 	number(&p.Thresholds.Errors, 5)
 	number(&p.Thresholds.Throttles, 1)
 	number(&p.Thresholds.LockAge, 1800)
@@ -443,7 +465,7 @@ func (p EngineProps) validateNumbers() error {
 	for name, n := range map[string]int{
 		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "wake-up age": p.Thresholds.WakeupAge,
 		"pack age": p.Thresholds.PackAge, "errors": p.Thresholds.Errors, "throttles": p.Thresholds.Throttles,
-		"lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.StuckExecutions,
+		"failed safe": p.Thresholds.FailedSafe, "failed wake-ups": p.Thresholds.FailedWakeups, "table throttles": p.Thresholds.TableThrottles, "lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.StuckExecutions,
 		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write,
 	} {
 		if n < 0 {

@@ -96,7 +96,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,
 		AlarmTopic: awssns.NewTopic(dev, jsii.String("Pager"), nil),
-		Thresholds: Thresholds{WakeupAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, StuckExecutions: 16},
+		Thresholds: Thresholds{WakeupAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, StuckExecutions: 16, FailedSafe: 17, FailedWakeups: 18, TableThrottles: 19},
 		RunbookURL: "https://wiki.example/runbooks",
 		Telemetry: &Telemetry{
 			Endpoint: "http://localhost:4318", Environment: map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio"},
@@ -128,7 +128,10 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	}
 	NewEngine(stack("local"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions, Local: true})
 
-	restored := NewEngine(stack("restored"), "Engine", &EngineProps{
+	withTables := stack("restored")
+	restored := NewEngine(withTables, "Engine", &EngineProps{
+		AlarmTopic:   awssns.Topic_FromTopicArn(withTables, jsii.String("Pager"), jsii.String(pagerARN)),
+		WarningTopic: awssns.Topic_FromTopicArn(withTables, jsii.String("Mail"), jsii.String(mailARN)),
 		FunctionsDir: functions, ExistingTables: existingTables, PermissionsBoundary: "limits-of-the-team",
 		WorkerNetwork: &Network{Subnets: []string{"subnet-0a1b2c3d", "subnet-0b1b2c3d"}, SecurityGroups: []string{"sg-0c1b2c3d"}},
 		Domain:        &Domain{Name: "lockstep.example.com", CertificateARN: certificate},
@@ -145,6 +148,12 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 
 // manyPools are more pools than the environment of a function has room for URLs.
 const manyPools = 40
+
+// The topics of alarms that cannot wait, and of those that can.
+const (
+	pagerARN = "arn:aws:sns:eu-west-1:123456789012:pager"
+	mailARN  = "arn:aws:sns:eu-west-1:123456789012:mail"
+)
 
 const certificate = "arn:aws:acm:eu-west-1:123456789012:certificate/0a1b2c3d-0000-1111-2222-333344445555"
 

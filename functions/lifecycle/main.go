@@ -15,5 +15,5 @@ import (
 
 func main() {
 	app := enginehost.MustOpen(context.Background(), "lifecycle")
-	lambda.Start(boot.FlushTraces(app.Process, sqsbatch.HandleWakeups(app.Log, sqs.DecodeWakeup, app.Engine, app.Unmetered().Sender)))
+	lambda.Start(boot.FlushTraces(app.Process, sqsbatch.HandleWakeups(app.Log, sqs.DecodeWakeup, app.Engine, app.Unmetered().Sender, app.RecordMetric)))
 }

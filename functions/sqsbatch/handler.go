@@ -39,8 +39,9 @@ type Engine interface {
 // parallel. Each wake-up is charged its share of the invocation and of the two requests,
 // receive and delete, that the event source mapping makes for a batch. A message that
 // fails at its last permitted receive is reported to queue, so that the reason gets into
-// the execution's history.
-func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, error), engine Engine, queue worker.WakeupSender) Handler {
+// the execution's history. The number of messages that failed is measured, because Lambda
+// counts the invocation as a success.
+func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, error), engine Engine, queue worker.WakeupSender, measure func(ctx context.Context, metric string, n int)) Handler {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		share := 1 / float64(max(1, len(event.Records)))
 		failures := batchFailures{items: []events.SQSBatchItemFailure{}}
@@ -81,6 +82,9 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 			})
 		}
 		all.Wait()
+		if n := len(failures.items); n > 0 {
+			measure(ctx, topology.MetricFailedWakeups, n)
+		}
 		return events.SQSEventResponse{BatchItemFailures: failures.items}, nil
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/lockstep-run/lockstep/functions/sqsbatch"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -53,12 +54,19 @@ func (q *fakeWakeupSender) SendWakeups(_ context.Context, _ time.Duration, wakeu
 	return nil
 }
 
+func ignoreMetric(context.Context, string, int) {}
+
+// noMetric fails the test if anything is measured.
+func noMetric(t *testing.T) func(context.Context, string, int) {
+	return func(_ context.Context, metric string, n int) { t.Errorf("measured %s %d", metric, n) }
+}
+
 // Messages that cannot be decoded, fail or panic are reported one by one. All messages
 // about one execution fail together.
 func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 	var mu sync.Mutex
 	advanced := map[string]workflow.Wakeup{}
-	recorded := map[string]bool{}
+	recorded, measured := map[string]bool{}, map[string]int{}
 	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{func(_ context.Context, l workflow.Wakeup) error {
 		mu.Lock()
 		advanced[l.Execution] = l
@@ -74,7 +82,7 @@ func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 		mu.Lock()
 		recorded[l.Execution] = err != nil
 		mu.Unlock()
-	}}, nil)
+	}}, nil, func(_ context.Context, metric string, n int) { measured[metric] += n })
 	event := events.SQSEvent{}
 	for id, body := range map[string]string{"1": "good", "2": "fails", "3": "good", "4": "panics", "5": "poison", "6": "fails"} {
 		event.Records = append(event.Records, events.SQSMessage{MessageId: id, Body: body})
@@ -94,6 +102,10 @@ func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 	if !maps.Equal(recorded, map[string]bool{"fails": true, "panics": true}) {
 		t.Errorf("recorded failures of %v", recorded)
 	}
+	// Lambda counts the invocation as a success, so nothing else would tell.
+	if !maps.Equal(measured, map[string]int{topology.MetricFailedWakeups: 4}) {
+		t.Errorf("measured %v", measured)
+	}
 	if len(advanced) != 3 {
 		t.Errorf("%d calls of Advance, want one for each execution", len(advanced))
 	}
@@ -103,7 +115,7 @@ func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 }
 
 func TestHandleWakeups_EmptyFailureListIsNotNull(t *testing.T) {
-	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{advance: func(context.Context, workflow.Wakeup) error { return nil }}, nil)
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{advance: func(context.Context, workflow.Wakeup) error { return nil }}, nil, noMetric(t))
 	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +141,7 @@ func TestHandleWakeups_ReadsDocumentedEvent(t *testing.T) {
 			return errors.New("no")
 		}
 		return nil
-	}}, nil)
+	}}, nil, ignoreMetric)
 	reply, err := handle(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +165,7 @@ func TestHandleWakeups_SeparatesStepRunsOfLane(t *testing.T) {
 		defer mu.Unlock()
 		seen[l.StepRunSeq]++
 		return nil
-	}}, nil)
+	}}, nil, ignoreMetric)
 	event := events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "1", Body: "1"}, {MessageId: "2", Body: "22"}, {MessageId: "3", Body: "1"},
 	}}
@@ -183,7 +195,7 @@ func TestHandleWakeups_ReportsFinalFailure(t *testing.T) {
 			panic("a secret")
 		}
 		return workflow.Errorf(workflow.CodeUnavailable, "the table does not answer: %w", errors.New("a secret"))
-	}, func(_ context.Context, l workflow.Wakeup, _ error) { failures[l.Execution]++ }}, queue)
+	}, func(_ context.Context, l workflow.Wakeup, _ error) { failures[l.Execution]++ }}, queue, ignoreMetric)
 	event := events.SQSEvent{}
 	for _, m := range []struct{ id, body, receives string }{
 		{"1", "fails", "9"}, {"2", "fails", "10"}, {"3", "dead", "10"}, {"4", "fails", "11"}, {"5", "poison", "10"},
@@ -231,7 +243,7 @@ func TestHandleWakeups_DoesNotMergeDeadLetters(t *testing.T) {
 			deadLetters[l.DeadLetter.MessageID]++
 		}
 		return nil
-	}}, nil)
+	}}, nil, ignoreMetric)
 	event := events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "1", Body: "a"}, {MessageId: "2"}, {MessageId: "3", Body: "b"}, {MessageId: "4", Body: "a"}, {MessageId: "5"},
 	}}
@@ -257,7 +269,7 @@ func TestHandleWakeups_LeavesTimeToRecordFailure(t *testing.T) {
 		recordFailure: func(ctx context.Context, _ workflow.Wakeup, _ error) { record, _ = ctx.Deadline() },
 	}
 	event := events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}}
-	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{})(ctx, event); err != nil {
+	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{}, ignoreMetric)(ctx, event); err != nil {
 		t.Fatal(err)
 	}
 	if !record.Equal(deadline) || !advance.Equal(deadline.Add(-5*time.Second)) {
@@ -279,7 +291,7 @@ func TestHandleWakeups_MarksRedelivery(t *testing.T) {
 		return events.SQSMessage{MessageId: id, Body: body, Attributes: map[string]string{"ApproximateReceiveCount": receives}}
 	}
 	event := events.SQSEvent{Records: []events.SQSMessage{record("1", "new", "1"), record("2", "again", "1"), record("3", "again", "2")}}
-	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{})(t.Context(), event); err != nil {
+	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{}, ignoreMetric)(t.Context(), event); err != nil {
 		t.Fatal(err)
 	}
 	if redelivered["new"] || !redelivered["again"] {

@@ -60,6 +60,8 @@ type Process struct {
 	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
 	Secrets   *Secrets                                      // that jobs are called with
 	Endpoints workflow.Endpoints                            // of this stage
+
+	RecordMetric func(ctx context.Context, name string, n int) // into the log
 }
 
 // Open reads the environment and makes the clients, without calling AWS yet.
@@ -105,12 +107,13 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Events: os.Getenv(topology.EnvQueueEvents), HooksOut: os.Getenv(topology.EnvQueueHooksOut), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
-		AWS:       awsCfg,
-		SQS:       queues,
-		PoolURLs:  pools,
-		TokenKeys: TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
-		Secrets:   NewSecrets(cfg.Secrets.From, awsCfg, time.Now),
-		Endpoints: endpoints,
+		AWS:          awsCfg,
+		SQS:          queues,
+		PoolURLs:     pools,
+		TokenKeys:    TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
+		Secrets:      NewSecrets(cfg.Secrets.From, awsCfg, time.Now),
+		RecordMetric: recordMetric(log),
+		Endpoints:    endpoints,
 	}, nil
 }
 

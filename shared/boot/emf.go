@@ -1,13 +1,26 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+// recordMetric returns a function that writes metrics of this deployment to the log.
+func recordMetric(log *slog.Logger) func(ctx context.Context, name string, n int) {
+	return func(ctx context.Context, name string, n int) {
+		if err := WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
+			log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))
+		}
+	}
+}
 
 // WriteMetric writes a metric's value as one line in CloudWatch's embedded metric
 // format. Without a deployment, as on a local stack, nothing reads metrics and

@@ -58,10 +58,27 @@ func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Exec
 	if from.State == to.State {
 		return
 	}
+	t.measureFailure(ctx, from.State, to)
 	if t.transitions == 0 {
 		t.fromState = from.State
 	}
 	t.transitions++
+}
+
+// measureFailure counts an execution that has failed. One that failed safely is acknowledged in the
+// same commit.
+func (t *recorder) measureFailure(ctx context.Context, from sm.ExecutionState, x *workflow.Execution) {
+	switch {
+	case x.State == sm.ExecutionFailedUnsafe:
+		t.measure(ctx, topology.MetricFailedUnsafe, 1)
+	case x.State == sm.ExecutionFailedSafe, x.State == sm.ExecutionFailedSafeAck && from != sm.ExecutionFailedSafe:
+		t.measure(ctx, topology.MetricFailedSafe, 1)
+	default:
+		return
+	}
+	if x.Cause == workflow.CauseUnclaimed {
+		t.measure(ctx, topology.MetricUnclaimed, 1)
+	}
 }
 
 // Flush logs the changes of state of a wake-up, and measures how long the execution has

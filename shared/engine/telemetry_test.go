@@ -197,3 +197,37 @@ func TestRecorder_MeasuresGuardStops(t *testing.T) {
 		}
 	})
 }
+
+// An execution that fails is measured by how it ended, once; what becomes of it afterwards is not.
+func TestRecorder_MeasuresFailedExecutions(t *testing.T) {
+	for _, c := range []struct {
+		name, steps, fails string
+		state              sm.ExecutionState
+		want               map[string][]int
+	}{
+		{"safe", "one pure device", "one EXECUTE d000", sm.ExecutionFailedSafeAck, map[string][]int{topology.MetricFailedSafe: {1}}},
+		{"unsafe", "one forever device", "one EXECUTE d000", sm.ExecutionFailedUnsafe, map[string][]int{topology.MetricFailedUnsafe: {1}}},
+		{"unclaimed", "one far device", "", sm.ExecutionFailedSafeAck, map[string][]int{topology.MetricFailedSafe: {1}, topology.MetricUnclaimed: {1}}},
+		{"well", "one pure device", "", sm.ExecutionCompletedAck, map[string][]int{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			f.RegisterBlock(workflow.Block{Name: "far", Pure: true, Pool: "nobody"})
+			f.Publish("w", stepsYAML(c.steps))
+			if c.fails != "" {
+				f.Script = failCalls(c.fails)
+			}
+			id := f.Start("w", "d000")
+			f.RunFor(3 * time.Hour)
+			f.ExpectState(id, c.state)
+			if c.state == sm.ExecutionFailedUnsafe {
+				if _, err := f.Engine.Acknowledge(t.Context(), harness.Caller, id, "seen"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !maps.EqualFunc(f.measured, c.want, slices.Equal) {
+				t.Errorf("measured %v, want %v", f.measured, c.want)
+			}
+		})
+	}
+}

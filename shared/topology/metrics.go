@@ -25,6 +25,11 @@ const (
 	MetricStuckExecutions = "StuckExecutions"
 	MetricLockAge         = "LockAgeSeconds"
 	MetricGuardStops      = "GuardStops"
+	MetricFailedUnsafe    = "FailedUnsafe"
+	MetricFailedSafe      = "FailedSafe"
+	MetricUnclaimed       = "Unclaimed"
+	MetricFailedWakeups   = "FailedWakeups"
+	MetricFailedPacks     = "FailedPacks"
 )
 
 // Metrics lists all metrics, in the order of docs/observability.md.
@@ -38,6 +43,21 @@ var Metrics = []Metric{
 	{MetricGuardStops, "Count",
 		"Executions stopped by a limit: `run.maxSteps` step runs, 20,000 events, or executions that start executions ten levels deep. Lambda's own detection of recursive loops is off, and these limits replace it",
 		"When it happens", FunctionLifecycle},
+	{MetricFailedUnsafe, "Count",
+		"Executions that ended FAILED_UNSAFE: they keep locks until somebody has looked at their entities",
+		"When it happens", FunctionLifecycle},
+	{MetricFailedSafe, "Count",
+		"Executions that ended FAILED_SAFE: nothing of them is left, and what they were for is not done",
+		"When it happens", FunctionLifecycle},
+	{MetricUnclaimed, "Count",
+		"Executions that ended because no worker had claimed their jobs for `job.unclaimed`: a pool has no worker",
+		"When it happens", FunctionLifecycle},
+	{MetricFailedWakeups, "Count",
+		"Wake-ups that could not be handled and come again. Lambda counts no error: the other messages of the batch have ended well",
+		"When it happens", FunctionLifecycle},
+	{MetricFailedPacks, "Count",
+		"Packs that a worker function could not handle and that come again after the visibility timeout of their queue. Lambda counts no error. A block that fails is a result, and no such failure",
+		"When it happens", FunctionWorker},
 }
 
 // LookupMetric finds a metric by name.

@@ -24,6 +24,7 @@ func main() {
 	flag.StringVar(&s.Version, "release", "", "release to tag the resources with")
 	flag.StringVar(&s.Architecture, "architecture", "", "arm64, the default, or x86_64")
 	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms notify")
+	flag.StringVar(&s.WarningTopic, "warning-topic", "", "ARN of the SNS topic that alarms notify which can wait; that of the others by default")
 	flag.StringVar(&s.NamePrefix, "prefix", "", "prefix of the names, which are otherwise generated")
 	flag.StringVar(&s.LogLevel, "log-level", "", "debug, info, warn or error; info by default")
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
@@ -73,6 +74,7 @@ type settings struct {
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	Local        string // local; true deploys for an emulator
 
+	WarningTopic         string // warningTopicArn; the topic of all alarms
 	PermissionsBoundary  string // permissionsBoundary; none
 	WorkerSubnets        string // workerSubnets; none: the stock worker is in no VPC
 	WorkerSecurityGroups string // workerSecurityGroups
@@ -136,6 +138,9 @@ func synthesize(s settings) (template string, err error) {
 	if s.AlarmTopic != "" {
 		engine.AlarmTopic = awssns.Topic_FromTopicArn(stack, jsii.String("AlarmTopic"), &s.AlarmTopic)
 	}
+	if s.WarningTopic != "" {
+		engine.WarningTopic = awssns.Topic_FromTopicArn(stack, jsii.String("WarningTopic"), &s.WarningTopic)
+	}
 	infra.NewEngine(stack, "Engine", engine)
 	assembly := app.Synth(nil)
 	return filepath.Join(*assembly.Directory(), *stack.TemplateFile()), nil
@@ -145,7 +150,7 @@ func synthesize(s settings) (template string, err error) {
 func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
-		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic,
+		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
 		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
 		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables,

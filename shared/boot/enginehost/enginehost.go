@@ -19,7 +19,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
-	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -84,11 +83,7 @@ func engineDeps(p *boot.Process) engine.Deps {
 			}
 		},
 		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys,
-		RecordMetric: func(ctx context.Context, name string, n int) {
-			if err := boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
-				p.Log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))
-			}
-		},
+		RecordMetric: p.RecordMetric,
 	}
 }
 

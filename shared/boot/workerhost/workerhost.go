@@ -107,6 +107,9 @@ func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, even
 		for _, id := range failed {
 			reply.BatchItemFailures = append(reply.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
 		}
+		if len(failed) > 0 { // Lambda counts the invocation as a success
+			p.RecordMetric(ctx, topology.MetricFailedPacks, len(failed))
+		}
 		return reply, nil
 	}
 }
