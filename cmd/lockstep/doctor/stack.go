@@ -20,6 +20,7 @@ type AWS interface {
 	Function(ctx context.Context, name string) (aws.Function, error)
 	AllowsRecursion(ctx context.Context, function string) (bool, error)
 	ReservedConcurrency(ctx context.Context, function string) (n int, reserved bool, err error)
+	Concurrency(ctx context.Context) (int, error)
 	Mapping(ctx context.Context, id string) (aws.Mapping, error)
 	Mappings(ctx context.Context, queue string) ([]aws.Mapping, error)
 	Rule(ctx context.Context, name string) (aws.Rule, error)
@@ -54,6 +55,7 @@ func (s *stackCheck) checkAll(ctx context.Context, name string) string {
 	s.checkFunctions(ctx)
 	s.checkTables(ctx)
 	s.checkMappings()
+	s.checkConcurrency(ctx)
 	s.checkDeadLetters()
 	s.checkSchedule(ctx)
 	s.checkAlarms(ctx)
@@ -102,7 +104,7 @@ func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 			continue
 		}
 		if err != nil {
-			s.reportUnchecked("functions", err, "tables", "queues", "mappings", "dead-letter queues", "schedule", "alarms")
+			s.reportUnchecked("functions", err, "tables", "queues", "mappings", "concurrency", "dead-letter queues", "schedule", "alarms")
 			return false
 		}
 		if f.Environment[topology.EnvTableJobs] == "" && f.Environment[topology.EnvQueueLifecycle] == "" {

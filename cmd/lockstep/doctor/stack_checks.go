@@ -171,6 +171,43 @@ func (s *stackCheck) checkMappings() {
 	}
 }
 
+// apiConcurrency is what the functions without a mapping need at a time, above all the API: a
+// hundred requests a second of a fifth of a second each, and the sweeper.
+const apiConcurrency = 20
+
+// checkConcurrency compares what the account can invoke at a time with what the engine may use.
+// Functions that share too little throttle each other, the API first: its requests are not retried.
+func (s *stackCheck) checkConcurrency(ctx context.Context) {
+	if slices.Contains(s.report.Unchecked, "mappings") {
+		s.report.skip("concurrency") // the mappings are not known
+		return
+	}
+	have, err := s.Concurrency(ctx)
+	if err != nil {
+		s.reportUnchecked("concurrency", err)
+		return
+	}
+	need, unlimited := apiConcurrency, []string{}
+	for _, q := range s.workQueues() {
+		for _, m := range s.consumers[q.ARN] {
+			if need += m.MaxConcurrency; m.MaxConcurrency == 0 {
+				unlimited = append(unlimited, q.Name)
+			}
+		}
+	}
+	const raise = "Ask AWS for a higher quota (Service Quotas, Lambda, Concurrent executions), or lower Concurrency of the construct."
+	switch {
+	case have < apiConcurrency:
+		s.report.fail("concurrency", raise, "the account runs %d invocations at a time, and the API alone needs %d", have, apiConcurrency)
+	case len(unlimited) > 0:
+		s.report.warn("concurrency", "Set MaximumConcurrency on the mapping.", "nothing limits how many invocations %s takes of the account's %d", summarizeNames(unlimited), have)
+	case have < need:
+		s.report.warn("concurrency", raise, "the account runs %d invocations at a time, and the mappings and the API may take %d: under load requests are refused", have, need)
+	default:
+		s.report.pass("concurrency", "the account runs %d invocations at a time, of which mappings and API take at most %d", have, need)
+	}
+}
+
 // checkMapping checks one mapping of a queue.
 func (s *stackCheck) checkMapping(q aws.Queue, m consumer, allDisabled bool) {
 	enable := "Enable it: \"aws lambda update-event-source-mapping --enabled --uuid " + m.ID + "\"."

@@ -29,6 +29,7 @@ type fakeAWS struct {
 	rules       map[string]aws.Rule
 	alarms      map[string]aws.Alarm
 	invocations int
+	concurrency int
 
 	reserved map[string]int
 
@@ -72,6 +73,10 @@ func (s *fakeAWS) Function(_ context.Context, name string) (aws.Function, error)
 func (s *fakeAWS) AllowsRecursion(_ context.Context, name string) (bool, error) {
 	return lookup(s, "loops", s.loops, name)
 }
+func (s *fakeAWS) Concurrency(_ context.Context) (int, error) {
+	return lookup(s, "concurrency", map[string]int{"": s.concurrency}, "")
+}
+
 func (s *fakeAWS) Mapping(_ context.Context, id string) (aws.Mapping, error) {
 	return lookup(s, "mapping", s.mappings, id)
 }
@@ -124,7 +129,7 @@ func healthyAWS() *fakeAWS {
 	s := &fakeAWS{
 		stack:  aws.Stack{Name: "S", Status: "CREATE_COMPLETE", ChangedAt: testTime.Add(-time.Hour), Outputs: map[string]string{"EngineApiUrl": "https://x.test"}},
 		tables: map[string]aws.Table{}, queues: map[string]aws.Queue{}, functions: map[string]aws.Function{}, loops: map[string]bool{},
-		mappings: map[string]aws.Mapping{}, reserved: map[string]int{}, rules: map[string]aws.Rule{}, alarms: map[string]aws.Alarm{}, invocations: 10,
+		mappings: map[string]aws.Mapping{}, reserved: map[string]int{}, rules: map[string]aws.Rule{}, alarms: map[string]aws.Alarm{}, invocations: 10, concurrency: 1000,
 	}
 	add := func(kind, name, id string) {
 		s.stack.Resources = append(s.stack.Resources, aws.Resource{Type: kind, LogicalID: name, PhysicalID: id})
@@ -168,8 +173,8 @@ func healthyAWS() *fakeAWS {
 	}
 	s.functions["other"] = aws.Function{Name: "other", State: "Failed"}
 	add(aws.TypeFunction, "Other", "other")
-	s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:lifecycle", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true}
-	s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
+	s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:lifecycle", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true, MaxConcurrency: 50}
+	s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true, MaxConcurrency: 50}
 	add(aws.TypeMapping, "M1", "m1")
 	add(aws.TypeMapping, "M2", "m2")
 	s.rules["sweep"] = aws.Rule{Enabled: true, Schedule: "rate(1 minute)", Targets: []string{"arn:f:sweeper:live"}}
@@ -196,7 +201,7 @@ func TestStackCheck_PassesHealthyStack(t *testing.T) {
 		}
 		checks[f.Check] = true
 	}
-	for _, want := range []string{"stack", "functions", "tables", "mappings", "queues", "dead-letter queues", "schedule", "alarms"} {
+	for _, want := range []string{"stack", "functions", "tables", "mappings", "concurrency", "queues", "dead-letter queues", "schedule", "alarms"} {
 		if !checks[want] {
 			t.Errorf("no finding for %s", want)
 		}
@@ -227,6 +232,13 @@ func TestStackCheck_FindsEachDefect(t *testing.T) {
 		level   Level
 		message string
 	}{
+		{"an account that is new", func(s *fakeAWS) { s.concurrency = 10 }, "concurrency", Failure, "10 invocations at a time, and the API alone needs 20"},
+		{"an account with too little for all", func(s *fakeAWS) { s.concurrency = 119 }, "concurrency", Warning, "may take 120"},
+		{"a mapping without a limit", func(s *fakeAWS) {
+			m := s.mappings["m2"]
+			m.MaxConcurrency = 0
+			s.mappings["m2"] = m
+		}, "concurrency", Warning, "nothing limits how many invocations jobs-default takes"},
 		{"no such stack", func(s *fakeAWS) { s.stack.Name = "T" }, "stack", Failure, "no stack S"},
 		{"an update in progress of the stack", func(s *fakeAWS) { s.stack.Status = "UPDATE_IN_PROGRESS" }, "stack", Warning, "UPDATE_IN_PROGRESS"},
 		{"an update that was rolled back", func(s *fakeAWS) { s.stack.Status, s.stack.Reason = "UPDATE_ROLLBACK_COMPLETE", "quota" }, "stack", Warning, "rolled back: quota"},
@@ -269,13 +281,13 @@ func TestStackCheck_FindsEachDefect(t *testing.T) {
 		}, "queues", Warning, "only 86400 s"},
 		{"a low maxReceiveCount", func(s *fakeAWS) { queue(s, "https://q/1/lifecycle", func(q *aws.Queue) { q.MaxReceiveCount = 1 }) }, "queues", Failure, "after 1 receive"},
 		{"a disabled mapping", func(s *fakeAWS) {
-			s.mappings["m2"] = aws.Mapping{State: "Disabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
+			s.mappings["m2"] = aws.Mapping{State: "Disabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true, MaxConcurrency: 2}
 		}, "mappings", Failure, "nothing consumes jobs-default"},
 		{"a mapping that is being created", func(s *fakeAWS) {
-			s.mappings["m2"] = aws.Mapping{State: "Creating", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
+			s.mappings["m2"] = aws.Mapping{State: "Creating", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true, MaxConcurrency: 2}
 		}, "mappings", Warning, "Creating"},
 		{"a mapping without ReportBatchItemFailures", func(s *fakeAWS) {
-			s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker"}
+			s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", MaxConcurrency: 2}
 		}, "mappings", Failure, "one by one"},
 		{"dead letters", func(s *fakeAWS) {
 			queue(s, "https://q/1/jobs-default-dlq", func(q *aws.Queue) { q.VisibleMessages = 2 })
@@ -305,7 +317,7 @@ func TestStackCheck_FindsEachDefect(t *testing.T) {
 			addExternalWorker(s, func(m *aws.Mapping) { m.QueueARN, m.State = "arn:q:jobs-default", "Disabled" })
 		}, "mappings", Warning, "another mapping is enabled"},
 		{"no mapping of the lifecycle queue", func(s *fakeAWS) {
-			s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:else", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true}
+			s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:else", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true, MaxConcurrency: 2}
 		}, "mappings", Failure, "nothing consumes lifecycle: it has no mapping"},
 		{"a missing mapping", func(s *fakeAWS) { delete(s.mappings, "m2") }, "mappings", Failure, "m2 of the stack does not exist"},
 		{"an unprotected table of a protected stack", func(s *fakeAWS) { s.stack.TerminationProtected = true }, "tables", Warning, "but not t-executions"},
@@ -370,7 +382,7 @@ func checkDefect(t *testing.T, change func(*fakeAWS), check string, level Level,
 func addExternalWorker(s *fakeAWS, change func(*aws.Mapping)) {
 	s.functions["gpu"] = aws.Function{Name: "gpu", ARN: "arn:f:gpu", State: "Active", LastUpdateStatus: "Successful", Timeout: 900}
 	s.loops["gpu"] = true
-	m := aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-polled", FunctionARN: "arn:f:gpu", ReportsBatchItemFailures: true}
+	m := aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-polled", FunctionARN: "arn:f:gpu", ReportsBatchItemFailures: true, MaxConcurrency: 50}
 	if change != nil {
 		change(&m)
 	}
@@ -397,11 +409,12 @@ func TestStackCheck_CountsExternalConsumers(t *testing.T) {
 // The report names what it could not check, and no such check passes.
 func TestStackCheck_ReportsUncheckedParts(t *testing.T) {
 	for call, want := range map[string][]string{
-		"function": {"alarms", "dead-letter queues", "functions", "mappings", "queues", "schedule", "tables"},
-		"queue":    {"dead-letter queues", "functions", "mappings", "queues"},
-		"mappings": {"functions", "mappings", "queues"},
-		"rule":     {"schedule"},
-		"":         nil,
+		"function":    {"alarms", "concurrency", "dead-letter queues", "functions", "mappings", "queues", "schedule", "tables"},
+		"queue":       {"concurrency", "dead-letter queues", "functions", "mappings", "queues"},
+		"mappings":    {"concurrency", "functions", "mappings", "queues"},
+		"rule":        {"schedule"},
+		"concurrency": {"concurrency"},
+		"":            nil,
 	} {
 		s := healthyAWS()
 		s.deniedCall = call

@@ -15,4 +15,5 @@ var installing = []Mutation{
 	{Name: "wake-ups that fail are not counted", Test: "functions/sqsbatch:TestHandleWakeups_ReportsFailuresPerRecord", Edits: []Edit{{"functions/sqsbatch/handler.go", "if n := len(failures.items); n > 0 {", "if n := len(failures.items); n > len(event.Records) {"}}},
 	{Name: "a failure that is acknowledged at once is not counted", Test: "shared/engine:TestRecorder_MeasuresFailedExecutions", Edits: []Edit{{"shared/engine/telemetry.go", "x.State == sm.ExecutionFailedSafeAck && from != sm.ExecutionFailedSafe:", "x.State == sm.ExecutionFailedSafeAck && from == sm.ExecutionFailedUnsafe:"}}},
 	{Name: "an execution that nobody claimed is a failure like any other", Test: "shared/engine:TestRecorder_MeasuresFailedExecutions", Edits: []Edit{{"shared/engine/telemetry.go", "if x.Cause == workflow.CauseUnclaimed {", "if x.Cause == \"\" {"}}},
+	{Name: "an account with too little concurrency is well", Test: "cmd/lockstep/doctor:TestStackCheck_FindsEachDefect", Edits: []Edit{{"cmd/lockstep/doctor/stack_checks.go", "case have < need:", "case have < 0:"}}},
 }

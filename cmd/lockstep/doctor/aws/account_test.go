@@ -136,7 +136,7 @@ func TestAccount_RetriesTransientErrors(t *testing.T) {
 		fmt.Fprint(w, `{"UUID":"m","State":"Enabled","EventSourceArn":"q","FunctionArn":"f","FunctionResponseTypes":["ReportBatchItemFailures"]}`)
 	})
 	m, err := a.Mapping(t.Context(), "m")
-	if want := (Mapping{"m", "Enabled", "q", "f", true}); err != nil || m != want || requests != 3 {
+	if want := (Mapping{"m", "Enabled", "q", "f", true, 0}); err != nil || m != want || requests != 3 {
 		t.Errorf("%+v, %v after %d requests", m, err, requests)
 	}
 	requests, failures = 0, 100
@@ -157,9 +157,11 @@ func TestAccount_ReadsResources(t *testing.T) {
 		case r.URL.Path == "/2019-09-30/functions/f/concurrency":
 			fmt.Fprint(w, `{}`)
 		case strings.TrimSuffix(r.URL.Path, "/") == "/2015-03-31/event-source-mappings" && r.FormValue("EventSourceArn") == "arn:q" && r.FormValue("Marker") == "":
-			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"1","State":"Enabled","EventSourceArn":"arn:q","FunctionArn":"arn:f","FunctionResponseTypes":["ReportBatchItemFailures"]}],"NextMarker":"a/b="}`)
+			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"1","State":"Enabled","EventSourceArn":"arn:q","FunctionArn":"arn:f","FunctionResponseTypes":["ReportBatchItemFailures"],"ScalingConfig":{"MaximumConcurrency":50}}],"NextMarker":"a/b="}`)
 		case strings.TrimSuffix(r.URL.Path, "/") == "/2015-03-31/event-source-mappings" && r.FormValue("Marker") == "a/b=":
 			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"2","State":"Disabled","EventSourceArn":"arn:q","FunctionArn":"arn:g"}]}`)
+		case strings.TrimSuffix(r.URL.Path, "/") == "/2016-08-19/account-settings":
+			fmt.Fprint(w, `{"AccountLimit":{"ConcurrentExecutions":1000,"UnreservedConcurrentExecutions":900}}`)
 		case target == "AWSEvents.DescribeRule":
 			fmt.Fprint(w, `{"State":"ENABLED","ScheduleExpression":"rate(1 minute)"}`)
 		case target == "AWSEvents.ListTargetsByRule":
@@ -201,7 +203,9 @@ func TestAccount_ReadsResources(t *testing.T) {
 		check(reserved, err, stopped)
 	}
 	mappings, err := a.Mappings(ctx, "arn:q")
-	check(mappings, err, []Mapping{{"1", "Enabled", "arn:q", "arn:f", true}, {"2", "Disabled", "arn:q", "arn:g", false}})
+	check(mappings, err, []Mapping{{"1", "Enabled", "arn:q", "arn:f", true, 50}, {"2", "Disabled", "arn:q", "arn:g", false, 0}})
+	concurrency, err := a.Concurrency(ctx)
+	check(concurrency, err, 900)
 	rule, err := a.Rule(ctx, "r")
 	check(rule, err, Rule{true, "rate(1 minute)", []string{"arn:f"}})
 	table, err := a.Table(ctx, "t")

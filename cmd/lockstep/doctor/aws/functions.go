@@ -71,6 +71,16 @@ func (a *Account) ReservedConcurrency(ctx context.Context, name string) (n int, 
 	return int(*out.ReservedConcurrentExecutions), true, nil
 }
 
+// Concurrency returns how many invocations may be at work at a time in this account and region,
+// those that are reserved for functions left out.
+func (a *Account) Concurrency(ctx context.Context) (int, error) {
+	out, err := a.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
+	if err != nil || out.AccountLimit == nil {
+		return 0, err
+	}
+	return int(aws.ToInt32(out.AccountLimit.UnreservedConcurrentExecutions)), nil
+}
+
 // Mapping is a Lambda event source mapping: it passes a queue's messages to a function.
 type Mapping struct {
 	ID                       string
@@ -78,10 +88,17 @@ type Mapping struct {
 	QueueARN                 string
 	FunctionARN              string
 	ReportsBatchItemFailures bool // the function reports failed messages one by one
+	MaxConcurrency           int  // invocations at a time, 0 without a limit
 }
 
-func newMapping(id, state, queueARN, functionARN *string, responseTypes []lambdatypes.FunctionResponseType) Mapping {
+func newMapping(id, state, queueARN, functionARN *string, responseTypes []lambdatypes.FunctionResponseType, scaling *lambdatypes.ScalingConfig) Mapping {
+	limit := 0
+	if scaling != nil {
+		limit = int(aws.ToInt32(scaling.MaximumConcurrency))
+	}
 	return Mapping{
+		MaxConcurrency: limit,
+
 		ID: aws.ToString(id), State: aws.ToString(state), QueueARN: aws.ToString(queueARN), FunctionARN: aws.ToString(functionARN),
 		ReportsBatchItemFailures: slices.Contains(responseTypes, lambdatypes.FunctionResponseTypeReportBatchItemFailures),
 	}
@@ -93,7 +110,7 @@ func (a *Account) Mapping(ctx context.Context, id string) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, err
 	}
-	return newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes), nil
+	return newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes, m.ScalingConfig), nil
 }
 
 // Mappings reads all mappings of a queue by its ARN, whichever stack created them.
@@ -106,7 +123,7 @@ func (a *Account) Mappings(ctx context.Context, queueARN string) ([]Mapping, err
 			return all, err
 		}
 		for _, m := range page.EventSourceMappings {
-			all = append(all, newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes))
+			all = append(all, newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes, m.ScalingConfig))
 		}
 	}
 	return all, nil
