@@ -99,9 +99,6 @@ func newStatus(c *connection) *cobra.Command {
 					of = fmt.Sprintf(", for item %d", *x.Item)
 				}
 				fmt.Fprintf(out, "started by: %s%s\n", *x.Parent, of)
-				if len(x.Parameters) > 0 {
-					fmt.Fprintf(out, "parameters: %s\n", render.OneLine(workflow.Truncate(string(x.Parameters), maxShownParameters)))
-				}
 			}
 			for _, s := range x.ChildSets {
 				fmt.Fprintf(out, "started: %s\n", describeChildSet(s))
@@ -125,9 +122,6 @@ func newStatus(c *connection) *cobra.Command {
 		},
 	}
 }
-
-// maxShownParameters is how many bytes of its parameters are shown of a child.
-const maxShownParameters = 200
 
 // describeChildSet says how far the executions are that a step has started for the items of a list.
 func describeChildSet(s views.ChildSetView) string {
