@@ -41,6 +41,7 @@ var (
 	// The page's static files.
 	pageRoutes   = []route{{id: "Page", key: "GET /", public: true}, {id: "PageFiles", key: "GET /monitor/{file+}", public: true}}
 	answerRoutes = []route{{id: "Question", key: "GET /answers", public: true}, {id: "Answers", key: "POST /answers", public: true}}
+	hookRoutes   = []route{{id: "Hooks", key: "POST /hooks/{tenant}/{name}", public: true}}
 
 	// GET changes nothing. With a route of its own there can be callers that may read only.
 	readRoute    = route{id: "Read", key: "GET /{proxy+}", reads: true}
@@ -54,6 +55,9 @@ func (e *Engine) routes() []route {
 	}
 	if e.props.OpenAnswers {
 		all = append(all, answerRoutes...)
+	}
+	if e.props.OpenTriggers {
+		all = append(all, hookRoutes...)
 	}
 	if len(e.props.CORSOrigins) > 0 {
 		all = append(all, preflightRoute)
@@ -107,7 +111,7 @@ func (e *Engine) addGateway() (url, id *string) {
 			}
 		}
 		created := awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
-		if slices.Contains(answerRoutes, r) {
+		if slices.Contains(answerRoutes, r) || slices.Contains(hookRoutes, r) {
 			throttled = append(throttled, created)
 		}
 	}
@@ -165,9 +169,9 @@ func (e *Engine) addFunctionURL() *string {
 }
 
 // addStage deploys the API without a path prefix, throttled, with an access log.
-// Whoever guesses at tokens is throttled before the others are: routes of answers have a
-// share of their own.
-func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.CfnRoute) awsapigatewayv2.CfnStage {
+// Whoever guesses at tokens, or at the secrets of triggers, is throttled before the others are:
+// these routes have a share of their own.
+func (e *Engine) addStage(api awsapigatewayv2.CfnApi, guessed []awsapigatewayv2.CfnRoute) awsapigatewayv2.CfnStage {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
 		LogGroupName: jsii.String(e.accessLogGroupName()), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
@@ -180,7 +184,7 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.
 		panic(err) // strings always marshal
 	}
 	settings := map[string]any{}
-	for _, r := range answers {
+	for _, r := range guessed {
 		settings[*r.RouteKey()] = map[string]any{
 			"ThrottlingRateLimit": max(1, e.props.RequestsPerSecond/10), "ThrottlingBurstLimit": max(1, e.props.Burst/10),
 		}
@@ -202,7 +206,7 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi, answers []awsapigatewayv2.
 			DestinationArn: logs.LogGroupArn(), Format: jsii.String(string(line)),
 		},
 	})
-	for _, r := range answers {
+	for _, r := range guessed {
 		stage.Node().AddDependency(r) // settings of a route that does not exist are refused
 	}
 	return stage

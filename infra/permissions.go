@@ -83,6 +83,9 @@ func (e *Engine) grantSecrets(f *Function) {
 		read, see = "ssm:GetParameter", "ssm:ListTagsForResource"
 	}
 	arn := *awscdk.Stack_Of(e.Construct).FormatArn(&of)
+	if f.role == topology.FunctionAPI && e.props.OpenTriggers {
+		f.allow("ReadTriggerSecrets", []string{arn + "/hooks/*"}, read) // of any tenant: workflow.TriggerSecretPrefix
+	}
 	switch f.role {
 	case topology.FunctionWorker:
 		f.allow("ReadSecrets", []string{arn}, read)

@@ -127,6 +127,12 @@ type EngineProps struct {
 	// credentials of all others too, which a bearer cannot send.
 	OpenAnswers bool
 
+	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call
+	// has to prove who makes it with a secret, which the engine checks instead of the gateway, and
+	// all together are throttled to a tenth of RequestsPerSecond and Burst. It needs Secrets, and lets
+	// the API read those whose names in a tenant begin with hooks/, and no others. Default: off.
+	OpenTriggers bool
+
 	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They
 	// contain no data: the page's own requests need the same authorisation as any
 	// request. Default: the files need it too.
@@ -418,6 +424,9 @@ func (p *EngineProps) Validate() error {
 	}
 	if f.OpenAnswers && f.TokenKeys == "" {
 		return fmt.Errorf("open answers: there are no token keys, so nobody has a token")
+	}
+	if f.OpenTriggers && f.Secrets == "" {
+		return fmt.Errorf("open triggers: there are no secrets to check calls with")
 	}
 	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins)); err != nil {
 		return err

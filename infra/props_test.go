@@ -73,6 +73,7 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		`secrets "hunter2"`:                                  {FunctionsDir: dir, Secrets: "hunter2"},
 		"could read the token keys":                          {FunctionsDir: dir, Secrets: "secretsmanager:lockstep/", TokenKeys: "arn:aws:secretsmanager:eu-west-1:123456789012:secret:lockstep/token-keys-AbCdEf"},
 		"open answers":                                       {FunctionsDir: dir, OpenAnswers: true},
+		"open triggers":                                      {FunctionsDir: dir, OpenTriggers: true},
 		"tenant claim takes 1":                               {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:                                  {FunctionsDir: dir, CORSOrigins: []string{"*"}},
 		`CORS origins: "https://a/b"`:                        {FunctionsDir: dir, CORSOrigins: []string{"https://a/b"}},

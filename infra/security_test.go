@@ -16,7 +16,7 @@ var allowedWildcards = map[string]string{
 	"sqs:ChangeMessageVisibility":   "the same",
 	"sqs:GetQueueAttributes":        "the same",
 	"sqs:GetQueueUrl":               "a block may name any pool; the permission is limited to this engine's prefix and reveals only whether a queue exists",
-	"secretsmanager:GetSecretValue": "a definition may name any secret; limited to the prefix of the option Secrets, and to workers",
+	"secretsmanager:GetSecretValue": "a definition may name any secret; limited to the prefix of the option Secrets, and to workers; the API has those of triggers, with the option OpenTriggers",
 	"secretsmanager:DescribeSecret": "shows which of these secrets there are, without values",
 	"xray:PutTraceSegments":         "X-Ray has no resources; only with the option Tracing",
 	"xray:PutTelemetryRecords":      "X-Ray has no resources; only with the option Tracing",
@@ -242,6 +242,12 @@ func TestRoles_TokenKeys(t *testing.T) {
 // Workers read the secrets that definitions refer to, under the prefix of the option and nowhere
 // else; the API sees which there are. The other functions do not know where they are.
 func TestRoles_Secrets(t *testing.T) {
+	hooks := 0
+	defer func() {
+		if hooks != 1 { // with OpenTriggers
+			t.Errorf("%d roles read the secrets of triggers", hooks)
+		}
+	}()
 	for _, name := range engineStacks {
 		for _, function := range topology.Functions {
 			want := map[string]string{topology.FunctionWorker: "GetSecretValue", topology.FunctionAPI: "DescribeSecret"}[function]
@@ -250,6 +256,12 @@ func TestRoles_Secrets(t *testing.T) {
 			}
 			got := actionsByResource(t, stacks()[name], function, "secretsmanager")
 			delete(got, stripHashes(tokenKeysSecret))
+			for arn, actions := range got { // the API reads those that prove calls of triggers
+				if strings.HasSuffix(arn, ":secret:acme/secrets/*/hooks/*") && function == topology.FunctionAPI && slices.Equal(actions, []string{"GetSecretValue"}) {
+					delete(got, arn)
+					hooks++
+				}
+			}
 			if want == "" && len(got) > 0 || want != "" && len(got) != 1 {
 				t.Errorf("%s, %s: %v", name, function, got)
 			}
@@ -271,7 +283,7 @@ func TestRoles_Secrets(t *testing.T) {
 // Whoever guesses at tokens is throttled before the others are.
 func TestHTTPAPI_AnswersAreThrottled(t *testing.T) {
 	stage := stacks()["options"].byID(t, "ApiStage")
-	if got := render(stage.property("RouteSettings")); got != "GET /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10" {
+	if got := render(stage.property("RouteSettings")); got != "GET /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /hooks/{tenant}/{name}=ThrottlingBurstLimit=20,ThrottlingRateLimit=10" {
 		t.Error(got)
 	}
 	if stacks()["prod"].byID(t, "ApiStage").property("RouteSettings") != nil {
@@ -328,7 +340,7 @@ func TestTables_DenyPlainHTTP(t *testing.T) {
 func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 	authorization := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
 	open := map[string][]string{
-		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers"},
+		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers", "POST /hooks/{tenant}/{name}"},
 		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // with CORS, browsers send preflight requests without credentials
 	}
 	for _, name := range engineStacks {

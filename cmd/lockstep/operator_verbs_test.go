@@ -30,6 +30,7 @@ func (s *stubService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const (
 	executionJSON    = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
 	definitionJSON   = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
+	triggerJSON      = `{"name":"push","address":"/hooks/default/push","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":{"scheme":"github","secret":"hooks/gh","header":"x-hub-signature-256"},"signal":"pushed","rate":"300/1m","paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"items":[{"at":"2026-11-21T05:00:00Z","status":400,"code":"invalid","by":"ann","issues":[{"path":"body.ref","code":"type"}]}],"nextPageToken":null}`
 	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t"}`
 	scheduleJSON     = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
@@ -60,6 +61,11 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},
 		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule of a/b:1.0.0"},
 		{"schedules fire a/b --detach", `POST /schedules/a/b/fire`, `{"id":"X"}`, "X"},
+		{"triggers push", "GET /triggers/push/history", triggerJSON, "paused by ann at"},
+		{"triggers push", "GET /triggers/push/history", triggerJSON, "400  invalid  fired by ann  body.ref: type"},
+		{"triggers pause push --reason r", `POST /triggers/push/pause {"reason":"r"}`, triggerJSON, "POST /hooks/default/push  starts a/b:1.0.0"},
+		{"triggers resume push", `POST /triggers/push/resume {}`, triggerJSON, "github in x-hub-signature-256, with the secret hooks/gh"},
+		{"triggers fire push --body {\"a\":1} --header x-event=push --query q=1 --key k", `POST /triggers/push/fire {"body":{"a":1},"headers":{"x-event":"push"},"query":{"q":"1"}}`, `{"id":"X","duplicate":false}`, "X"},
 		{"subscriptions failures", "GET /subscriptions/failures", subscriptionJSON, "suspended since"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},
 		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},

@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
-	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func readExamples(t *testing.T) map[string]string {
@@ -59,9 +57,6 @@ func TestExamples_ArePublishable(t *testing.T) {
 	}
 }
 
-// plannedFields are fields of the format that Parse refuses by name.
-var plannedFields = []string{"http"}
-
 // collectFields collects the names of all fields in a schema.
 func collectFields(v any, into map[string]bool) {
 	switch v := v.(type) {
@@ -102,7 +97,7 @@ func TestFields_AreDocumentedAndUsed(t *testing.T) {
 			t.Errorf("docs/definitions.md does not explain %s", name)
 		}
 		used := regexp.MustCompile(`(?m)(^|[\s{\[])` + name + `:`).MatchString(examples.String())
-		if refused := slices.Contains(plannedFields, name); !used && !refused {
+		if !used {
 			t.Errorf("no example uses %s", name)
 		}
 	}
@@ -128,13 +123,5 @@ func TestDefinitionsPage_QuotesExamples(t *testing.T) {
 				t.Errorf("no example has the line %q", line)
 			}
 		}
-	}
-}
-
-// A planned field is refused, so the page may mention it.
-func TestPlannedFields_AreRefused(t *testing.T) {
-	source := "package: a\nname: b\nversion: 1.0.0\ntriggers: {http: {}}\nsteps: [{label: x, functionBlock: a/b:1, runOn: global}]\n"
-	if _, err := definition.Parse([]byte(source)); workflow.CodeOf(err) == "" {
-		t.Error("a planned field is accepted")
 	}
 }

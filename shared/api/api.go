@@ -58,6 +58,11 @@ type Catalog interface {
 	PutSubscription(ctx context.Context, c workflow.Caller, name string, req views.SubscriptionRequest) (s workflow.Subscription, secret string, err error)
 	RemoveSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
 	ResumeSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
+	Triggers(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.PublishedTrigger], error)
+	Trigger(ctx context.Context, c workflow.Caller, name string) (spec.PublishedTrigger, error)
+	TriggerCalls(ctx context.Context, c workflow.Caller, name string) (workflow.List[workflow.TriggerCall], error)
+	PauseTrigger(ctx context.Context, c workflow.Caller, name, reason string) (spec.PublishedTrigger, error)
+	ResumeTrigger(ctx context.Context, c workflow.Caller, name string) (spec.PublishedTrigger, error)
 	PauseSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 	ResumeSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
 	RemoveSchedule(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)
@@ -99,6 +104,8 @@ type Engine interface {
 	RevokeTokens(ctx context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error)
 	AnswerByToken(ctx context.Context, token string, req views.TokenAnswer) (views.TokenReceipt, error)
 	QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error)
+	CallTrigger(ctx context.Context, tenant, name string, call views.TriggerCall) (views.TriggerReceipt, error)
+	FireTrigger(ctx context.Context, c workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error)
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }
 

@@ -52,6 +52,7 @@ type fake struct {
 	after      int64
 
 	subscription string // what was asked for
+	trigger      string
 	keys         map[string]string
 	source       []byte
 	imported     []byte
@@ -180,6 +181,47 @@ func (f *fake) ResumeSubscription(_ context.Context, c workflow.Caller, name str
 	s := aSubscription(name)
 	s.Suspended, s.Dead = nil, 0
 	return s, f.record("ResumeSubscription", c)
+}
+
+func aTrigger(name string) spec.PublishedTrigger {
+	return spec.PublishedTrigger{Name: name, Revision: 3, Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}, Paused: &spec.ScheduleHalt{By: "ann", At: at, Reason: "freeze"},
+		Trigger: &spec.Trigger{Name: name, Signal: "pushed", Verify: workflow.Verification{Scheme: workflow.VerifyGitHub, Secret: "hooks/gh"}}}
+}
+
+func (f *fake) Triggers(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.PublishedTrigger], error) {
+	f.page = page
+	return workflow.List[spec.PublishedTrigger]{Items: []spec.PublishedTrigger{aTrigger("push")}, NextToken: f.next}, f.record("Triggers", c)
+}
+
+func (f *fake) Trigger(_ context.Context, c workflow.Caller, name string) (spec.PublishedTrigger, error) {
+	return aTrigger(name), f.record("Trigger", c)
+}
+
+func (f *fake) TriggerCalls(_ context.Context, c workflow.Caller, name string) (workflow.List[workflow.TriggerCall], error) {
+	f.trigger = "calls " + name
+	return workflow.List[workflow.TriggerCall]{Items: []workflow.TriggerCall{{At: at, Status: 202, Execution: executionID}, {At: at, Status: 400, Code: "invalid", By: "ann", Issues: []workflow.RefusedPart{{Path: "body.ref", Code: "type"}}}}}, f.record("TriggerCalls", c)
+}
+
+func (f *fake) PauseTrigger(_ context.Context, c workflow.Caller, name, reason string) (spec.PublishedTrigger, error) {
+	f.trigger = "pause " + name + " " + reason
+	return aTrigger(name), f.record("PauseTrigger", c)
+}
+
+func (f *fake) ResumeTrigger(_ context.Context, c workflow.Caller, name string) (spec.PublishedTrigger, error) {
+	f.trigger = "resume " + name
+	t := aTrigger(name)
+	t.Paused = nil
+	return t, f.record("ResumeTrigger", c)
+}
+
+func (f *fake) CallTrigger(_ context.Context, tenant, name string, call views.TriggerCall) (views.TriggerReceipt, error) {
+	f.trigger = "call " + tenant + " " + name + " " + call.Headers["x-event"] + " " + call.Query["q"] + " " + string(call.Body)
+	return views.TriggerReceipt{ID: executionID, Duplicate: f.existed}, f.record("CallTrigger", workflow.Caller{Tenant: f.tenant})
+}
+
+func (f *fake) FireTrigger(_ context.Context, c workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error) {
+	f.trigger = "fire " + name + " " + req.IdempotencyKey + " " + string(req.Body)
+	return views.TriggerReceipt{ID: executionID, Duplicate: f.existed}, f.record("FireTrigger", c)
 }
 
 func (f *fake) PauseSchedule(_ context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error) {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
@@ -133,8 +135,8 @@ func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflo
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if e.Code == workflow.CodeUnavailable {
-		h.Set("Retry-After", "1")
+	if e.Code == workflow.CodeUnavailable || e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
 	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected

@@ -20,8 +20,12 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	if _, err := definition.Compile(d); err != nil {
 		return p, false, err
 	}
-	if err := workflow.Invalid("the definition is not valid", definition.LocateIssues(source, c.unknownEndpoints(d))); err != nil {
+	issues, err := c.takenTriggers(ctx, caller.Tenant, d)
+	if err != nil {
 		return p, false, err
+	}
+	if issues = append(issues, c.unknownEndpoints(d)...); len(issues) > 0 {
+		return p, false, workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
 	}
 	if err := c.checkCycles(ctx, caller, d, source); err != nil {
 		return p, false, err
@@ -49,6 +53,9 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
 		if err == nil {
 			err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName())
+		}
+		if err == nil {
+			err = c.syncTriggers(ctx, caller.Tenant, p.Ref.FullName(), p.Ref.Version)
 		}
 	}
 	switch {
@@ -132,5 +139,8 @@ func (c *Catalog) setArchived(ctx context.Context, caller workflow.Caller, ref w
 	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), ""); err != nil {
 		return err
 	}
-	return c.syncSchedule(ctx, caller.Tenant, ref.FullName())
+	if err := c.syncSchedule(ctx, caller.Tenant, ref.FullName()); err != nil {
+		return err
+	}
+	return c.syncTriggers(ctx, caller.Tenant, ref.FullName(), "")
 }

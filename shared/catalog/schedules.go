@@ -40,7 +40,7 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) err
 		if err != nil {
 			return err
 		}
-		if same, err := sameSchedule(s, next); err != nil || same {
+		if same, err := sameJSON(s, next); err != nil || same {
 			return err
 		}
 		if _, err := ports.Schedules.PutSchedule(ctx, next); err != nil {
@@ -83,13 +83,8 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		s.Cron = before // the scheduler brings to its end what it has begun, and switches it off
 		return s, nil
 	}
-	switch {
-	case d == nil:
-	case asks && s.Paused == nil && olderThan(d.Version, s.Workflow.Version):
-		s.Paused = &spec.ScheduleHalt{At: c.now().UTC(), Version: s.Workflow.Version,
-			Reason: fmt.Sprintf("version %s was archived, and version %s before it has a schedule too: resume it if that is to start executions again", s.Workflow.Version, d.Version)}
-	case s.Paused != nil && s.Paused.By == "" && (olderThan(s.Workflow.Version, d.Version) || !olderThan(d.Version, s.Paused.Version)):
-		s.Paused = nil
+	if d != nil {
+		s.Paused = pausedByArchiving(c.now(), s.Paused, asks, s.Workflow.Version, d.Version, "schedule", "start executions")
 	}
 	if d != nil && (asks || s.Version > 0) {
 		s.Workflow = d.Ref()
@@ -111,6 +106,21 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 	var err error
 	s.NextAt, err = definition.NextFireTime(d.Cron, c.now())
 	return s, err
+}
+
+// pausedByArchiving is the pause of a schedule or a trigger of which a version was the newest, and
+// another one is now. If that one is older, because others were archived, and asks for it, it is
+// paused: nobody has asked for its work to begin again. The pause ends with a version that is not
+// older. A pause that somebody has asked for stays.
+func pausedByArchiving(now time.Time, paused *spec.ScheduleHalt, asks bool, was, is, what, does string) *spec.ScheduleHalt {
+	switch {
+	case asks && paused == nil && olderThan(is, was):
+		return &spec.ScheduleHalt{At: now.UTC(), Version: was,
+			Reason: fmt.Sprintf("version %s was archived, and version %s before it has a %s too: resume it if that is to %s again", was, is, what, does)}
+	case paused != nil && paused.By == "" && (olderThan(was, is) || !olderThan(is, paused.Version)):
+		return nil
+	}
+	return paused
 }
 
 // olderThan reports whether one version is older than another. No version is older than none.
@@ -194,7 +204,7 @@ func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fu
 		if err := change(&s); err != nil {
 			return s, err
 		}
-		if same, err := sameSchedule(before, s); err != nil || same {
+		if same, err := sameJSON(before, s); err != nil || same {
 			return s, err
 		}
 		if ok, err := schedules.PutSchedule(ctx, s); err != nil || ok {
@@ -205,8 +215,8 @@ func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fu
 	return spec.Schedule{}, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", fullName)
 }
 
-// sameSchedule compares two schedules as they are stored.
-func sameSchedule(a, b spec.Schedule) (bool, error) {
+// sameJSON compares two values as they are stored.
+func sameJSON(a, b any) (bool, error) {
 	x, err := workflow.EncodeJSON(a)
 	if err != nil {
 		return false, err

@@ -46,7 +46,7 @@ func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.
 		}
 		d, err := definition.Parse(p.Source)
 		if unreadable[i] = err; err == nil {
-			names[i] = program.SecretNames(d)
+			names[i] = append(program.SecretNames(d), triggerSecrets(d)...)
 		}
 		return nil
 	}); err != nil {
@@ -106,6 +106,16 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 	return false, &why
 }
 
+// triggerSecrets are the names of the secrets with which calls of the triggers are checked.
+func triggerSecrets(d *spec.Definition) (names []string) {
+	for _, t := range d.Triggers.All() {
+		if !slices.Contains(names, t.Verify.Secret) {
+			names = append(names, t.Verify.Secret)
+		}
+	}
+	return names
+}
+
 // newestDefinitions are the newest versions of all workflows that are not archived; not all if
 // there are too many.
 func newestDefinitions(ctx context.Context, r Registry, tenant string) (newest []workflow.Ref, complete bool, err error) {
@@ -151,6 +161,12 @@ func (c *Catalog) checkSecrets(w *warner, d *spec.Definition, paths []string) {
 	secrets := c.openPorts().Secrets
 	if secrets == nil {
 		return
+	}
+	for i := range d.Triggers.HTTP {
+		name := d.Triggers.HTTP[i].Verify.Secret
+		if found, err := secrets.Exists(w.ctx, w.tenant, name); err == nil && !found {
+			w.warn(fmt.Sprintf("triggers.http[%d].verify.secret", i), "unknown_secret", "there is no secret %q; the trigger refuses all calls until there is one", name)
+		}
 	}
 	for i, s := range d.FlatSteps() {
 		for _, name := range program.SecretNames(&spec.Definition{Steps: []spec.Step{*s}}) {

@@ -43,6 +43,7 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 	if d.Cron != nil {
 		r.checkSchedule(d)
 	}
+	r.checkTriggers(d)
 }
 
 // EmbeddedRef is the reference of the definition that a step embeds, if it embeds one.

@@ -39,7 +39,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"cron":           r.cron(&d.Cron),
 		"triggers": r.Object(yamldoc.Fields{
 			"cron": r.cron(&d.Cron),
-			"http": yamldoc.Unsupported,
+			"http": yamldoc.List(r.Reader, &d.Triggers.HTTP, spec.MaxTriggers, r.httpTrigger),
 		}),
 	}).Finally(func(ast.Node, string) {
 		if r.Has("cron") && r.Has("triggers.cron") {

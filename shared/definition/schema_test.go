@@ -113,7 +113,7 @@ func walkObjects(t *testing.T, file string) string {
 
 // isUserDefined reports whether the author chooses the fields of an object.
 func isUserDefined(path string) bool {
-	if path == ".cron.executeOnParameters" {
+	if path == ".cron.executeOnParameters" || strings.HasPrefix(path, ".triggers.") && strings.HasSuffix(path, ".executeOnParameters") {
 		return false
 	}
 	for _, own := range []string{"parameters", "rawParameters", "labels", "set", "template", "static", "output", "branches.result", "schema", "show", "answer", "query", "headers", "body"} {

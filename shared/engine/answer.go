@@ -62,12 +62,17 @@ func compactInput(input json.RawMessage) (json.RawMessage, error) {
 	if len(input) > workflow.MaxAnswerBytes {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "the input takes %d bytes, the limit is %d", len(input), workflow.MaxAnswerBytes)
 	}
-	if issue := schema.CheckJSON(input, "input", yamldoc.JoinPath); issue != nil {
-		return nil, workflow.Invalid("the input is not valid", []workflow.Issue{*issue})
+	return compactJSON(input, "input")
+}
+
+// compactJSON checks a value that somebody has sent and leaves out its white space. what names it.
+func compactJSON(value json.RawMessage, what string) (json.RawMessage, error) {
+	if issue := schema.CheckJSON(value, what, yamldoc.JoinPath); issue != nil {
+		return nil, workflow.Invalid("the "+what+" is not valid", []workflow.Issue{*issue})
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, input); err != nil {
-		return nil, workflow.Errorf(workflow.CodeInvalid, "the input is no JSON: %s", err)
+	if err := json.Compact(&b, value); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "the %s is no JSON: %s", what, err)
 	}
 	return b.Bytes(), nil
 }

@@ -79,6 +79,9 @@ type Deps struct {
 	// TokenKeys are the keys of resume tokens; nil for none.
 	TokenKeys func(ctx context.Context) (token.Keys, error)
 
+	// Secret is the value of a tenant's secret, of those that prove calls of triggers; nil for none.
+	Secret func(ctx context.Context, tenant, name string) (string, error)
+
 	// RecordMetric records a value of one of package topology's metrics; nil records none.
 	RecordMetric func(ctx context.Context, metric string, n int)
 }
@@ -91,12 +94,13 @@ type Engine struct {
 	definitions *definitions.Cache
 	uncounted   *uncountedCosts
 	observers   *observedTenants
+	refused     *refusedCalls
 	version     string // written on every state item that the engine commits
 }
 
 // New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
-	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, version: version}
+	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, version: version}
 }
 
 // now is the current time in the resolution in which it is stored, so that a value

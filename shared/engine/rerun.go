@@ -58,7 +58,7 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 		err = old.recordRerun(ctx, c, existing.ID)
 		return existing, true, err
 	}
-	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
+	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, 0)
 	if err != nil {
 		return nil, false, err
 	}

@@ -115,7 +115,7 @@ func (e *Engine) SignalWithStart(ctx context.Context, c workflow.Caller, req vie
 	w.inline = true
 	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the request itself
 	s := startWithSignal{workspace: w, caller: c, req: req, signal: signal}
-	if s.digest, err = requestDigest(req); err != nil {
+	if s.digest, err = startDigest(req); err != nil {
 		return nil, false, false, err
 	}
 	if s.definition, err = w.resolveWorkflow(ctx, req); err != nil {
@@ -194,7 +194,7 @@ func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound stri
 			return to, err
 		}
 	}
-	want := workflow.IdempotencyRecord{Execution: to, Digest: s.digest, ExpiresAt: now.Add(s.e.IdempotencyKeyTTL)}
+	want := workflow.IdempotencyRecord{Execution: to, Digest: s.digest, ExpiresAt: now.Add(cmp.Or(s.req.IdempotencyLife, s.e.IdempotencyKeyTTL))}
 	got, _, err := s.ports.Registry.BindIdempotencyKey(ctx, s.tenant, key, want, now)
 	if err == nil && got.Digest != s.digest {
 		return "", idempotencyMismatch()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -22,7 +23,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	defer w.keepCost()
 	w.inline = true
 	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the start request itself
-	digest, err := requestDigest(req)
+	digest, err := startDigest(req)
 	if err != nil {
 		return nil, false, err
 	}
@@ -42,7 +43,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if existing != nil || err != nil {
 		return existing, existing != nil, err
 	}
-	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
+	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, req.IdempotencyLife)
 	if err != nil {
 		return nil, false, err
 	}
@@ -80,11 +81,11 @@ func (w *workspace) findStarted(ctx context.Context, key, digest string) (existi
 
 // bindIdempotencyKey binds the key of a valid request, if it has one, to the execution that
 // it starts. bound means that it was bound before: then this is that execution.
-func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string) (bound bool, err error) {
+func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string, life time.Duration) (bound bool, err error) {
 	if key == "" {
 		return false, nil
 	}
-	want := workflow.IdempotencyRecord{Execution: w.id, Digest: digest, ExpiresAt: w.e.now().Add(w.e.IdempotencyKeyTTL)}
+	want := workflow.IdempotencyRecord{Execution: w.id, Digest: digest, ExpiresAt: w.e.now().Add(cmp.Or(life, w.e.IdempotencyKeyTTL))}
 	got, fresh, err := w.ports.Registry.BindIdempotencyKey(ctx, w.tenant, key, want, w.e.now())
 	if err != nil || fresh {
 		return false, err

@@ -73,6 +73,14 @@ func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []wor
 	return issues
 }
 
+// startDigest identifies the content of a start, unless it says itself what identifies it.
+func startDigest(req views.StartRequest) (string, error) {
+	if req.IdempotencyDigest != "" {
+		return req.IdempotencyDigest, nil
+	}
+	return requestDigest(req)
+}
+
 // requestDigest identifies the content of a request: SHA-256 of its JSON, in hex.
 func requestDigest(req any) (string, error) {
 	raw, err := workflow.EncodeJSON(req)

@@ -226,6 +226,8 @@ var (
 		}
 		return l, err
 	})
+	callLanguage  = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, callNames) })
+	callNames     = []string{"body", "headers", "query"}
 	startLanguage = sync.OnceValues(func() (*Language, error) {
 		return newLanguage(nil, []string{"parameters"}, inventoryOptions...)
 	})
@@ -270,6 +272,10 @@ func ExpandLanguage() (*Language, error) { return expandLanguage() }
 // FailureLanguage is the language over error and attempt. [FailureScope] has their
 // values.
 func FailureLanguage() (*Language, error) { return failureLanguage() }
+
+// CallLanguage is the language over the call of a trigger: body, headers and query. They are
+// variables of [Scope.Variables].
+func CallLanguage() (*Language, error) { return callLanguage() }
 
 // StartLanguage is the language over parameters, now and the function entity(type, id).
 // now is one of [Scope.Variables]. The function calls [Scope.LookupEntity].

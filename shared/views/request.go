@@ -27,9 +27,16 @@ type StartRequest struct {
 	Key    string       `json:"key,omitempty"`
 	Signal *StartSignal `json:"signal,omitempty"`
 
-	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
-	IdempotencyKey string `json:"-"`
+	// IdempotencyKey is 1 to 255 visible characters, or empty for none. It is remembered for
+	// IdempotencyLife, or as it is configured. IdempotencyDigest tells requests with the same key
+	// apart; empty is a digest of the request.
+	IdempotencyKey    string        `json:"-"`
+	IdempotencyLife   time.Duration `json:"-"`
+	IdempotencyDigest string        `json:"-"`
 }
+
+// MaxIdempotencyLife is the longest time for which a key is remembered.
+const MaxIdempotencyLife = 7 * 24 * time.Hour
 
 // StartSignal is the signal that a start brings.
 type StartSignal struct {

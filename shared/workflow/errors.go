@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Code classifies an error once, where it occurs. Callers decide by code: the HTTP status,
@@ -28,6 +29,7 @@ const (
 	CodeForbidden           Code = "forbidden"            // the caller lacks the role
 	CodeUnavailable         Code = "unavailable"          // a store did not answer in time: send the request again
 	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the key was used with another body
+	CodeRateLimited         Code = "rate_limited"         // there were too many of these requests: `Retry-After` says when the next may come
 )
 
 var httpStatus = map[Code]int{
@@ -43,6 +45,7 @@ var httpStatus = map[Code]int{
 	CodeTooLarge:            413,
 	CodeIdempotencyMismatch: 422,
 	CodeLimit:               422,
+	CodeRateLimited:         429,
 	CodeInternal:            500,
 	CodeNotImplemented:      501,
 	CodeUnavailable:         503,
@@ -89,6 +92,8 @@ type Error struct {
 	Message string // a sentence for people, without secrets and stack traces
 	Issues  []Issue
 	Cause   error // for logs only, never shown to a client
+
+	RetryAfter time.Duration // when to try again, if that is known
 }
 
 // Error joins the code, the message, the first three issues and the cause, for logs.

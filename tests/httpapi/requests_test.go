@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
 // requestGenerator generates requests, and learns from the answers what exists.
@@ -60,6 +61,9 @@ func (g *requestGenerator) setExisting(r route) {
 		"condition": expressions, "while": expressions, "when": expressions, "startWhen": expressions, "assert": expressions,
 		"delay": {"1s", "0s", "1h"}, "timeout": {"1m", "10s"}, "stepTimeout": {"1h"}, "notBefore": {"2026-01-01T00:00:00Z", "${parameters.at}"}, "schedule": {"0 0 * * *", "*/5 * * * *"},
 		"zone": {"UTC", "Europe/Zurich"}, "timezone": {"UTC", "Europe/Zurich"},
+	}
+	if strings.HasPrefix(r.path, "/hooks/") {
+		g.existing["tenant"] = []string{g.tenant}
 	}
 	switch {
 	case strings.Contains(r.path, "/tokens"), strings.HasSuffix(r.path, "/rewind"):
@@ -142,6 +146,9 @@ func (g *requestGenerator) generate(r route) generatedRequest {
 		req.URL.RawQuery = raw
 	}
 	req.Header = header
+	if strings.HasPrefix(r.path, "/hooks/") && !g.oneIn(3) {
+		req.Header.Set("Authorization", "Bearer "+harness.TriggerSecret)
+	}
 	if r.path == "/answers" && len(g.answerTokens) > 0 && !g.oneIn(3) {
 		req.Header.Set("Authorization", "Bearer "+pick(g.Rand, g.answerTokens...))
 	}

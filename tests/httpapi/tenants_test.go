@@ -31,6 +31,7 @@ const (
 	slowDefinition      = "package: p\nname: slow\nversion: 1.0.0\nseedEntity: device\nsteps:\n  - {label: one, functionBlock: p/slow:1, runOn: device}\n"
 	waitingDefinition   = "package: p\nname: patient\nversion: 1.0.0\nseedEntity: device\nconfig: {startWhen: 'entity(\"device\", \"d001\").secret == \"known\"'}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n"
 	scheduledDefinition = "package: p\nname: timed\nversion: 1.0.0\ncron: {schedule: '0 3 * * *'}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: global}\n"
+	triggeredDefinition = "package: p\nname: triggered\nversion: 1.0.0\ntriggers: {http: [{name: push, verify: {scheme: token, secret: hooks/push}}]}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: global}\n"
 	secret              = "only for the owner"
 	blockFormat         = `{"package":"p","name":%q,"version":"1.0.0","pure":%v}`
 	slowBlock           = `{"package":"p","name":"slow","version":"1.0.0","pool":"edge","idempotent":true}`
@@ -54,7 +55,7 @@ func createOwnerData(f *fixture) ownerData {
 	}
 	f.mustDo(nil, "POST", "/function-blocks/register", slowBlock)
 	f.mustDo(nil, "POST", "/function-blocks/register", `{"package":"p","name":"missing","version":"1.0.0","pool":"unserved","pure":true}`)
-	for _, d := range []string{oneStepDefinition, unsafeDefinition, slowDefinition, waitingDefinition, scheduledDefinition, strings.Replace(scheduledDefinition, "timed", "timed2", 1)} {
+	for _, d := range []string{oneStepDefinition, unsafeDefinition, slowDefinition, waitingDefinition, triggeredDefinition, scheduledDefinition, strings.Replace(scheduledDefinition, "timed", "timed2", 1)} {
 		f.mustDo(nil, "POST", "/workflow-definition/publish", d)
 	}
 	f.mustDo(nil, "POST", "/workflow-definition/publish", strings.Replace(oneStepDefinition, "1.0.0", "2.0.0", 1))
@@ -167,6 +168,13 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /function-blocks":                                         lists("/function-blocks"),
 		"GET /function-blocks/{package}/{name}/{version}/workers":      lists("/function-blocks/p/slow/1.0.0/workers"),
 		"POST /function-blocks/register":                               {{target: "/function-blocks/register", body: strings.Replace(slowBlock, `"idempotent"`, `"pure"`, 1)}},
+		"GET /triggers":                                                lists("/triggers"),
+		"GET /triggers/{name}":                                         one("/triggers/push", ""),
+		"GET /triggers/{name}/history":                                 one("/triggers/push/history", ""),
+		"POST /triggers/{name}/pause":                                  one("/triggers/push/pause", reasonBody),
+		"POST /triggers/{name}/resume":                                 one("/triggers/push/resume", reasonBody),
+		"POST /triggers/{name}/fire":                                   one("/triggers/push/fire", `{"body":{"ref":"x"}}`),
+		"POST /hooks/{tenant}/{name}":                                  {{target: "/hooks/" + otherTenant + "/push", body: `{"ref":"x"}`}, {target: "/hooks/" + ownerTenant + "/push", body: `{"ref":"x"}`}},
 		"GET /subscriptions":                                           lists("/subscriptions"),
 		"GET /subscriptions/{name}":                                    one("/subscriptions/failures", ""),
 		"PUT /subscriptions/{name}":                                    one("/subscriptions/failures", `{"topic":"arn:aws:sns:eu-west-1:123456789012:other"}`),

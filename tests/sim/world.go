@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
@@ -67,6 +68,9 @@ type World struct {
 	bindings       map[string]workflow.IdempotencyRecord
 	businessKeys   map[string]workflow.BusinessKey
 	subscriptions  map[string]map[string]workflow.Subscription // by tenant and name
+	triggers       map[string]map[string]spec.PublishedTrigger // by tenant and name
+	triggerCalls   map[string]map[string]workflow.TriggerCall  // by tenant and name, then by key
+	rates          map[string]workflow.RateState               // by tenant and name
 	watchers       map[string]map[string]bool                  // of entities
 	schedules      scheduleItems
 	workers        workerItems
@@ -97,6 +101,7 @@ func New(seed uint64) *World {
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{},
+		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
 	}

@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&s.Certificate, "certificate", "", "ARN of the certificate of the domain")
 	flag.StringVar(&s.ExistingTables, "existing-tables", "", "tables to use instead of new ones, as executions=NAME,jobs=NAME,locks=NAME,registry=NAME")
 	flag.StringVar(&s.Secrets, "secrets", "", "where the secrets are that definitions refer to: secretsmanager:PREFIX/ or ssm:/PREFIX/")
+	flag.StringVar(&s.OpenTriggers, "open-triggers", "", "true lets everybody call the triggers of workflows, with a proof that their secrets check")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
 	flag.StringVar(&s.OutDir, "out", "", "directory for the cloud assembly, CDK_OUTDIR by default")
@@ -71,6 +72,7 @@ type settings struct {
 	Page         string // page; true opens the page's static files
 	TokenKeys    string // tokenKeys; none: no token can be made
 	Secrets      string // secrets; none: jobs with secrets fail
+	OpenTriggers string // openTriggers; true lets everybody call triggers with a proof
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	Local        string // local; true deploys for an emulator
 
@@ -113,7 +115,7 @@ func synthesize(s settings) (template string, err error) {
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
 		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
-		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true",
+		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true", OpenTriggers: s.OpenTriggers == "true",
 		PermissionsBoundary: s.PermissionsBoundary, ExistingTables: tables,
 	}
 	if s.WorkerSubnets != "" || s.WorkerSecurityGroups != "" {
@@ -151,7 +153,7 @@ func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
-		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers,
+		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "openTriggers": &s.OpenTriggers,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
 		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables,
 	} {

@@ -152,6 +152,7 @@ const (
 	ProblemCodeMethodNotAllowed    ProblemCode = "method_not_allowed"
 	ProblemCodeNotFound            ProblemCode = "not_found"
 	ProblemCodeNotImplemented      ProblemCode = "not_implemented"
+	ProblemCodeRateLimited         ProblemCode = "rate_limited"
 	ProblemCodeTooLarge            ProblemCode = "too_large"
 	ProblemCodeUnauthorized        ProblemCode = "unauthorized"
 	ProblemCodeUnavailable         ProblemCode = "unavailable"
@@ -183,6 +184,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeNotFound:
 		return true
 	case ProblemCodeNotImplemented:
+		return true
+	case ProblemCodeRateLimited:
 		return true
 	case ProblemCodeTooLarge:
 		return true
@@ -768,6 +771,9 @@ type FailedStep struct {
 
 // Failure defines model for Failure.
 type Failure = views.FailureView
+
+// FireTriggerRequest defines model for FireTriggerRequest.
+type FireTriggerRequest = views.FireRequest
 
 // Fired defines model for Fired.
 type Fired struct {
@@ -1456,6 +1462,31 @@ type TokenRequest struct {
 	Visit *int `json:"visit,omitempty"`
 }
 
+// Trigger defines model for Trigger.
+type Trigger = views.TriggerView
+
+// TriggerCall defines model for TriggerCall.
+type TriggerCall = workflow.TriggerCall
+
+// TriggerCallList defines model for TriggerCallList.
+type TriggerCallList struct {
+	Items []TriggerCall `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// TriggerList defines model for TriggerList.
+type TriggerList struct {
+	Items []Trigger `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// TriggerReceipt defines model for TriggerReceipt.
+type TriggerReceipt = views.TriggerReceipt
+
 // VersionRange defines model for VersionRange.
 type VersionRange = string
 
@@ -1551,6 +1582,9 @@ type SignalName = string
 // SubscriptionName defines model for subscriptionName.
 type SubscriptionName = PlainName
 
+// TriggerName defines model for triggerName.
+type TriggerName = PlainName
+
 // Version defines model for version.
 type Version = VersionRange
 
@@ -1577,6 +1611,9 @@ type Mismatch = Problem
 
 // NotFound RFC 9457
 type NotFound = Problem
+
+// RateLimited RFC 9457
+type RateLimited = Problem
 
 // TooLarge RFC 9457
 type TooLarge = Problem
@@ -1745,6 +1782,21 @@ type ListSubscriptionsParams struct {
 
 	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ListTriggersParams defines parameters for ListTriggers.
+type ListTriggersParams struct {
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// FireTriggerParams defines parameters for FireTrigger.
+type FireTriggerParams struct {
+	// IdempotencyKey 1 to 255 visible characters. The same key answers 200 and the same execution. Without one, it is what the trigger makes of the call
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListWorkersParams defines parameters for ListWorkers.
@@ -2002,6 +2054,15 @@ type PutSubscriptionJSONRequestBody = SubscriptionRequest
 // ResumeSubscriptionJSONRequestBody defines body for ResumeSubscription for application/json ContentType.
 type ResumeSubscriptionJSONRequestBody = ReasonRequest
 
+// FireTriggerJSONRequestBody defines body for FireTrigger for application/json ContentType.
+type FireTriggerJSONRequestBody = FireTriggerRequest
+
+// PauseTriggerJSONRequestBody defines body for PauseTrigger for application/json ContentType.
+type PauseTriggerJSONRequestBody = ReasonRequest
+
+// ResumeTriggerJSONRequestBody defines body for ResumeTrigger for application/json ContentType.
+type ResumeTriggerJSONRequestBody = ReasonRequest
+
 // RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
 type RegisterWorkerJSONRequestBody = WorkerRegistration
 
@@ -2124,6 +2185,9 @@ type ServerInterface interface {
 	// ListBlockWorkers List the workers that serve a block
 	// (GET /function-blocks/{package}/{name}/{version}/workers)
 	ListBlockWorkers(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version, params ListBlockWorkersParams)
+	// CallTrigger Call a trigger: it starts an execution, or sends a signal
+	// (POST /hooks/{tenant}/{name})
+	CallTrigger(w http.ResponseWriter, r *http.Request, tenant EntityName, name TriggerName)
 	// ListInputs List what executions ask people, those of the newest execution first
 	// (GET /inputs)
 	ListInputs(w http.ResponseWriter, r *http.Request, params ListInputsParams)
@@ -2175,6 +2239,24 @@ type ServerInterface interface {
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
+	// ListTriggers List the triggers of the newest versions of workflows, in order of name
+	// (GET /triggers)
+	ListTriggers(w http.ResponseWriter, r *http.Request, params ListTriggersParams)
+	// GetTrigger Read a trigger
+	// (GET /triggers/{name})
+	GetTrigger(w http.ResponseWriter, r *http.Request, name TriggerName)
+	// FireTrigger Do what a call with this body would do, also while the trigger is paused
+	// (POST /triggers/{name}/fire)
+	FireTrigger(w http.ResponseWriter, r *http.Request, name TriggerName, params FireTriggerParams)
+	// ListTriggerCalls List the newest calls of a trigger, the newest first, and what became of them
+	// (GET /triggers/{name}/history)
+	ListTriggerCalls(w http.ResponseWriter, r *http.Request, name TriggerName)
+	// PauseTrigger Pause a trigger: it refuses calls until it is resumed, whatever is published
+	// (POST /triggers/{name}/pause)
+	PauseTrigger(w http.ResponseWriter, r *http.Request, name TriggerName)
+	// ResumeTrigger Let a paused trigger take calls again
+	// (POST /triggers/{name}/resume)
+	ResumeTrigger(w http.ResponseWriter, r *http.Request, name TriggerName)
 	// ListWorkers List workers
 	// (GET /workers)
 	ListWorkers(w http.ResponseWriter, r *http.Request, params ListWorkersParams)
@@ -3193,6 +3275,41 @@ func (siw *ServerInterfaceWrapper) ListBlockWorkers(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// CallTrigger operation middleware
+func (siw *ServerInterfaceWrapper) CallTrigger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tenant" -------------
+	var tenant EntityName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tenant", r.PathValue("tenant"), &tenant, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tenant", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CallTrigger(w, r, tenant, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListInputs operation middleware
 func (siw *ServerInterfaceWrapper) ListInputs(w http.ResponseWriter, r *http.Request) {
 
@@ -3840,6 +3957,206 @@ func (siw *ServerInterfaceWrapper) GetSweep(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetSweep(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTriggers operation middleware
+func (siw *ServerInterfaceWrapper) ListTriggers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTriggersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTriggers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTrigger operation middleware
+func (siw *ServerInterfaceWrapper) GetTrigger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTrigger(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FireTrigger operation middleware
+func (siw *ServerInterfaceWrapper) FireTrigger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FireTriggerParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FireTrigger(w, r, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTriggerCalls operation middleware
+func (siw *ServerInterfaceWrapper) ListTriggerCalls(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTriggerCalls(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseTrigger operation middleware
+func (siw *ServerInterfaceWrapper) PauseTrigger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseTrigger(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeTrigger operation middleware
+func (siw *ServerInterfaceWrapper) ResumeTrigger(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeTrigger(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5898,6 +6215,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/function-blocks/register", wrapper.RegisterBlock)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/hooks/{tenant}/{name}", wrapper.CallTrigger)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/inputs", wrapper.ListInputs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
@@ -5915,6 +6233,12 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/subscriptions/{name}", wrapper.PutSubscription)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/resume", wrapper.ResumeSubscription)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers", wrapper.ListTriggers)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}", wrapper.GetTrigger)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/fire", wrapper.FireTrigger)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}/history", wrapper.ListTriggerCalls)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/pause", wrapper.PauseTrigger)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/resume", wrapper.ResumeTrigger)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/drain", wrapper.DrainWorker)

@@ -82,7 +82,7 @@ func engineDeps(p *boot.Process) engine.Deps {
 				Sender: v.Sender, Meter: v.Meter,
 			}
 		},
-		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys,
+		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys, Secret: p.Secrets.Secret,
 		RecordMetric: p.RecordMetric,
 	}
 }

@@ -5,6 +5,7 @@
 //   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - wait.go compiles what steps wait for.
 //   - compensation.go compiles what undoes a step.
+//   - trigger.go compiles what triggers make of a call.
 //   - callback.go finds the places of the token of a callback, secret.go those of secrets.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
@@ -93,6 +94,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c.compileOutput()
 	c.compileAcquires()
 	c.compileStart()
+	c.compileTriggers()
 	return c.Compiled
 }
 
@@ -143,6 +145,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		}
 	}
 	expr.EachToken(d.Output, add)
+	for _, t := range d.Triggers.All() {
+		eachTriggerExpression(t, func(_, source string) { add(source) })
+	}
 	for _, a := range d.Acquisitions() {
 		add(a.Query)
 		add(a.IDsExpr)

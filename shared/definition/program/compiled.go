@@ -19,6 +19,7 @@ type Compiled struct {
 	acquires  []acquire
 	startWhen *expr.Program
 	notBefore *expr.Template
+	triggers  map[string]*trigger  // by name
 	reachable []map[string]*Target // of global blocks: where each may go, by label
 }
 

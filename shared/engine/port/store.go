@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -274,6 +275,22 @@ type Registry interface {
 	// gives it the next one. A write whose reply was lost is recognised. One that is removed is
 	// listed too, for a while.
 	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
+
+	// Trigger is a strongly consistent read; at revision 0 if it was never written. PutTrigger
+	// writes a trigger if its revision is still t.Revision, and gives it the next one. A write whose
+	// reply was lost is recognised. Triggers lists all of a tenant in order of name, off or on,
+	// strongly consistent.
+	Trigger(ctx context.Context, tenant, name string) (spec.PublishedTrigger, error)
+	PutTrigger(ctx context.Context, tenant string, t spec.PublishedTrigger) (ok bool, err error)
+	Triggers(ctx context.Context, tenant string) ([]spec.PublishedTrigger, error)
+	// PutTriggerCall remembers a call of a trigger under a key, in the place of the one that was
+	// there. TriggerCalls lists them, the newest first.
+	PutTriggerCall(ctx context.Context, tenant, name, key string, c workflow.TriggerCall) error
+	TriggerCalls(ctx context.Context, tenant, name string) ([]workflow.TriggerCall, error)
+
+	// TakeRate takes one of what a rate allows, as [workflow.RateState.Take], and returns how often
+	// that has been done; or for how long it has to wait. After a lost reply it may be taken twice.
+	TakeRate(ctx context.Context, tenant, name string, r workflow.Rate, now time.Time) (sequence int64, wait time.Duration, err error)
 
 	// BusinessKey is a strongly consistent read of a business key of a workflow; zero if no
 	// execution has taken it.

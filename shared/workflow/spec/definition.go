@@ -27,6 +27,7 @@ type Definition struct {
 	AssertNotEmpty *bool     `json:"assertNotEmpty,omitempty"` // nil: only a selection of the starter has to match something
 	Config         Config    `json:"config,omitzero"`
 	Cron           *Cron     `json:"cron,omitempty"`
+	Triggers       Triggers  `json:"triggers,omitzero"`
 	Steps          []Step    `json:"steps"` // the tree as written
 
 	Output json.RawMessage `json:"output,omitempty"` // object: what an execution gives when it completes; strings may hold ${CEL}
@@ -56,7 +57,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1

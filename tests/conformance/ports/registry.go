@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"encoding/json"
 	"strconv"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Registry checks a port.Registry.
@@ -276,6 +278,71 @@ func Registry(t *testing.T, open Open) {
 			}
 			if got := must[[]workflow.Subscription](s)(s.Registry.Subscriptions(s.ctx, s.tenant+"x")); len(got) != 0 {
 				s.Errorf("another tenant has %v", got)
+			}
+		},
+		"a trigger is written at the revision that was read, and its calls under their keys": func(s *fixture) {
+			one := spec.PublishedTrigger{Name: "b", Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}, Trigger: &spec.Trigger{Name: "b", Parameters: json.RawMessage(`{"a":"<b>"}`), Rate: workflow.Rate{Count: 7, Per: time.Minute}}}
+			put := func(t spec.PublishedTrigger, ok bool) {
+				s.Helper()
+				s.wantApplied(ok)(s.Registry.PutTrigger(s.ctx, s.tenant, t))
+			}
+			if got := must[spec.PublishedTrigger](s)(s.Registry.Trigger(s.ctx, s.tenant, "b")); !cmp.Equal(got, spec.PublishedTrigger{Name: "b"}) {
+				s.Errorf("%+v", got)
+			}
+			put(one, true)
+			put(one, true) // its reply was lost
+			other := one
+			other.Workflow.Name = "v"
+			put(other, false)
+			other.Name = "a"
+			s.loseReply()
+			put(other, true)
+			one.Revision, one.Trigger = 1, nil
+			put(one, true)
+			put(other, true) // as it is
+			one.Revision, other.Revision = 2, 1
+			if got := must[spec.PublishedTrigger](s)(s.Registry.Trigger(s.ctx, s.tenant, "b")); !cmp.Equal(got, one) {
+				s.Errorf("%s", cmp.Diff(one, got))
+			}
+			if got, want := must[[]spec.PublishedTrigger](s)(s.Registry.Triggers(s.ctx, s.tenant)), []spec.PublishedTrigger{other, one}; !cmp.Equal(got, want) {
+				s.Errorf("%s", cmp.Diff(want, got))
+			}
+			older, newer := workflow.TriggerCall{At: baseTime, Status: 401, Code: "unauthorized"}, workflow.TriggerCall{At: baseTime.Add(time.Second), Status: 202, Execution: "x"}
+			for key, call := range map[string]workflow.TriggerCall{"call-001": newer, "call-000": {At: baseTime, Status: 200}, "refused-01": older} {
+				if err := s.Registry.PutTriggerCall(s.ctx, s.tenant, "b", key, call); err != nil {
+					s.Fatal(err)
+				}
+			}
+			if err := s.Registry.PutTriggerCall(s.ctx, s.tenant, "b", "call-000", older); err != nil { // in its place
+				s.Fatal(err)
+			}
+			if got, want := must[[]workflow.TriggerCall](s)(s.Registry.TriggerCalls(s.ctx, s.tenant, "b")), []workflow.TriggerCall{newer, older, older}; !cmp.Equal(got, want) {
+				s.Errorf("%s", cmp.Diff(want, got))
+			}
+			if got := must[[]workflow.TriggerCall](s)(s.Registry.TriggerCalls(s.ctx, s.tenant, "a")); len(got) != 0 {
+				s.Errorf("another has %v", got)
+			}
+		},
+		"a rate lets so many pass, and says when the next one may": func(s *fixture) {
+			rate := workflow.Rate{Count: 2, Per: time.Minute}
+			take := func(at time.Duration, sequence int64, wait time.Duration) {
+				s.Helper()
+				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, baseTime.Add(at))
+				if err != nil || gotSequence != sequence || gotWait != wait {
+					s.Errorf("after %s: %d, %s, %v; want %d, %s", at, gotSequence, gotWait, err, sequence, wait)
+				}
+			}
+			take(0, 1, 0)
+			take(0, 2, 0)
+			take(0, 0, 30*time.Second)
+			take(29*time.Second, 0, time.Second)
+			take(30*time.Second, 3, 0)
+			take(30*time.Second, 0, 30*time.Second)
+			take(2*time.Hour, 4, 0)
+			take(2*time.Hour, 5, 0)
+			take(2*time.Hour, 0, 30*time.Second)
+			if _, wait, err := s.Registry.TakeRate(s.ctx, s.tenant, "another", rate, baseTime); wait != 0 || err != nil {
+				s.Errorf("another rate waits %s, %v", wait, err)
 			}
 		},
 		"a business key is taken at the revision that was read": func(s *fixture) {

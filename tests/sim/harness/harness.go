@@ -73,6 +73,9 @@ type Harness struct {
 	MaxSetBytes int
 }
 
+// TriggerSecret is the value of all secrets of triggers, which is no secret here.
+const TriggerSecret = "only for the tests"
+
 // testTokenKeys are the keys of resume tokens, which are no secret here.
 var testTokenKeys = sync.OnceValues(func() (token.Keys, error) {
 	return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
@@ -154,6 +157,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 		Backoff:   func(int) {},
 		OpenPorts: s.ports,
 		TokenKeys: func(context.Context) (token.Keys, error) { return testTokenKeys() },
+		Secret:    func(context.Context, string, string) (string, error) { return TriggerSecret, nil },
 		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, o, "test")
 	s.SetWorkerCount(1)

@@ -71,5 +71,6 @@ func Borders() []Mutation {
 		observers,
 		installing,
 		workers,
+		triggers,
 	)
 }

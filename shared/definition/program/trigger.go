@@ -1,0 +1,173 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// trigger is what a trigger makes of a call.
+type trigger struct {
+	schema                                    json.RawMessage
+	parameters, selector, idempotencyKey, key *expr.Template
+}
+
+// eachTriggerExpression calls visit with the expressions of a trigger, and where they stand in it.
+func eachTriggerExpression(t *spec.Trigger, visit func(path, source string)) {
+	expr.EachToken(t.Parameters, func(source string) { visit(".parameters", source) })
+	expr.EachToken(t.ExecuteOnParameters, func(source string) { visit(".executeOnParameters", source) })
+	for _, text := range []struct{ path, value string }{{".idempotencyKey", t.IdempotencyKey}, {".key", t.Key}} {
+		parts, _ := expr.Split(text.value)
+		for _, p := range parts {
+			if p.Token {
+				visit(text.path, p.Text)
+			}
+		}
+	}
+}
+
+// compileTriggers compiles what triggers make of a call.
+func (c *compiler) compileTriggers() {
+	c.triggers = map[string]*trigger{}
+	for i := range c.definition.Triggers.HTTP {
+		t, path := &c.definition.Triggers.HTTP[i], "triggers.http["+strconv.Itoa(i)+"]"
+		c.triggers[t.Name] = &trigger{
+			schema:     t.Schema,
+			parameters: c.compileCallTemplate(t.Parameters, path+".parameters"), selector: c.compileCallTemplate(t.ExecuteOnParameters, path+".executeOnParameters"),
+			idempotencyKey: c.compileCallText(t.IdempotencyKey, path+".idempotencyKey"), key: c.compileCallText(t.Key, path+".key"),
+		}
+	}
+}
+
+// compileCallText compiles a text with tokens over a call; nil if there is none.
+func (c *compiler) compileCallText(text, path string) *expr.Template {
+	if blank(text) {
+		return nil
+	}
+	raw, err := workflow.EncodeJSON(text)
+	if err != nil {
+		c.reportError(path, err)
+		return nil
+	}
+	return c.compileCallTemplate(raw, path)
+}
+
+// compileCallTemplate compiles the tokens of a value over a call; nil if there is none.
+func (c *compiler) compileCallTemplate(raw json.RawMessage, path string) *expr.Template {
+	if len(raw) == 0 {
+		return nil
+	}
+	l, err := expr.CallLanguage()
+	if err != nil {
+		c.reportError(path, err)
+		return nil
+	}
+	t, problems := l.CompileTemplate(path, raw)
+	for _, p := range problems {
+		c.reportError(p.Path, p.Err)
+	}
+	return t
+}
+
+// Call is a call of a trigger. Names of headers are in lower case.
+type Call struct {
+	Body           json.RawMessage
+	Headers, Query map[string]string
+}
+
+// Triggered is what a trigger makes of a call.
+type Triggered struct {
+	Parameters     json.RawMessage
+	Selector       *workflow.Selector
+	IdempotencyKey string // "" if the trigger says nothing of it
+	Key            string
+}
+
+// maxCallKey bounds the text that an idempotency key is made of.
+const maxCallKey = 1024
+
+// Triggered evaluates what a trigger makes of a call. What does not fit is CodeInvalid.
+func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error) {
+	t := c.triggers[name]
+	if t == nil {
+		return made, workflow.Errorf(workflow.CodeInternal, "the definition has no trigger %q", name)
+	}
+	if len(t.schema) > 0 {
+		if issues := schema.Validate(t.schema, call.Body, "body"); len(issues) > 0 {
+			return made, workflow.Invalid("the body does not fit the schema of the trigger", issues)
+		}
+	}
+	s := expr.Scope{Variables: map[string]any{
+		"body": expr.ValueOf(call.Body), "headers": textMap(call.Headers), "query": textMap(call.Query),
+	}}
+	fail := func(path string, err error) error {
+		return workflow.Invalid("the trigger cannot make an execution of this call", []workflow.Issue{{Path: path, Code: "expression", Message: err.Error()}})
+	}
+	if made.Parameters = json.RawMessage("{}"); t.parameters != nil {
+		if made.Parameters, err = t.parameters.Eval(s); err != nil {
+			return made, fail("parameters", err)
+		}
+	} else if body := bytes.TrimSpace(call.Body); len(body) > 0 && body[0] == '{' {
+		made.Parameters = body
+	}
+	if t.selector != nil {
+		raw, err := t.selector.Eval(s)
+		if err != nil {
+			return made, fail("executeOnParameters", err)
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if made.Selector = new(workflow.Selector); d.Decode(made.Selector) != nil {
+			return made, fail("executeOnParameters", fmt.Errorf("want {type, ids, groups, query}"))
+		}
+	}
+	if made.IdempotencyKey, err = evalCallText(t.idempotencyKey, s); err != nil {
+		return made, fail("idempotencyKey", err)
+	}
+	if made.Key, err = evalCallText(t.key, s); err != nil {
+		return made, fail("key", err)
+	}
+	return made, nil
+}
+
+// evalCallText evaluates a text. A number is taken as it is written.
+func evalCallText(t *expr.Template, s expr.Scope) (string, error) {
+	if t == nil {
+		return "", nil
+	}
+	raw, err := t.Eval(s)
+	if err != nil {
+		return "", err
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return "", err
+	}
+	text := ""
+	switch v := v.(type) {
+	case string:
+		text = v
+	case json.Number:
+		text = v.String()
+	}
+	if text == "" || len(text) > maxCallKey {
+		return "", fmt.Errorf("want a text of 1 to %d bytes, or a number", maxCallKey)
+	}
+	return text, nil
+}
+
+func textMap(m map[string]string) map[string]any {
+	all := make(map[string]any, len(m))
+	for k, v := range m {
+		all[k] = v
+	}
+	return all
+}

@@ -1,0 +1,143 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// A tenant's triggers are one partition, and the calls of each another.
+func triggerKey(tenant, name string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "triggers", SK: name}
+}
+
+func triggerCallKey(tenant, name, key string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "trigger#" + name, SK: key}
+}
+
+// callRetention is how long a call of a trigger is remembered if no other takes its place.
+const callRetention = 30 * 24 * time.Hour
+
+// Trigger is a strongly consistent read.
+func (r *Registry) Trigger(ctx context.Context, tenant, name string) (spec.PublishedTrigger, error) {
+	t := spec.PublishedTrigger{Name: name}
+	it, err := r.t.Get(ctx, triggerKey(tenant, name))
+	if err != nil || it == nil {
+		return t, err
+	}
+	return t, decodeDocument(it, &t)
+}
+
+// PutTrigger writes a trigger whose revision is still seen.
+func (r *Registry) PutTrigger(ctx context.Context, tenant string, t spec.PublishedTrigger) (bool, error) {
+	seen := t.Revision
+	t.Revision++
+	doc, err := encodeDocument(t)
+	if err != nil {
+		return false, err
+	}
+	it := triggerKey(tenant, t.Name).Attributes()
+	it[attrDocument], it[attrVersion] = doc, table.N(t.Revision)
+	condition, values := table.IfAbsent, table.Item(nil)
+	if seen > 0 {
+		condition, values = "#version = :seen", table.Item{"seen": table.N(seen)}
+	}
+	ok, old, err := r.t.Put(ctx, it, condition, values)
+	if ok || err != nil {
+		return ok, err
+	}
+	return bytes.Equal(old.Bytes(attrDocument), it.Bytes(attrDocument)), nil
+}
+
+// Triggers lists all triggers of a tenant, strongly consistent.
+func (r *Registry) Triggers(ctx context.Context, tenant string) (list []spec.PublishedTrigger, err error) {
+	for it, err := range r.t.Query(ctx, partitionQuery(triggerKey(tenant, "").PK, "", workflow.MaxPageSize)) {
+		if err != nil {
+			return nil, err
+		}
+		var t spec.PublishedTrigger
+		if err := decodeDocument(it, &t); err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// PutTriggerCall remembers a call under a key.
+func (r *Registry) PutTriggerCall(ctx context.Context, tenant, name, key string, c workflow.TriggerCall) error {
+	doc, err := encodeDocument(c)
+	if err != nil {
+		return err
+	}
+	it := triggerCallKey(tenant, name, key).Attributes()
+	it[attrDocument], it[topology.AttrTTL] = doc, table.N(c.At.Add(callRetention).Unix())
+	_, _, err = r.t.Put(ctx, it, "", nil)
+	return err
+}
+
+// TriggerCalls lists the calls of a trigger, the newest first.
+func (r *Registry) TriggerCalls(ctx context.Context, tenant, name string) (list []workflow.TriggerCall, err error) {
+	for it, err := range r.t.Query(ctx, partitionQuery(triggerCallKey(tenant, name, "").PK, "", workflow.MaxTriggerCalls+workflow.MaxRefusedMinutes)) {
+		if err != nil {
+			return nil, err
+		}
+		var c workflow.TriggerCall
+		if err := decodeDocument(it, &c); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b workflow.TriggerCall) int { return b.At.Compare(a.At) })
+	return list, nil
+}
+
+// Attributes of a rate: the time at which all that was taken will have been made up for, in
+// microseconds, and how often one was taken.
+const (
+	attrFreeAt = "freeAt"
+	attrTaken  = "taken"
+)
+
+// maxRateRounds is how often a rate is tried again because others take of it.
+const maxRateRounds = 4
+
+// TakeRate takes one of what a rate allows. The first write is for a rate of which nothing has to be
+// made up for, the second for any other.
+func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, now time.Time) (int64, time.Duration, error) {
+	at, cost, all := now.UnixMicro(), (rate.Per / time.Duration(rate.Count)).Microseconds(), rate.Per.Microseconds()
+	u := table.Update{
+		Key: table.Key{PK: table.TenantPrefix(tenant) + "rate#" + name, SK: "-"},
+		Add: table.Item{attrTaken: table.N(1)}, Return: types.ReturnValueAllNew,
+	}
+	for range maxRateRounds {
+		first, more := u, u
+		first.Set = table.Item{attrFreeAt: table.N(at + cost)}
+		first.Condition, first.Values = "attribute_not_exists(#freeAt) OR #freeAt < :now", table.Item{"now": table.N(at)}
+		ok, it, err := r.t.Update(ctx, first)
+		if err == nil && !ok {
+			more.SetExpressions = []string{"#freeAt = #freeAt + :cost"}
+			more.Condition = "#freeAt >= :now AND #freeAt <= :last"
+			more.Values = table.Item{"now": table.N(at), "cost": table.N(cost), "last": table.N(at + all - cost)}
+			ok, it, err = r.t.Update(ctx, more)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if ok {
+			return it.Int(attrTaken), 0, nil
+		}
+		if wait := it.Int(attrFreeAt) + cost - at - all; wait > 0 {
+			return 0, time.Duration(wait) * time.Microsecond, nil
+		}
+	}
+	return 0, rate.Per / time.Duration(rate.Count), nil
+}

@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/definition/program"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// unproved is what every call gets that proves nothing, also that of a trigger that does not exist:
+// nobody learns from it which there are.
+func unproved() error {
+	return workflow.Errorf(workflow.CodeUnauthorized, "the call does not prove who makes it")
+}
+
+// CallTrigger starts an execution for a call that proves who makes it, or sends a signal. A call that
+// is refused changes nothing but what is remembered of calls. The same call again is answered with
+// the same execution, and duplicate is set.
+func (e *Engine) CallTrigger(ctx context.Context, tenant, name string, call views.TriggerCall) (views.TriggerReceipt, error) {
+	c := triggered{e: e, caller: workflow.Caller{Tenant: tenant, Actor: spec.TriggerActor + name}, name: name, call: call, now: e.now()}
+	receipt, err := c.serve(ctx)
+	c.remember(ctx, receipt, err)
+	return receipt, err
+}
+
+// FireTrigger does what a call with the body would do, for somebody who may start executions, also
+// while the trigger is paused.
+func (e *Engine) FireTrigger(ctx context.Context, caller workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error) {
+	call := views.TriggerCall{Headers: map[string]string{}, Query: req.Query, Body: req.Body}
+	for k, v := range req.Headers {
+		call.Headers[strings.ToLower(k)] = v
+	}
+	c := triggered{e: e, caller: caller, name: name, call: call, now: e.now(), byHand: true, key: req.IdempotencyKey}
+	receipt, err := c.fire(ctx)
+	c.remember(ctx, receipt, err)
+	return receipt, err
+}
+
+// triggered is one call of a trigger.
+type triggered struct {
+	e       *Engine
+	caller  workflow.Caller
+	name    string
+	call    views.TriggerCall
+	now     time.Time
+	byHand  bool
+	key     string // the Idempotency-Key, if it is called by hand
+	trigger spec.PublishedTrigger
+
+	signed   string // what of the call is proved; empty if nothing but the secret is
+	sequence int64  // of the calls that the rate has let pass
+}
+
+func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err error) {
+	if c.trigger, err = c.e.OpenPorts().Registry.Trigger(ctx, c.caller.Tenant, c.name); err != nil {
+		return none, err
+	}
+	if c.trigger.Trigger == nil {
+		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
+		return none, unproved()
+	}
+	if err := c.verify(ctx); err != nil {
+		return none, err
+	}
+	rate := c.trigger.Trigger.EffectiveRate()
+	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, c.now)
+	if err != nil {
+		return none, err
+	}
+	if wait > 0 {
+		return none, &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+	}
+	if c.sequence = sequence; c.trigger.Paused != nil {
+		return none, workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
+	}
+	return c.start(ctx)
+}
+
+func (c *triggered) fire(ctx context.Context) (none views.TriggerReceipt, err error) {
+	if c.trigger, err = c.e.OpenPorts().Registry.Trigger(ctx, c.caller.Tenant, c.name); err != nil {
+		return none, err
+	}
+	if c.trigger.Trigger == nil {
+		return none, workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", c.name)
+	}
+	return c.start(ctx)
+}
+
+// verify checks what the call proves.
+func (c *triggered) verify(ctx context.Context) error {
+	v := &c.trigger.Trigger.Verify
+	if c.e.Secret == nil {
+		return workflow.Errorf(workflow.CodeUnavailable, "calls cannot be checked: this installation has no secrets")
+	}
+	secret, err := c.e.Secret(ctx, c.caller.Tenant, v.Secret)
+	if err != nil {
+		c.e.Log.ErrorContext(ctx, "secret of a trigger cannot be read", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
+		return workflow.Errorf(workflow.CodeUnavailable, "calls cannot be checked: the secret of the trigger cannot be read")
+	}
+	header := v.HeaderName()
+	signed, ok := v.Check([]byte(secret), c.call.Headers[header], c.call.Body, c.now)
+	if !ok {
+		return unproved()
+	}
+	c.signed = signed
+	delete(c.call.Headers, header)
+	return nil
+}
+
+// hiddenHeaders are the headers of a call that expressions do not see: they have what proves who the
+// caller is, to others.
+var hiddenHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-amz-security-token"}
+
+// start makes of the call what the trigger says.
+func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err error) {
+	body, err := callBody(c.call)
+	if err != nil {
+		return none, err
+	}
+	for _, h := range hiddenHeaders {
+		delete(c.call.Headers, h)
+	}
+	w := c.e.newWorkspace(c.caller.Tenant, "")
+	d, err := w.definition(ctx, c.trigger.Workflow)
+	if err != nil {
+		return none, err
+	}
+	made, err := d.Triggered(c.name, program.Call{Body: body, Headers: c.call.Headers, Query: c.call.Query})
+	if err != nil {
+		return none, err
+	}
+	req := views.StartRequest{
+		Workflow: c.trigger.Workflow.String(), Parameters: made.Parameters, ExecuteOnParameters: made.Selector, Key: made.Key,
+		Labels:         map[string]string{spec.LabelTrigger: c.name},
+		IdempotencyKey: c.key, IdempotencyLife: c.replayLife(),
+	}
+	if c.key == "" {
+		if req.IdempotencyKey, err = c.deduplicate(ctx, made.IdempotencyKey); err != nil {
+			return none, err
+		}
+		req.IdempotencyDigest = "trigger"
+	}
+	var x *workflow.Execution
+	var existed bool
+	if signal := c.trigger.Trigger.Signal; signal != "" {
+		req.Signal = &views.StartSignal{Name: signal, Data: made.Parameters}
+		x, _, existed, err = c.e.SignalWithStart(ctx, c.caller, req)
+	} else {
+		x, existed, err = c.e.Start(ctx, c.caller, req)
+	}
+	if workflow.Is(err, workflow.CodeNotFound) { // the version was archived since the trigger was read
+		return none, &workflow.Error{Code: workflow.CodeUnavailable, Message: "another version of the workflow is about to take its calls: try again", Cause: err}
+	}
+	if err != nil {
+		return none, err
+	}
+	return views.TriggerReceipt{ID: x.ID, Duplicate: existed}, nil
+}
+
+// replayLife is how long a call is known: longer than its proof is accepted or, if that has no time,
+// as long as possible.
+func (c *triggered) replayLife() time.Duration {
+	if v := &c.trigger.Trigger.Verify; v.Timed() {
+		return max(c.e.IdempotencyKeyTTL, 2*v.Window())
+	}
+	return views.MaxIdempotencyLife
+}
+
+// deduplicate is the idempotency key of the call: what the trigger makes of the call, or what is
+// proved of it. If both are given, the second may come with the first only: who has seen a call cannot
+// send it again under another key, from a part that is not signed.
+func (c *triggered) deduplicate(ctx context.Context, given string) (key string, err error) {
+	prefix := spec.TriggerActor + c.name + "/"
+	if given == "" {
+		if c.signed == "" {
+			return "", nil
+		}
+		return prefix + c.signed, nil
+	}
+	sum := sha256.Sum256([]byte(given))
+	key = prefix + "key/" + hex.EncodeToString(sum[:])
+	if c.signed == "" {
+		return key, nil
+	}
+	want := workflow.IdempotencyRecord{Execution: key, Digest: "call", ExpiresAt: c.now.Add(c.replayLife())}
+	bound, _, err := c.e.OpenPorts().Registry.BindIdempotencyKey(ctx, c.caller.Tenant, prefix+"signed/"+c.signed, want, c.now)
+	if err == nil && bound.Execution != key {
+		err = workflow.Errorf(workflow.CodeConflict, "this call was made before, with another idempotency key")
+	}
+	return key, err
+}
+
+// callBody is the body of a call as JSON: that of a form is an object of texts, no body is null.
+func callBody(call views.TriggerCall) (json.RawMessage, error) {
+	if len(call.Body) > spec.MaxTriggerBody {
+		return nil, workflow.Errorf(workflow.CodeTooLarge, "the body is larger than %d bytes", spec.MaxTriggerBody)
+	}
+	if len(strings.TrimSpace(string(call.Body))) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if kind, _, err := mime.ParseMediaType(call.Headers["content-type"]); err == nil && kind == "application/x-www-form-urlencoded" {
+		fields, err := url.ParseQuery(string(call.Body))
+		if err != nil {
+			return nil, workflow.Errorf(workflow.CodeInvalid, "the body is no form")
+		}
+		return workflow.EncodeJSON(firstValues(fields))
+	}
+	return compactJSON(call.Body, "body")
+}
+
+func firstValues(fields url.Values) map[string]string {
+	all := make(map[string]string, len(fields))
+	for name, values := range fields {
+		all[name] = values[0]
+	}
+	return all
+}
+
+// remember stores what became of a call. The answer does not depend on it.
+func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, failed error) {
+	if c.trigger.Trigger == nil {
+		return // a flood of calls of what does not exist writes nothing
+	}
+	call := workflow.TriggerCall{At: c.now, Status: 202, Execution: receipt.ID, Duplicate: receipt.Duplicate}
+	if receipt.Duplicate {
+		call.Status = 200
+	}
+	if failed != nil {
+		call.Code = workflow.CodeOf(failed)
+		var coded *workflow.Error
+		if errors.As(failed, &coded) && call.Code != workflow.CodeInternal {
+			for _, i := range coded.Issues[:min(len(coded.Issues), maxRememberedIssues)] {
+				call.Issues = append(call.Issues, workflow.RefusedPart{Path: workflow.Truncate(i.Path, maxIssuePath), Code: i.Code})
+			}
+		}
+		call.Status = call.Code.HTTPStatus()
+	}
+	var key string
+	switch {
+	case c.byHand:
+		call.By, key = c.caller.Actor, fmt.Sprintf("fired-%02d", c.now.Unix()%workflow.MaxRefusedMinutes)
+	case c.sequence > 0:
+		key = fmt.Sprintf("call-%03d", c.sequence%workflow.MaxTriggerCalls)
+	case c.e.refused.first(c.caller.Tenant+"#"+c.name+"#"+string(call.Code), c.now):
+		key = fmt.Sprintf("refused-%s-%02d", call.Code, c.now.Unix()/60%workflow.MaxRefusedMinutes)
+	default:
+		return
+	}
+	if err := c.e.OpenPorts().Registry.PutTriggerCall(context.WithoutCancel(ctx), c.caller.Tenant, c.name, key, call); err != nil {
+		c.e.Log.WarnContext(ctx, "call of a trigger not remembered", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
+	}
+}
+
+// What is remembered of the parts of a call that do not fit.
+const (
+	maxRememberedIssues = 10
+	maxIssuePath        = 128
+)
+
+// refusedCalls knows when a process has last remembered a call that was refused without a proof, or
+// for its rate: one a minute of each trigger and kind, so that a flood of them writes little.
+type refusedCalls struct {
+	mu   sync.Mutex
+	last map[string]int64 // minute, by trigger and kind
+}
+
+const maxRefusedTriggers = 10_000
+
+func (r *refusedCalls) first(key string, now time.Time) bool {
+	minute := now.Unix() / 60
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, known := r.last[key]; known && last == minute {
+		return false
+	}
+	if len(r.last) >= maxRefusedTriggers {
+		clear(r.last)
+	}
+	r.last[key] = minute
+	return true
+}
