@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,14 +16,26 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
+// createdSince ends a list of executions, which has the newest first, at the first that is older.
+func createdSince(items iter.Seq2[views.ExecutionView, error], at time.Time) iter.Seq2[views.ExecutionView, error] {
+	return func(yield func(views.ExecutionView, error) bool) {
+		for x, err := range items {
+			if err == nil && x.CreatedAt.Before(at) || !yield(x, err) {
+				return
+			}
+		}
+	}
+}
+
 func newList(c *connection) *cobra.Command {
 	var filter filterFlags
 	var active bool
 	var limit int
+	var since string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List executions, newest first",
-		Example: "  lockstep list --active\n  lockstep list --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
+		Example: "  lockstep list --active\n  lockstep list --since 7d --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.newClient(noteSkipped(cmd))
@@ -34,13 +47,21 @@ func newList(c *connection) *cobra.Command {
 				return err
 			}
 			f.Active = active
+			items := api.Executions(cmd.Context(), f)
+			if since != "" {
+				at, err := parseSince(since, time.Now())
+				if err != nil {
+					return err
+				}
+				items = createdSince(items, at)
+			}
 			n := 0
 			defer func() {
 				if n == 0 {
 					printNote(cmd, "no execution matches")
 				}
 			}()
-			return printList(cmd, c, countItems(api.Executions(cmd.Context(), f), &n), limit,
+			return printList(cmd, c, countItems(items, &n), limit,
 				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"
@@ -56,6 +77,7 @@ func newList(c *connection) *cobra.Command {
 	}
 	filter.addTo(cmd)
 	cmd.Flags().BoolVar(&active, "active", false, "only executions that have not ended")
+	cmd.Flags().StringVar(&since, "since", "", "only executions that were created since then: a time (RFC 3339), or a duration such as 7d or 12h")
 	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number; 0 for all")
 	return cmd
 }

@@ -64,6 +64,12 @@ func unknownVerbError(cmd *cobra.Command, verb string) error {
 	s := fmt.Sprintf("there is no verb %q", strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), "lockstep")+" "+verb))
 	if near := cmd.SuggestionsFor(verb); len(near) > 0 {
 		s += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else if cmd.HasParent() {
+		var verbs []string
+		for _, c := range cmd.Commands() {
+			verbs = append(verbs, c.Name())
+		}
+		s += "; there are " + strings.Join(verbs, ", ")
 	}
 	return fmt.Errorf("%s", s)
 }

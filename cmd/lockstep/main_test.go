@@ -68,6 +68,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 	}{
 		{[]string{"lst"}, "did you mean cost or list?"},
 		{[]string{"entities", "imprt"}, `there is no verb "entities imprt"; did you mean import?`},
+		{[]string{"entities", "frobnicate"}, `there is no verb "entities frobnicate"; there are delete, export, history, import, list, patch, show, sync`},
+		{[]string{"list", "--since", "week"}, "--since wants a duration such as 7d"},
 		{[]string{"run"}, "WORKFLOW is missing: lockstep run WORKFLOW"},
 		{[]string{"status"}, "ID is missing"},
 		{[]string{"publish"}, "FILE is missing"},
@@ -137,6 +139,20 @@ func TestExecute_ReadsFlagWordsInAnyCase(t *testing.T) {
 	got := runCommand(t, "list", "-o", "JSON", "--state", "running", "--url="+s.URL)
 	if got.code != 0 || strings.TrimSpace(got.stdout) != "[]" || !strings.Contains(query, "state=RUNNING") {
 		t.Errorf("exit %d, query %s\n%s%s", got.code, query, got.stdout, got.stderr)
+	}
+}
+
+// A list of what was created since a time ends at the first execution that is older, and reads no further page.
+func TestExecute_ListsSince(t *testing.T) {
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		fmt.Fprintf(w, `{"items":[{"id":"new","createdAt":%q},{"id":"old","createdAt":"2020-01-01T00:00:00Z"}],"nextPageToken":"more"}`, time.Now().Format(time.RFC3339))
+	}))
+	defer s.Close()
+	got := runCommand(t, "list", "--since", "7d", "--url="+s.URL)
+	if got.code != 0 || !strings.Contains(got.stdout, "new") || strings.Contains(got.stdout, "old") || requests != 1 {
+		t.Errorf("exit %d, %d requests\n%s%s", got.code, requests, got.stdout, got.stderr)
 	}
 }
 

@@ -80,7 +80,11 @@ func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessa
 		return err
 	}
 	if b == nil {
-		w.warn(path+"."+field, "unknown_block", "no registered block matches %s; executions fail until one is registered", written)
+		near, err := w.nearestBlock(written)
+		if err != nil {
+			return err
+		}
+		w.warn(path+"."+field, "unknown_block", "no registered block matches %s; executions fail until one is registered%s", written, near)
 		return nil
 	}
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
@@ -109,6 +113,27 @@ func (w *warner) checkCompensation(s *spec.Step, path string) error {
 		w.warn(path+".functionBlock", "not_idempotent", "block %s is not idempotent: a compensation that loses its worker leaves the execution FAILED_UNSAFE", b.Ref())
 	}
 	return nil
+}
+
+// nearestBlock says which block a reference that matches none was probably meant to name: another version of
+// it, or one with a similar name among the first thousand. "" if there is none.
+func (w *warner) nearestBlock(written string) (string, error) {
+	ref, err := workflow.ParseRef(written)
+	if err != nil {
+		return "", err
+	}
+	list, err := w.registry.Blocks(w.ctx, w.tenant, workflow.Page{Limit: workflow.MaxPageSize})
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, b := range list.Items {
+		names = append(names, b.Ref().FullName())
+	}
+	if slices.Contains(names, ref.FullName()) {
+		return fmt.Sprintf("; there are other versions of %s", ref.FullName()), nil
+	}
+	return workflow.DidYouMean(ref.FullName(), names), nil
 }
 
 // newestBlock is the newest registered block that matches a reference, nil if there is none.

@@ -13,6 +13,26 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// The warning of a block that is not registered names the one that was probably meant.
+func TestCatalog_UnknownBlockNamesNearest(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	for _, name := range []string{"upgrade", "show_version"} {
+		if _, err := c.RegisterBlock(ctx, ann, workflow.Block{Package: "fleet", Name: name, Version: "1.0.0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for block, want := range map[string]string{
+		"fleet/show_verison:1": "registered; did you mean \"fleet/show_version\"?",
+		"fleet/upgrade:2":      "registered; there are other versions of fleet/upgrade",
+		"nobody/has":           "until one is registered",
+	} {
+		p, _, err := c.Publish(ctx, ann, []byte("package: p\nname: w\nversion: 1.0.0\nsteps: [{label: a, functionBlock: \""+block+"\", runOn: global}]\n"), true)
+		if err != nil || len(p.Warnings) != 1 || !strings.HasSuffix(p.Warnings[0].Message, want) {
+			t.Errorf("%s: %+v, %v, want %q", block, p.Warnings, err, want)
+		}
+	}
+}
+
 // TestCatalog_PublishWarnings: a valid definition that does not fit what is registered is published with
 // warnings that have positions.
 func TestCatalog_PublishWarnings(t *testing.T) {
