@@ -41,7 +41,7 @@ steps:
   - label: approve
     wait: {approval: {title: Replace the switch?, deadline: 24h}}
   - {label: replace, functionBlock: "test/burn:1", runOn: device, parameters: {fail: [sw-590]}}
-`).catch((error) => console.log(`without the inbox: ${error.message}`));
+`);
 
 const { browser, page, open } = await openBrowser({ viewport: { width: 1280, height: 860 } });
 const picture = async (name, hash, ready) => {
@@ -62,6 +62,18 @@ await picture("execution", `#/executions/${running}`, "Entities");
 await page.locator("#map").scrollIntoViewIfNeeded();
 await page.locator("#map").screenshot({ path: `${folder}/map.png` });
 await picture("executions", "#/executions", "CHG-12");
+await picture("locks", "#/locks", waiting);
+const asking = await stack.start("fleet/replace", ["sw-590", "sw-591"]);
+await stack.until(asking, (x) => x.waiting?.kind === "INPUT");
+await picture("inbox", "#/inbox", "Replace the switch?");
+await picture("difference", "#/definitions/fleet/upgrade_firmware/1.1.0?against=1.0.0", "From 1.0.0 to 1.1.0");
+await open(stack.url, "#/start/fleet/upgrade_firmware/1.1.0");
+await page.getByLabel("Target version (required)").fill("17.12");
+await page.getByLabel("Groups").fill("zrh");
+await page.getByRole("button", { name: "Plan" }).click();
+await page.getByText("What a start would do").scrollIntoViewIfNeeded();
+await page.screenshot({ path: `${folder}/plan.png` });
 await stack.until(running, (x) => x.endedAt);
+await picture("failures", "#/failures", "REFUSED");
 await browser.close();
 await stack.stop();

@@ -94,7 +94,7 @@ export async function openBrowser(options = {}) {
   const browser = await chromium.launch({ executablePath: findBrowser(), args: ["--no-sandbox"] });
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, locale: "en-GB", timezoneId: "UTC", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(20_000);
   const faults = [];
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("console", (message) => { if (message.type() === "error" && !/Failed to load resource/.test(message.text())) faults.push(message.text()); });

@@ -4,8 +4,14 @@ import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Route, to, useRoute } from "./route";
 import { Dialog } from "./ui";
-import { Executions } from "./views/executions";
+import { Definitions } from "./views/definitions";
+import { Entities, Failures } from "./views/entities";
 import { ExecutionView } from "./views/execution";
+import { Executions } from "./views/executions";
+import { Inbox } from "./views/inbox";
+import { Locks } from "./views/locks";
+import { Start } from "./views/start";
+import { Blocks, Workers } from "./views/workers";
 
 interface Place {
   key: string;
@@ -16,7 +22,17 @@ interface Place {
 
 const places: Place[] = [
   { key: "x", title: "Executions", path: ["executions"], view: (r) => (r.path[1] ? <ExecutionView route={r} key={r.path[1]} /> : <Executions route={r} />) },
+  { key: "i", title: "Inbox", path: ["inbox"], view: (r) => <Inbox route={r} /> },
+  { key: "f", title: "Failures", path: ["failures"], view: (r) => <Failures route={r} /> },
+  { key: "e", title: "Entities", path: ["entities"], view: (r) => <Entities route={r} key={r.path.join("/")} /> },
+  { key: "l", title: "Locks", path: ["locks"], view: () => <Locks /> },
+  { key: "w", title: "Workers", path: ["workers"], view: () => <Workers /> },
+  { key: "b", title: "Blocks", path: ["blocks"], view: (r) => <Blocks route={r} /> },
+  { key: "d", title: "Definitions", path: ["definitions"], view: (r) => <Definitions route={r} key={r.path.join("/")} /> },
 ];
+
+/** starting is a view that no menu has: it is of one definition. */
+const starting = (r: Route): VNode | undefined => (r.path[0] === "start" && r.path.length === 4 ? <Start route={r} key={r.path.join("/")} /> : undefined);
 
 const themes = ["system", "light", "dark"] as const;
 
@@ -83,7 +99,7 @@ function App(): VNode {
         </div>
       </header>
       <main id="main" ref={main} tabIndex={-1}>
-        {place ? place.view(route) : <><h1>Not found</h1><p>There is no such view. <a href="#/executions">Go to the executions</a>.</p></>}
+        {place ? place.view(route) : starting(route) ?? <><h1>Not found</h1><p>There is no such view. <a href="#/executions">Go to the executions</a>.</p></>}
       </main>
       {help ? (
         <Dialog title="Keys" onClose={() => setHelp(false)}>

@@ -5,6 +5,7 @@ import { type Live, useLive } from "../live";
 import { type Route, to } from "../route";
 import { Bar, duration, EntityLink, ExecutionLink, Loaded, name, Table, time, Value, Word } from "../ui";
 import { Cost, History, Result } from "./details";
+import { Family, Waves } from "./family";
 import { Jobs } from "./jobs";
 import { StateMachine } from "./machine";
 import { EntityMap } from "./map";
@@ -12,7 +13,7 @@ import { Verbs } from "./verbs";
 
 export const tabs: { part: string; title: string }[] = [
   { part: "", title: "Overview" }, { part: "jobs", title: "Jobs" }, { part: "history", title: "History" },
-  { part: "result", title: "Result" }, { part: "cost", title: "Cost" },
+  { part: "result", title: "Result" }, { part: "family", title: "Family" }, { part: "cost", title: "Cost" },
 ];
 
 export function ExecutionView({ route }: { route: Route }): VNode {
@@ -39,6 +40,7 @@ export function ExecutionView({ route }: { route: Route }): VNode {
         {part === "jobs" ? <Jobs execution={x} route={route} />
           : part === "history" ? <History execution={x} />
           : part === "result" ? <Result execution={x} />
+          : part === "family" ? <Family execution={x} />
           : part === "cost" ? <Cost id={id} />
           : <Overview execution={x} live={live} />}
       </>
@@ -128,6 +130,7 @@ function Overview({ execution: x, live }: { execution: Execution; live: Live<Exe
         <h2>Steps</h2>
         <Loaded live={more}>{({ steps }) => <Steps id={x.id} steps={steps} />}</Loaded>
       </section>
+      <Waves steps={more.data?.steps ?? []} />
       <EntityMap execution={x} steps={more.data?.steps ?? []} />
       <section>
         <h2>Started with</h2>
