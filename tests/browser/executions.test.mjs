@@ -199,6 +199,48 @@ test("retry and run again lead on", async () => {
   await page.getByText("runs again entities of").waitFor();
 });
 
+test("an execution is held, let into its steps, taken back and released", async () => {
+  const id = await stack.start("test/look", ["sw-037"], {}, { hold: true, mode: "step" });
+  await stack.until(id, (x) => x.waiting?.kind === "HOLD");
+  await show(`#/executions/${id}`, /test\/look/);
+  const does = async (verb, says, fill = {}) => {
+    await page.getByRole("group", { name: "What you can do" }).getByRole("button", { name: verb, exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(says).waitFor();
+    for (const [label, value] of Object.entries(fill)) await dialog.getByLabel(label).fill(value);
+    await dialog.getByLabel("Reason").fill(`because of ${verb}`);
+    await dialog.getByRole("button", { name: verb, exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+  };
+  await does("Resume", "it begins now");
+  await page.getByText(/Waits for an operator to let it enter a step.*first/).waitFor();
+  await does("Next step", "It enters first");
+  await page.getByText(/Waits for an operator to let it enter a step.*work/).waitFor();
+  await does("Rewind", "goes back to an earlier step", { "To step": "first" });
+  await stack.until(id, (x) => x.waiting?.step === "first");
+  await page.getByText(/Waits for an operator to let it enter a step.*first/).waitFor();
+  await does("Next step", "It enters first");
+  await page.getByText(/Waits for an operator to let it enter a step.*work/).waitFor();
+  await does("Next step", "It enters work");
+  await stack.until(id, (x) => x.state === "COMPLETED_ACK");
+  const { items } = await stack.call("GET", `/workflow-execution/id/${id}/history?limit=1000`);
+  assert.equal(items.filter((e) => JSON.stringify(e.data).includes("because of Rewind")).length, 1, "the history has the reason");
+});
+
+test("locks of an unsafe end are released, and the end stays", async () => {
+  const id = await stack.start("test/burn", ["sw-038", "sw-039"], { fail: ["sw-039"] });
+  await stack.until(id, (x) => x.state === "FAILED_UNSAFE");
+  await show(`#/executions/${id}`, /test\/burn/);
+  await page.getByRole("button", { name: "Unlock" }).click();
+  await page.getByRole("dialog").getByText("nothing else changes").waitFor();
+  await page.getByRole("dialog").getByLabel("Reason").fill("needed elsewhere");
+  await page.getByRole("dialog").getByRole("button", { name: "Unlock" }).click();
+  const x = await stack.until(id, (x) => x.kept === 0);
+  assert.equal(x.state, "FAILED_UNSAFE");
+  await page.getByRole("button", { name: "Unlock" }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Acknowledge" }).waitFor();
+});
+
 test("what the service holds is text, whatever it says", async () => {
   const id = await stack.start("test/change", ["sw-035", "sw-036"], { fail: ["sw-036"], message: hostile, result: { note: hostile } }, { labels: { change: hostile } });
   await stack.until(id, (x) => x.state === "FAILED_SAFE_ACK");

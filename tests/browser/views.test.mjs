@@ -11,7 +11,7 @@ const ids = Array.from({ length: 20 }, (_, n) => `sw-${String(n + 1).padStart(3,
 const hostile = "<script>alert(1)</script>";
 
 const work = (version, more = "") => `package: test
-name: work
+name: alter
 version: ${version}
 seedEntity: device
 parameters:
@@ -97,9 +97,9 @@ async function clean() {
 test("locks: who holds what and who waits for whom", async () => {
   await show("#/locks", "Locks");
   await page.getByText("There are no locks.").waitFor();
-  const holder = await stack.start("test/work", ["sw-001", "sw-002"], { target: "1", delay: 12000 });
+  const holder = await stack.start("test/alter", ["sw-001", "sw-002"], { target: "1", delay: 12000 });
   await stack.until(holder, (x) => x.currentStep === "change");
-  const waiter = await stack.start("test/work", ["sw-002"], { target: "2" });
+  const waiter = await stack.start("test/alter", ["sw-002"], { target: "2" });
   await stack.until(waiter, (x) => x.waiting?.kind === "LOCK");
   await page.getByText(`${waiter} waits for ${holder}: device/sw-002`).waitFor();
   assert.equal(await page.locator("svg.waits path.edge").count(), 1);
@@ -139,8 +139,8 @@ test("workers and blocks", async () => {
 
 test("definitions: versions, source and difference", async () => {
   await show("#/definitions", "Definitions");
-  await page.getByRole("link", { name: "test/work", exact: true }).first().click();
-  await page.getByRole("heading", { name: "test/work" }).waitFor();
+  await page.getByRole("link", { name: "test/alter", exact: true }).first().click();
+  await page.getByRole("heading", { name: "test/alter" }).waitFor();
   await page.getByRole("link", { name: "1.1.0" }).click();
   await page.getByRole("region", { name: "Source" }).getByText('"verify"').waitFor();
   await clean();
@@ -169,12 +169,12 @@ test("a definition is published with its issues at their lines", async () => {
   await page.getByRole("button", { name: "Check" }).click();
   await page.getByText("It is valid").waitFor();
   await page.getByRole("button", { name: "Publish" }).click();
-  await page.getByText("It is published").getByRole("link", { name: "test/work:2.0.0" }).click();
+  await page.getByText("It is published").getByRole("link", { name: "test/alter:2.0.0" }).click();
   await page.getByText("Published on").waitFor();
 });
 
 test("an execution is planned and started through a form made from the schema", async () => {
-  await show("#/start/test/work/1.1.0", "Start test/work:1.1.0");
+  await show("#/start/test/alter/1.1.0", "Start test/alter:1.1.0");
   await page.getByText(hostile).waitFor();
   const start = page.getByRole("button", { name: "Start" });
   assert.equal(await start.isDisabled(), true, "nothing is started before its plan was seen");
@@ -205,14 +205,14 @@ test("an execution is planned and started through a form made from the schema", 
 });
 
 test("failures of the last days, with a later success", async () => {
-  const failed = await stack.start("test/work", ["sw-006", "sw-007"], { target: "1", fail: ["sw-007"] });
+  const failed = await stack.start("test/alter", ["sw-006", "sw-007"], { target: "1", fail: ["sw-007"] });
   await stack.until(failed, (x) => x.state === "FAILED_SAFE_ACK");
   await show("#/failures", "Failures of the last 7 days");
   const row = page.getByRole("row").filter({ hasText: "device/sw-007" }).filter({ hasText: failed });
   await row.waitFor();
   assert.match(await row.innerText(), /FAILED_SAFE\s+no\s+change\s+REFUSED/);
   await clean();
-  const good = await stack.start("test/work", ["sw-007"], { target: "1" });
+  const good = await stack.start("test/alter", ["sw-007"], { target: "1" });
   await stack.until(good, (x) => x.state === "COMPLETED_ACK");
   await page.reload();
   await row.getByText(`yes, in ${good}`).waitFor();

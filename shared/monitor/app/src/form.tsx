@@ -28,6 +28,12 @@ const typeOf = (s: Schema): string | undefined => (Array.isArray(s.type) ? s.typ
 /** isObject says whether the form has a field for each property. */
 export const isObject = (s: Schema | null | undefined): boolean => !!s && (typeOf(s) === "object" || !!s.properties) && Object.keys(s.properties ?? {}).length > 0;
 
+/** inOrder has the required properties first. */
+const inOrder = (schema: Schema): [string, Schema | true][] => {
+  const last = (key: string) => Number(!schema.required?.includes(key));
+  return Object.entries(schema.properties ?? {}).sort(([a], [b]) => last(a) - last(b));
+};
+
 /** Form edits a value by its schema. What is not valid JSON is told by valid. */
 export function Form({ schema, value, onChange }: { schema: Schema | null | undefined; value: unknown; onChange: (value: unknown, valid: boolean) => void }): VNode {
   const [broken, setBroken] = useState<ReadonlySet<string>>(new Set());
@@ -35,7 +41,7 @@ export function Form({ schema, value, onChange }: { schema: Schema | null | unde
   const values = (value ?? {}) as Values;
   return (
     <div class="fields">
-      {Object.entries(schema.properties!).map(([key, s]) => (
+      {inOrder(schema).map(([key, s]) => (
         <One key={key} name={key} schema={s === true ? {} : s} required={schema.required?.includes(key) ?? false} value={values[key]}
           onChange={(v, ok) => {
             const still = new Set(broken);

@@ -20,7 +20,7 @@ export function Inbox({ route }: { route: Route }): VNode {
     <>
       <h1>Inbox</h1>
       <form class="filters" aria-label="Filters" onSubmit={(e) => e.preventDefault()}>
-        <Field label="Only what I may answer" value={query.mine ?? ""} onChange={(v) => go(path, { mine: v })} options={["", "yes"]} />
+        <Field label="Only what I may answer" value={query.mine ?? ""} onChange={(v) => go(path, { mine: v })} options={["", "yes"]} none="no" />
       </form>
       <Loaded live={live}>{(page) => (
         <>

@@ -1,6 +1,6 @@
 // All entities of an execution at one glance: one square each, in the colour of its state.
 import type { VNode } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { all, type Execution, type Job, type Schemas } from "../api";
 import { useLive } from "../live";
 import { to } from "../route";
@@ -111,7 +111,7 @@ function Squares({ squares: all, only, open, label, began }: { squares: Square[]
   const size = all.length > 2_500 ? 8 : all.length > 400 ? 12 : 18;
   const perRow = Math.max(1, Math.floor(width / size));
   const rows = Math.ceil(all.length / perRow);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const c = canvas.current!;
     if (width === 0) return;
     const scale = devicePixelRatio || 1;

@@ -74,7 +74,7 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
         <div class="filters">
           <Field label="Labels" value={more.labels} onChange={set("labels")} hint="change=CHG-7" />
           <Field label="Business key" value={more.key} onChange={set("key")} />
-          <Field label="Mode" value={more.mode} onChange={set("mode")} options={["", "probe", "step"]} />
+          <Field label="Mode" value={more.mode} onChange={set("mode")} options={["", "probe", "step"]} none="normal" />
         </div>
         <p class="verbs">
           <button type="submit" disabled={busy || !valid}>Plan</button>

@@ -41,12 +41,12 @@ const verbs: Verb[] = [
     send: (x, a) => post("/workflow-execution/{id}/cancel", { id: x.id }, { reason: a.reason, rollback: a.rollback as "auto", cascade: a.cascade !== "no" }),
   },
   {
-    name: "resume", title: "Resume", says: (x) => (x.waiting?.kind === "HOLD" ? "It is held by its starter: it begins now." : x.waiting?.kind === "STEP" ? "It enters the step in front of which it waits." : "It stops waiting for its time and goes on now."),
+    name: "resume", title: "Resume", says: (x) => (x.waiting?.kind === "HOLD" ? "It is held by its starter: it begins now." : "It stops waiting for its time and goes on now."),
     allowed: (x) => moved("execution.resumed")(x) && ["TIMER", "HOLD", "CONDITION"].includes(x.waiting?.kind ?? ""),
     send: (x, a) => post("/workflow-execution/{id}/resume", { id: x.id }, { reason: a.reason, step: x.waiting?.step ?? undefined }),
   },
   {
-    name: "next", title: "Next step", says: (x) => `It enters ${x.waiting?.step ?? "the step"} in front of which it waits${x.waiting?.kind === "HOLD" ? ", or begins" : ""}. With all, it does not wait in front of later ones either.`,
+    name: "next", title: "Next step", says: (x) => `It enters ${x.waiting?.step ?? "the step"} in front of which it waits. With all, it does not wait in front of later ones either.`,
     allowed: (x) => x.waiting?.kind === "STEP" && x.state === "WAITING",
     choices: () => [{ name: "all", label: "Steps", options: ["this one", "all"], first: "this one" }],
     send: (x, a) => post("/workflow-execution/{id}/next", { id: x.id }, { reason: a.reason, sequence: x.waiting?.sequence, all: a.all === "all" }),
@@ -126,7 +126,7 @@ function Confirm({ verb, execution: x, close, done }: { verb: Verb; execution: E
     <Dialog title={`${verb.title}: ${x.workflow.package}/${x.workflow.name}`} onClose={close}>
       <p>{verb.says(x)}</p>
       <form onSubmit={send}>
-        {choices.map((c) => <Field name={c.name} label={c.label} value={answers[c.name] ?? ""} onChange={set(c.name)} options={c.options} hint={c.hint} required={c.required} />)}
+        {choices.map((c) => <Field name={c.name} label={c.label} value={answers[c.name] ?? ""} onChange={set(c.name)} options={c.options} none="whichever fits" hint={c.hint} required={c.required} />)}
         <Field name="reason" label="Reason" value={answers.reason} onChange={set("reason")} required hint="for the history and the audit" />
         <ProblemText error={error} />
         <p class="verbs">
