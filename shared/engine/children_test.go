@@ -71,7 +71,7 @@ func TestChildren_OneForEachItem(t *testing.T) {
 	s, id := setOf(t, `items: "${`+names(7)+`}", maxInFlight: 3`, siteYAML,
 		`  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {all: "${sites.results.map(r, r.output.name)}", states: "${sites.results.map(r, r.state)}", first: "${sites.results[0].id}"}}`+"\n")
 	most := 0
-	for s.Deliver() {
+	s.Faults = func(faults.Call) faults.Fault {
 		working := 0
 		for other, state := range s.States(harness.Caller.Tenant) {
 			if other != id && !sm.Acknowledged(state) {
@@ -79,8 +79,9 @@ func TestChildren_OneForEachItem(t *testing.T) {
 			}
 		}
 		most = max(most, working)
+		return faults.None
 	}
-	settle(s)
+	s.Drain() // without a timer
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)
 	r := x.StepRuns[0]
 	if r.Jobs != 7 || r.Window != 3 || r.Counts.OK != 7 || most != 3 || x.Outcome() != workflow.OutcomeSucceeded || x.Needs() != workflow.SchemaVersion {
@@ -544,5 +545,104 @@ func TestChildren_AreRemovedWithTheirParent(t *testing.T) {
 	s.RunFor(48 * time.Hour)
 	if s.World.DiscardedAt(key, 0).IsZero() {
 		t.Error("the done set is kept")
+	}
+}
+
+// Children that want what their parent has locked end at once, each in its own circle. The others
+// are executed.
+func TestChildren_DeadlockWithTheirParent(t *testing.T) {
+	s := newHarness(t, 3)
+	watchFamily(s)
+	s.Publish("site", "steps: [{label: work, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Publish("w", `steps:
+  - label: sites
+    foreach: {items: "${['d000', 'd001', 'd002']}", failureTolerance: 2}
+    workflowReference: {workflow: p/site:1, mode: dispatch, executeOnParameters: {type: device, ids: ["${item}"]}}
+`)
+	id := s.Start("w", "d000", "d001")
+	s.RunFor(10 * time.Second)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if c := x.StepRuns[0].Counts; c.OK != 1 || c.Failed != 2 {
+		t.Errorf("%+v", c)
+	}
+	for lane, c := range members(s, id, 1) {
+		if (c.Cause == workflow.CauseLockDeadlock) != (lane < 2) || lane < 2 && c.Error.Entity != fmt.Sprintf("device/d%03d", lane) {
+			t.Errorf("child %d: %s %+v", lane, c.Cause, c.Error)
+		}
+	}
+}
+
+// Each of two families has what a child of the other wants, with other children beside it. One of
+// the two children ends, by messages alone, and all others do what they are for.
+func TestChildren_DeadlockOfFamilies(t *testing.T) {
+	for seed := range uint64(20) {
+		s := harness.New(t, seed, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices(harness.DeviceIDs(5)...)
+		s.Publish("site", "steps: [{label: work, functionBlock: p/pure:1, runOn: device}]\n")
+		s.Publish("w", `steps:
+  - label: sites
+    foreach: {items: "${parameters.wants}", failureTolerance: 1}
+    workflowReference: {workflow: p/site:1, mode: dispatch, executeOnParameters: {type: device, ids: ["${item}"]}}
+`)
+		start := func(has string, wants string) string {
+			req := harness.NewStartRequest("w", has)
+			req.Parameters = []byte(`{"wants":` + wants + `}`)
+			return s.StartWith(req)
+		}
+		one, two := start("d000", `["d002","d001"]`), start("d001", `["d003","d000","d004"]`)
+		s.RunFor(50 * time.Second) // less than a timer
+		deadlocks := 0
+		for _, id := range []string{one, two} {
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			for _, c := range members(s, id, 1) {
+				if c.Cause == workflow.CauseLockDeadlock {
+					deadlocks++
+				} else if c.State != sm.ExecutionCompletedAck {
+					t.Errorf("%s is %s", c.ID, c.State)
+				}
+			}
+		}
+		if deadlocks != 1 {
+			t.Fatalf("seed %d: %d deadlocks", seed, deadlocks)
+		}
+	}
+}
+
+// A child of a list costs what an execution costs that a request starts, one write because it exists
+// before it begins, and one for its parent. The parent is written as often for a hundred as for
+// ten of them.
+func TestChildren_Cost(t *testing.T) {
+	total := func(c, before workflow.Cost) (writes, reads, requests float64) {
+		for _, table := range []string{"executions", "jobs", "locks"} {
+			writes += c.WriteUnits[table] - before.WriteUnits[table]
+			reads += c.ReadUnits[table] - before.ReadUnits[table]
+		}
+		return writes, reads, c.QueueRequests - before.QueueRequests
+	}
+	s := newHarness(t, 0)
+	s.Publish("site", siteYAML)
+	before := s.Consumed()
+	id := s.StartWith(views.StartRequest{Workflow: "p/site", Parameters: []byte(`{"name":"s","number":1}`)})
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	alone, aloneReads, aloneRequests := total(s.Consumed(), before)
+	var writes, reads, requests [2]float64
+	var versions [2]int64
+	for i, n := range []int{10, 110} {
+		s := newHarness(t, 0)
+		s.Engine.MaxDescendants = n
+		s.Publish("site", siteYAML)
+		s.Publish("w", setYAML(`items: "${`+names(n)+`}", maxInFlight: 20`))
+		before := s.Consumed()
+		id := s.Start("w")
+		s.Drain()
+		versions[i] = s.ExpectState(id, sm.ExecutionCompletedAck).Version
+		writes[i], reads[i], requests[i] = total(s.Consumed(), before)
+	}
+	each := (writes[1] - writes[0]) / 100
+	t.Logf("alone %.1f write units, %.1f read units, %.2f requests of queues; in a set %.1f, %.1f, %.2f", alone, aloneReads, aloneRequests, each, (reads[1]-reads[0])/100, (requests[1]-requests[0])/100)
+	if each > alone+2.1 || versions[0] != versions[1] {
+		t.Errorf("a child writes %.2f units, an execution of its own %.2f; the parent has the versions %v", each, alone, versions)
 	}
 }

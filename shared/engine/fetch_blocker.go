@@ -17,8 +17,12 @@ func (w *workspace) fetchBlocker(ctx context.Context) error {
 		return err
 	}
 	if blocker.Registered && w.execution.Parent != nil {
-		if blocker.Deadlock, err = locking.Deadlocked(ctx, w.ports.Store, w.execution); err != nil {
+		victim, err := locking.Deadlocked(ctx, w.ports.Store, w.execution)
+		if err != nil {
 			return err
+		}
+		if blocker.Deadlock = victim == w.id; victim != "" && victim != w.id {
+			w.sendWakeups(ctx, "deadlock", []workflow.Wakeup{{Tenant: w.tenant, Execution: victim, Reason: "deadlock"}})
 		}
 	}
 	w.facts.Blocker = blocker

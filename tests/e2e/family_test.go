@@ -39,3 +39,38 @@ func childFails(c *fixture) {
 	c.waitEnded(y.Children[0], sm.ExecutionFailedSafeAck)
 	c.wantRefused(y.ID, "retry", "{}", 409, "")
 }
+
+// childrenOfAList is R42, R43 and R44 for executions that are started for the items of a list, and R34:
+// their outputs are a list, the parent says that one asks, one may fail, and a retry starts that one again.
+func childrenOfAList(c *fixture) {
+	leaf := c.publishExtra("leaf", "output: {n: '${parameters.n}'}\n", `label: check, set: {x: 1}, assert: "parameters.n != 5 || parameters.ok"`,
+		`label: ask, condition: parameters.n == 3, wait: {input: {title: May I?}}`)
+	c.publishWorkflow("output: {all: '${sites.results.map(r, has(r.output) ? r.output.n : -1)}'}\n",
+		fmt.Sprintf(`label: sites, foreach: {items: "${[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]}", maxInFlight: 4, failureTolerance: 1}, workflowReference: {workflow: %q, mode: dispatch}, parameters: {n: "${item}", ok: false}`, leaf),
+		fmt.Sprintf(`label: forget, foreach: {items: "${sites.results}"}, workflowReference: {workflow: %q, mode: fireAndForget}, parameters: {n: "${index}", ok: true}`, leaf))
+	id := c.startWorkflow("{}")
+	x := c.waitForKind(id, workflow.WaitChildInput)
+	asking := *x.Waiting.Child
+	z := c.waitForKind(asking, workflow.WaitInput)
+	if z.Item == nil || *z.Item != 3 || *z.Parent != id || *x.Waiting.Reason != "May I?" {
+		c.t.Errorf("item %v of %v asks; %+v", z.Item, z.Parent, x.Waiting)
+	}
+	c.mustRequest(asking, "resume", `{"input":{}}`)
+	x = c.waitEnded(id, sm.ExecutionCompletedAck)
+	if x.Outcome == nil || *x.Outcome != workflow.OutcomePartial || len(x.ChildSets) != 2 || *x.ChildSets[0].Failed != 1 || *x.ChildSets[0].Done != 10 {
+		c.t.Errorf("%v, %+v", x.Outcome, x.ChildSets)
+	}
+	if r, err := c.Result(c.t.Context(), id); err != nil || string(r.Output) != `{"all":[0,1,2,3,4,-1,6,7,8,9]}` {
+		c.t.Errorf("%s, %v", r.Output, err)
+	}
+	n := 0
+	for child, err := range c.Children(c.t.Context(), id, "sites") {
+		if err != nil || *child.Item != n || string(child.Parameters) != fmt.Sprintf(`{"n":%d,"ok":false}`, n) || (*child.State == sm.ExecutionCompletedAck) != (n != 5) {
+			c.t.Fatalf("%+v, %v", child, err)
+		}
+		n++
+	}
+	if n != 10 {
+		c.t.Errorf("%d children", n)
+	}
+}

@@ -42,6 +42,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R42_output_of_a_child":      childGivesItsOutput,
 		"R43_child_asks":             childAsks,
 		"R44_child_fails":            childFails,
+		"R34_R42_R43_R44_set":        childrenOfAList,
 		"R46_saga":                   sagaIsUndone,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,

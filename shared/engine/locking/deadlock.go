@@ -9,57 +9,237 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxChain bounds how many waits Deadlocked follows. It does not find a longer cycle;
-// the deadline for waiting for locks ends that one.
-const maxChain = 64
+// The bounds of one search: how many executions it reads, and how often it begins again because
+// one that it has read has changed. It finds no larger circle; the deadline for waiting for
+// locks ends that one.
+const (
+	maxDeadlockLoads  = 256
+	maxDeadlockRounds = 3
+)
 
-// Deadlocked reports whether x waits for itself: for a lock whose holder waits for an
-// execution that waits for a lock, and so on, back to x. An execution that waits for a
-// lock holds none, but one that waits for a child keeps its locks. So only a child can
-// close a cycle, and only children have to check.
+// Deadlocked says which execution has to end because x waits for itself, "" for none: for a lock
+// whose holder waits for an execution that it has started, which waits for a lock, and so on, back
+// to x. An execution that waits for a lock holds none, but one that waits for others that it has
+// started keeps its locks. So only who has a parent can close a circle, and only those
+// search.
 //
-// x must be stored with its BlockedBy before the check. If several executions close a
-// cycle at the same time, the last one to be stored then sees all of it.
-func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (bool, error) {
-	at := x
-	for range maxChain {
-		next, lock := waitsFor(at)
-		switch next {
-		case "", at.ID: // an execution whose rounds ran out is blocked by itself
-			return false, nil
-		case x.ID:
-			return true, nil
-		}
-		to, err := store.Load(ctx, x.Tenant, next)
-		if workflow.Is(err, workflow.CodeNotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err // one of a newer version too: what it waits for is not known
-		}
-		head := to.OwnerStatus()
-		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Holds(lock.Epoch, lock.Place))) {
-			return false, nil // it has released the lock meanwhile
-		}
-		at = to
+// The search goes against the waits, because a parent may wait for a thousand others, and few
+// of them for a lock: from the ancestors of x to those that are registered as waiting for their
+// locks, to the ancestors of these, and so on. x must be stored with its BlockedBy before it,
+// and be registered. If several close a circle at the same time, the last one to be stored
+// then sees all of it. Who ends is the youngest in the circle that waits for a lock, whoever finds
+// it. docs/protocols/locks.md says why that is enough.
+func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (string, error) {
+	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID { // it is blocked by itself when its rounds ran out
+		return "", nil
 	}
-	return false, nil
+	for range maxDeadlockRounds {
+		w := &deadlockSearch{store: store, tenant: x.Tenant, read: map[string]*workflow.Execution{x.ID: x}, left: maxDeadlockLoads}
+		circle, err := w.circleOf(ctx, x)
+		if err != nil || len(circle) == 0 {
+			return "", err
+		}
+		stands, err := w.stands(ctx, circle)
+		if err != nil {
+			return "", err
+		}
+		if !stands {
+			continue
+		}
+		victim := ""
+		for _, id := range circle {
+			if w.read[id].State == sm.ExecutionScheduled && id > victim {
+				victim = id
+			}
+		}
+		return victim, nil
+	}
+	return "", nil // they go on: there was none
 }
 
-// waitsFor is the execution that x waits for, and the lock if it waits for one. For a
-// fire-and-forget child, x waits only until the child exists and not for its end, so
-// that is no wait.
-func waitsFor(x *workflow.Execution) (next string, lock *workflow.BlockedBy) {
-	switch w := x.Wait; {
-	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
-		return x.BlockedBy.Execution, x.BlockedBy
-	case w != nil && x.State == sm.ExecutionWaiting && (w.Kind == workflow.WaitChild || w.Kind == workflow.WaitChildInput):
-		isFireAndForget := func(r workflow.StepRun) bool {
-			return r.Child != nil && r.Child.ID == w.Child && r.Child.Mode == workflow.ModeFireAndForget
-		}
-		if !slices.ContainsFunc(x.StepRuns, isFireAndForget) {
-			return w.Child, nil
+// deadlockSearch is what one search has read.
+type deadlockSearch struct {
+	store  port.Store
+	tenant string
+	left   int // executions that may still be read
+
+	read    map[string]*workflow.Execution // nil for one that does not exist, or was not read any more
+	waits   map[string][]string            // by execution: for whom it waits
+	holders []string                       // whose waiters are still to be read
+}
+
+// load reads an execution once.
+func (w *deadlockSearch) load(ctx context.Context, id string) (*workflow.Execution, error) {
+	if x, known := w.read[id]; known {
+		return x, nil
+	}
+	if w.left--; w.left < 0 {
+		return nil, nil
+	}
+	x, err := w.store.Load(ctx, w.tenant, id)
+	if err != nil && !workflow.Is(err, workflow.CodeNotFound) {
+		return nil, err // one of a newer version too: what it waits for is not known
+	}
+	if err != nil {
+		x = nil
+	}
+	w.read[id] = x
+	return x, nil
+}
+
+// circleOf is all executions of a circle through x, in the order of their ids; none if there is
+// none.
+func (w *deadlockSearch) circleOf(ctx context.Context, x *workflow.Execution) ([]string, error) {
+	w.waits = map[string][]string{x.ID: {x.BlockedBy.Execution}}
+	if err := w.addAncestors(ctx, x); err != nil {
+		return nil, err
+	}
+	if slices.Contains(w.holders, x.BlockedBy.Execution) { // its own ancestor: nobody else is in it
+		w.holders = nil
+	}
+	for len(w.holders) > 0 {
+		h := w.read[w.holders[0]]
+		w.holders = w.holders[1:]
+		for _, id := range h.Waiters {
+			if w.waits[id] != nil {
+				continue
+			}
+			waiter, err := w.load(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if waiter == nil || !w.isBlocked(waiter) {
+				continue
+			}
+			w.waits[id] = []string{waiter.BlockedBy.Execution}
+			if err := w.addAncestors(ctx, waiter); err != nil {
+				return nil, err
+			}
+			w.holders = append(w.holders, id) // others may wait for what it has reserved
 		}
 	}
-	return "", nil
+	if by := w.read[x.BlockedBy.Execution]; by == nil || !blocks(by, x.BlockedBy) {
+		return nil, nil
+	}
+	w.prune()
+	return w.reachable(x.ID), nil
+}
+
+// addAncestors adds the ancestors that wait for an execution. An ancestor waits as long as its step
+// run is open, whatever its state: with branches it may be at work beside it.
+func (w *deadlockSearch) addAncestors(ctx context.Context, x *workflow.Execution) error {
+	for range workflow.MaxDepth {
+		if !x.Awaited() {
+			return nil
+		}
+		parent, err := w.load(ctx, x.Parent.Execution)
+		if err != nil || parent == nil || !waitsFor(parent, x) {
+			return err
+		}
+		known := w.waits[parent.ID] != nil
+		if !slices.Contains(w.waits[parent.ID], x.ID) {
+			w.waits[parent.ID] = append(w.waits[parent.ID], x.ID)
+		}
+		if known {
+			return nil
+		}
+		w.holders = append(w.holders, parent.ID)
+		x = parent
+	}
+	return nil
+}
+
+// waitsFor reports whether an execution waits for one that it has started.
+func waitsFor(parent, x *workflow.Execution) bool {
+	if parent.State != sm.ExecutionRunning && parent.State != sm.ExecutionWaiting {
+		return false
+	}
+	r := parent.StepRunBySeq(x.Parent.StepRunSeq)
+	return r != nil && r.Open() && !r.Closing && !r.LetGo
+}
+
+// isBlocked reports whether an execution waits for a lock that one of those that were read holds or
+// has reserved.
+func (w *deadlockSearch) isBlocked(x *workflow.Execution) bool {
+	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil {
+		return false
+	}
+	by := w.read[x.BlockedBy.Execution]
+	return by != nil && w.waits[by.ID] != nil && blocks(by, x.BlockedBy)
+}
+
+// blocks reports whether an execution still holds, or has reserved, what a lock says.
+func blocks(by *workflow.Execution, lock *workflow.BlockedBy) bool {
+	if lock.Reservation {
+		return by.OwnerStatus().Reserves()
+	}
+	return by.OwnerStatus().Holds(lock.Epoch, lock.Place)
+}
+
+// prune removes those that wait for nobody who waits in turn, until all do.
+func (w *deadlockSearch) prune() {
+	for changed := true; changed; {
+		changed = false
+		for id, all := range w.waits {
+			if !slices.ContainsFunc(all, func(other string) bool { return w.waits[other] != nil }) {
+				delete(w.waits, id)
+				changed = true
+			}
+		}
+	}
+}
+
+// reachable is those for which an execution waits, directly or through others, and that wait
+// in turn; none if it is not among them.
+func (w *deadlockSearch) reachable(from string) []string {
+	if w.waits[from] == nil {
+		return nil
+	}
+	seen, front := map[string]bool{}, []string{from}
+	for len(front) > 0 {
+		id := front[0]
+		if front = front[1:]; seen[id] {
+			continue
+		}
+		seen[id] = true
+		for _, other := range w.waits[id] {
+			if w.waits[other] != nil {
+				front = append(front, other)
+			}
+		}
+	}
+	all := make([]string, 0, len(seen))
+	for id := range seen {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	if !seen[from] || !w.leadsBack(from, seen) {
+		return nil
+	}
+	return all
+}
+
+// leadsBack reports whether one of those that an execution waits for waits for it in turn.
+func (w *deadlockSearch) leadsBack(to string, among map[string]bool) bool {
+	for id := range among {
+		if slices.Contains(w.waits[id], to) {
+			return true
+		}
+	}
+	return false
+}
+
+// stands reports whether nothing has changed about a circle since it was read: its members were
+// read one after the other.
+func (w *deadlockSearch) stands(ctx context.Context, circle []string) (bool, error) {
+	again, newer, err := w.store.LoadMany(ctx, w.tenant, circle)
+	if err != nil || len(newer) > 0 || len(again) != len(circle) {
+		return false, err
+	}
+	for _, x := range again {
+		if x.Version != w.read[x.ID].Version {
+			return false, nil
+		}
+	}
+	return true, nil
 }

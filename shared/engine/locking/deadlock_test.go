@@ -12,11 +12,13 @@ import (
 func (f *fixture) newChild(parent *workflow.Execution) *workflow.Execution {
 	f.Helper()
 	x := f.newExecution()
+	seq := parent.StepRunSeq + 1
 	f.update(x, func(x *workflow.Execution) {
-		x.Parent = &workflow.Parent{Execution: parent.ID, Root: parent.Age(), Depth: 1}
+		x.Parent = &workflow.Parent{Execution: parent.ID, StepRunSeq: seq, Root: parent.Age(), Depth: 1, Waits: true}
 	})
 	f.update(parent, func(p *workflow.Execution) {
-		p.State, p.Wait = sm.ExecutionWaiting, &workflow.Wait{Kind: workflow.WaitChild, Child: x.ID}
+		p.State, p.Wait, p.StepRunSeq = sm.ExecutionWaiting, &workflow.Wait{Kind: workflow.WaitChild, Child: x.ID}, seq
+		p.StepRuns = append(p.StepRuns, workflow.StepRun{Seq: seq, Status: sm.StepRunning, Child: &workflow.Child{ID: x.ID, Mode: workflow.ModeDispatch}})
 	})
 	return x
 }
@@ -28,6 +30,14 @@ func (f *fixture) setBlocked(x, by *workflow.Execution, id string, reservation b
 		x.State = sm.ExecutionScheduled
 		x.BlockedBy = &workflow.BlockedBy{Entity: keys(id)[0], Execution: by.ID, Epoch: by.Epoch, Reservation: reservation}
 	})
+	if reservation {
+		_, err := f.ports.Store.AddReserverWaiter(f.ctx, "t", by.ID, x.ID)
+		if err != nil {
+			f.Fatal(err)
+		}
+	} else if _, _, err := f.ports.Store.AddHolderWaiter(f.ctx, "t", *x.BlockedBy, x.ID); err != nil {
+		f.Fatal(err)
+	}
 }
 
 func (f *fixture) update(x *workflow.Execution, change func(*workflow.Execution)) {
@@ -43,10 +53,30 @@ func (f *fixture) update(x *workflow.Execution, change func(*workflow.Execution)
 
 func (f *fixture) wantDeadlocked(x *workflow.Execution, want bool) {
 	f.Helper()
+	victim := ""
+	if want {
+		victim = x.ID
+	}
+	f.wantVictim(x, victim)
+}
+
+// wantVictim expects that x finds a circle in which another one has to end, "" for none.
+func (f *fixture) wantVictim(x *workflow.Execution, want string) {
+	f.Helper()
+	f.load(x)
 	got, err := locking.Deadlocked(f.ctx, f.ports.Store, x)
 	if err != nil || got != want {
-		f.Errorf("deadlocked: %v, %v; want %v", got, err, want)
+		f.Errorf("%q has to end, %v; want %q", got, err, want)
 	}
+}
+
+func (f *fixture) load(x *workflow.Execution) {
+	f.Helper()
+	now, err := f.ports.Store.Load(f.ctx, "t", x.ID)
+	if err != nil {
+		f.Fatal(err)
+	}
+	*x = *now
 }
 
 // Fault 8: an execution that holds locks waits for one that still has to take them.
@@ -147,16 +177,17 @@ func TestDeadlocked_PlainWaiting(t *testing.T) {
 
 	f.setBlocked(child, parent, "a", false)
 	f.wantDeadlocked(child, true)
-	f.update(parent, func(p *workflow.Execution) {
-		p.StepRuns = []workflow.StepRun{{Seq: 1, Child: &workflow.Child{ID: child.ID, Mode: workflow.ModeFireAndForget}}}
-	})
+	f.update(child, func(x *workflow.Execution) { x.Parent.Waits = false })
 	f.wantDeadlocked(child, false) // a fire-and-forget child
+	f.update(child, func(x *workflow.Execution) { x.Parent.Waits = true })
+	f.load(parent)
 	f.update(parent, func(p *workflow.Execution) { p.State, p.Wait = sm.ExecutionRunning, nil })
+	f.wantDeadlocked(child, true) // in another branch it is at work, but it waits for the child
+	f.update(parent, func(p *workflow.Execution) { p.StepRuns[0].Closing = true })
 	f.wantDeadlocked(child, false) // the parent does not wait any more
-	f.update(parent, func(p *workflow.Execution) {
-		p.State, p.Epoch = sm.ExecutionWaiting, p.Epoch+1
-		p.Wait = &workflow.Wait{Kind: workflow.WaitChild, Child: child.ID}
-	})
+	f.update(parent, func(p *workflow.Execution) { p.StepRuns[0].Closing, p.StepRuns[0].LetGo = false, true })
+	f.wantDeadlocked(child, false)
+	f.update(parent, func(p *workflow.Execution) { p.StepRuns[0].LetGo, p.Epoch = false, p.Epoch+1 })
 	f.wantDeadlocked(child, false) // an operator has unlocked the parent
 
 	missing := &workflow.Execution{ID: f.NewID(), Epoch: 1}
@@ -166,27 +197,52 @@ func TestDeadlocked_PlainWaiting(t *testing.T) {
 	f.wantDeadlocked(child, false)
 }
 
-// The check is bounded, for a long chain and for a cycle of other executions.
-func TestDeadlocked_ChainIsBounded(t *testing.T) {
+// The search is bounded: it passes a long chain and many that wait.
+func TestDeadlocked_SearchIsBounded(t *testing.T) {
 	f := newFixture(t)
 	x := f.newHolder("a")
 	first := f.newChild(x)
-	for range 100 {
+	for range 300 {
 		y := f.newHolder("a" + x.ID)
-		f.setBlocked(f.newChild(x), y, "a"+x.ID, false)
+		f.setBlocked(f.newChild(y), x, "a", false)
 		x = y
 	}
 	calls := f.CallCount()
 	f.setBlocked(first, x, "z", false)
 	f.wantDeadlocked(first, false)
+	if n := f.CallCount() - calls; n > 300 {
+		t.Errorf("%d calls, want at most 300", n)
+	}
 
 	one, two := f.newHolder("b"), f.newHolder("c")
 	ofOne, ofTwo := f.newChild(one), f.newChild(two)
 	f.setBlocked(ofOne, two, "c", false)
 	f.setBlocked(ofTwo, one, "b", false)
-	f.setBlocked(first, one, "b", false)
-	f.wantDeadlocked(first, false) // not its own cycle: one of the other two will end
-	if n := f.CallCount() - calls; n > 150 {
-		t.Errorf("%d calls, want at most 150", n)
+	other := f.newChild(f.newHolder("d"))
+	f.setBlocked(other, one, "b", false)
+	f.wantDeadlocked(other, false) // not its own circle: one of the other two will end
+}
+
+// Of two families each of which has several children, the one that closes the circle finds it,
+// whoever finds it names the same one, and children that wait for others are not in it.
+func TestDeadlocked_OfSets(t *testing.T) {
+	f := newFixture(t)
+	one, two, free := f.newHolder("a"), f.newHolder("b"), f.newHolder("c")
+	ofOne, ofTwo := []*workflow.Execution{f.newChild(one), f.newChild(one), f.newChild(one)}, []*workflow.Execution{f.newChild(two), f.newChild(two)}
+	f.setBlocked(ofOne[0], free, "c", false)
+	f.setBlocked(ofOne[1], two, "b", false)
+	f.wantVictim(ofOne[1], "")
+	f.setBlocked(ofTwo[1], one, "a", false)
+	for _, x := range []*workflow.Execution{ofTwo[1], ofOne[1]} {
+		f.wantVictim(x, max(ofTwo[1].ID, ofOne[1].ID))
 	}
+	f.wantVictim(ofOne[0], "")
+	// Each that waits for a lock of its own ancestor is a circle of its own.
+	for _, x := range []*workflow.Execution{ofOne[2], ofTwo[0]} {
+		f.load(x)
+	}
+	f.setBlocked(ofOne[2], one, "a", false)
+	f.wantVictim(ofOne[2], ofOne[2].ID)
+	f.setBlocked(ofTwo[0], two, "b", false)
+	f.wantVictim(ofTwo[0], ofTwo[0].ID)
 }

@@ -133,13 +133,14 @@ func (c *workload) handle(id string) {
 		case sm.ExecutionRunning:
 			if demand.child != "" {
 				next.State, next.Wait = sm.ExecutionWaiting, &workflow.Wait{Kind: workflow.WaitChild, Child: demand.child}
+				next.StepRuns = []workflow.StepRun{{Seq: 1, Status: sm.StepRunning, Child: &workflow.Child{ID: demand.child, Mode: workflow.ModeDispatch}}}
 				break
 			}
 			next.State, release = sm.ExecutionCompletedAck, true
 		case sm.ExecutionWaiting:
 			child := &workflow.Execution{
 				Schema: 1, Tenant: "t", ID: demand.child, State: sm.ExecutionScheduled, Version: 1, Commit: "created",
-				Parent: &workflow.Parent{Execution: id, Root: id, Depth: 1, Waits: true},
+				Parent: &workflow.Parent{Execution: id, StepRunSeq: 1, Root: id, Depth: 1, Waits: true},
 			}
 			if _, err := v.Store.Create(c.ctx, child); err != nil {
 				return
@@ -177,7 +178,11 @@ func (c *workload) await(v sim.View, x *workflow.Execution) (sleep, deadlock boo
 		_, sleep, err = v.Store.AddHolderWaiter(c.ctx, "t", *b, x.ID)
 	}
 	if err == nil && sleep && x.Parent != nil {
-		deadlock, err = locking.Deadlocked(c.ctx, v.Store, x)
+		var victim string
+		if victim, err = locking.Deadlocked(c.ctx, v.Store, x); victim != "" && victim != x.ID {
+			c.inbox = append(c.inbox, victim)
+		}
+		deadlock = victim == x.ID
 	}
 	return sleep, deadlock, err
 }

@@ -61,7 +61,7 @@ func Borders() []Mutation {
 		foreach,
 		rollouts,
 		schedules,
-		children, family, childSets,
+		children, family, childSets, deadlocks,
 		inventory,
 		access,
 		compensations,

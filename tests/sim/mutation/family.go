@@ -55,3 +55,17 @@ var childSets = []Mutation{
 	{Name: "a page of children begins with its step again", Test: "shared/engine/query:TestChildren_OfASet", Edits: []Edit{{"shared/engine/query/children.go", "t.lane, err = strconv.Atoi(lane)", "_, err = strconv.Atoi(lane)"}}},
 	{Name: "the done sets of children stay when the parent is removed", Test: "shared/engine:TestChildren_AreRemovedWithTheirParent", Edits: []Edit{{"shared/engine/fetch_retention.go", "!s.HasJobs() && !s.IsSet()", "!s.HasJobs()"}}},
 }
+
+const searchesDeadlock = "shared/engine/locking/deadlock.go"
+
+// deadlocks are mistakes about circles of executions that wait for locks and for those that they
+// have started.
+var deadlocks = []Mutation{
+	{Name: "whoever finds a circle of waits ends", Test: "shared/engine/locking:TestDeadlocked_OfSets", Edits: []Edit{{searchesDeadlock, "&& id > victim {", "&& id == x.ID {"}}},
+	{Name: "an ancestor waits only if it is in WAITING", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "parent.State != sm.ExecutionRunning && parent.State != sm.ExecutionWaiting", "parent.State != sm.ExecutionWaiting"}}},
+	{Name: "an ancestor whose step is closed counts as waiting", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "r.Open() && !r.Closing && !r.LetGo", "r.Open()"}}},
+	{Name: "only the parent of a waiter is searched", Test: "shared/engine/locking:TestDeadlocked_GrandchildWaitsForRoot", Edits: []Edit{{searchesDeadlock, "\t\tx = parent\n\t}", "\t\tbreak\n\t}"}}},
+	{Name: "who waits for a lock of its ancestor waits for its siblings to end", Test: "shared/engine:TestChildren_DeadlockWithTheirParent", Edits: []Edit{{searchesDeadlock, "\t\tw.holders = nil\n", ""}}},
+	{Name: "a lock that was released closes a circle", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "return by.OwnerStatus().Holds(lock.Epoch, lock.Place)", "return true"}}},
+	{Name: "the youngest of a circle is not told", Test: "shared/engine:TestChildren_DeadlockOfFamilies", Edits: []Edit{{"shared/engine/fetch_blocker.go", "victim != \"\" && victim != w.id {", "victim == \"-\" {"}}},
+}
