@@ -207,6 +207,22 @@ func TestHTTPAPI_ReadsApart(t *testing.T) {
 	}
 }
 
+// Tables and indexes take the load at once that the props name.
+func TestTables_AreWarm(t *testing.T) {
+	for stack, want := range map[string]string{"dev": "ReadUnitsPerSecond=20000,WriteUnitsPerSecond=10000", "prod": ""} {
+		for _, table := range stacks()[stack].byType(t, "AWS::DynamoDB::Table") {
+			if got := render(table.property("WarmThroughput")); got != want {
+				t.Errorf("%s: %s takes %q at once, want %q", stack, table.ID, got, want)
+			}
+			for _, index := range asList(table.property("GlobalSecondaryIndexes")) {
+				if got := render(propertyOf(index, "WarmThroughput")); got != want {
+					t.Errorf("%s: an index of %s takes %q at once, want %q", stack, table.ID, got, want)
+				}
+			}
+		}
+	}
+}
+
 // A release changes functions and nothing else, and whoever operates the engine finds them.
 func TestTemplate_VersionIsOnFunctionsOnly(t *testing.T) {
 	x := stacks()["prod"]

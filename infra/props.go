@@ -78,6 +78,12 @@ type EngineProps struct {
 	// Capacity limits the request units of the tables. Default: no limit.
 	Capacity Capacity
 
+	// WarmThroughput is what each table and each index take at once, without the minutes that
+	// they need to take a load that rises suddenly. AWS bills it once, when it is set or
+	// raised; it cannot be lowered. Default: that of AWS for a new table, 12000 reads and 4000
+	// writes.
+	WarmThroughput Capacity
+
 	// CustomerKey encrypts tables and queues instead of keys that AWS owns. AWS bills it
 	// by the month and by the request. The key's policy must leave its use to IAM
 	// policies of this account, as it does by default. Logs contain ids and no data of
@@ -471,11 +477,14 @@ func (p EngineProps) validateNumbers() error {
 			return fmt.Errorf("concurrency of %s %w", name, err)
 		}
 	}
+	if w := p.WarmThroughput; w.Read > 0 && w.Read < 12_000 || w.Write > 0 && w.Write < 4_000 {
+		return fmt.Errorf("warm throughput of %d reads and %d writes: want at least the 12000 and 4000 that a new table has", w.Read, w.Write)
+	}
 	for name, n := range map[string]int{
 		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "wake-up age": p.Thresholds.WakeupAge,
 		"pack age": p.Thresholds.PackAge, "errors": p.Thresholds.Errors, "throttles": p.Thresholds.Throttles,
 		"failed safe": p.Thresholds.FailedSafe, "failed wake-ups": p.Thresholds.FailedWakeups, "table throttles": p.Thresholds.TableThrottles, "lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.StuckExecutions,
-		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write,
+		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write, "warm reads": p.WarmThroughput.Read, "warm writes": p.WarmThroughput.Write,
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s is %d: want a positive number", name, n)

@@ -63,6 +63,7 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		"read scopes [r]: without":                           {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, ReadScopes: []string{"r"}}},
 		`tokens of "http://plain"`:                           {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "http://plain", Audience: []string{"a"}}},
 		"for []: want the issuer":                            {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example"}},
+		"warm throughput of 100 reads":                       {FunctionsDir: dir, WarmThroughput: Capacity{Read: 100, Write: 4000}},
 		"write capacity is -1":                               {FunctionsDir: dir, Capacity: Capacity{Write: -1}},
 		"lock age is -5":                                     {FunctionsDir: dir, Thresholds: Thresholds{LockAge: -5}},
 		"burst is -1":                                        {FunctionsDir: dir, Burst: -1},

@@ -94,6 +94,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Config: "job: {lease: 90s}", AllowHosts: []string{"a.example", "b.example:8443"},
 		Observer:          ObserverProps{EventBuses: []string{eventBusARN}, Topics: []string{topicARN}},
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
+		WarmThroughput:    Capacity{Read: 20000, Write: 10000},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,
 		AlarmTopic: awssns.NewTopic(dev, jsii.String("Pager"), nil),
 		Thresholds: Thresholds{WakeupAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, StuckExecutions: 16, FailedSafe: 17, FailedWakeups: 18, TableThrottles: 19},

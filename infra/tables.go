@@ -40,6 +40,7 @@ func (e *Engine) newTables() map[string]awsdynamodb.ITable {
 			MaxReadRequestUnits:  maxReads,
 			MaxWriteRequestUnits: maxWrites,
 			ResourcePolicy:       e.tlsOnlyPolicy(),
+			WarmThroughput:       e.warmThroughput(),
 		}
 		if key := e.props.CustomerKey; key != nil {
 			props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, key
@@ -53,11 +54,21 @@ func (e *Engine) newTables() map[string]awsdynamodb.ITable {
 				ProjectionType:       awsdynamodb.ProjectionType_KEYS_ONLY,
 				MaxReadRequestUnits:  maxReads,
 				MaxWriteRequestUnits: maxWrites,
+				WarmThroughput:       e.warmThroughput(),
 			})
 		}
 		tables[role] = table
 	}
 	return tables
+}
+
+// warmThroughput returns what a table takes at once, nil for AWS's default.
+func (e *Engine) warmThroughput() *awsdynamodb.WarmThroughput {
+	w := e.props.WarmThroughput
+	if w == (Capacity{}) {
+		return nil
+	}
+	return &awsdynamodb.WarmThroughput{ReadUnitsPerSecond: unitsOrNil(w.Read), WriteUnitsPerSecond: unitsOrNil(w.Write)}
 }
 
 // existingTable refers to a table that the stack does not own.

@@ -57,7 +57,7 @@ var Indexes = map[string][]Index{
 // Shards of the indexes. The shard of an execution or a worker is a hash of its id.
 const (
 	StatusShards = 4
-	DueShards    = 4
+	DueShards    = 16
 )
 
 // QueueLifecycle carries the wake-ups of executions. QueueEvents carries announcements: that an

@@ -16,4 +16,5 @@ var installing = []Mutation{
 	{Name: "a failure that is acknowledged at once is not counted", Test: "shared/engine:TestRecorder_MeasuresFailedExecutions", Edits: []Edit{{"shared/engine/telemetry.go", "x.State == sm.ExecutionFailedSafeAck && from != sm.ExecutionFailedSafe:", "x.State == sm.ExecutionFailedSafeAck && from == sm.ExecutionFailedUnsafe:"}}},
 	{Name: "an execution that nobody claimed is a failure like any other", Test: "shared/engine:TestRecorder_MeasuresFailedExecutions", Edits: []Edit{{"shared/engine/telemetry.go", "if x.Cause == workflow.CauseUnclaimed {", "if x.Cause == \"\" {"}}},
 	{Name: "an account with too little concurrency is well", Test: "cmd/lockstep/doctor:TestStackCheck_FindsEachDefect", Edits: []Edit{{"cmd/lockstep/doctor/stack_checks.go", "case have < need:", "case have < 0:"}}},
+	{Name: "a table is asked to be colder than it is", Test: "infra:TestEngineProps_ValidateNamesField", Edits: []Edit{{"infra/props.go", "w.Read > 0 && w.Read < 12_000", "w.Read > 0 && w.Read < 12"}}},
 }
