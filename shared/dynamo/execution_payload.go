@@ -19,7 +19,8 @@ const (
 	attrDescendantCount = "count"
 )
 
-// CountDescendants counts n descendants of root, once.
+// CountDescendants counts n descendants of root, once. An item that the release before has written
+// has no count: each of its ids is one execution.
 func (s *Store) CountDescendants(ctx context.Context, tenant, root, as string, n, limit int) (bool, error) {
 	if n > limit {
 		return false, nil
@@ -27,7 +28,7 @@ func (s *Store) CountDescendants(ctx context.Context, tenant, root, as string, n
 	ok, old, err := s.t.Update(ctx, table.Update{
 		Key:       executionKey(tenant, root, skDescendants),
 		Add:       table.Item{attrDescendants: table.StringSet(as), attrDescendantCount: table.N(int64(n))},
-		Condition: "attribute_not_exists(#ids) OR #count <= :room AND NOT contains(#ids, :as)",
+		Condition: "attribute_not_exists(#ids) OR NOT contains(#ids, :as) AND size(#ids) <= :room AND (attribute_not_exists(#count) OR #count <= :room)",
 		Values:    table.Item{"room": table.N(int64(limit - n)), "as": table.S(as)},
 	})
 	return ok || slices.Contains(old.StringSet(attrDescendants), as), err

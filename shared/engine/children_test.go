@@ -646,3 +646,45 @@ func TestChildren_Cost(t *testing.T) {
 		t.Errorf("a child writes %.2f units, an execution of its own %.2f; the parent has the versions %v", each, alone, versions)
 	}
 }
+
+// A retry starts none again that was started and that nobody waits for.
+func TestChildren_RetryStartsForgottenOnesOnce(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", "parameters: {properties: {number: {maximum: 2}}}\n"+siteYAML)
+	s.Publish("w", strings.Replace(setYAML(`items: "${`+names(4)+`}"`), "dispatch", "fireAndForget", 1))
+	id := s.Start("w")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if n := len(s.BlockCalls); n != 3 {
+		t.Fatalf("%d calls", n)
+	}
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Entities: "failed"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	if n := len(s.BlockCalls); n != 3 {
+		t.Errorf("%d calls after the retry", n)
+	}
+}
+
+// Outputs that are too large together fail the step, and a retry executes nothing again.
+func TestChildren_TooLargeOutputs(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", "steps:\n  - {label: work, functionBlock: p/pure:1, runOn: global}\noutput: {text: \"${work.result}\"}\n")
+	s.Publish("w", setYAML(`items: "${`+names(8)+`}"`))
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{Result: []byte(`"` + strings.Repeat("x", 700_000) + `"`)}
+	}
+	id := s.Start("w")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimitValue || x.StepRuns[0].Counts.OK != 8 {
+		t.Errorf("%+v, %+v", x.Error, x.StepRuns[0].Counts)
+	}
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Entities: "failed"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	if s.ExpectState(id, sm.ExecutionCompletedAck); len(s.BlockCalls) != 8 {
+		t.Errorf("%d calls", len(s.BlockCalls))
+	}
+}

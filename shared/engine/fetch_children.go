@@ -246,9 +246,11 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		}
 		s.HasChanges = s.HasChanges || over && changes
 		raw, err := workflow.EncodeJSON(result)
-		if size += len(raw); err == nil && size <= workflow.MaxSetBytes {
-			results[r.ItemOf(lane)] = raw
+		if size += len(raw); err == nil && size > workflow.MaxSetBytes {
+			result.Output = nil // what became of each is kept all the same: a retry does not start it again
+			raw, err = workflow.EncodeJSON(result)
 		}
+		results[r.ItemOf(lane)] = raw
 		return err
 	})
 	if err != nil {
@@ -267,7 +269,6 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 	}
 	if size > workflow.MaxSetBytes {
 		s.Problem = &workflow.Failure{Code: workflow.FailureLimitValue, Step: r.Label, Message: fmt.Sprintf("the executions that step %q started give %d bytes, the limit is %d", r.Label, size, workflow.MaxSetBytes)}
-		return s, nil
 	}
 	raw, err := workflow.EncodeJSON(results)
 	if err == nil {

@@ -53,8 +53,8 @@ type childOutcome struct {
 	State sm.ExecutionState `json:"state"`
 }
 
-// keepChildren adds the items whose child in a step run of an earlier try has completed, and
-// removes the others that had one.
+// keepChildren adds the items whose child in a step run of an earlier try has completed, or was started
+// where nobody waits for it, and removes the others that had one.
 func (p *Planner) keepChildren(ctx context.Context, o *workflow.StepRun, kept map[workflow.EntityKey]bool) error {
 	list := make([]json.RawMessage, o.Items)
 	if err := p.addChildren(ctx, o, list); err != nil {
@@ -68,7 +68,7 @@ func (p *Planner) keepChildren(ctx context.Context, o *workflow.StepRun, kept ma
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return workflow.Errorf(workflow.CodeInternal, "the children of step %q cannot be decoded: %w", o.Label, err)
 		}
-		if key := workflow.ItemKey(number); c.State == sm.ExecutionCompletedAck {
+		if key := workflow.ItemKey(number); c.State == sm.ExecutionCompletedAck || o.Child.Mode == workflow.ModeFireAndForget { // nobody waits for its end
 			kept[key] = true
 		} else {
 			delete(kept, key)

@@ -53,6 +53,8 @@ var childSets = []Mutation{
 	{Name: "a child that cannot be started is waited for", Test: "shared/engine:TestChildren_Refused", Edits: []Edit{{fetchesChildren, "if refused != nil {\n\t\t\t\treturn nil\n\t\t\t}", "if refused != nil {\n\t\t\t\treturn workflow.Errorf(workflow.CodeUnavailable, \"refused\")\n\t\t\t}"}}},
 	{Name: "children of a list are not counted", Test: "shared/engine:TestChildren_Refused", Edits: []Edit{{fetchesChildren, "if slices.Contains(lanes, 0) {", "if slices.Contains(lanes, -1) {"}}},
 	{Name: "a page of children begins with its step again", Test: "shared/engine/query:TestChildren_OfASet", Edits: []Edit{{"shared/engine/query/children.go", "t.lane, err = strconv.Atoi(lane)", "_, err = strconv.Atoi(lane)"}}},
+	{Name: "a retry starts again what nobody waits for", Test: "shared/engine:TestChildren_RetryStartsForgottenOnesOnce", Edits: []Edit{{"shared/engine/planner/children.go", "|| o.Child.Mode == workflow.ModeFireAndForget {", "|| o.Child.Mode == \"-\" {"}}},
+	{Name: "what became of children is lost with outputs that are too large", Test: "shared/engine:TestChildren_TooLargeOutputs", Edits: []Edit{{fetchesChildren, "result.Output = nil //", "result.State = \"-\" //"}}},
 	{Name: "the done sets of children stay when the parent is removed", Test: "shared/engine:TestChildren_AreRemovedWithTheirParent", Edits: []Edit{{"shared/engine/fetch_retention.go", "!s.HasJobs() && !s.IsSet()", "!s.HasJobs()"}}},
 }
 
