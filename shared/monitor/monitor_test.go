@@ -15,7 +15,7 @@ import (
 // Every file of the page is served, under a policy that allows no inline script.
 func TestHandler_ServesPage(t *testing.T) {
 	h := monitor.Handler()
-	for path, kind := range map[string]string{"/": "text/html", "/monitor/page.js": "text/javascript", "/monitor/page.css": "text/css"} {
+	for path, kind := range map[string]string{"/": "text/html", "/monitor/page.js": "text/javascript", "/monitor/page.css": "text/css", "/monitor/licences.txt": "text/plain"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) {

@@ -199,6 +199,50 @@ test("retry and run again lead on", async () => {
   await page.getByText("runs again entities of").waitFor();
 });
 
+test("the map shows the last try of an entity", async () => {
+  await stack.publish(`package: test
+name: flaky
+version: 1.0.0
+seedEntity: device
+steps:
+  - {label: look, functionBlock: "test/look:1", runOn: device, parameters: {failOnce: [sw-016]}}
+`);
+  const id = await stack.start("test/flaky", ["sw-015", "sw-016"]);
+  await stack.until(id, (x) => x.state === "FAILED_SAFE_ACK");
+  await show(`#/executions/${id}`, /test\/flaky/);
+  await page.getByRole("button", { name: "1 failed" }).waitFor();
+  await stack.call("POST", `/workflow-execution/${id}/retry`, { reason: "once more" });
+  await stack.until(id, (x) => x.state === "COMPLETED_ACK");
+  await page.locator(".state.lit[data-state=COMPLETED_ACK]").waitFor();
+  await page.getByRole("button", { name: "2 completed" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "1 failed" }).count(), 0);
+});
+
+test("what is over is read seldom, and its jobs are read once", async () => {
+  const id = await stack.start("test/look", ["sw-017"]);
+  await stack.until(id, (x) => x.state === "COMPLETED_ACK");
+  const other = await openBrowser();
+  try {
+    await other.page.clock.install();
+    let [details, jobs] = [0, 0];
+    other.page.on("request", (request) => {
+      const { pathname } = new URL(request.url());
+      if (pathname.endsWith(`/id/${id}`)) details++;
+      if (pathname.endsWith("/jobs")) jobs++;
+    });
+    await other.open(stack.url, `#/executions/${id}`);
+    await other.page.getByRole("button", { name: "1 completed" }).waitFor();
+    for (let seconds = 0; seconds < 60; seconds += 2) { // of the page's clock
+      await other.page.clock.runFor(2_000);
+      await other.page.waitForLoadState("networkidle");
+    }
+    assert.equal(details > 2 && details < 15, true, `${details} requests in a minute`);
+    assert.equal(jobs, 1);
+  } finally {
+    await other.browser.close();
+  }
+});
+
 test("an execution is held, let into its steps, taken back and released", async () => {
   const id = await stack.start("test/look", ["sw-037"], {}, { hold: true, mode: "step" });
   await stack.until(id, (x) => x.waiting?.kind === "HOLD");

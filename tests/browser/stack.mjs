@@ -19,13 +19,17 @@ export function findBrowser() {
 
 /** startStack starts `lockstep dev` and the blocks that behave as the parameters of their step say. */
 export async function startStack() {
+  const refused = new Set();
   const blocks = createServer(async (request, response) => {
     let body = "";
     for await (const chunk of request) body += chunk;
     const call = JSON.parse(body);
-    const { delay = 0, fail = [], code = "REFUSED", message = "it does not want to", result = {} } = call.parameters ?? {};
+    const { delay = 0, fail = [], failOnce = [], code = "REFUSED", message = "it does not want to", result = {} } = call.parameters ?? {};
     if (delay && call.operation === "EXECUTE") await new Promise((done) => setTimeout(done, delay));
-    const refuses = fail.includes(call.entity?.id) && (call.operation === "EXECUTE" || call.parameters.failUndo);
+    const subject = `${call.job.execution} ${call.entity?.id}`;
+    const first = failOnce.includes(call.entity?.id) && !refused.has(subject);
+    if (first) refused.add(subject);
+    const refuses = first || fail.includes(call.entity?.id) && (call.operation === "EXECUTE" || call.parameters.failUndo);
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(refuses
       ? { outcome: "ERROR", error: { code, message, retryable: false, details: {} } }

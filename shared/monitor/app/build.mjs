@@ -1,5 +1,5 @@
 // Builds the page into ../page. What is built is the same byte for byte wherever it is built.
-import { copyFile, readFile } from "node:fs/promises";
+import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
@@ -12,12 +12,18 @@ await build({
   target: "es2022",
   charset: "utf8",
   legalComments: "none",
+  banner: { js: "/* The licences of what this file contains: /monitor/licences.txt */" },
   jsx: "automatic",
   jsxImportSource: "preact",
   outdir: page,
   logLevel: "warning",
 });
 for (const name of ["index.html", "page.css"]) await copyFile(`src/${name}`, page + name);
+
+// What others have written comes with its licence.
+const { dependencies } = JSON.parse(await readFile("package.json", "utf8"));
+const licences = await Promise.all(Object.keys(dependencies).sort().map(async (name) => `${name} ${dependencies[name]}\n\n${await readFile(`node_modules/${name}/LICENSE`, "utf8")}`));
+await writeFile(`${page}licences.txt`, licences.join("\n\n"));
 
 // The page is in every API function: it stays small.
 let compressed = 0;

@@ -1,4 +1,5 @@
 // The service as its OpenAPI document describes it: paths, parameters and answers are typed by it.
+import { useRef } from "preact/hooks";
 import type { components, paths } from "./api.gen";
 
 export type Schemas = components["schemas"];
@@ -74,6 +75,16 @@ export function post<P extends PostPath>(path: P, params: Path<paths[P]["post"]>
   const headers: Record<string, string> = { "content-type": "application/json" };
   if (key) headers["idempotency-key"] = key;
   return send(address(path, params as object), { method: "POST", body: JSON.stringify(body ?? {}), headers }) as Promise<Answers<paths[P]["post"]>>;
+}
+
+/** useKey gives the same key for the same request, however often it is sent, and another one for another request. */
+export function useKey(): (request: unknown) => string {
+  const last = useRef({ text: "", key: "" });
+  return (request) => {
+    const text = JSON.stringify(request);
+    if (last.current.text !== text) last.current = { text, key: crypto.getRandomValues(new Uint32Array(4)).join("-") };
+    return last.current.key;
+  };
 }
 
 /** publish sends the text of a definition. */

@@ -13,12 +13,20 @@ export interface Live<T> {
   reload: () => void;
 }
 
-/** useLive reads by key until the component is gone, and at once when the stamp changes. Another key begins anew. */
-export function useLive<T>(key: string, read: (signal: AbortSignal) => Promise<T>, stamp: unknown = 0): Live<T> {
+/** textOf is what is compared. The time of a reading is no change. */
+const textOf = (data: unknown): string => JSON.stringify(data, (name, value: unknown) => (name === "asOf" ? undefined : value));
+
+/**
+ * useLive reads by key until the component is gone, and at once when the stamp changes. Another
+ * key begins anew. What is over is read once for each stamp.
+ */
+export function useLive<T>(key: string, read: (signal: AbortSignal) => Promise<T>, stamp: unknown = 0, over = false): Live<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: unknown; asOf?: Date }>({ key });
   const wake = useRef<() => void>(() => {});
   const current = useRef(read);
   current.current = read;
+  const resting = useRef(over);
+  resting.current = over;
 
   useEffect(() => {
     const ended = new AbortController();
@@ -27,6 +35,7 @@ export function useLive<T>(key: string, read: (signal: AbortSignal) => Promise<T
     let before = "";
     let reading = false;
     let again = false;
+    let failed = false;
     const once = async (): Promise<void> => {
       clearTimeout(timer);
       if (reading) {
@@ -38,12 +47,14 @@ export function useLive<T>(key: string, read: (signal: AbortSignal) => Promise<T
       try {
         const data = await current.current(ended.signal);
         if (ended.signal.aborted) return;
-        const text = JSON.stringify(data);
+        const text = textOf(data);
+        failed = false;
         pause = text === before ? Math.min(pause * 1.5, latest) : soonest;
         setState((s) => ({ key, data: text === before && s.key === key ? s.data : data, asOf: new Date() }));
         before = text;
       } catch (error) {
         if (ended.signal.aborted) return;
+        failed = true;
         pause = Math.min(pause * 2, latest);
         setState((s) => ({ key, data: s.key === key ? s.data : undefined, asOf: s.key === key ? s.asOf : undefined, error }));
       } finally {
@@ -55,13 +66,13 @@ export function useLive<T>(key: string, read: (signal: AbortSignal) => Promise<T
         again = false;
         pause = soonest;
         void once();
-      } else if (!document.hidden) {
+      } else if (!document.hidden && (failed || !resting.current)) {
         timer = window.setTimeout(once, Math.max(pause, 5 * took));
       }
     };
     const seen = () => {
       if (document.hidden) clearTimeout(timer);
-      else void once();
+      else if (failed || before === "" || !resting.current) void once();
     };
     wake.current = () => void once();
     document.addEventListener("visibilitychange", seen);

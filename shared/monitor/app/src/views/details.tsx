@@ -5,7 +5,7 @@ import { useLive } from "../live";
 import { EntityLink, Loaded, Table, time, Value, Word } from "../ui";
 
 export function History({ execution }: { execution: Execution }): VNode {
-  const live = useLive(execution.id, (signal) => all("/workflow-execution/id/{id}/history", { id: execution.id }, { limit: 1000 }, signal), execution.version);
+  const live = useLive(execution.id, (signal) => all("/workflow-execution/id/{id}/history", { id: execution.id }, { limit: 1000 }, signal), execution.version, execution.endedAt !== null);
   return (
     <section>
       <h2>History</h2>
@@ -27,7 +27,7 @@ export function History({ execution }: { execution: Execution }): VNode {
 }
 
 export function Result({ execution }: { execution: Execution }): VNode {
-  const live = useLive(execution.id, (signal) => get("/workflow-execution/id/{id}/result", { id: execution.id }, undefined, signal), execution.version);
+  const live = useLive(execution.id, (signal) => get("/workflow-execution/id/{id}/result", { id: execution.id }, undefined, signal), execution.version, execution.endedAt !== null);
   return (
     <section>
       <h2>Result</h2>

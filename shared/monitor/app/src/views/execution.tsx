@@ -92,6 +92,9 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
 
 type StepRun = Schemas["StepRun"];
 
+/** none is the same list each time. */
+const none: StepRun[] = [];
+
 function Overview({ execution: x, live }: { execution: Execution; live: Live<Execution> }): VNode {
   const more = useLive(x.id, async (signal) => {
     const [steps, events] = await Promise.all([
@@ -99,7 +102,7 @@ function Overview({ execution: x, live }: { execution: Execution; live: Live<Exe
       all("/workflow-execution/id/{id}/history", { id: x.id }, { limit: 1000 }, signal),
     ]);
     return { steps, events };
-  }, x.version);
+  }, x.version, x.endedAt !== null);
   const jobs = x.progress.jobs;
   const entities = Object.entries(x.entities).map(([type, n]) => `${n} ${type}`).join(", ");
   const outcomes = Object.entries(x.entityOutcomes);
@@ -131,7 +134,7 @@ function Overview({ execution: x, live }: { execution: Execution; live: Live<Exe
         <Loaded live={more}>{({ steps }) => <Steps id={x.id} steps={steps} />}</Loaded>
       </section>
       <Waves steps={more.data?.steps ?? []} />
-      <EntityMap execution={x} steps={more.data?.steps ?? []} />
+      <EntityMap execution={x} steps={more.data?.steps ?? none} />
       <section>
         <h2>Started with</h2>
         {Object.keys(x.labels).length > 0 ? <p>Labels: {Object.entries(x.labels).map(([k, v]) => `${k}=${v}`).join(", ")}</p> : null}

@@ -25,7 +25,7 @@ async function read(x: Execution, signal: AbortSignal): Promise<Member> {
 }
 
 export function Family({ execution: x }: { execution: Execution }): VNode {
-  const live = useLive(x.id, (signal) => read(x, signal), x.version);
+  const live = useLive(x.id, (signal) => read(x, signal), x.version, x.endedAt !== null && x.children.length === 0);
   return (
     <section>
       <h2>Family</h2>

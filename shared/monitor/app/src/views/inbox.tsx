@@ -1,7 +1,7 @@
 // What executions ask people, with a form made from the schema of each answer.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { get, post, type Schemas } from "../api";
+import { get, post, type Schemas, useKey } from "../api";
 import { Form, type Schema, start } from "../form";
 import { useLive } from "../live";
 import { go, type Route } from "../route";
@@ -39,13 +39,13 @@ export function Ask({ input: i, done }: { input: Input; done: () => void }): VNo
   const [valid, setValid] = useState(true);
   const [error, setError] = useState<unknown>();
   const [sent, setSent] = useState(false);
-  const [key] = useState(() => crypto.getRandomValues(new Uint32Array(4)).join("-"));
+  const key = useKey();
   const who = [...i.who.actors, ...i.who.roles.map((r) => `role ${r}`)].join(", ") || "everybody";
   const send = async (e: Event) => {
     e.preventDefault();
     setError(undefined);
     try {
-      await post("/workflow-execution/{id}/resume", { id: i.execution }, { input: value as never, step: i.step, visit: i.visit }, `${key}-${JSON.stringify(value)}`.replace(/[^!-~]/g, "_").slice(0, 255));
+      await post("/workflow-execution/{id}/resume", { id: i.execution }, { input: value as never, step: i.step, visit: i.visit }, key(value));
       setSent(true);
       done();
     } catch (refusal) {

@@ -24,7 +24,7 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
       (some) => { if (!loaded.current) setPartial([...some]); });
     loaded.current = true;
     return jobs;
-  });
+  }, x.endedAt ? x.version : 0, x.endedAt !== null);
   const jobs = live.data ?? partial;
   const { ref, list } = useVirtual(jobs.length, 34);
   const chosen = job ? jobs.find((j) => j.id === job) : undefined;

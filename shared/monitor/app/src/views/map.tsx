@@ -18,6 +18,7 @@ interface Square {
   entity: string;
   kind: Kind;
   step: string;
+  try: number;
 }
 
 function kindOf(j: Job): Kind {
@@ -32,16 +33,19 @@ function kindOf(j: Job): Kind {
   }
 }
 
-/** squares takes the last job of each entity that no other attempt has replaced. */
-function squares(jobs: Job[]): Square[] {
+/** squares takes the last job of each entity in its last try that no other attempt has replaced. */
+function squares(jobs: Job[], steps: Schemas["StepRun"][]): Square[] {
+  const tries = new Map(steps.map((s) => [`${s.step} ${s.visit} ${s.kind}`, s.try]));
   const byEntity = new Map<string, Square>();
   for (const j of jobs) {
     if (!j.entity || j.kind === "ACQUIRE" || j.replacedBy) continue;
     const entity = `${j.entity.type}/${j.entity.id}`;
     const before = byEntity.get(entity);
-    // A failure stays what is seen of an entity, until it is undone.
-    if (before && (before.kind === "failed" || before.kind === "unknown") && j.kind === "EXECUTE") continue;
-    byEntity.set(entity, { entity, kind: kindOf(j), step: j.step });
+    const of = tries.get(`${j.step} ${j.visit} ${j.kind}`) ?? 1;
+    if (before && of < before.try) continue;
+    // A failure stays what is seen of an entity, until it is undone or tried again.
+    if (before && of === before.try && (before.kind === "failed" || before.kind === "unknown") && j.kind === "EXECUTE") continue;
+    byEntity.set(entity, { entity, kind: kindOf(j), step: j.step, try: of });
   }
   const natural = new Intl.Collator(undefined, { numeric: true });
   return [...byEntity.values()].sort((a, b) => natural.compare(a.entity, b.entity));
@@ -58,8 +62,8 @@ export function EntityMap({ execution: x, steps }: { execution: Execution; steps
       (some) => { if (first.current) setPartial([...some]); });
     first.current = false;
     return jobs;
-  }, x.state);
-  const shown = useMemo(() => squares(live.data ?? partial), [live.data, partial]);
+  }, x.endedAt ? x.version : x.state, x.endedAt !== null);
+  const shown = useMemo(() => squares(live.data ?? partial, steps), [live.data, partial, steps]);
   const [kind, setKind] = useState<Kind | "">("");
   if (shown.length === 0) return null;
   const counts = new Map<Kind, number>();

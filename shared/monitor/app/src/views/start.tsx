@@ -1,7 +1,7 @@
 // Start an execution: a form made from the schema of the definition, and what the start would do before it is sent.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { get, post, type Schemas } from "../api";
+import { get, post, type Schemas, useKey } from "../api";
 import { Form, isObject, type Schema, start } from "../form";
 import { useLive } from "../live";
 import { type Route, to } from "../route";
@@ -44,7 +44,7 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
     ...(more.mode ? { mode: more.mode as "probe" } : {}),
   };
   const of = JSON.stringify(request);
-  const [key] = useState(() => crypto.getRandomValues(new Uint32Array(4)).join("-"));
+  const key = useKey();
   const attempt = async (work: () => Promise<void>) => {
     setBusy(true);
     setError(undefined);
@@ -79,7 +79,7 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
         <p class="verbs">
           <button type="submit" disabled={busy || !valid}>Plan</button>
           <button type="button" class="strong" disabled={busy || !valid || !planned}
-            onClick={() => attempt(async () => { location.hash = to(["executions", (await post("/workflow-execution", undefined, request, key)).id]); })}>Start</button>
+            onClick={() => attempt(async () => { location.hash = to(["executions", (await post("/workflow-execution", undefined, request, key(request))).id]); })}>Start</button>
           {planned ? null : <span class="calm">The plan shows what a start would do. Then it can be started.</span>}
         </p>
       </form>

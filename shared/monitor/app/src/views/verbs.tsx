@@ -2,7 +2,7 @@
 // verb says what it does before it is sent.
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { type Execution, post, Refusal } from "../api";
+import { type Execution, post, Refusal, useKey } from "../api";
 import { moves } from "../lifecycle.gen";
 import { to } from "../route";
 import { Dialog, Field, ProblemText } from "../ui";
@@ -103,7 +103,7 @@ function Confirm({ verb, execution: x, close, done }: { verb: Verb; execution: E
   const [answers, setAnswers] = useState<Answers>(() => ({ reason: "", ...Object.fromEntries(choices.map((c) => [c.name, c.first ?? ""])) }));
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const [key] = useState(() => crypto.getRandomValues(new Uint32Array(4)).join("-"));
+  const key = useKey();
   const set = (field: string) => (value: string) => setAnswers((a) => ({ ...a, [field]: value }));
   const send = async (e: Event) => {
     e.preventDefault();
@@ -111,7 +111,8 @@ function Confirm({ verb, execution: x, close, done }: { verb: Verb; execution: E
     const typed = Object.fromEntries(new FormData(e.currentTarget as HTMLFormElement)) as Record<string, string>;
     setBusy(true);
     try {
-      const answer = await verb.send(x, { ...answers, ...typed }, key);
+      const all = { ...answers, ...typed };
+      const answer = await verb.send(x, all, key(all));
       close();
       done();
       if (answer.id !== x.id) location.hash = to(["executions", answer.id]);
