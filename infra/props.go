@@ -136,7 +136,7 @@ type EngineProps struct {
 	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call
 	// has to prove who makes it with a secret, which the engine checks instead of the gateway, and
 	// all together are throttled to a tenth of RequestsPerSecond and Burst. It needs Secrets, and lets
-	// the API read those whose names in a tenant begin with hooks/, and no others. Default: off.
+	// the API read those with hooks/ in their names, where secrets of triggers have it. Default: off.
 	OpenTriggers bool
 
 	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They

@@ -132,10 +132,26 @@ func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName, published 
 			}
 		}
 		if !changed {
-			return nil
+			return lostTrigger(all, newest, published)
 		}
 	}
 	return workflow.Errorf(workflow.CodeConflict, "the triggers of %s keep changing; publish again", fullName)
+}
+
+// lostTrigger is the error of a version that has just been published if another workflow has taken
+// the name of one of its triggers at the same time.
+func lostTrigger(all []spec.PublishedTrigger, newest *spec.Definition, published string) error {
+	if newest == nil || newest.Version != published {
+		return nil
+	}
+	for _, t := range all {
+		for _, ask := range newest.Triggers.All() {
+			if t.Name == ask.Name && !ask.Disabled && t.Trigger != nil && t.Workflow.FullName() != newest.Ref().FullName() {
+				return workflow.Errorf(workflow.CodeConflict, "%s is published without the trigger %q: %s has taken the name; publish a version with another one", newest.Ref(), t.Name, t.Workflow.FullName())
+			}
+		}
+	}
+	return nil
 }
 
 // nextTriggers are the triggers of a workflow that are not as its newest version, nil for none, asks

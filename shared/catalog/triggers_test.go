@@ -88,6 +88,24 @@ func TestTriggers_FollowTheNewestVersion(t *testing.T) {
 	}
 }
 
+// Of two workflows that are published with one name at the same time, one has it, and the other is
+// told so.
+func TestTriggers_NameHasOneWorkflow(t *testing.T) {
+	for seed := range uint64(100) {
+		w := sim.New(seed)
+		c := openCatalog(w)
+		var refused [2]error
+		var tasks []*faults.Task
+		for i, name := range []string{"v", "w"} {
+			tasks = append(tasks, w.StartTask("publish", func() { _, _, refused[i] = c.Publish(t.Context(), ann, triggered(name, "1.0.0", "a"), false) }))
+		}
+		w.Interleave(tasks...)
+		if got := triggersOf(t, c); (refused[0] == nil) != (got == "a=v:1.0.0") || (refused[1] == nil) != (got == "a=w:1.0.0") {
+			t.Errorf("seed %d: %s, %v", seed, got, refused)
+		}
+	}
+}
+
 // Whatever order concurrent changes have, the triggers are those of the newest version afterwards.
 func TestTriggers_FollowConcurrentChanges(t *testing.T) {
 	for seed := range uint64(200) {

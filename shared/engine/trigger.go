@@ -75,15 +75,22 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	if err := c.verify(ctx); err != nil {
 		return none, err
 	}
-	rate := c.trigger.Trigger.EffectiveRate()
-	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, c.now)
+	known, err := c.known(ctx)
 	if err != nil {
 		return none, err
 	}
-	if wait > 0 {
-		return none, &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+	if !known {
+		rate := c.trigger.Trigger.EffectiveRate()
+		sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, c.now)
+		if err != nil {
+			return none, err
+		}
+		if wait > 0 {
+			return none, &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+		}
+		c.sequence = sequence
 	}
-	if c.sequence = sequence; c.trigger.Paused != nil {
+	if c.trigger.Paused != nil {
 		return none, workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
 	}
 	return c.start(ctx)
@@ -203,6 +210,20 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 	return key, err
 }
 
+// known reports whether what is proved of the call was accepted before. Such a call takes nothing of
+// the rate: whoever has seen one cannot use up with it what is for others.
+func (c *triggered) known(ctx context.Context) (bool, error) {
+	if c.signed == "" {
+		return false, nil
+	}
+	key := spec.TriggerActor + c.name + "/" + c.signed
+	if c.trigger.Trigger.IdempotencyKey != "" {
+		key = spec.TriggerActor + c.name + "/signed/" + c.signed
+	}
+	record, err := c.e.OpenPorts().Registry.IdempotencyRecord(ctx, c.caller.Tenant, key, c.now)
+	return record.Execution != "", err
+}
+
 // callBody is the body of a call as JSON: that of a form is an object of texts, no body is null.
 func callBody(call views.TriggerCall) (json.RawMessage, error) {
 	if len(call.Body) > spec.MaxTriggerBody {
@@ -255,7 +276,7 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 	case c.sequence > 0:
 		key = fmt.Sprintf("call-%03d", c.sequence%workflow.MaxTriggerCalls)
 	case c.e.refused.first(c.caller.Tenant+"#"+c.name+"#"+string(call.Code), c.now):
-		key = fmt.Sprintf("refused-%s-%02d", call.Code, c.now.Unix()/60%workflow.MaxRefusedMinutes)
+		key = fmt.Sprintf("other-%s-%02d", call.Code, c.now.Unix()/60%workflow.MaxRefusedMinutes)
 	default:
 		return
 	}

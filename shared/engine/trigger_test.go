@@ -140,6 +140,42 @@ func TestTrigger_RefusesReplays(t *testing.T) {
 	}
 }
 
+// A call that was made before takes nothing of the rate: whoever has seen one cannot use it up.
+func TestTrigger_ReplaysTakeNothingOfTheRate(t *testing.T) {
+	s := newTriggered(t)
+	c := signedCall(s, "d1", `{"ref":"main"}`)
+	signature := c.Headers["lockstep-signature"]
+	if _, err := call(s, "push", c); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		again := signedCall(s, "d1", `{"ref":"main"}`)
+		again.Headers["lockstep-signature"] = signature
+		if got, err := call(s, "push", again); err != nil || !got.Duplicate {
+			t.Fatalf("replay %d: %+v, %v", n, got, err)
+		}
+	}
+	for n := range 4 { // the rate is five in a row
+		if _, err := call(s, "push", signedCall(s, fmt.Sprint("other", n), fmt.Sprintf(`{"ref":"r%d"}`, n))); err != nil {
+			t.Errorf("call %d: %v", n, err)
+		}
+	}
+	if _, err := call(s, "push", signedCall(s, "last", `{"ref":"last"}`)); !workflow.Is(err, workflow.CodeRateLimited) {
+		t.Errorf("the sixth: %v", err)
+	}
+}
+
+// Without parameters the body is the parameters, so it is an object.
+func TestTrigger_BodyOfAnotherTypeIsRefused(t *testing.T) {
+	s := newTriggered(t)
+	s.Publish("open", "triggers: {http: [{name: open, verify: {scheme: token, secret: hooks/push}}]}\nsteps: [{label: a, set: {b: 1}}]\n")
+	for body, ok := range map[string]bool{`[1]`: false, `"a"`: false, `7`: false, `{"a":1}`: true, ``: true} {
+		if _, err := call(s, "open", views.TriggerCall{Body: []byte(body), Headers: map[string]string{"authorization": "Bearer " + hookSecret}}); ok != (err == nil) || !ok && !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 // What is refused changes nothing but the list of calls, which has nothing of what was sent. Nobody
 // learns without a proof which triggers there are.
 func TestTrigger_RefusalsChangeNothing(t *testing.T) {
@@ -172,13 +208,13 @@ func TestTrigger_RefusalsChangeNothing(t *testing.T) {
 	if _, err := call(s, "push", signedCall(s, "d", `{"ref":"main"}`)); err != nil {
 		t.Error(err)
 	}
-	_, err = call(s, "push", signedCall(s, "e", `{"ref":"main"}`))
+	_, err = call(s, "push", signedCall(s, "e", `{"ref":"other"}`))
 	var limited *workflow.Error
 	if !errors.As(err, &limited) || limited.Code != workflow.CodeRateLimited || limited.RetryAfter <= 0 || limited.RetryAfter > 12*time.Second {
 		t.Errorf("above the rate: %v", err)
 	}
 	s.Advance(12 * time.Second)
-	if _, err := call(s, "push", signedCall(s, "e", `{"ref":"main"}`)); err != nil {
+	if _, err := call(s, "push", signedCall(s, "e", `{"ref":"other"}`)); err != nil {
 		t.Errorf("after %s: %v", limited.RetryAfter, err)
 	}
 	s.Engine.Secret = func(context.Context, string, string) (string, error) { return "", errors.New("no answer") }

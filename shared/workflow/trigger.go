@@ -232,5 +232,5 @@ type RefusedPart struct {
 // newest in the place of the oldest.
 const (
 	MaxTriggerCalls   = 100
-	MaxRefusedMinutes = 20 // in each of which one call of a kind is remembered that proves nothing, or is above the rate
+	MaxRefusedMinutes = 20 // in each of which one call of a kind is remembered that proves nothing, is above the rate, or was made before
 )

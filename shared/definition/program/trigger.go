@@ -115,6 +115,8 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 		}
 	} else if body := bytes.TrimSpace(call.Body); len(body) > 0 && body[0] == '{' {
 		made.Parameters = body
+	} else if len(body) > 0 && string(body) != "null" {
+		return made, workflow.Invalid("the body is the parameters of the execution", []workflow.Issue{{Path: "body", Code: "type", Message: "want an object, or no body"}})
 	}
 	if t.selector != nil {
 		raw, err := t.selector.Eval(s)
