@@ -132,7 +132,7 @@ var kindSchema = func() yamldoc.Schema {
 	return yamldoc.Schema{
 		"oneOf": forms,
 		"allOf": []yamldoc.Schema{{
-			"if":   yamldoc.Schema{"required": []string{"foreach"}},
+			"if": yamldoc.Schema{"required": []string{"foreach"}},
 			"then": yamldoc.Schema{"properties": yamldoc.Schema{
 				"runOn": yamldoc.Schema{"const": workflow.RunOnItem},
 				"workflowReference": yamldoc.Schema{
