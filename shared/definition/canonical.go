@@ -117,6 +117,7 @@ type canonicalConfig struct {
 	OnEntityFailure   spec.OnEntityFailure `json:"onEntityFailure,omitempty"`
 	StartWhen         any                  `json:"startWhen,omitempty"`
 	NotBefore         string               `json:"notBefore,omitempty"`
+	Concurrency       *spec.Concurrency    `json:"concurrency,omitempty"`
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
@@ -231,7 +232,7 @@ func toCanonicalTolerance(t spec.Tolerance) any {
 }
 
 func toCanonicalConfig(c *spec.Config) *canonicalConfig {
-	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure}
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}

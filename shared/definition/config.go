@@ -36,6 +36,14 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 			"deadline": r.duration(&c.StartDeadline, time.Millisecond, maxWait),
 		})),
 		"notBefore": r.notBefore(&c.NotBefore),
+		"concurrency": yamldoc.Optional(&c.Concurrency, func(l *spec.Concurrency) yamldoc.Field {
+			return r.Object(yamldoc.Fields{
+				"limit": r.Integer(&l.Limit, 1, workflow.MaxConcurrency).Required("say how many executions may be live at the same time"),
+				"key": r.checkedText(&l.Key, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want text with ${...}, such as ${parameters.customer}",
+					func(s string) bool { return strings.Contains(s, "${") }),
+				"onLimit": choice(r, &l.OnLimit, spec.OnLimitWait, spec.OnLimitFail),
+			})
+		}),
 	})
 }
 

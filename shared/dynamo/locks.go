@@ -180,7 +180,7 @@ func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey,
 			" AND (attribute_not_exists(#res) OR #resAge >= :age",
 		Values: table.Item{
 			"entry": holderEntry(workflow.Holder{Epoch: r.Epoch, Since: r.Now.UnixMilli(), Place: r.Place}), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
-			"max": table.N(workflow.MaxHolders), "epoch": table.N(r.Epoch), "age": table.S(j.Age),
+			"max": table.N(int64(j.MaxHolders())), "epoch": table.N(r.Epoch), "age": table.S(j.Age),
 		},
 		Return: types.ReturnValueUpdatedNew,
 	}

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"bytes"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,12 +30,12 @@ func TestOlderRelease_LeavesNothingThatCounts(t *testing.T) {
 	x := shortExecution()
 	x.State, x.BlockedBy = sm.ExecutionScheduled, &workflow.BlockedBy{Execution: "y", Epoch: 7, Place: 3, Narrowed: 2, NeedsPerson: true}
 	it := stateItem(t, x)
-	if back, err := executionOf(it); err != nil || *back.BlockedBy != *x.BlockedBy {
+	if back, err := executionOf(it); err != nil || !reflect.DeepEqual(back.BlockedBy, x.BlockedBy) {
 		t.Errorf("read as %+v, %v", back.BlockedBy, err)
 	}
 	it[attrEpoch] = table.N(x.Epoch + 1) // it has asked for the locks again, and was blocked again
 	back, err := executionOf(it)
-	if want := (workflow.BlockedBy{Execution: "y", Epoch: 7}); err != nil || *back.BlockedBy != want || back.OwnerStatus().AwaitsPerson {
+	if want := (workflow.BlockedBy{Execution: "y", Epoch: 7}); err != nil || !reflect.DeepEqual(*back.BlockedBy, want) || back.OwnerStatus().AwaitsPerson {
 		t.Errorf("read as %+v, %v", back.BlockedBy, err)
 	}
 	if head, err := headOf(it); err != nil || head.AwaitsPerson {

@@ -24,7 +24,9 @@ func (s *Store) AddHolderWaiter(ctx context.Context, tenant string, by workflow.
 		values["narrowed"] = table.N(by.Narrowed)
 	}
 	return s.addWaiter(ctx, tenant, by.Execution, waiter, "#epoch = :epoch AND "+narrowed+" AND "+condition, values,
-		func(h workflow.OwnerStatus) bool { return h.Holds(by.Epoch, 0) && h.Narrowed == by.Narrowed })
+		func(h workflow.OwnerStatus) bool {
+			return h.HoldsEntity(by.Entity, by.Epoch, 0) && h.Narrowed == by.Narrowed
+		})
 }
 
 // AddReserverWaiter adds waiter to reserver's waiters if that execution has not

@@ -33,14 +33,36 @@ func (w *workspace) fetchBlocker(ctx context.Context) error {
 // released other entities meanwhile. After that the execution asks for its locks again.
 const maxRegistrations = 4
 
-// registerWithBlocker registers the execution with what blocks it. A registration that
-// fails does not mean that the entity is free: the holder may have released others. What
-// is asked is whether it holds this one.
+// registerWithBlocker registers the execution with all that block it, see registerWithHolder. One that
+// no longer does is enough for it to go on: where a limit has no place left, that is a place.
 func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	if by.Reservation {
 		ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
 		return &lifecycle.Blocker{Registered: ok}, err
 	}
+	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true}
+	for i, holder := range by.Holders() {
+		holder.NeedsPerson = holder.NeedsPerson || by.Entity.IsSlot() // whether all of them wait for a person is known in the end
+		one, err := w.registerWithHolder(ctx, holder)
+		if err != nil || *one == (lifecycle.Blocker{}) {
+			return one, err
+		}
+		all.Registered = all.Registered && one.Registered
+		all.NeedsPerson = all.NeedsPerson && one.NeedsPerson
+		if i == 0 {
+			all.Narrowed = one.Narrowed
+		}
+	}
+	if !all.Registered && !all.NeedsPerson { // it changes: ask for the locks again
+		return &lifecycle.Blocker{}, nil
+	}
+	return all, nil
+}
+
+// registerWithHolder registers the execution with one holder. A registration that
+// fails does not mean that the entity is free: the holder may have released others. What
+// is asked is whether it holds this one.
+func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	for range maxRegistrations {
 		holder, ok, err := w.ports.Store.AddHolderWaiter(ctx, w.tenant, by, w.id)
 		if err != nil {
@@ -55,7 +77,7 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 		}
 		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}
 		switch {
-		case !holder.Holds(by.Epoch, by.Place):
+		case !holder.HoldsEntity(by.Entity, by.Epoch, by.Place):
 			return &lifecycle.Blocker{}, nil
 		case ok:
 			blocker.Registered = true

@@ -21,11 +21,19 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	for i, e := range entities {
 		keys[i] = e.Key
 	}
+	slot, problem, err := w.slot(ctx)
+	if err != nil {
+		return err
+	}
+	if problem != nil {
+		w.facts.Locks = &lifecycle.LockResult{Epoch: w.execution.Epoch, Problem: problem}
+		return nil
+	}
 	locker := locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallelism, ReserveAfter: w.e.ReserveAfter, MinFencingToken: w.e.Policy.MinFencingToken}
 	got, err := locker.Acquire(ctx, locking.Request{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Age(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
 		SkipLocked: w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
-		Conflicts:  w.execution.Conflicts, Keys: keys, Now: w.e.now(),
+		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Now: w.e.now(),
 	})
 	if err != nil {
 		return err
@@ -54,6 +62,27 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	w.facts.Locks = answer
 	return nil
+}
+
+// slot is the limit of live executions that the execution takes part in, nil for none. A probe takes
+// part in none: nobody waits for it.
+func (w *workspace) slot(ctx context.Context) (*workflow.Slot, *workflow.Failure, error) {
+	if w.program == nil || w.program.Config.Concurrency == nil || w.execution.Probe {
+		return nil, nil, nil
+	}
+	d, err := w.definition(ctx, w.execution.Workflow)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := w.startInput(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := d.SlotKey(in.Parameters)
+	if err != nil { // the mistake is the definition's: it fails the execution
+		return nil, &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}, nil
+	}
+	return &workflow.Slot{Key: workflow.SlotKey(w.execution.Workflow.FullName(), key), Limit: w.program.Config.Concurrency.Limit}, nil, nil
 }
 
 // deletedFailure is why an execution does not begin some of whose entities were deleted after

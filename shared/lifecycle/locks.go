@@ -33,7 +33,11 @@ func (d *decider) acquireLocks() {
 	case a.Problem != nil:
 		d.setFailure(workflow.CauseValidation, a.Problem)
 		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
-	case a.Conflict != nil && d.config().OnLocked == spec.OnLockedFail:
+	case a.Conflict != nil && a.Conflict.Entity.IsSlot() && d.failsAtLimit():
+		c := a.Conflict
+		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{Code: workflow.FailureLimit, Message: limitMessage(c)})
+		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+	case a.Conflict != nil && !a.Conflict.Entity.IsSlot() && d.config().OnLocked == spec.OnLockedFail:
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
 			Code: workflow.CodeEntityLocked.OfFailure(), Entity: c.Entity.String(),
@@ -58,6 +62,20 @@ func (d *decider) acquireLocks() {
 	default:
 		d.grant(a)
 	}
+}
+
+// failsAtLimit reports whether the execution fails where as many are live as may be.
+func (d *decider) failsAtLimit() bool {
+	limit := d.config().Concurrency
+	return limit != nil && limit.OnLimit == spec.OnLimitFail
+}
+
+// limitMessage says that as many executions are live as may be.
+func limitMessage(by *workflow.BlockedBy) string {
+	if by.Reservation {
+		return fmt.Sprintf("an older execution has the next place of %s: %s", by.Entity, by.Execution)
+	}
+	return fmt.Sprintf("%d executions that share %s are live, as many as may be at the same time; the oldest is %s", 1+len(by.Others), by.Entity, by.Execution)
 }
 
 // lockedMessage says why an execution does not get a lock. One that is blocked by itself has

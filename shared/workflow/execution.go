@@ -20,7 +20,7 @@ const SchemaVersion = 2
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
 	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 ||
-		x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
+		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
@@ -342,6 +342,10 @@ type BlockedBy struct {
 	Place       int   `json:"place,omitempty"`
 	Narrowed    int64 `json:"narrowed,omitempty"`
 	NeedsPerson bool  `json:"needsPerson,omitempty"`
+
+	// Others are the other executions that are live where a limit has no place left. Each of them that
+	// ends frees one. NeedsPerson says then that all of them wait for an operator.
+	Others []SlotHolder `json:"others,omitempty"`
 }
 
 // Undo is a rollback of the entities that failed in an execution that otherwise completes.

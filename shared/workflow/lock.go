@@ -119,6 +119,15 @@ type JoinConditions struct {
 	Age          string           // of the execution: only older reservations block it, and none if it is empty
 	VoidReserver string           // a reserver whose reservation was read as void
 	DeadHolders  map[string]int64 // holders that were read as no longer holding the lock, with their epochs in the item
+	Limit        int              // how many holders there may be afterwards, dead ones included; 0 for MaxHolders
+}
+
+// MaxHolders is how many holders there may be after a join.
+func (j JoinConditions) MaxHolders() int {
+	if j.Limit > 0 {
+		return min(j.Limit, MaxHolders)
+	}
+	return MaxHolders
 }
 
 // Reservation says which execution gets a lock next. Age is that of its outermost

@@ -39,6 +39,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R39_business_keys":          oneOfAKeyIsLive,
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
+		"F79_concurrency":            liveExecutionsAreLimited,
 		"R42_output_of_a_child":      childGivesItsOutput,
 		"R43_child_asks":             childAsks,
 		"R44_child_fails":            childFails,
@@ -717,5 +718,31 @@ func branchesWait(c *fixture) {
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	if got := c.resultOf(id, "read"); got != `{"r":{"a":1}}` {
 		c.t.Errorf("the branch gave %s", got)
+	}
+}
+
+// F79: with a limit of two by a key, the third execution waits, says for whom, and begins when one of
+// the others ends; one with another key does not wait.
+func liveExecutionsAreLimited(c *fixture) {
+	c.publishWorkflow("parameters: {type: object}\nconfig: {concurrency: {limit: 2, key: \"${parameters.customer}\"}}\n", "label: work, wait: {signal: {name: done}}")
+	var ids []string
+	for range 3 {
+		ids = append(ids, c.startWorkflow(`{"customer":"a"}`))
+		if len(ids) < 3 {
+			c.waitForKind(ids[len(ids)-1], workflow.WaitSignal)
+		}
+	}
+	x := c.waitForKind(ids[2], workflow.WaitLock)
+	if w := x.Waiting; len(w.Blockers) != 2 || w.Blockers[0].Entity == nil || *w.Blockers[0].Entity != "~run/test.w-"+c.name+".a" || *w.Blockers[1].HeldBy == *w.Blockers[0].HeldBy || w.Reason == nil {
+		c.t.Errorf("it waits for %+v", w)
+	}
+	other := c.startWorkflow(`{"customer":"b"}`)
+	c.waitForKind(other, workflow.WaitSignal)
+	for _, id := range append([]string{ids[1], ids[0], ids[2]}, other) {
+		c.waitForKind(id, workflow.WaitSignal)
+		if _, err := c.Signal(c.t.Context(), id, "done", views.SignalRequest{}); err != nil {
+			c.t.Fatal(err)
+		}
+		c.waitEnded(id, sm.ExecutionCompletedAck)
 	}
 }

@@ -44,6 +44,21 @@ func checks() []check {
 		{model: "locks", mutation: "13", property: "a reservation is checked by another rule than waiters are registered by", defines: "CANCELS=1 RETRIES=1", liveness: true, minLevel: usual},
 		{model: "locks", mutation: "14", property: "an execution that always loses a take never reserves", defines: "NE=1 WANTS=3 REBORN=8 EMAX=30"},
 
+		{model: "capacity", property: "no more are live than may be, each is in the slot, nobody waits beside a place", defines: "FAILS=1"},
+		{model: "capacity", property: "losses, duplicates", defines: "FAILS=0 LOSSES=1 DUPS=1"},
+		{model: "capacity", property: "one place", defines: "LIMIT=1 FAILS=1"},
+		{model: "capacity", property: "retries", defines: "RETRIES=1 FAILS=1", minLevel: usual},
+		{model: "capacity", property: "crashes", defines: "CRASHES=1 FAILS=0", minLevel: usual},
+
+		{model: "capacity", mutation: "OLDEST", property: "who finds no place waits for the oldest that is live only", defines: "FAILS=1"},
+		{model: "capacity", mutation: "PARTREG", property: "one of several registrations that fails is overlooked"},
+		{model: "capacity", mutation: "NOSIZE", property: "a join does not ask how many entries there are"},
+		{model: "capacity", mutation: "NOREV", property: "the entries are replaced whatever has been written since they were read"},
+		{model: "capacity", mutation: "UNREAD", property: "entries count as live without their states being read"},
+		{model: "capacity", mutation: "ENDWAKE", property: "an end wakes nobody"},
+		{model: "capacity", mutation: "STARTONE", property: "a blocked execution waits as long as one of those that block it is live"},
+		{model: "capacity", mutation: "UNSAFE", property: "an execution that waits for a person gives its place back"},
+
 		{model: "narrow", property: "no two holders, what is kept waits for a person, nobody sleeps without a reason", defines: "OPERATORS=2"},
 		{model: "narrow", property: "crashes, losses, duplicates, unlocks, an empty set, no set", defines: "SPLIT UNLOCKS=1 EMPTY WHOLE CRASHES=1 LOSSES=1 DUPS=1 WANTS=7"},
 		{model: "narrow", property: "retries", defines: "RETRIES=1 FAILS=2 WANTS=7 EMAX=14 RMAX=60"},

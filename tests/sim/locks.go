@@ -103,7 +103,7 @@ func joinLock(s workflow.LockRequest, j workflow.JoinConditions) lockWrite {
 	return func(l workflow.Lock) (workflow.Lock, int64, bool) {
 		own, present := l.Holders[s.Execution]
 		switch {
-		case l.Mode != workflow.LockShared, present && own.Epoch >= s.Epoch, len(l.Holders) >= workflow.MaxHolders,
+		case l.Mode != workflow.LockShared, present && own.Epoch >= s.Epoch, len(l.Holders) >= j.MaxHolders(),
 			l.Reserver != "" && workflow.Older(l.ReserverAge, j.Age) && l.Reserver != j.VoidReserver:
 			return holderShare(l, s)
 		}

@@ -234,7 +234,7 @@ func (s *Store) CountDescendants(_ context.Context, tenant, root, as string, n, 
 // entity since by was read.
 func (s *Store) AddHolderWaiter(_ context.Context, tenant string, by workflow.BlockedBy, waiter string) (workflow.OwnerStatus, bool, error) {
 	return s.await("store.add_holder_waiter", tenant, by.Execution, waiter, func(h workflow.OwnerStatus) bool {
-		return h.Holds(by.Epoch, 0) && h.Narrowed == by.Narrowed
+		return h.HoldsEntity(by.Entity, by.Epoch, 0) && h.Narrowed == by.Narrowed
 	})
 }
 

@@ -158,6 +158,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 	}
 	add(d.Config.StartWhen)
 	add(d.Config.NotBefore)
+	if l := d.Config.Concurrency; l != nil {
+		add(l.Key)
+	}
 	return count, text
 }
 
@@ -294,15 +297,23 @@ func (c *compiler) compileAcquires() {
 func (c *compiler) compileStart() {
 	config := &c.definition.Config
 	c.startWhen = c.compileOutsideSteps(expr.StartLanguage, config.StartWhen, "config.startWhen", true)
-	if blank(config.NotBefore) {
-		return
+	c.notBefore = c.compileParameterText(config.NotBefore, "config.notBefore")
+	if l := config.Concurrency; l != nil {
+		c.slotKey = c.compileParameterText(l.Key, "config.concurrency.key")
 	}
-	raw, err := workflow.EncodeJSON(strings.TrimSpace(config.NotBefore))
+}
+
+// compileParameterText compiles text with expressions over the parameters; nil for none.
+func (c *compiler) compileParameterText(text, path string) *expr.Template {
+	if blank(text) {
+		return nil
+	}
+	raw, err := workflow.EncodeJSON(strings.TrimSpace(text))
 	if err != nil {
-		c.reportError("config.notBefore", err)
-		return
+		c.reportError(path, err)
+		return nil
 	}
-	c.notBefore = c.compileParameterTemplate(raw, "config.notBefore")
+	return c.compileParameterTemplate(raw, path)
 }
 
 // blank reports whether there is no expression. A missing one that is required was reported

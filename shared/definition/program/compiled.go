@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -20,6 +22,7 @@ type Compiled struct {
 	startWhen *expr.Program
 	notBefore *expr.Template
 	triggers  map[string]*trigger  // by name
+	slotKey   *expr.Template       // of config.concurrency
 	reachable []map[string]*Target // of global blocks: where each may go, by label
 }
 
@@ -257,6 +260,33 @@ func (c *Compiled) StartWhen(parameters json.RawMessage, now time.Time, lookupEn
 	s := expr.ParameterScope(parameters)
 	s.Variables, s.LookupEntity = map[string]any{"now": now.UTC()}, lookupEntity
 	return evalCondition(c.startWhen, s)
+}
+
+// SlotKey is the key of config.concurrency, "" if it has none.
+func (c *Compiled) SlotKey(parameters json.RawMessage) (string, error) {
+	if c.slotKey == nil {
+		return "", nil
+	}
+	raw, err := c.slotKey.Eval(expr.ParameterScope(parameters))
+	if err != nil {
+		return "", fmt.Errorf("concurrency.key cannot be evaluated: %w", err)
+	}
+	var key any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&key); err != nil {
+		return "", fmt.Errorf("concurrency.key: %w", err)
+	}
+	switch key.(type) {
+	case string, json.Number, bool:
+	default:
+		return "", fmt.Errorf("concurrency.key is %s: want text or a number", workflow.Truncate(string(raw), 60))
+	}
+	text := fmt.Sprint(key)
+	if text == "" || len(text) > workflow.MaxConcurrencyKey || strings.ContainsFunc(text, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) {
+		return "", fmt.Errorf("concurrency.key is %q: want 1 to %d bytes without / and control characters", workflow.Truncate(text, 60), workflow.MaxConcurrencyKey)
+	}
+	return text, nil
 }
 
 // NotBefore is the time before which an execution does not start. It is zero if the

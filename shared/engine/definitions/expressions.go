@@ -422,6 +422,11 @@ func (d *Definition) StartWhen(parameters json.RawMessage, now time.Time, lookup
 	return d.compiled.StartWhen(parameters, now, lookup)
 }
 
+// SlotKey returns the key of the definition's limit of live executions; "" for none.
+func (d *Definition) SlotKey(parameters json.RawMessage) (string, error) {
+	return d.compiled.SlotKey(parameters)
+}
+
 // NotBefore returns the time before which an execution does not begin; zero for none.
 func (d *Definition) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	return d.compiled.NotBefore(parameters)

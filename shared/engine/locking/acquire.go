@@ -55,6 +55,7 @@ type Request struct {
 	SkipLocked         bool                 // leave out what others hold or have reserved
 	Conflicts          int                  // number of conflicts before this call
 	Keys               []workflow.EntityKey // an entity's place is its position, from 1
+	Slot               *workflow.Slot       // a limit of live executions, taken with the keys; nil for none
 	Now                time.Time
 }
 
@@ -93,6 +94,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		a.places[key] = i + 1
 	}
 	remaining := req.Keys
+	if req.Slot != nil {
+		remaining = append(slices.Clone(req.Keys), req.Slot.Key) // it has no place
+	}
 	var contested workflow.EntityKey // the entity that the last round was about
 	for range maxRounds {
 		if len(remaining) == 0 {
@@ -115,7 +119,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 			case lockUncertain:
 				retry = append(retry, r.lock.Entity)
 			case lockConflict:
-				if a.SkipLocked {
+				if a.SkipLocked && !r.lock.Entity.IsSlot() {
 					a.skipped[r.lock.Entity] = r.blockedBy
 				} else if blocked == nil {
 					blocked = &r.evaluation
@@ -193,7 +197,7 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 		name(l.Reserver)
 		// To share a lock, the other holders need not be read until there are enough
 		// of them that removing the dead ones is worth the reads.
-		if a.Mode != workflow.LockShared || len(l.Holders) >= pruneThreshold {
+		if a.needsHolders(key, l) {
 			for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
 				name(id)
 			}
@@ -218,6 +222,15 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 	return evaluated, nil
 }
 
+// needsHolders reports whether the states of the holders of a lock have to be read. Of a limit they are
+// where it may have no place left: dead entries would fill it for ever.
+func (a *acquisition) needsHolders(key workflow.EntityKey, l workflow.Lock) bool {
+	if key.IsSlot() {
+		return len(l.Holders)+1 >= a.Slot.Limit
+	}
+	return a.Mode != workflow.LockShared || len(l.Holders) >= pruneThreshold
+}
+
 // handleConflict reserves the lock from the second conflict on, and registers as a
 // waiter with the holder or reserver on the condition that it still is one. Whether the
 // holder waits for an operator is as the registration found it. done means that Acquire
@@ -233,9 +246,7 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bo
 	if e.blockedBy.Reservation {
 		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
 	} else {
-		var holder workflow.OwnerStatus
-		holder, ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, e.blockedBy, a.Execution)
-		e.blockedBy.NeedsPerson = holder.NeedsPerson()
+		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy)
 	}
 	if err != nil {
 		return false, Result{}, err
@@ -248,6 +259,20 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bo
 		return true, Result{Stale: true}, err
 	}
 	return false, Result{}, nil
+}
+
+// registerWithAll registers the execution with all that block it. It is not ok if one of them no longer
+// does. needsPerson says that all of them wait for an operator.
+func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy) (needsPerson, ok bool, err error) {
+	needsPerson = true
+	for _, one := range by.Holders() {
+		holder, ok, err := a.Store.AddHolderWaiter(ctx, a.Tenant, one, a.Execution)
+		if err != nil || !ok {
+			return false, false, err
+		}
+		needsPerson = needsPerson && holder.NeedsPerson()
+	}
+	return needsPerson, true, nil
 }
 
 // reserve writes the execution's reservation to a lock, unless an older execution has

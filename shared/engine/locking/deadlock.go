@@ -30,7 +30,7 @@ const (
 // then sees all of it. Who ends is the youngest in the circle that waits for a lock, whoever finds
 // it. docs/protocols/locks.md says why that is enough.
 func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (string, error) {
-	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID { // it is blocked by itself when its rounds ran out
+	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID || anyFrees(x.BlockedBy) { // it is blocked by itself when its rounds ran out
 		return "", nil
 	}
 	for range maxDeadlockRounds {
@@ -108,7 +108,7 @@ func (w *deadlockSearch) circleOf(ctx context.Context, x *workflow.Execution) ([
 			if err != nil {
 				return nil, err
 			}
-			if waiter == nil || !w.isBlocked(waiter) {
+			if waiter == nil || !w.isBlocked(waiter) || anyFrees(waiter.BlockedBy) {
 				continue
 			}
 			w.waits[id] = []string{waiter.BlockedBy.Execution}
@@ -173,7 +173,7 @@ func blocks(by *workflow.Execution, lock *workflow.BlockedBy) bool {
 	if lock.Reservation {
 		return by.OwnerStatus().Reserves()
 	}
-	return by.OwnerStatus().Holds(lock.Epoch, lock.Place)
+	return by.OwnerStatus().HoldsEntity(lock.Entity, lock.Epoch, lock.Place)
 }
 
 // prune removes those that wait for nobody who waits in turn, until all do.
@@ -243,3 +243,7 @@ func (w *deadlockSearch) stands(ctx context.Context, circle []string) (bool, err
 	}
 	return true, nil
 }
+
+// anyFrees reports whether any of several executions that ends is enough for what waits for them. Nobody is
+// ended for such a wait, even if none of them can: the deadline for waiting for locks ends it.
+func anyFrees(b *workflow.BlockedBy) bool { return len(b.Others) > 0 }

@@ -53,9 +53,12 @@ func (r *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatu
 		e.status = lockStale
 		return e
 	}
-	if l.Mode == workflow.LockShared {
+	switch {
+	case l.Entity.IsSlot():
+		r.evaluateSlot(l, heads, &e)
+	case l.Mode == workflow.LockShared:
 		r.evaluateSharers(l, heads, &e)
-	} else if l.Owner != "" && l.Owner != r.Execution {
+	case l.Owner != "" && l.Owner != r.Execution:
 		e.evaluateHolder(l.Entity, l.Owner, workflow.Holder{Epoch: l.OwnerEpoch, Place: l.Place}, heads)
 	}
 	if e.status == lockFree && l.Reserver != "" && l.Reserver != r.Execution && e.voidReserver == "" && workflow.Older(l.ReserverAge, r.reservationAge()) {
@@ -87,7 +90,7 @@ func (e *evaluation) evaluateHolder(key workflow.EntityKey, id string, holder wo
 	switch h := heads[id]; {
 	case h.State != "" && h.Epoch < holder.Epoch:
 		e.status = lockUncertain
-	case h.Holds(holder.Epoch, holder.Place):
+	case h.HoldsEntity(key, holder.Epoch, holder.Place):
 		e.status = lockConflict
 		e.blockedBy = workflow.BlockedBy{Entity: key, Execution: id, Epoch: holder.Epoch, Place: holder.Place, Narrowed: h.Narrowed}
 	}
@@ -122,5 +125,44 @@ func (r *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.Own
 	}
 	if r.Mode != workflow.LockShared || live >= workflow.MaxHolders {
 		e.status, e.blockedBy = first.status, first.blockedBy
+	}
+}
+
+// evaluateSlot evaluates a limit of live executions. It is a conflict with all that are live if there
+// are as many as may be: any of them that ends frees a place.
+func (r *Request) evaluateSlot(l workflow.Lock, heads map[string]workflow.OwnerStatus, e *evaluation) {
+	live, uncertain := 0, 0
+	for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
+		if id == r.Execution {
+			continue
+		}
+		if _, read := heads[id]; !read { // there are fewer entries than places
+			uncertain++
+			continue
+		}
+		var one evaluation
+		switch one.evaluateHolder(l.Entity, id, l.Holders[id], heads); one.status {
+		case lockUncertain:
+			uncertain++
+		case lockConflict:
+			if live++; live == 1 {
+				e.blockedBy = one.blockedBy
+			} else {
+				e.blockedBy.Others = append(e.blockedBy.Others, workflow.SlotHolder{Execution: id, Epoch: l.Holders[id].Epoch, Narrowed: one.blockedBy.Narrowed})
+			}
+		default:
+			if e.deadHolders == nil {
+				e.deadHolders = map[string]int64{}
+			}
+			e.deadHolders[id] = l.Holders[id].Epoch
+		}
+	}
+	switch {
+	case live >= r.Slot.Limit:
+		e.status = lockConflict
+	case live+uncertain >= r.Slot.Limit:
+		e.status, e.blockedBy = lockUncertain, workflow.BlockedBy{}
+	default:
+		e.blockedBy = workflow.BlockedBy{}
 	}
 }

@@ -36,15 +36,23 @@ func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64
 	l := r.lock
 	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Place: a.places[l.Entity], Now: a.Now}
 	me.Recent = l.Recent.With(me.Execution, me.Place)
-	if a.Mode != workflow.LockShared {
+	limit, isSlot := workflow.MaxHolders, l.Entity.IsSlot()
+	if isSlot {
+		limit = a.Slot.Limit
+	}
+	if a.Mode != workflow.LockShared && !isSlot {
 		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, me, l.Revision); !ok || err != nil {
 			return 0, err
 		}
 		return l.Revision + 1, nil
 	}
 	var ok bool
-	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
-		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders)})
+	if l.Mode == workflow.LockShared && len(l.Holders) < limit {
+		join := workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders), Limit: limit}
+		if isSlot {
+			join.DeadHolders = nil // whoever finds no room left replaces the set
+		}
+		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, join)
 	} else {
 		// The lock was exclusive, or its holder set is full of dead holders. Share
 		// replaces the whole set, on the condition that the item has not changed.

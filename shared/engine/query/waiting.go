@@ -133,7 +133,17 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		w.Reason = ptr("other executions took it, one after the other, each time before this one: it asks again by its timer")
 		return w
 	}
-	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, b.Place) {
+	if b.Entity.IsSlot() && !b.Reservation {
+		for _, o := range b.Others {
+			w.Blockers = append(w.Blockers, blockerView(&workflow.BlockedBy{Entity: b.Entity, Execution: o.Execution, Epoch: o.Epoch, Since: b.Since}))
+		}
+		w.Reason = ptr(fmt.Sprintf("as many executions are live as may be at the same time: %d", len(w.Blockers)))
+		if b.NeedsPerson {
+			*w.Reason += ", and all of them wait to be acknowledged"
+		}
+		return w
+	}
+	if !b.Reservation && sm.Terminal(holder.State) && holder.HoldsEntity(b.Entity, b.Epoch, b.Place) {
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
 	}
 	return w

@@ -57,7 +57,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Config.Concurrency != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -145,7 +145,25 @@ type Config struct {
 	StartWhen        string                `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
 	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may be false; startWhen.deadline
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
+	Concurrency      *Concurrency          `json:"concurrency,omitempty"`
 }
+
+// Concurrency limits how many executions of a workflow are live at the same time: from when they have
+// their locks until they release them.
+type Concurrency struct {
+	Limit   int     `json:"limit"`
+	Key     string  `json:"key,omitempty"` // text with ${CEL over parameters}: the limit is that of the executions with the same key
+	OnLimit OnLimit `json:"onLimit,omitempty"`
+}
+
+// OnLimit is what an execution does when as many are live as may be.
+type OnLimit string
+
+// The choices; OnLimitWait is the default.
+const (
+	OnLimitWait OnLimit = "wait"
+	OnLimitFail OnLimit = "fail"
+)
 
 // OnEntityFailure is what an execution that otherwise completes does with the entities that
 // failed within the tolerance.

@@ -241,6 +241,15 @@ func SharedLocks(t *testing.T, open Open) {
 				s.Errorf("the last token is %d, want 2", got.Token)
 			}
 		},
+		"a join counts the entries": func(s *fixture) {
+			a, b, c := newID(), newID(), newID()
+			share(s, 1, at(a, 1), nil, 0)
+			join(s, 0, at(b, 1), workflow.JoinConditions{Limit: 1})
+			join(s, 2, at(b, 1), workflow.JoinConditions{Limit: 2})
+			join(s, 0, at(c, 1), workflow.JoinConditions{Limit: 2})
+			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
+			join(s, 3, at(c, 1), workflow.JoinConditions{Limit: 3})
+		},
 		"many join at once": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			ids := make([]string, racers)

@@ -38,6 +38,8 @@ type Checker struct {
 	// restore of the tables. MinFencingToken is the least token since then.
 	LateWorker      func() bool
 	MinFencingToken int64
+	// SlotLimits are the limits of live executions that are checked.
+	SlotLimits map[workflow.EntityKey]int
 	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)
 
@@ -117,9 +119,9 @@ func (w *Checker) ownerStatus(id string) workflow.OwnerStatus {
 
 // isHolding reports whether an execution holds the lock that its entry in the item is about.
 // The rule is written here again on purpose, independent of the engine.
-func (w *Checker) isHolding(id string, entry workflow.Holder) bool {
+func (w *Checker) isHolding(key workflow.EntityKey, id string, entry workflow.Holder) bool {
 	h := w.ownerStatus(id)
-	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || h.Kept.Contains(entry.Place))
+	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || key.IsSlot() || h.Kept.Contains(entry.Place))
 }
 
 // Blocks reports whether what an execution waits for is held or reserved now. Who waits for one that
@@ -128,9 +130,14 @@ func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	if b.Reservation {
 		status := w.ownerStatus(b.Execution)
 		h, owns := w.locks[b.Entity].HolderOf(b.Execution, status.Epoch)
-		return status.Reserves() || owns && w.isHolding(b.Execution, h)
+		return status.Reserves() || owns && w.isHolding(b.Entity, b.Execution, h)
 	}
-	return w.isHolding(b.Execution, workflow.Holder{Epoch: b.Epoch, Place: b.Place})
+	for _, one := range b.Holders() { // any that ends is enough
+		if !w.isHolding(one.Entity, one.Execution, workflow.Holder{Epoch: one.Epoch, Place: one.Place}) {
+			return false
+		}
+	}
+	return true
 }
 
 func holdsLocks(s sm.ExecutionState) bool {

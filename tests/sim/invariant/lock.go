@@ -12,6 +12,7 @@ import (
 const (
 	invSingleHolder           = "an entity has one holder"
 	invTokenMonotonic         = "lock tokens increase"
+	invSlotLimit              = "no more executions are live than may be at the same time"
 	invAllLocksHeld           = "a locked execution holds all its locks"
 	invNarrows                = "an execution that released entities only releases more"
 	invReservationPriority    = "a reservation passes only to an older execution"
@@ -40,13 +41,24 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 	for _, id := range slices.Sorted(maps.Keys(had)) {
 		// An execution that is started again after a restore may find a lock that it took before.
 		own := have[id].Epoch == had[id].Epoch && had[id].Token < w.MinFencingToken && have[id].Token > w.MinFencingToken
-		if entry := had[id]; have[id] != entry && !own && w.isHolding(id, entry) {
+		if entry := had[id]; have[id] != entry && !own && w.isHolding(key, id, entry) {
 			w.Failf(invSingleHolder, "%s is taken from %s, which holds it at epoch %d; the holders are now %v", key, id, entry.Epoch, have)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(have)) {
 		if had[id] != have[id] && after.Token <= before.Token {
 			w.Failf(invTokenMonotonic, "%s: %s holds it with token %d, which was used before", key, id, after.Token)
+		}
+	}
+	if limit := w.SlotLimits[key]; limit > 0 {
+		live := 0
+		for id, h := range after.Holders {
+			if w.isHolding(key, id, h) {
+				live++
+			}
+		}
+		if live > limit {
+			w.Failf(invSlotLimit, "%s has the live holders %v, and may have %d", key, have, limit)
 		}
 	}
 	if after.Owner != "" && len(after.Holders) > 0 {
@@ -170,7 +182,7 @@ func (w *Checker) EntityWritten(before, after workflow.Entity) {
 		if w.PredatesRestore(id) {
 			return // its lock may have been restored to an earlier time
 		}
-		if r := w.executions[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && w.isHolding(id, h) {
+		if r := w.executions[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && w.isHolding(key, id, h) {
 			return
 		}
 	}

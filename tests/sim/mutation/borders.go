@@ -72,5 +72,6 @@ func Borders() []Mutation {
 		installing,
 		workers,
 		triggers,
+		limits,
 	)
 }

@@ -68,6 +68,6 @@ var deadlocks = []Mutation{
 	{Name: "an ancestor whose step is closed counts as waiting", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "r.Open() && !r.Closing && !r.LetGo", "r.Open()"}}},
 	{Name: "only the parent of a waiter is searched", Test: "shared/engine/locking:TestDeadlocked_GrandchildWaitsForRoot", Edits: []Edit{{searchesDeadlock, "\t\tx = parent\n\t}", "\t\tbreak\n\t}"}}},
 	{Name: "who waits for a lock of its ancestor waits for its siblings to end", Test: "shared/engine:TestChildren_DeadlockWithTheirParent", Edits: []Edit{{searchesDeadlock, "\t\tw.holders = nil\n", ""}}},
-	{Name: "a lock that was released closes a circle", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "return by.OwnerStatus().Holds(lock.Epoch, lock.Place)", "return true"}}},
+	{Name: "a lock that was released closes a circle", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "return by.OwnerStatus().HoldsEntity(lock.Entity, lock.Epoch, lock.Place)", "return true"}}},
 	{Name: "the youngest of a circle is not told", Test: "shared/engine:TestChildren_DeadlockOfFamilies", Edits: []Edit{{"shared/engine/fetch_blocker.go", "victim != \"\" && victim != w.id {", "victim == \"-\" {"}}},
 }

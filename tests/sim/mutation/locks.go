@@ -22,7 +22,7 @@ var locks = []Mutation{
 	{Name: "the lock is taken whatever its revision", Edits: []Edit{{simLockState, `		if l.Revision != seen {
 			return l, l.Token, l.Owner`, "\t\tif false {\n\t\t\treturn l, l.Token, l.Owner"}}},
 	{Name: "the token does not increase", Edits: []Edit{{simLockState, "l.Revision, l.Token = seen+1, seen+1", "l.Revision = seen + 1"}}},
-	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.Holds(holder.Epoch, holder.Place):
+	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.HoldsEntity(key, holder.Epoch, holder.Place):
 `, "\tcase false:\n"}}},
 	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
 `, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys); err != nil {
@@ -71,8 +71,8 @@ var locks = []Mutation{
 `, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
 `}}},
 	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
-	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	if l.Mode == workflow.LockShared {
-		r.evaluateSharers`, `	if l.Mode == workflow.LockShared && r.Mode == workflow.LockShared {
+	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	case l.Mode == workflow.LockShared:
+		r.evaluateSharers`, `	case l.Mode == workflow.LockShared && r.Mode == workflow.LockShared:
 		r.evaluateSharers`}}},
 	{Name: "joining a shared lock does not raise the revision", Edits: []Edit{{simLockState, `	l.Revision++
 	l.Token, l.Since = l.Revision,`, "\tl.Token, l.Since = l.Revision+1,"}}},

@@ -9,11 +9,11 @@ const (
 
 // narrowing are the mistakes in releasing the locks of some entities.
 var narrowing = []Mutation{
-	{Name: "a woken waiter asks whether the holder lives, not whether it keeps the entity", Edits: []Edit{{fetchBlocker, "case !holder.Holds(by.Epoch, by.Place):", "case !holder.Holds(by.Epoch, 0):"}}},
-	{Name: "a waiter registers whatever was released since it read", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "return h.Holds(by.Epoch, 0) && h.Narrowed == by.Narrowed", "return h.Holds(by.Epoch, 0)"}}},
+	{Name: "a woken waiter asks whether the holder lives, not whether it keeps the entity", Edits: []Edit{{fetchBlocker, "case !holder.HoldsEntity(by.Entity, by.Epoch, by.Place):", "case !holder.Holds(by.Epoch, 0):"}}},
+	{Name: "a waiter registers whatever was released since it read", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "return h.HoldsEntity(by.Entity, by.Epoch, 0) && h.Narrowed == by.Narrowed", "return h.HoldsEntity(by.Entity, by.Epoch, 0)"}}},
 	{Name: "reservations stand while their execution waits for an operator", Test: "shared/engine:TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited", Edits: []Edit{{workflowLock, "	case o.AwaitsPerson:\n", "	case false:\n"}}},
 	{Name: "who begins to wait for an operator wakes no waiters", Edits: []Edit{{lifecycleBlocker, "	d.decision.WakeWaiters, d.changed = true, true\n", "	d.changed = true\n"}}},
-	{Name: "that the holder waits for an operator is taken from an earlier read", Test: "shared/engine/locking:TestLocker_RegistrationTellsThatHolderNeedsPerson", Edits: []Edit{{acquire, "		e.blockedBy.NeedsPerson = holder.NeedsPerson()\n", "		_ = holder\n"}}},
+	{Name: "that the holder waits for an operator is taken from an earlier read", Test: "shared/engine/locking:TestLocker_RegistrationTellsThatHolderNeedsPerson", Edits: []Edit{{acquire, "		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy)\n", "		_, ok, err = a.registerWithAll(ctx, e.blockedBy)\n"}}},
 	{Name: "a retry in place works on all entities", Edits: []Edit{{lifecycleNarrow, "	x.Scope.Only, x.Scope.Counts = &kept, map[string]int{}\n", "	x.Scope.Counts = map[string]int{}\n"}}},
 	{Name: "a retry gives up locks that nobody has acknowledged", Edits: []Edit{{lifecycleRetry, "sm.ExecutionFailedUnsafe && !d.holdsNothing() &&", "sm.ExecutionFailedUnsafe && d.execution.Kept == nil && !d.holdsNothing() &&"}}},
 	{Name: "an execution that keeps nothing keeps everything", Edits: []Edit{{workflowLock, "(o.Kept == nil || place == 0 &&", "(o.Kept == nil || o.Kept.Len() == 0 || place == 0 &&"}}},
@@ -41,5 +41,5 @@ var narrowing = []Mutation{
 	{Name: "an earlier success counts as a later one", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "!o.EndedAt.After(x.EndedAt)", "o.EndedAt.IsZero()"}}},
 	{Name: "a page of failures begins again with the execution in which the last one ended", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "			if x.ID != id {\n", "			if x.ID != \"\" {\n"}}},
 	{Name: "who waits does not learn that the holder was retried", Test: "shared/engine:TestLocks_ReservationsCountAgainAfterRetryOfHolder", Edits: []Edit{{lifecycleBlocker, "d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson)", "d.facts.Blocker.Registered"}}},
-	{Name: "who waits for a kept entity is not told of the operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "holder.Holds(b.Epoch, b.Place) {", "!holder.Holds(b.Epoch, b.Place) {"}}},
+	{Name: "who waits for a kept entity is not told of the operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "holder.HoldsEntity(b.Entity, b.Epoch, b.Place) {", "!holder.HoldsEntity(b.Entity, b.Epoch, b.Place) {"}}},
 }

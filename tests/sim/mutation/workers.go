@@ -23,3 +23,18 @@ var workers = []Mutation{
 	{Name: "a heartbeat ends the draining", Test: "shared/engine/workers:TestRegistry_ConcurrentHeartbeatDoesNotEndDraining", Edits: []Edit{{"shared/engine/workers/liveness.go", "if w.State != sm.WorkerDraining {", "if w.State != \"\" {"}}},
 	{Name: "a worker that drains no longer reports its packs", Test: "shared/engine/workers:TestRegistry_DrainsUntilItRegistersAgain", Edits: []Edit{{"shared/engine/workers/registry.go", "sm.WorkerDraining, r.now(), held)", "sm.WorkerDraining, r.now(), nil)"}}},
 }
+
+// limits are mistakes in how many executions are live at the same time.
+var limits = []Mutation{
+	{Name: "who finds no place waits for the first that is live only", Test: "shared/engine:TestConcurrency_PlaceIsKeptUntilAcknowledged", Edits: []Edit{{"shared/engine/locking/evaluate.go", "\t\t\t\te.blockedBy.Others = append(e.blockedBy.Others,", "\t\t\t\t_ = append(e.blockedBy.Others,"}}},
+	{Name: "a failed registration with one of several that are live is overlooked", Test: "shared/engine/locking:TestSlot_OneEndsBeforeRegistration", Edits: []Edit{{"shared/engine/locking/acquire.go", "\t\tif err != nil || !ok {\n\t\t\treturn false, false, err\n\t\t}\n\t\tneedsPerson", "\t\tif err != nil {\n\t\t\treturn false, ok, err\n\t\t}\n\t\tneedsPerson"}}},
+	{Name: "joining a limit does not ask how many there are", Test: "shared/engine/locking:TestSlot_LastPlaceIsTakenOnce", Edits: []Edit{{"shared/engine/locking/take.go", ", Limit: limit}", "}"}}},
+	{Name: "the entries of a limit are replaced whatever has been written", Test: "shared/engine/locking:TestSlot_LastPlaceIsTakenOnce", Edits: []Edit{{"tests/sim/locks.go", "\t\tif l.Revision != seen {\n\t\t\treturn holderShare(l, s)\n\t\t}\n", ""}}},
+	{Name: "entries of executions that have ended fill a limit", Test: "shared/engine/locking:TestSlot_LimitsLiveExecutions", Edits: []Edit{{"shared/engine/locking/acquire.go", "\t\treturn len(l.Holders)+1 >= a.Slot.Limit\n", "\t\treturn false\n"}}},
+	{Name: "a blocked execution waits as long as one of those that block it is live", Test: "shared/engine:TestConcurrency_PlaceIsKeptUntilAcknowledged", Edits: []Edit{{"shared/engine/fetch_blocker.go", "\t\tif err != nil || *one == (lifecycle.Blocker{}) {\n", "\t\tif err != nil || *one == (lifecycle.Blocker{}) && len(by.Others) == 0 {\n"}, {"shared/engine/fetch_blocker.go", "all.Registered = all.Registered && one.Registered", "all.Registered = all.Registered || one.Registered"}}},
+	{Name: "an execution that keeps no entity gives its place back", Test: "shared/engine/locking:TestSlot_IsHeldUntilAcknowledged", Edits: []Edit{{"shared/workflow/slot.go", "\tif key.IsSlot() {\n\t\to.Kept = nil\n\t}\n", ""}}},
+	{Name: "a limit is left out as a locked entity is", Test: "shared/engine/locking:TestSlot_OldestIsNext", Edits: []Edit{{"shared/engine/locking/acquire.go", "if a.SkipLocked && !r.lock.Entity.IsSlot() {", "if a.SkipLocked {"}}},
+	{Name: "a limit is that of all keys", Test: "shared/engine:TestConcurrency_IsByKey", Edits: []Edit{{"shared/workflow/slot.go", "if key != \"\" {", "if false {"}}},
+	{Name: "an execution waits although it is to fail at the limit", Test: "shared/engine:TestConcurrency_IsByKey", Edits: []Edit{{"shared/lifecycle/locks.go", "a.Conflict.Entity.IsSlot() && d.failsAtLimit():", "a.Conflict.Entity.IsSlot() && d.failsAtLimit() && false:"}}},
+	{Name: "who waits at a limit says that one of those that are live needs a person", Test: "shared/engine/locking:TestSlot_NeedsAPersonIfAllDo", Edits: []Edit{{"shared/engine/locking/acquire.go", "needsPerson = needsPerson && holder.NeedsPerson()", "needsPerson = holder.NeedsPerson()"}}},
+}
