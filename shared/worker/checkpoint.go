@@ -108,15 +108,11 @@ func (s *savedState) add(ctx context.Context, more workflow.Checkpoints) error {
 	return err
 }
 
-// beginSaving gives the job's record what earlier attempts have saved, and returns what the job saves
-// with. The caller holds s.mu.
+// beginSaving returns what a job saves with. Its record has what was saved before, from its claim on: a
+// record without checkpoints is that of a job that has removed them. The caller holds s.mu.
 func (s *session) beginSaving(i int) *savedState {
-	rec := &s.pack.Jobs[i]
-	if in := s.jobInput(rec.Index); in != nil && rec.Checkpoints == nil {
-		rec.Checkpoints = in.Checkpoints
-	}
 	return &savedState{
-		checkpoints: rec.Checkpoints,
+		checkpoints: s.pack.Jobs[i].Checkpoints,
 		save:        func(ctx context.Context, all workflow.Checkpoints) error { return s.saveCheckpoints(ctx, i, all) },
 		report:      func(percent float64, message string) { s.noteProgress(i, percent, message) },
 	}
@@ -212,6 +208,13 @@ func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case ok && old != nil: // an earlier call has written the claim, and its reply was lost: this one has written nothing
+		s.unclaimed, s.firstClaim = false, true
+		s.leaseEnd, s.pack.Lease = old.Lease, old.Lease
+		if s.watchLease != nil && !s.ended {
+			s.watchLease()
+		}
+		return false, nil
 	case ok:
 		s.unclaimed, s.firstClaim = false, true
 		s.leaseEnd, s.pack.Lease, s.savedCount = p.Lease, p.Lease, countEnded(p.Jobs)

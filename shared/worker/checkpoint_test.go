@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // savedText is what a job has saved, as text.
@@ -274,5 +275,68 @@ func TestRemoteLease_KeepsCheckpointsOfAHeartbeat(t *testing.T) {
 		if len(next) != 1 || savedText(next[0].Jobs[0].Checkpoints) != "at=7 then=8" || savedText(next[0].Jobs[1].Checkpoints) != "then=8" {
 			t.Errorf("%s: the next attempt has %+v", kind, next)
 		}
+	}
+}
+
+// What a job has removed does not come back: neither to who takes it over, nor to its next attempt.
+func TestCheckpoint_RemovedStaysRemoved(t *testing.T) {
+	before := workflow.Checkpoints{"offset": json.RawMessage(`4096`)}
+	for _, kind := range []string{pure, idempotent} {
+		r := newFixture(t)
+		m := r.newMessage(kind, 0, 9, 1)
+		m.Jobs[0].Checkpoints = before
+		r.blockFunc = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
+			if err := job.Checkpoint(ctx, "offset", nil); err != nil {
+				t.Fatal(err)
+			}
+			panic(faults.Crash{})
+		}
+		_, _, _ = r.handle(r.worker(), m)
+		r.Advance(pastLease)
+		r.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
+			if got := savedText(job.Checkpoints()); got != "" {
+				t.Errorf("%s: taken over with %q", kind, got)
+			}
+			return nil, nil
+		}
+		r.mustHandle(r.worker(), m)
+	}
+	r := newFixture(t)
+	m := r.newMessage(idempotent, 0, 9, 1)
+	m.Work.Retry = &workflow.Retry{MaxRetries: 3, Delay: workflow.Duration(time.Minute)}
+	m.Jobs[0].Checkpoints = before
+	id := r.leaseRemote(m).Jobs[0].ID
+	removal := map[string]worker.JobReport{id: {Checkpoints: workflow.Checkpoints{"offset": json.RawMessage(`null`)}}}
+	if _, _, err := r.resumeRemote(m, &worker.RemoteResult{Heartbeat: true, Reports: removal}); err != nil {
+		t.Fatal(err)
+	}
+	failed := worker.JobResult{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "BUSY", Retryable: true}}
+	r.wantEnded(m, &worker.RemoteResult{Results: map[string]worker.JobResult{id: failed}})
+	if next := r.sentPacks(); len(next) != 1 || len(next[0].Jobs[0].Checkpoints) > 0 {
+		t.Errorf("the next attempt has %+v", next)
+	}
+}
+
+// A claim of pure jobs whose reply was lost is recognised: what is saved next is stored, and the result
+// of a job that saves nothing more is not lost.
+func TestCheckpoint_ClaimWithLostReply(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		r := newFixture(t)
+		m := r.newMessage(pure, 0, 9, 1)
+		r.blockFunc = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
+			r.Faults = faults.Next("packs.claim", faults.LostReply)
+			_ = job.Checkpoint(ctx, "offset", 1)
+			if !again {
+				return nil, nil
+			}
+			r.Advance(30 * time.Second)
+			err := job.Checkpoint(ctx, "offset", 2)
+			if p := r.pack(m.Key); err != nil || savedText(p.Jobs[0].Checkpoints) != "offset=2" || !p.Lease.Equal(r.Now().Add(lease)) {
+				t.Errorf("%v: saved %q until %s", err, savedText(p.Jobs[0].Checkpoints), p.Lease)
+			}
+			return nil, nil
+		}
+		r.mustHandle(r.worker(), m)
+		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
 	}
 }

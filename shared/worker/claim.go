@@ -45,7 +45,7 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 				return doneDisposition, true, nil
 			}
 		}
-		if !old.HasCheckpoints() {
+		if !old.HasCheckpoints() && (old == nil || !s.m.HasCheckpoints()) {
 			s.adoptPack(p)
 			return d, false, nil
 		}
@@ -91,7 +91,7 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 	records := make([]workflow.JobRecord, len(s.m.Jobs))
 	for i, j := range s.m.Jobs {
-		records[i] = workflow.JobRecord{Index: j.Index, Code: workflow.JobCodeNone}
+		records[i] = workflow.JobRecord{Index: j.Index, Code: workflow.JobCodeNone, Checkpoints: j.Checkpoints}
 		switch {
 		case s.withheld[j.Index]:
 			records[i] = s.withheldRecord(records[i], now)

@@ -29,6 +29,9 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 		put = s.ports.Packs.FinishUnclaimed
 	}
 	ok, old, err := s.writePack(ctx, p, put)
+	if s.unclaimed && err == nil && !ok && old != nil && old.State == workflow.PackClaimed && old.Nonce == p.Nonce && old.Token == p.Token {
+		ok, old, err = s.writePack(ctx, p, s.ports.Packs.Finish) // its own claim, whose reply was lost
+	}
 	if s.unclaimed && err == nil && !ok && old != nil && !old.Final() {
 		now := s.w.opts.Now()
 		switch workflow.EvaluateClaim(old, now, s.w.opts.MaxClockSkew, s.w.opts.MaxClaims) {

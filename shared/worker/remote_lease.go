@@ -216,7 +216,6 @@ func (s *session) recordRemoteResults(r *RemoteResult) error {
 		}
 		id := workflow.JobID(s.m.Key.Execution, s.m.Key.StepRunSeq, rec.Index, s.m.Key.Attempt)
 		s.started[rec.Index] = !slices.Contains(r.NotBegun, id)
-		s.beginSaving(i)
 		if err := s.recordReport(i, r.Reports[id], now); err != nil {
 			return workflow.Errorf(workflow.CodeTooLarge, "job %s: %w", id, err)
 		}

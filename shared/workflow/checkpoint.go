@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -101,6 +102,11 @@ func (p *Pack) HasCheckpoints() bool {
 		}
 	}
 	return false
+}
+
+// HasCheckpoints reports whether a job of the message gets what an attempt before has saved.
+func (m *PackMessage) HasCheckpoints() bool {
+	return slices.ContainsFunc(m.Jobs, func(j JobInput) bool { return len(j.Checkpoints) > 0 })
 }
 
 // ContinueFrom gives the jobs of a next attempt what they have saved in the one before.
