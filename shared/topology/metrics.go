@@ -56,7 +56,7 @@ var Metrics = []Metric{
 		"Wake-ups that could not be handled and come again. Lambda counts no error: the other messages of the batch have ended well",
 		"When it happens", FunctionLifecycle},
 	{MetricFailedPacks, "Count",
-		"Packs that a worker function could not handle and that come again after the visibility timeout of their queue. Lambda counts no error. A block that fails is a result, and no such failure",
+		"Packs that a worker function could not handle and that come again after the visibility timeout of their queue. Lambda counts no error. A block that fails is a result, and no such failure; nor is a pack whose claim was lost (a cancel, a timeout) or that did not fit into the invocation",
 		"When it happens", FunctionWorker},
 }
 

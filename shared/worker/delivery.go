@@ -9,13 +9,15 @@ import (
 )
 
 // HandleBatch handles the messages of one Lambda event in parallel. It returns the
-// ids of those that failed, in their order; the list is never nil. The event source
-// mapping deletes all other messages. Each message gets ports of its own.
+// ids of those that have to come again, in their order; the list is never nil. The event
+// source mapping deletes all other messages. failed counts those of them in which the worker
+// failed: jobs that did not fit into the invocation and a claim that was lost are ordinary.
+// Each message gets ports of its own.
 //
 // A message that has to wait is sent again with a delay, never reported as failed:
 // a failed message stays hidden for the visibility time-out of the queue, which is
 // much longer than a lease.
-func HandleBatch(ctx context.Context, w *Worker, batch []Delivery, decode func(body string) (*workflow.PackMessage, error), newPorts func() Ports) []string {
+func HandleBatch(ctx context.Context, w *Worker, batch []Delivery, decode func(body string) (*workflow.PackMessage, error), newPorts func() Ports) (unfinished []string, failed int) {
 	budget := time.Duration(0)
 	if end, ok := ctx.Deadline(); ok {
 		budget = time.Until(end)
@@ -40,13 +42,16 @@ func HandleBatch(ctx context.Context, w *Worker, batch []Delivery, decode func(b
 		all.Go(func() { errs[i] = h.handle(ctx, d) })
 	}
 	all.Wait()
-	failed := []string{}
+	unfinished = []string{}
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, batch[i].ID)
+			unfinished = append(unfinished, batch[i].ID)
+		}
+		if isFailure(err) {
+			failed++
 		}
 	}
-	return failed
+	return unfinished, failed
 }
 
 // deliveryHandler takes messages from decoding to settling, for HandleBatch and for

@@ -36,11 +36,20 @@ func (w *Worker) logWarning(ctx context.Context, msg string, m *workflow.PackMes
 	w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, msg, append(PackAttrs(m), observe.Err(err))...)
 }
 
-// logUnfinished logs a message that failed and will be delivered again. It logs
-// nothing if err is nil. m is nil if the message could not be decoded.
+// isFailure reports whether the worker could not do its part. A claim that was lost, to another
+// worker or because the engine has closed the pack, and jobs that did not fit into the
+// invocation are ordinary: the next delivery finds out what is left.
+func isFailure(err error) bool { return err != nil && !workflow.Is(err, workflow.CodeClaimLost) }
+
+// logUnfinished logs a message that will be delivered again, as a warning if the worker has
+// failed. It logs nothing if err is nil. m is nil if the message could not be decoded.
 func logUnfinished(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, id string, receives int, err error) {
 	if err != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "pack not finished",
+		level := slog.LevelInfo
+		if isFailure(err) {
+			level = slog.LevelWarn
+		}
+		log.LogAttrs(ctx, level, "pack not finished",
 			append(PackAttrs(m), slog.String(observe.MessageID, id), slog.Int(observe.Receives, receives), observe.Err(err))...)
 	}
 }

@@ -79,6 +79,26 @@ func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
 	}
 }
 
+// The alarm on failed packs is about workers that cannot do their part: not about packs that were
+// cancelled or taken over, or that did not fit into the invocation.
+func TestLog_OrdinaryEndsAreNoFailures(t *testing.T) {
+	for want, errs := range map[string][]error{
+		"INFO": {errClaimLost, errPackCancelled, errWorkerStopped, fmt.Errorf("claim: %w", errClaimLost)},
+		"WARN": {errors.New("no"), workflow.Errorf(workflow.CodeUnavailable, "the table throttles"), workflow.Errorf(workflow.CodeInternal, "a panic")},
+	} {
+		for _, err := range errs {
+			var b bytes.Buffer
+			logUnfinished(t.Context(), observe.NewLog(observe.Options{Writer: &b}), logTestMessage, "m1", 2, err)
+			if !strings.Contains(b.String(), `"level":"`+want+`"`) || isFailure(err) != (want == "WARN") {
+				t.Errorf("%v: a failure: %v, wrote %s", err, isFailure(err), b.String())
+			}
+		}
+	}
+	if isFailure(nil) {
+		t.Error("a pack that ended well is a failure")
+	}
+}
+
 // A job is a span of its execution's trace. The span ends with the job's outcome and
 // without any text of the block.
 func TestStartJobSpan_EndsWithJobOutcome(t *testing.T) {

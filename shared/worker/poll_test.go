@@ -34,7 +34,8 @@ func TestHandleBatch_ReportsOnlyFailedRecords(t *testing.T) {
 	r := newFixture(t)
 	w := r.worker(func(o *worker.Options) { o.Sequential = false })
 	batch := func(deliveries ...worker.Delivery) []string {
-		return worker.HandleBatch(context.Background(), w, deliveries, decode, r.ports)
+		unfinished, _ := worker.HandleBatch(context.Background(), w, deliveries, decode, r.ports)
+		return unfinished
 	}
 	if failed := batch(); failed == nil || len(failed) != 0 {
 		t.Errorf("got %#v, want an empty list that is not nil", failed)
@@ -67,12 +68,12 @@ func TestHandleBatch_ReportsOnlyFailedRecords(t *testing.T) {
 	r.Faults = nil
 	panicking := func(string) (*workflow.PackMessage, error) { panic("decode") }
 	deliveries := []worker.Delivery{{ID: "a", Body: body(t, r.newMessage(idempotent, 0, 9, 1))}, {ID: "b", Body: "{"}}
-	if failed := worker.HandleBatch(context.Background(), w, deliveries, panicking, r.ports); !slices.Equal(failed, []string{"a", "b"}) {
-		t.Errorf("failed %v", failed)
+	if unfinished, failed := worker.HandleBatch(context.Background(), w, deliveries, panicking, r.ports); !slices.Equal(unfinished, []string{"a", "b"}) || failed != 2 {
+		t.Errorf("unfinished %v, %d failed", unfinished, failed)
 	}
 	noPorts := func() worker.Ports { panic("ports") }
-	if failed := worker.HandleBatch(context.Background(), w, deliveries[:1], decode, noPorts); !slices.Equal(failed, []string{"a"}) {
-		t.Errorf("failed %v", failed)
+	if unfinished, failed := worker.HandleBatch(context.Background(), w, deliveries[:1], decode, noPorts); !slices.Equal(unfinished, []string{"a"}) || failed != 1 {
+		t.Errorf("unfinished %v, %d failed", unfinished, failed)
 	}
 	// A message that cannot be sent again must not be deleted.
 	r.Faults = faults.Next("sender.send_packs", faults.Throttled)

@@ -100,15 +100,15 @@ func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, even
 			batch[i] = worker.Delivery{ID: r.MessageId, Body: r.Body, ReceiveCount: receives}
 		}
 		share := 1 / float64(max(1, len(batch)))
-		failed := worker.HandleBatch(ctx, w, batch, sqs.DecodePack, func() worker.Ports {
+		unfinished, failed := worker.HandleBatch(ctx, w, batch, sqs.DecodePack, func() worker.Ports {
 			return openPorts(p, workflow.Cost{Invocations: share, QueueRequests: 2 * share})
 		})
 		reply := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-		for _, id := range failed {
+		for _, id := range unfinished {
 			reply.BatchItemFailures = append(reply.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
 		}
-		if len(failed) > 0 { // Lambda counts the invocation as a success
-			p.RecordMetric(ctx, topology.MetricFailedPacks, len(failed))
+		if failed > 0 { // Lambda counts the invocation as a success
+			p.RecordMetric(ctx, topology.MetricFailedPacks, failed)
 		}
 		return reply, nil
 	}
