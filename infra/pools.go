@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -20,7 +19,7 @@ import (
 // created from CodeDir, or Function, or Polled: processes anywhere that poll the HTTP
 // interface for work.
 type WorkerPoolProps struct {
-	// Pool is the name by which blocks select the pool: letters, digits, _ and -.
+	// Pool is the name by which blocks select the pool: [topology.PoolNames].
 	Pool string
 
 	// CodeDir is a directory with bootstrap, a program with the worker SDK
@@ -62,12 +61,10 @@ type WorkerPool struct {
 	Mapping  awslambda.EventSourceMapping
 }
 
-var poolNameRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
-
 // Validate returns an error that names the first invalid field.
 func (p *WorkerPoolProps) Validate() error {
-	if !poolNameRE.MatchString(p.Pool) {
-		return fmt.Errorf("pool %q: want 1 to 40 letters, digits, _ and -", p.Pool)
+	if !topology.ValidPool(p.Pool) {
+		return fmt.Errorf("pool %q: want %s", p.Pool, topology.PoolNames)
 	}
 	kinds := 0
 	for _, set := range []bool{p.CodeDir != "", p.Function != nil, p.Polled} {
@@ -289,7 +286,9 @@ func queueURLsJSON(pools map[string]*Queue) string {
 
 // poolPrefix returns the prefix of the queue name that the engine looks up for a pool it
 // does not know. A block may name any pool, and the lookup shows that nobody serves it.
-// The prefix is unique to this engine, so that it never finds another engine's queue.
+// The prefix has the engine's name, which is unique in an account and region. But an engine named
+// x-jobs has queues, x-jobs-lifecycle for one, whose names begin with the prefix of an engine
+// named x: give no two engines of an account such names.
 func (e *Engine) poolPrefix() string { return e.deploymentName() + "-" + topology.QueueJobsPrefix }
 
 func valueOr(n, fallback int) int {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -35,10 +36,13 @@ func ValidateBlock(b *workflow.Block) error {
 	addIssue := func(path, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path, Code: code, Message: message})
 	}
-	for _, named := range [][2]string{{"package", b.Package}, {"name", b.Name}, {"pool", cmp.Or(b.Pool, "default")}} {
+	for _, named := range [][2]string{{"package", b.Package}, {"name", b.Name}} {
 		if !workflow.ValidName(named[1]) {
 			addIssue(named[0], "format", "want a letter, then letters, digits, - and _, at most 64")
 		}
+	}
+	if !topology.ValidPool(cmp.Or(b.Pool, topology.PoolDefault)) {
+		addIssue("pool", "format", "want "+topology.PoolNames)
 	}
 	if workflow.BuiltinName(workflow.Ref{Package: b.Package, Name: b.Name}) {
 		addIssue("name", "reserved", "this is the name of a block of http steps")

@@ -273,6 +273,24 @@ func TestValidateBlock_ReportsField(t *testing.T) {
 	}
 }
 
+// A block can name the pools that can be deployed, and no others: not the dead letters of another
+// pool, which its worker would receive.
+func TestValidateBlock_PoolIsOneThatCanBeDeployed(t *testing.T) {
+	for pool, want := range map[string]bool{
+		"": true, "print": true, "print-dlq-2": true, "dlq": true, strings.Repeat("p", 40): true,
+		"print-dlq": false, "-dlq": false, "_print": false, "1st": false, strings.Repeat("p", 41): false,
+	} {
+		err := definition.ValidateBlock(&workflow.Block{Package: "p", Name: "b", Version: "1.0.0", Pool: pool})
+		if (err == nil) != want {
+			t.Errorf("pool %q: %v", pool, err)
+		}
+		var e *workflow.Error
+		if !want && (!errors.As(err, &e) || len(e.Issues) != 1 || e.Issues[0].Path != "pool" || !strings.Contains(e.Issues[0].Message, "dead letters of another pool")) {
+			t.Errorf("pool %q: %v", pool, err)
+		}
+	}
+}
+
 // TestParse_RejectsGlobalAsEntityType: no entity can have the type global, so it is neither a seed entity
 // nor acquired.
 func TestParse_RejectsGlobalAsEntityType(t *testing.T) {

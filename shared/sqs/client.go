@@ -135,6 +135,9 @@ func (c *Client) queueURL(ctx context.Context, now time.Time, pool string, optio
 	if len(name) > maxQueueName {
 		return "", nil // SQS would refuse the name, which would count as a bug of ours
 	}
+	if topology.NamesDeadLetters(pool) {
+		return "", nil // a block that an earlier release registered: the queue has the dead letters of others
+	}
 	out, err := c.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name}, options)
 	if err != nil && !isQueueNotFound(err) {
 		return "", err

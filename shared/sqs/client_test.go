@@ -43,6 +43,26 @@ func TestClient_PoolNameTooLongForQueue(t *testing.T) {
 	}
 }
 
+// A block of an earlier release may name a pool whose queue would be the dead-letter queue of another
+// pool. It has no queue.
+func TestClient_DeadLettersAreNoPool(t *testing.T) {
+	h := &failingHTTPClient{}
+	client := awssqs.New(awssqs.Options{
+		Region: "eu-west-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: h, Retryer: aws.NopRetryer{},
+		Credentials: aws.AnonymousCredentials{},
+	})
+	b := Open(client, Queues{Prefix: "lockstep-jobs-"})
+	if url, err := b.LookupPoolQueue(t.Context(), time.Now(), "print-dlq"); url != "" || err != nil || h.requests > 0 {
+		t.Errorf("look up: %q, %v, after %d requests", url, err, h.requests)
+	}
+	if _, err := b.PoolQueueURL(t.Context(), time.Now(), "print-dlq"); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("its URL: %v", err)
+	}
+	if _, err := b.LookupPoolQueue(t.Context(), time.Now(), "print"); err == nil || h.requests == 0 {
+		t.Errorf("look up print: %v after %d requests", err, h.requests)
+	}
+}
+
 func TestDelaySeconds_RoundsUpAndCaps(t *testing.T) {
 	for d, want := range map[time.Duration]int32{
 		-time.Hour: 0, 0: 0, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, 14 * time.Minute: 840, 15 * time.Minute: 900, 48 * time.Hour: 900,

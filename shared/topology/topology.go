@@ -3,8 +3,13 @@
 // function where they are.
 //
 // The CDK stack, the local stack and the adapters all use these names, so that each is
-// defined once. The package imports nothing.
+// defined once. The package imports nothing of this module.
 package topology
+
+import (
+	"regexp"
+	"strings"
+)
 
 // Tables, by role. AWS generates the physical name, and a function gets it in the
 // environment variable that [TableEnv] gives for the role.
@@ -158,3 +163,16 @@ var TableEnv = map[string]string{
 
 // JobsQueue is the name of the queue of a worker pool, without a deployment prefix.
 func JobsQueue(pool string) string { return QueueJobsPrefix + pool }
+
+// PoolNames says what [ValidPool] accepts.
+const PoolNames = "a letter, then letters, digits, - and _, at most 40, without " + DLQSuffix + " at the end, which names the dead letters of another pool"
+
+var poolRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+
+// ValidPool reports whether a pool may have a name. Blocks and deployments have the same rule, so
+// that a pool which one can name the other can have. The queue of a pool is found by its name.
+func ValidPool(name string) bool { return poolRE.MatchString(name) && !NamesDeadLetters(name) }
+
+// NamesDeadLetters reports whether the queue of a pool of this name would be the dead-letter queue
+// of another one.
+func NamesDeadLetters(pool string) bool { return strings.HasSuffix(pool, DLQSuffix) }

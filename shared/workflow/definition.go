@@ -18,7 +18,7 @@ var (
 	idRE     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`)
 )
 
-// ValidName reports whether s can name a package, a workflow, a block or a pool.
+// ValidName reports whether s can name a package, a workflow or a block.
 func ValidName(s string) bool { return nameRE.MatchString(s) }
 
 // ValidID reports whether s can be an entity's id or type: up to 128 characters,

@@ -151,6 +151,9 @@ func queueURL(ctx context.Context, p *boot.Process, poolName string) (string, er
 	if prefix == "" {
 		return "", errNoQueue
 	}
+	if topology.NamesDeadLetters(poolName) {
+		return "", errors.New("the pool " + poolName + " cannot be served: name it with " + topology.PoolNames)
+	}
 	name := prefix + poolName
 	queue, err := p.SQS.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {

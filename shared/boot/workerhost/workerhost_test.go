@@ -2,11 +2,16 @@ package workerhost
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -32,3 +37,23 @@ func TestLambdaHandler_MeasuresFailedPacks(t *testing.T) {
 		t.Errorf("%v, %v, measured %v", reply, err, measured)
 	}
 }
+
+// The queue of a pool is found by its name: one that ends in -dlq would be that of dead letters.
+func TestQueueURL_RefusesDeadLetters(t *testing.T) {
+	t.Setenv(topology.EnvQueueJobsPrefix, "lockstep-jobs-")
+	asked := false
+	p := &boot.Process{SQS: awssqs.New(awssqs.Options{Region: "eu-west-1", Retryer: aws.NopRetryer{}, Credentials: aws.AnonymousCredentials{}, HTTPClient: doFunc(func(*http.Request) (*http.Response, error) {
+		asked = true
+		return nil, errors.New("connection refused")
+	})})}
+	if url, err := queueURL(t.Context(), p, "print-dlq"); err == nil || !strings.Contains(err.Error(), "dead letters of another pool") || asked {
+		t.Errorf("%q, %v, asked SQS: %v", url, err, asked)
+	}
+	if _, err := queueURL(t.Context(), p, "print"); err == nil || !asked {
+		t.Errorf("print: %v, asked SQS: %v", err, asked)
+	}
+}
+
+type doFunc func(*http.Request) (*http.Response, error)
+
+func (f doFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
