@@ -142,6 +142,7 @@ func (e *Engine) newFunction(p functionSpec, role string) *Function {
 	})
 	if p.network != nil {
 		p.network.connect(function)
+		denyNetworkToCode(e.Construct, p.id, iamRole, function)
 	}
 	f := &Function{role: role, Function: function, live: function}
 	if !e.props.Local {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -56,6 +57,21 @@ var networkActions = []string{
 // allowNetwork lets Lambda connect the functions of a role.
 func allowNetwork(role awsiam.IRole) {
 	allow(role, "ConnectToNetwork", []string{"*"}, networkActions...)
+}
+
+// denyNetworkToCode denies these actions to the code of a function: Lambda calls them with the
+// function's role, and so could the code, on the interfaces of everything in the account. Requests
+// of the code, and only these, carry the function's ARN. The policy names the function, which
+// depends on the policy of its role, so it is one of its own.
+func denyNetworkToCode(scope constructs.Construct, id string, role awsiam.IRole, f awslambda.Function) {
+	statement := awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: jsii.String("DenyNetworkToCode"), Effect: awsiam.Effect_DENY, Actions: jsii.Strings(networkActions...), Resources: jsii.Strings("*"),
+		Conditions: &map[string]any{"ArnLike": map[string]any{"lambda:SourceFunctionArn": []string{*f.FunctionArn(), *f.FunctionArn() + ":*"}}},
+	})
+	awsiam.NewCfnPolicy(scope, jsii.String(id+"NetworkPolicy"), &awsiam.CfnPolicyProps{
+		PolicyName: jsii.String("network"), Roles: &[]*string{role.RoleName()},
+		PolicyDocument: awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &[]awsiam.PolicyStatement{statement}}),
+	})
 }
 
 // connect connects a function.

@@ -128,12 +128,21 @@ func TestNetwork_ConnectsWorkers(t *testing.T) {
 		if got := render(f.property("VpcConfig")); got != want {
 			t.Errorf("%s is connected to %q, want %q", id, got, want)
 		}
-		allowed := false
+		allowed, denied := false, false
 		for _, s := range x.statementsOf(t, x.referenced(t, f.property("Role"))) {
-			allowed = allowed || slices.Equal(s.actions, networkActions)
+			if !slices.Equal(s.actions, networkActions) {
+				continue
+			}
+			allowed = allowed || s.effect == "Allow" && s.condition == nil
+			if s.effect != "Deny" {
+				continue
+			}
+			// The code of the function is denied what Lambda may do with its role.
+			arns := asList(propertyOf(s.condition, "ArnLike", "lambda:SourceFunctionArn"))
+			denied = len(arns) == 2 && slices.Equal(s.resources, []string{"*"}) && x.referenced(t, arns[0]) == f && strings.HasSuffix(render(arns[1]), ":*")
 		}
-		if allowed != (want != "") {
-			t.Errorf("%s: may connect to a network: %v", id, allowed)
+		if allowed != (want != "") || denied != allowed {
+			t.Errorf("%s: may connect to a network: %v; its code may not: %v", id, allowed, denied)
 		}
 	}
 }
