@@ -6,6 +6,8 @@ asks for jobs of lab/backup until SIGTERM. Nobody has to be able to call it, so 
 firewall. It needs credentials where the service does: send them as headers in post().
 """
 
+import calendar
+import email.utils
 import json
 import os
 import signal
@@ -20,18 +22,30 @@ NAME = f"backup-{uuid.uuid4().hex[:6]}"
 POOL = "lab"
 BLOCKS = ["lab/backup:1"]
 HEARTBEAT = 15  # seconds: a third of the lease or less, which is a minute unless job.lease says otherwise
+MARGIN = 5  # seconds before the end of the lease after which no job is begun
 
 stopping = threading.Event()
 
 
-def post(path, body, timeout=30):
-    """Send a request until it is answered. Return the status and the answer."""
+def post(path, body, timeout=30, until=None):
+    """Send a request until it is answered, or until that moment. Return the status, 0 for none, and the answer.
+
+    An answer with a lease has "until", the moment by this process's own clock at which it is nearly over."""
     for attempt in range(1000):
+        sent = time.monotonic()
+        if until is not None and sent > until:
+            return 0, None
         request = urllib.request.Request(URL + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text else None
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
+                text = reply.read()
+                answer = json.loads(text) if text else None
+                if answer and "lease" in answer:
+                    date = reply.headers["Date"]  # by the clock of who answers, as the lease is; a local stack has ours
+                    answered = calendar.timegm(email.utils.parsedate(date)) if date else time.time()
+                    lease = calendar.timegm(time.strptime(answer["lease"][:19], "%Y-%m-%dT%H:%M:%S"))
+                    answer["until"] = sent + lease - answered - MARGIN
+                return reply.status, answer
         except urllib.error.HTTPError as e:
             if e.code < 500:
                 return e.code, json.load(e)
@@ -46,24 +60,36 @@ def backup(job):
     return {"outcome": "OK", "result": {"file": f"{job['entity']['id']}.cfg", "attempt": job["job"]["attempt"]}}
 
 
-def keep_claim(pack, lost, done):
-    """Renew the claim of a pack while its jobs run. Set lost if it is not ours any more, or has to stop."""
-    while not done.wait(HEARTBEAT):
-        status, answer = post("/blackboard/job/heartbeat", {"pack": pack["pack"], "token": pack["token"]})
-        if status == 409 or (status == 200 and answer["cancel"]):
-            lost.set()
-            return
+class Claim:
+    """The claim of a pack, which a thread renews while its jobs run."""
+
+    def __init__(self, pack):
+        self.key = {"pack": pack["pack"], "token": pack["token"]}
+        self.until = pack["until"]
+        self.over = threading.Event()
+
+    def is_ours(self):
+        """Whether a job may begin: after the lease, somebody else may have the pack, whoever can be reached."""
+        return not self.over.is_set() and time.monotonic() < self.until
+
+    def renew(self, done):
+        while not done.wait(HEARTBEAT):
+            status, answer = post("/blackboard/job/heartbeat", self.key, timeout=HEARTBEAT, until=self.until)
+            if status == 200:
+                self.until = answer["until"]
+            if status in (0, 409) or (status == 200 and answer["cancel"]):
+                self.over.set()
+                return
 
 
 def execute(pack):
     """Do the jobs of a pack one after the other, and push all results at once."""
-    claim = {"pack": pack["pack"], "token": pack["token"]}
-    lost, done = threading.Event(), threading.Event()
-    beat = threading.Thread(target=keep_claim, args=(pack, lost, done))
+    claim, done = Claim(pack), threading.Event()
+    beat = threading.Thread(target=claim.renew, args=(done,), daemon=True)
     beat.start()
     results, not_begun = [], []
     for job in pack["jobs"]:
-        if lost.is_set():
+        if not claim.is_ours():
             not_begun.append(job["job"]["id"])
             continue
         try:
@@ -72,8 +98,7 @@ def execute(pack):
             answer = {"outcome": "ERROR", "error": {"code": "BACKUP", "message": str(e), "retryable": True}}
         results.append({"job": job["job"]["id"], **answer})
     done.set()
-    beat.join()
-    status, answer = post("/blackboard/job/result", {**claim, "results": results, "notBegun": not_begun})
+    status, answer = post("/blackboard/job/result", {**claim.key, "results": results, "notBegun": not_begun})
     if status != 200:  # 409: somebody else has the pack, and nothing of this counts
         print(f"pack not taken: {answer['code']}: {answer['detail']}", flush=True)
 

@@ -55,10 +55,20 @@ func DefaultCredentials() Credentials {
 }
 
 // NewClient makes an HTTP client that authorises its requests. Each has a timeout of one
-// minute.
+// minute. A redirect to another host is not followed: that host would get the credentials.
 func NewClient(c Credentials, now func() time.Time) *http.Client {
-	return &http.Client{Timeout: time.Minute, Transport: NewTransport(c, now)}
+	return &http.Client{Timeout: time.Minute, Transport: NewTransport(c, now), CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if to, from := r.URL, via[0].URL; to.Host != from.Host || to.Scheme != from.Scheme {
+			return workflow.Errorf(workflow.CodeUnauthorized, "%s redirects to %s, which is another service: use its address", from.Host, to.Host)
+		}
+		if len(via) >= maxRedirects {
+			return workflow.Errorf(workflow.CodeUnavailable, "%s redirects again and again", r.URL.Host)
+		}
+		return nil
+	}}
 }
+
+const maxRedirects = 5
 
 // NewTransport makes a transport that authorises requests and sends them.
 func NewTransport(c Credentials, now func() time.Time) http.RoundTripper {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -146,6 +147,37 @@ func TestTransport_ChoosesAuthorization(t *testing.T) {
 
 // Credentials are loaded when they are needed; having none is an error that names what to
 // do.
+// Credentials go to the service whose address was given, and not to where it redirects.
+func TestClient_FollowsNoRedirectToAnotherHost(t *testing.T) {
+	var seen []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = append(seen, r.Header.Get("Authorization")) }))
+	defer other.Close()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
+		case "/moved":
+			http.Redirect(w, r, "/here", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer service.Close()
+	client := NewClient(Credentials{Token: "t"}, time.Now)
+	for path, want := range map[string]string{"/away": "another service", "/round": "again and again", "/moved": ""} {
+		answer, err := client.Get(service.URL + path)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if len(seen) > 0 {
+		t.Errorf("the other service was sent %q", seen)
+	}
+}
+
 func TestDefaultCredentials_ReadsEnvironment(t *testing.T) {
 	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		t.Setenv(name, "")
