@@ -40,7 +40,7 @@ def post(path, body, timeout=30, until=None):
             with urllib.request.urlopen(request, timeout=timeout) as reply:
                 text = reply.read()
                 answer = json.loads(text) if text else None
-                if answer and "lease" in answer:
+                if answer and answer.get("lease"):
                     date = reply.headers["Date"]  # by the clock of who answers, as the lease is; a local stack has ours
                     answered = calendar.timegm(email.utils.parsedate(date)) if date else time.time()
                     lease = calendar.timegm(time.strptime(answer["lease"][:19], "%Y-%m-%dT%H:%M:%S"))
