@@ -259,10 +259,31 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 			return from, r
 		}
 	}
-	if !named && first != nil && p.Encloses(outermost, first.StepIndex) {
+	if first == nil || !p.Encloses(outermost, first.StepIndex) {
+		first = d.firstTolerated(p, outermost)
+	}
+	if !named && first != nil {
 		return first.StepIndex, first
 	}
 	return outermost, nil
+}
+
+// firstTolerated is the first step run in a loop or rollout, in the order of time, in which entities
+// have failed and were left out of what followed; nil if there is none.
+func (d *decider) firstTolerated(p *spec.Program, around int) *workflow.StepRun {
+	x := d.execution
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if !r.Forward() || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
+			continue
+		}
+		if !slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
+			return o.Forward() && o.StepIndex == r.StepIndex && x.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
+		}) {
+			return r
+		}
+	}
+	return nil
 }
 
 // firstToRepeat is the first step run in the order of time that has to be executed again: it
@@ -302,11 +323,16 @@ func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
 
 // inTimeOf reports whether a step run is in the same time of the same loop as the one at which
 // a try begins, or in none if it begins in none. Only there may entities be done already with
-// what the try does: it does whole loops again that it does not begin in.
+// what the try does: it does whole loops again that it does not begin in. In a rollout each entity
+// has one wave, so all waves are the same time.
 func (d *decider) inTimeOf(r, begin *workflow.StepRun) bool {
 	loop, _ := d.execution.TimeOf(r)
 	if begin == nil || loop == 0 {
 		return loop == 0
+	}
+	if c, _ := d.execution.WaveOf(r); c != nil && c.Seq == loop {
+		around, _ := d.execution.WaveOf(begin)
+		return c == around
 	}
 	return d.execution.SameTime(r, begin)
 }
@@ -318,7 +344,8 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 	if d.execution.WentBack == 0 {
 		return false
 	}
-	first, seen := d.firstOf(from), map[int]int{}
+	type place struct{ step, wave int } // in each wave of a rollout other entities are executed
+	first, seen := d.firstOf(from), map[place]int{}
 	if resume != nil {
 		first = resume.Seq
 	}
@@ -327,7 +354,11 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		if r.Kind != workflow.JobExecute && !r.IsSet() || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
-		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
+		at := place{step: r.StepIndex}
+		if rollout, wave := d.execution.WaveOf(r); rollout != nil {
+			at.wave = wave
+		}
+		if seen[at]++; seen[at] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
 			return true
 		}
 	}
@@ -381,6 +412,9 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		before := r.StepIndex < from
 		if x.WentBack > 0 || resume != nil {
 			before = r.Seq < first
+		}
+		if resume == nil && d.facts.Resolution.Program.Encloses(from, r.StepIndex) {
+			before = false // it begins with the whole loop or rollout, whatever earlier tries have done in it
 		}
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue

@@ -211,11 +211,13 @@ func ErrorValue(step string, why *workflow.Failure) (json.RawMessage, error) {
 	return workflow.EncodeJSON(value)
 }
 
-// visitedInTry reports whether this try has executed a node already, because it has gone
-// back.
-func (d *decider) visitedInTry(at int) bool {
+// visitedInTry reports whether this try has executed the node of a step run already, because it has
+// gone back. Another wave of a rollout is about other entities.
+func (d *decider) visitedInTry(r *workflow.StepRun) bool {
 	x := d.execution
-	return x.WentBack > 0 && slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
-		return r.Forward() && r.StepIndex == at && r.Try == x.Try
+	rollout, wave := x.WaveOf(r)
+	return x.WentBack > 0 && slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
+		around, at := x.WaveOf(&o)
+		return o.Forward() && o.StepIndex == r.StepIndex && o.Try == x.Try && (rollout == nil || around != rollout || at == wave)
 	})
 }

@@ -1,0 +1,139 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// The time of an execution is over while the block of its only step is at work, which ends well. A
+// retry would call it once more. It does so unasked only where that does no harm, or where the
+// block was to be called again anyhow, because it has asked to wait.
+func TestRetry_RepeatsNoStepThatWasStoppedAndEndedWell(t *testing.T) {
+	for _, test := range []struct {
+		block   string
+		waits   bool
+		refused bool
+	}{{"pure", false, false}, {"once", false, false}, {"forever", false, true}, {"forever", true, false}} {
+		s := newHarness(t, 1)
+		s.Publish("w", "config: {timeout: 30s}\nsteps:\n  - {label: first, functionBlock: p/"+test.block+":1, runOn: global, outputKey: said}\n"+
+			"  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {n: \"${first.result.n}\"}}\n")
+		stopped := false
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			o := &harness.Outcome{Result: json.RawMessage(`{"n":7}`)}
+			if c.Step == "first" && c.Kind == workflow.JobExecute && !stopped {
+				stopped = true
+				o.During = func() { s.RunFor(31 * time.Second) }
+				if test.waits {
+					o.Wait = &workflow.AskedWait{Until: s.Now().Add(time.Hour)}
+				}
+			}
+			return o
+		}
+		id := s.Start("w", "d000")
+		settle(s)
+		if x := s.Load(id); x.Cause != workflow.CauseTimeout {
+			t.Fatalf("%+v: %s, cause %q", test, x.State, x.Cause)
+		}
+		_, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{})
+		if test.refused {
+			if !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), `retry from "first"`) {
+				t.Errorf("%+v: %v", test, err)
+			}
+			_, err = s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{From: "first"})
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", test, err)
+		}
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := callsWithParameters(s, id); got[len(got)-1] != `after {"n":7}` || strings.Count(strings.Join(got, " "), "first") != 2+strings.Count(strings.Join(s.CallsOf(id), " "), "ROLLBACK") {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+// An entity that failed in each try, and was tolerated, is executed again by each retry, also where
+// that begins with the rollout.
+func TestRollout_EachRetryExecutesWhatIsKept(t *testing.T) {
+	for _, definition := range []string{
+		"config: {failureTolerance: 1}\nsteps:\n  - {label: all, rollout: {batches: [1]}, workflow: {steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/once:1, runOn: device}]}}\n",
+		"steps:\n  - {label: all, rollout: {batches: [1], failureTolerance: 1}, workflow: {steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/once:1, runOn: device}]}}\n",
+		"steps:\n  - {label: first, functionBlock: p/pure:1, runOn: device}\n  - {label: all, rollout: {batches: [1], failureTolerance: 1}, workflow: {steps: [{label: two, functionBlock: p/once:1, runOn: device}, {label: check, functionBlock: p/pure:1, runOn: device}]}}\n",
+	} {
+		for _, others := range []int{0, 1} {
+			try := 1
+			s := newHarness(t, 4)
+			s.Publish("w", definition)
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				fails := try < 4 && c.Step == "two" && c.Entity == "d001" || try == 1 && c.Step == "two" && c.Entity == "d002" && others == 1
+				if fails || c.Entity == "d001" && c.Kind == workflow.JobRollback && try == 1 {
+					return &harness.Outcome{FailCode: "NO"}
+				}
+				return nil
+			}
+			id := s.Start("w", harness.DeviceIDs(4)...)
+			settle(s)
+			for s.Load(id).State == sm.ExecutionFailedUnsafe && try < 6 {
+				s.BlockCalls = nil
+				try++
+				retry(s, id, views.RetryRequest{})
+				settle(s)
+				if calls := s.CallsOf(id); !slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "two EXECUTE") }) {
+					t.Errorf("%s: try %d has executed %v", definition, try, calls)
+				}
+			}
+			if x := s.Load(id); x.State != sm.ExecutionCompletedAck || try < 2 {
+				t.Errorf("%s: %s after try %d", definition, x.State, try)
+			}
+		}
+	}
+}
+
+// Entities have failed, which was tolerated, after a step that can neither be repeated nor undone. A
+// retry goes on with the step in which they failed, in a rollout and in a loop as outside of both.
+func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {
+	const steps = "workflow: {steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]}}\n"
+	for definition, test := range map[string]struct {
+		failing []string
+		want    string
+	}{
+		"":                              {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1]}, ":     {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1, 2]}, ":  {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1, 2]},  ": {[]string{"d002"}, "two d002"},
+		`loop: {over: "${[1, 2]}"}, `:   {[]string{"d001"}, "two d001|one d001|two d001"},
+		`loop: {over: "${[1, 2]}"},  `:  {[]string{"d000", "d002"}, "two d000|two d002|one d000|one d002|two d000|two d002"},
+	} {
+		s := newHarness(t, 3)
+		s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - {label: all, "+definition+steps)
+		failing := true
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if failing && c.Step == "two" && slices.Contains(test.failing, c.Entity) {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		}
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		failing, s.BlockCalls = false, nil
+		retry(s, id, views.RetryRequest{})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		var calls []string
+		for _, c := range s.BlockCalls {
+			calls = append(calls, c.Step+" "+c.Entity)
+		}
+		if got := strings.Join(calls, "|"); got != test.want {
+			t.Errorf("%s: executed %s, want %s", definition, got, test.want)
+		}
+	}
+}
