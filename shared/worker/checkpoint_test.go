@@ -256,8 +256,13 @@ func TestRemoteLease_KeepsCheckpointsOfAHeartbeat(t *testing.T) {
 		if renewed, err := heartbeat(`7`); err != nil || renewed == nil {
 			t.Fatal(renewed, err)
 		}
+		before := r.pack(m.Key).Lease
+		r.Advance(10 * time.Second)
 		if _, err := heartbeat(`"` + strings.Repeat("x", 70<<10) + `"`); !workflow.Is(err, workflow.CodeTooLarge) {
 			t.Errorf("more than a job may save: %v", err)
+		}
+		if after := r.pack(m.Key).Lease; !after.After(before.Add(9 * time.Second)) {
+			t.Errorf("%s: a heartbeat that says too much has renewed the lease by %s", kind, after.Sub(before))
 		}
 		rec := r.pack(m.Key).Jobs[0]
 		if savedText(rec.Checkpoints) != "at=7" || rec.Progress == nil || rec.Progress.Percent != 100 || rec.Progress.Message != "half" {

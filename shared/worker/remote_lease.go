@@ -186,6 +186,12 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 	s.adoptPack(&pack)
 	s.cancelled = seen.CancelRequested
 	if err := s.recordRemoteResults(r); err != nil {
+		if r != nil && r.Heartbeat && !s.cancelled { // what one job says too much of costs no claim
+			pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
+			if lost := s.renewLease(ctx, noJob); lost != nil && !errors.Is(lost, error(errPackCancelled)) {
+				return nil, d, lost
+			}
+		}
 		return nil, d, err
 	}
 	switch {

@@ -23,6 +23,9 @@ const (
 	unmatchedDelay = time.Second      // how long a message for another worker stays hidden
 )
 
+// errDrained says that a worker was drained while its poll waited: what it has received is for another.
+var errDrained = errors.New("the worker drains")
+
 // Poll waits for a pack of one of the blocks and claims it for the worker; nil if
 // none comes. It registers an unknown worker. A worker that is unreachable or offline
 // gets no pack until it sends a heartbeat; a poll does not count as one.
@@ -46,6 +49,10 @@ func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) 
 	}
 	offer, err := s.awaitPack(ctx, a, pools)
 	switch {
+	case errors.Is(err, errDrained):
+		if offer, err = a.endWithoutPack(ctx); offer == nil && err == nil {
+			offer = &views.PackOffer{Drain: true}
+		}
 	case errors.Is(err, errAttemptTaken):
 		offer, _, err = a.repeat(ctx)
 	case offer == nil && err == nil:
@@ -145,6 +152,12 @@ func (s *Service) claimMessage(ctx context.Context, a *attempt, pool string, q P
 	if !servesPack(a.caller.Tenant, a.poll.Blocks, m) {
 		w := s.sdkWorker(a.poll.Worker, rcpt.claimNonce())
 		return nil, w.Settle(ctx, q, d, m, worker.Disposition{RetryAfter: unmatchedDelay}, p)
+	}
+	switch w, err := s.WorkerRegistry.Worker(ctx, a.caller.Tenant, a.poll.Worker); { // it may have been drained while it waited
+	case err != nil:
+		return nil, errors.Join(err, q.Defer(ctx, d, 0))
+	case w.State == sm.WorkerDraining:
+		return nil, errors.Join(errDrained, q.Defer(ctx, d, 0))
 	}
 	if err := a.save(ctx, ports.Packs, rcpt, m); err != nil {
 		if errors.Is(err, errAttemptTaken) {

@@ -322,6 +322,23 @@ func TestPoll_CallbackTokenIsSealed(t *testing.T) {
 
 // F37: a worker that drains gets no pack and is told so. It ends the pack that it has, also with a poll
 // that is repeated because its answer was lost.
+// A worker is drained while its poll has just received a pack: that is for another worker.
+func TestPoll_WorkerIsDrainedDuringItsPoll(t *testing.T) {
+	f := newPollFixture(t, 3, 1)
+	f.wantNone("it registers", f.poll("w", "before"))
+	f.start("d001")
+	var offer *views.PackOffer
+	waiting := f.StartTask("waiting", func() { offer = f.poll("w", "one") })
+	if !waiting.RunPast("workers.worker") || !waiting.RunUntil("workers.worker") {
+		t.Fatal("the worker is not read again")
+	}
+	f.mustDo(nil, "POST", "/workers/w/drain", `{"reason":"upgrade"}`)
+	waiting.Finish()
+	f.wantNone("it drains", offer)
+	f.wantNone("the same poll again", f.poll("w", "one"))
+	f.wantPack("another worker", f.poll("v", "two"))
+}
+
 func TestPoll_DrainedWorkerGetsNoPack(t *testing.T) {
 	f := newPollFixture(t, 3, 2)
 	first := f.start("d001")
