@@ -40,6 +40,10 @@ func newInputs(c *connection) *cobra.Command {
 					return errors.New("--mine is for the inputs of all executions: leave out ID")
 				}
 			}
+			none := "nobody is asked for input"
+			if mine {
+				none = "nothing waits for you: without --mine you see what waits for others"
+			}
 			return printListOrNote(cmd, c, api.Inputs(cmd.Context(), id, mine), limit,
 				[]string{"EXECUTION", "WORKFLOW", "STEP", "VISIT", "TITLE", "ANSWERS", "SINCE", "UNTIL"},
 				func(i views.InputView) []string {
@@ -47,7 +51,7 @@ func newInputs(c *connection) *cobra.Command {
 						i.Execution, i.Workflow.String(), i.Step, fmt.Sprint(i.Visit), render.OrDash(i.Title), fmt.Sprintf("%d/%d", len(i.Answers), i.Need),
 						render.Ago(i.Since), render.Time(&i.Until),
 					}
-				}, "nobody is asked for input")
+				}, none)
 		},
 	}
 	f := cmd.Flags()

@@ -156,8 +156,19 @@ func (a Access) check(c workflow.Caller, roles ...Role) error {
 		names[i] = string(role)
 	}
 	needed := strings.Join(names, " or ")
+	given := []string{}
+	for _, role := range roles {
+		for _, name := range a[role] {
+			if !strings.HasPrefix(name, "actor:") && name != string(role) && !slices.Contains(given, name) {
+				given = append(given, name)
+			}
+		}
+	}
+	if len(given) > 0 {
+		needed += fmt.Sprintf(", which the configuration access gives to %s", strings.Join(given, ", "))
+	}
 	return &workflow.Error{
-		Code: workflow.CodeForbidden, Message: fmt.Sprintf("this needs the role %s, which the caller %q does not have", needed, c.Actor),
+		Code: workflow.CodeForbidden, Message: fmt.Sprintf("this needs the role %s: the caller %q does not have it", needed, c.Actor),
 		Issues: []workflow.Issue{{Path: "", Code: "role", Message: "want " + needed}},
 	}
 }

@@ -143,3 +143,12 @@ func TestAccess_ByNameOfTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// A refusal names the roles of callers that would do, and no callers.
+func TestAccess_RefusalNamesTheRolesThatWouldDo(t *testing.T) {
+	h := newHandler(newFake(), func(o *api.Options) { o.Access = api.Access{api.RoleOperator: {"netops", "actor:ann"}} })
+	w := sendRequest(h, "POST /workflow-execution/"+executionID+"/cancel", "", "X-Roles: operator")
+	if text := w.Body.String(); w.Code != http.StatusForbidden || !strings.Contains(text, "which the configuration access gives to netops") || strings.Contains(text, "ann") {
+		t.Errorf("%d: %s", w.Code, text)
+	}
+}
