@@ -29,14 +29,14 @@ import (
 	"testing"
 )
 
-// TestMain runs twice as many tests in parallel as there are processors, because they
+// TestMain runs three times as many tests in parallel as there are processors, because they
 // mostly wait for leases to expire. -parallel overrides it.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	isSet := false
 	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
 	if !isSet {
-		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}

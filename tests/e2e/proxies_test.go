@@ -3,12 +3,14 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
@@ -23,6 +25,7 @@ type queueProxy struct {
 
 	mu            sync.Mutex
 	onRequestFunc func(operation, body string) <-chan struct{} // a nil channel means no hold
+	visibility    time.Duration                                // of received messages; 0 means that of their queue
 }
 
 func serveQueues(t *testing.T) *queueProxy {
@@ -63,21 +66,38 @@ func (q *queueProxy) onRequest(f func(operation, body string) <-chan struct{}) {
 	q.onRequestFunc = f
 }
 
+// setVisibility makes messages that are received from now on come again after d, unless they are
+// deleted.
+func (q *queueProxy) setVisibility(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.visibility = d
+}
+
 func (q *queueProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the sender has been killed
 	}
 	q.mu.Lock()
-	hold := q.onRequestFunc
+	hold, visibility := q.onRequestFunc, q.visibility
 	q.mu.Unlock()
+	operation := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
 	if hold != nil {
-		if wait := hold(strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS."), string(body)); wait != nil {
+		if wait := hold(operation, string(body)); wait != nil {
 			select {
 			case <-wait:
 			case <-r.Context().Done():
 				return // the sender was killed while the request was held: never performed
 			}
+		}
+	}
+	if operation == "ReceiveMessage" && visibility > 0 {
+		var request map[string]any
+		if json.Unmarshal(body, &request) == nil { // else the server refuses it
+			request["VisibilityTimeout"] = int(visibility.Seconds())
+			body, _ = json.Marshal(request)
+			r.ContentLength = int64(len(body))
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -201,7 +201,7 @@ func checkDeadLetter(t *testing.T, s *stackClient, commands *commandServer, q *q
 	}
 	commands.setCommands("broken", "work")
 	moved, err := s.Redrive(t.Context(), views.RedriveRequest{Queue: "jobs-broken"})
-	if err != nil || moved.Moved != 1 {
+	if err != nil || moved.Moved == 0 { // the engine may have sent the pack again, and that message may have died too
 		t.Fatalf("redrive: %+v, %v", moved, err)
 	}
 	s.waitState(id, sm.ExecutionCompletedAck)
