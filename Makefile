@@ -3,6 +3,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# All but the race detector builds in the same way, so that every package is compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath
+
 FUNCTIONS := api lifecycle observer sweeper worker
 # What is deployed is told apart by its commit, what stays on this machine is not.
 RELEASE   := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -28,10 +32,10 @@ build: npm ## Build the command, the functions and the examples into bin
 	@mkdir -p bin/functions
 	@install -m 755 localstack/node_modules/@dynoxide/linux-x64/dynoxide bin/dynoxide 2>/dev/null || \
 		echo "no ready-made local DynamoDB for this system: see the README"
-	go build -trimpath -ldflags '$(LINK) -X main.version=$(VERSION)' -o bin/ ./cmd/lockstep ./examples/fleet/cmd/...
+	go build -ldflags '$(LINK) -X main.version=$(VERSION)' -o bin/ ./cmd/lockstep ./examples/fleet/cmd/...
 	@for f in $(FUNCTIONS); do \
 		echo "build functions/$$f"; \
-		CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o bin/functions/$$f/bootstrap ./functions/$$f || exit 1; \
+		go build -tags lambda.norpc -ldflags '$(LINK)' -o bin/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
 # What AWS runs is the same byte for byte wherever it is built as the same version: no
@@ -39,7 +43,7 @@ build: npm ## Build the command, the functions and the examples into bin
 # is written beside the functions too, for the deployment to be tagged with.
 DIST       := dist
 DIST_ARCH  := arm64
-DIST_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags '$(subst boot.Version=$(VERSION),boot.Version=$(RELEASE),$(LINK))'
+DIST_BUILD  = GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -buildvcs=false -ldflags '$(subst boot.Version=$(VERSION),boot.Version=$(RELEASE),$(LINK))'
 
 dist: ## Build the functions for AWS (linux/arm64) into dist as VERSION=text, with their hashes and their bill of materials
 	@rm -f $(DIST)/functions/VERSION
@@ -64,18 +68,18 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: 
 	npm ci --prefix $* --no-audit --no-fund --silent
 	@touch $@
 
-# Packages whose tests run under the race detector: all but those that compile
-# the CDK, those that drive binaries which were built without it, and those that
-# send thousands of requests one after the other. The tests of shared/engine and tests/protocol play
-# the engine in worlds of one goroutine each; under the race detector it is played by those of
-# tests/sim/simulator.
-RACE_SKIP := /shared/engine$$|/tests/protocol|/infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
+# Packages whose tests do not run under the race detector, because nothing in them runs at the
+# same time as something else, or because they drive binaries that were built without it, or
+# compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine
+# and tests/protocol have one goroutine each; tests/sim/simulator plays the engine with many.
+NO_RACE := /shared/(catalog|definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
+NO_RACE_ALONE := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
-	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
-	go test ./shared/engine ./tests/protocol
+	CGO_ENABLED=1 go test -race $$(go list ./... | grep -Ev '$(NO_RACE)|$(NO_RACE_ALONE)')
+	go test $$(go list ./... | grep -E '$(NO_RACE)')
 	go test -count=1 ./tests/e2e/...
 	go test -count=1 ./tests/chaos
 	go test ./tests/httpapi
@@ -83,11 +87,11 @@ test: build generate-check ## Run every test that needs no cloud account
 
 # The apps, functions and workers that tests/localstack deploys, for this machine.
 SCENARIOS      := bin/scenarios
-SCENARIO_BUILD := CGO_ENABLED=0 go build -tags lambda.norpc -trimpath
+SCENARIO_BUILD := go build -tags lambda.norpc
 
 test-localstack: build ## Deploy the real stack into LocalStack and run the end-to-end tests on it (needs Python 3.13 or Docker)
 	@mkdir -p $(SCENARIOS)
-	go build -trimpath -o $(SCENARIOS)/ ./infra/cmd/infra ./tests/localstack/app
+	go build -o $(SCENARIOS)/ ./infra/cmd/infra ./tests/localstack/app
 	$(SCENARIO_BUILD) -ldflags '$(LINK)' -o $(SCENARIOS)/fleet/bootstrap ./examples/fleet/cmd/fleet-worker
 	$(SCENARIO_BUILD) -ldflags '$(LINK)' -o $(SCENARIOS)/faulty/bootstrap ./tests/localstack/faulty
 	@for f in $(FUNCTIONS); do \

@@ -79,14 +79,17 @@ func (c check) verify(folder string) (r result) {
 		switches = append(switches, "-DMUTATION_"+c.mutation)
 	}
 	compile := []string{"-w", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=" + memoryLimitMB, "-o", "pan", "pan.c"}
-	search := []string{"-m2000000"}
+	var search []string
 	if c.liveness {
 		switches = append(switches, "-DENDS")
 		search = append(search, "-a")
 	} else {
 		compile = append(compile, "-DSAFETY")
 	}
-	if !c.isShort() {
+	if c.isShort() {
+		search = append(search, "-m100000", "-w18") // a longer one takes a quarter of a second to clear its memory
+	} else {
+		search = append(search, "-m2000000")
 		compile = append(compile, "-O1")
 	}
 	for _, step := range [][]string{
