@@ -1,7 +1,9 @@
 package dynamo
 
 import (
+	"bytes"
 	"context"
+	"maps"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/parallel"
@@ -32,6 +34,40 @@ func putDocument(ctx context.Context, t *table.Table, key table.Key, doc table.V
 	it[attrDocument] = doc
 	_, _, err := t.Put(ctx, it, "", nil)
 	return err
+}
+
+// putRevised writes an item with a document of a revision, and whatever more holds, if the item still
+// has the revision before, or is absent if this is the first one. If it is not written, same reports
+// whether the item has this document already: an earlier call wrote it, and its reply was lost.
+func putRevised(ctx context.Context, t *table.Table, key table.Key, revision int64, document any, more table.Item) (ok, same bool, err error) {
+	doc, err := encodeDocument(document)
+	if err != nil {
+		return false, false, err
+	}
+	it := key.Attributes()
+	maps.Copy(it, more)
+	it[attrDocument], it[attrVersion] = doc, table.N(revision)
+	condition, values := table.IfAbsent, table.Item(nil)
+	if seen := revision - 1; seen > 0 {
+		condition, values = "#version = :seen", table.Item{"seen": table.N(seen)}
+	}
+	ok, old, err := t.Put(ctx, it, condition, values)
+	return ok, err == nil && !ok && bytes.Equal(old.Bytes(attrDocument), it.Bytes(attrDocument)), err
+}
+
+// listDocuments reads the documents of all items of a partition, strongly consistent.
+func listDocuments[T any](ctx context.Context, t *table.Table, partition string, pageSize int) (list []T, err error) {
+	for it, err := range t.Query(ctx, partitionQuery(partition, "", pageSize)) {
+		if err != nil {
+			return nil, err
+		}
+		var document T
+		if err := decodeDocument(it, &document); err != nil {
+			return nil, err
+		}
+		list = append(list, document)
+	}
+	return list, nil
 }
 
 // chunkConcurrency is how many chunks are read or written at a time.

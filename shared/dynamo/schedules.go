@@ -29,27 +29,15 @@ func (r *Registry) Schedule(ctx context.Context, tenant, name string) (spec.Sche
 
 // PutSchedule replaces the schedule if its version is still the one given.
 func (r *Registry) PutSchedule(ctx context.Context, s spec.Schedule) (bool, error) {
-	seen := s.Version
 	s.Version++
-	doc, err := encodeDocument(s)
-	if err != nil {
-		return false, err
-	}
-	it := table.Item{
-		topology.AttrPK: table.S(schedulesKey(s.Tenant)), topology.AttrSK: table.S(s.Name),
-		attrVersion: table.N(s.Version), attrDocument: doc,
-	}
+	more := table.Item{}
 	if s.Cron != nil {
-		it[attrEnabled] = table.True()
+		more[attrEnabled] = table.True()
 	}
 	if due := topology.IndexScheduled; !s.NextAt.IsZero() {
-		it[due.Partition], it[due.Sort] = dueShard(s.Tenant+"#"+s.Name), table.N(s.NextAt.UnixMilli())
+		more[due.Partition], more[due.Sort] = dueShard(s.Tenant+"#"+s.Name), table.N(s.NextAt.UnixMilli())
 	}
-	condition, values := table.IfAbsent, table.Item(nil)
-	if seen > 0 {
-		condition, values = "#version = :seen", table.Item{"seen": table.N(seen)}
-	}
-	ok, _, err := r.t.Put(ctx, it, condition, values)
+	ok, _, err := putRevised(ctx, r.t, table.Key{PK: schedulesKey(s.Tenant), SK: s.Name}, s.Version, s, more)
 	return ok, err
 }
 

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -38,38 +37,14 @@ func (r *Registry) Trigger(ctx context.Context, tenant, name string) (spec.Publi
 
 // PutTrigger writes a trigger whose revision is still seen.
 func (r *Registry) PutTrigger(ctx context.Context, tenant string, t spec.PublishedTrigger) (bool, error) {
-	seen := t.Revision
 	t.Revision++
-	doc, err := encodeDocument(t)
-	if err != nil {
-		return false, err
-	}
-	it := triggerKey(tenant, t.Name).Attributes()
-	it[attrDocument], it[attrVersion] = doc, table.N(t.Revision)
-	condition, values := table.IfAbsent, table.Item(nil)
-	if seen > 0 {
-		condition, values = "#version = :seen", table.Item{"seen": table.N(seen)}
-	}
-	ok, old, err := r.t.Put(ctx, it, condition, values)
-	if ok || err != nil {
-		return ok, err
-	}
-	return bytes.Equal(old.Bytes(attrDocument), it.Bytes(attrDocument)), nil
+	ok, same, err := putRevised(ctx, r.t, triggerKey(tenant, t.Name), t.Revision, t, nil)
+	return ok || same, err
 }
 
 // Triggers lists all triggers of a tenant, strongly consistent.
-func (r *Registry) Triggers(ctx context.Context, tenant string) (list []spec.PublishedTrigger, err error) {
-	for it, err := range r.t.Query(ctx, partitionQuery(triggerKey(tenant, "").PK, "", workflow.MaxPageSize)) {
-		if err != nil {
-			return nil, err
-		}
-		var t spec.PublishedTrigger
-		if err := decodeDocument(it, &t); err != nil {
-			return nil, err
-		}
-		list = append(list, t)
-	}
-	return list, nil
+func (r *Registry) Triggers(ctx context.Context, tenant string) ([]spec.PublishedTrigger, error) {
+	return listDocuments[spec.PublishedTrigger](ctx, r.t, triggerKey(tenant, "").PK, workflow.MaxPageSize)
 }
 
 // PutTriggerCall remembers a call under a key.
@@ -85,19 +60,10 @@ func (r *Registry) PutTriggerCall(ctx context.Context, tenant, name, key string,
 }
 
 // TriggerCalls lists the calls of a trigger, the newest first.
-func (r *Registry) TriggerCalls(ctx context.Context, tenant, name string) (list []workflow.TriggerCall, err error) {
-	for it, err := range r.t.Query(ctx, partitionQuery(triggerCallKey(tenant, name, "").PK, "", workflow.MaxTriggerCalls+workflow.MaxRefusedMinutes)) {
-		if err != nil {
-			return nil, err
-		}
-		var c workflow.TriggerCall
-		if err := decodeDocument(it, &c); err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
+func (r *Registry) TriggerCalls(ctx context.Context, tenant, name string) ([]workflow.TriggerCall, error) {
+	list, err := listDocuments[workflow.TriggerCall](ctx, r.t, triggerCallKey(tenant, name, "").PK, workflow.MaxTriggerCalls+workflow.MaxRefusedMinutes)
 	slices.SortStableFunc(list, func(a, b workflow.TriggerCall) int { return b.At.Compare(a.At) })
-	return list, nil
+	return list, err
 }
 
 // Attributes of a rate: the time at which all that was taken will have been made up for, in
