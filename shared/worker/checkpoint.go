@@ -208,20 +208,20 @@ func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case ok && old != nil: // an earlier call has written the claim, and its reply was lost: this one has written nothing
-		s.unclaimed, s.firstClaim = false, true
-		s.leaseEnd, s.pack.Lease = old.Lease, old.Lease
-		if s.watchLease != nil && !s.ended {
-			s.watchLease()
-		}
-		return false, nil
 	case ok:
+		// With an old pack, an earlier call has written the claim, and its reply was lost: this one has
+		// written nothing.
+		if old != nil {
+			p.Lease = old.Lease
+		} else {
+			s.savedCount = countEnded(p.Jobs)
+		}
 		s.unclaimed, s.firstClaim = false, true
-		s.leaseEnd, s.pack.Lease, s.savedCount = p.Lease, p.Lease, countEnded(p.Jobs)
+		s.leaseEnd, s.pack.Lease = p.Lease, p.Lease
 		if s.watchLease != nil && !s.ended {
 			s.watchLease()
 		}
-		return true, nil
+		return old == nil, nil
 	case old.Final():
 		s.cancelled = true
 		return true, errPackCancelled
@@ -235,18 +235,24 @@ func keptCheckpoints(p *workflow.Pack, i int, a JobResult) JobResult {
 	if len(a.Checkpoints) == 0 || a.Failure == nil {
 		return a
 	}
-	all, err := p.Jobs[i].Checkpoints.With(a.Checkpoints)
-	if err == nil {
-		err = p.CheckpointsFit(i, all)
-	}
-	if err != nil {
+	if err := addCheckpoints(p, i, a.Checkpoints); err != nil {
 		failure := *a.Failure
 		failure.Message += fmt.Sprintf(" (its checkpoints were not kept: %s)", err)
 		a.Failure = &failure
-		return a
 	}
-	p.Jobs[i].Checkpoints = all
 	return a
+}
+
+// addCheckpoints adds to what a job has saved, all or nothing.
+func addCheckpoints(p *workflow.Pack, i int, more workflow.Checkpoints) error {
+	all, err := p.Jobs[i].Checkpoints.With(more)
+	if err == nil {
+		err = p.CheckpointsFit(i, all)
+	}
+	if err == nil {
+		p.Jobs[i].Checkpoints = all
+	}
+	return err
 }
 
 // JobReport is what another program reports about a job that it is still running.
@@ -257,17 +263,11 @@ type JobReport struct {
 
 // recordReport adds what another program reports of a running job to its record.
 func (s *session) recordReport(i int, r JobReport, now time.Time) error {
-	rec := &s.pack.Jobs[i]
-	all, err := rec.Checkpoints.With(r.Checkpoints)
-	if err == nil {
-		err = s.pack.CheckpointsFit(i, all)
-	}
-	if err != nil {
+	if err := addCheckpoints(s.pack, i, r.Checkpoints); err != nil {
 		return err
 	}
-	rec.Checkpoints = all
 	if r.Progress != nil {
-		rec.Progress = workflow.NewJobProgress(r.Progress.Percent, r.Progress.Message, now)
+		s.pack.Jobs[i].Progress = workflow.NewJobProgress(r.Progress.Percent, r.Progress.Message, now)
 	}
 	return nil
 }
