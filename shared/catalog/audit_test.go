@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 // TestCatalog_AuditIsListedNewestFirst: entries of many months, in pages of any size, by every filter.

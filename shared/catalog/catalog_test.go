@@ -13,8 +13,8 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 var ann = workflow.Caller{Tenant: "acme", Actor: "ann"}

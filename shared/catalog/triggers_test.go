@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // triggered is a definition with a trigger of each name.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/deadletter"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 // fixture is a service with simulated queues.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // leaseRemote leases a message's pack. It fails the test if there is no lease.

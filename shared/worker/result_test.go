@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 // A result that does not match the block's schema fails the job for good. The failure

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // pollFixture is an API on a simulation, whose pool "edge" is served by programs that poll.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // interceptor wraps an implementation: a task pauses before each of its calls, and the

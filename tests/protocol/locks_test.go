@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // lockFixture is executions that lock entities, each exclusively or shared, and their

@@ -8,9 +8,9 @@ import (
 
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 	fleet "github.com/lockstep-run/lockstep/examples/fleet/worker"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	sdk "github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 // fixture is a worker with the blocks, and devices behind a real listener.

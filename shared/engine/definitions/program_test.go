@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 // Nodes carry what the definitions embedded around them say about failures and about jobs in

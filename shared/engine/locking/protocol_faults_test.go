@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // Each test of this file guards against one fault that would break the lock protocol,

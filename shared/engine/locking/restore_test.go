@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 const minToken = 1000

@@ -1,6 +1,6 @@
 // Package ports is the conformance kit of the engine's and the worker's ports: what
 // every implementation must do, whatever it keeps its items in. The tests of
-// package ports_test run it on DynamoDB and SQS, those of tests/sim on the
+// package ports_test run it on DynamoDB and SQS, those of shared/sim on the
 // simulation. Each file tests the port it is named for; claims.go is the worker's
 // side of packs.
 //
@@ -8,7 +8,7 @@
 // keep.
 // Package ports is the conformance kit of the engine's and the worker's ports: what
 // every implementation must do, whatever it keeps its items in. The tests of
-// package ports_test run it on DynamoDB and SQS, those of tests/sim on the
+// package ports_test run it on DynamoDB and SQS, those of shared/sim on the
 // simulation. Each file tests the port it is named for; claims.go is the worker's
 // side of packs.
 //

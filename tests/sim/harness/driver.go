@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
-	"github.com/lockstep-run/lockstep/tests/sim"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
 // visibilityTimeout is how long a received message stays hidden.

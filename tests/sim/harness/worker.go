@@ -10,9 +10,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // maxClaims is how often a pack may be claimed, for workers and engine.

@@ -3,7 +3,7 @@ package mutation
 // answers are mistakes in what the service and the command tell about executions. A test
 // detects each.
 var answers = []Mutation{
-	{Name: "a list fails at an execution of a newer version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\t\t\tnewer = append(newer, id)\n", "\t\t\t\t\treturn empty{}, err\n"}}},
+	{Name: "a list fails at an execution of a newer version", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\t\t\tnewer = append(newer, id)\n", "\t\t\t\t\treturn empty{}, err\n"}}},
 	{Name: "an execution of a newer version is left out of a list without a word", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "\t\tlist.Skipped = append(list.Skipped, batch.skipped...)\n", ""}}},
 	{Name: "a page names what only the next one leaves out", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "return id < last", "return id == last"}}},
 	{Name: "a lock of an execution of a newer version seems free", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/locks.go", "\tif len(newer) > 0 {\n", "\tif len(newer) > len(named) {\n"}}},

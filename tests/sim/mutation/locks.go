@@ -6,8 +6,8 @@ const (
 	acquire          = "shared/engine/locking/acquire.go"
 	lifecycleBlocker = "shared/lifecycle/blocker.go"
 	lifecycleLocks   = "shared/lifecycle/locks.go"
-	simLockState     = "tests/sim/locks.go"
-	simStore         = "tests/sim/store.go"
+	simLockState     = "shared/sim/locks.go"
+	simStore         = "shared/sim/store.go"
 	engineAdvance    = "shared/engine/advance.go"
 	fetchBlocker     = "shared/engine/fetch_blocker.go"
 	fetchLocks       = "shared/engine/fetch_locks.go"
@@ -46,7 +46,7 @@ var locks = []Mutation{
 	{Name: "the holders of a full lock are not read", Test: "shared/engine/locking:TestLocker_PrunesOnlyDeadHolders", Edits: []Edit{{"shared/engine/locking/take.go", "= min(8, workflow.MaxHolders)", "= workflow.MaxHolders + 1"}}},
 	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleBlocker, `		if d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson) {
 `, "\t\tif false {\n"}}},
-	{Name: "waiter registrations raise the execution's version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
+	{Name: "waiter registrations raise the execution's version", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
 	{Name: "no check of the own state after a failed lock write", Test: "shared/engine/locking:TestLocker_ChecksOwnEpochAfterFailedTake", Edits: []Edit{{acquire, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
 `, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
 	if a.conflicts >= 0 {

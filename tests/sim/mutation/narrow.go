@@ -10,7 +10,7 @@ const (
 // narrowing are the mistakes in releasing the locks of some entities.
 var narrowing = []Mutation{
 	{Name: "a woken waiter asks whether the holder lives, not whether it keeps the entity", Edits: []Edit{{fetchBlocker, "case !holder.HoldsEntity(by.Entity, by.Epoch, by.Place):", "case !holder.Holds(by.Epoch, 0):"}}},
-	{Name: "a waiter registers whatever was released since it read", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "return h.HoldsEntity(by.Entity, by.Epoch, 0) && h.Narrowed == by.Narrowed", "return h.HoldsEntity(by.Entity, by.Epoch, 0)"}}},
+	{Name: "a waiter registers whatever was released since it read", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "return h.HoldsEntity(by.Entity, by.Epoch, 0) && h.Narrowed == by.Narrowed", "return h.HoldsEntity(by.Entity, by.Epoch, 0)"}}},
 	{Name: "reservations stand while their execution waits for an operator", Test: "shared/engine:TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited", Edits: []Edit{{workflowLock, "	case o.AwaitsPerson:\n", "	case false:\n"}}},
 	{Name: "who begins to wait for an operator wakes no waiters", Edits: []Edit{{lifecycleBlocker, "	d.decision.WakeWaiters, d.changed = true, true\n", "	d.changed = true\n"}}},
 	{Name: "that the holder waits for an operator is taken from an earlier read", Test: "shared/engine/locking:TestLocker_RegistrationTellsThatHolderNeedsPerson", Edits: []Edit{{acquire, "		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy)\n", "		_, ok, err = a.registerWithAll(ctx, e.blockedBy)\n"}}},
@@ -26,7 +26,7 @@ var narrowing = []Mutation{
 		{lifecycleCommand, "	d.transition(sm.EventLockReleased, d.execution.State, c.Actor, data)\n	d.decision.WakeWaiters = true\n", "	d.transition(sm.EventLockReleased, d.execution.State, c.Actor, data)\n	d.decision.WakeWaiters = len(c.Only) == 0\n"},
 	}},
 	{Name: "what was released before is kept again", Edits: []Edit{{lifecycleNarrow, "		kept = *d.execution.Kept\n", "		_ = kept\n"}, {lifecycleNarrow, "		places = d.execution.Kept.Both(places)\n", "		_ = places\n"}}},
-	{Name: "all who share a lock have one place", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simLockState, "	l.Holders[s.Execution] = workflow.Holder{", "	for id, h := range l.Holders {\n		h.Place = s.Place\n		l.Holders[id] = h\n	}\n	l.Holders[s.Execution] = workflow.Holder{"}}},
+	{Name: "all who share a lock have one place", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simLockState, "	l.Holders[s.Execution] = workflow.Holder{", "	for id, h := range l.Holders {\n		h.Place = s.Place\n		l.Holders[id] = h\n	}\n	l.Holders[s.Execution] = workflow.Holder{"}}},
 	{Name: "dynamo: a place counts with any token", Test: "shared/dynamo:TestOlderRelease_LeavesNothingThatCounts", Edits: []Edit{{dynamoLocks, "it.Has(attrOwner) && p.Int(attrPlaceToken) == it.Int(attrToken)", "it.Has(attrOwner)"}}},
 	{Name: "entities are named whatever the size of the state item", Test: "shared/lifecycle:TestDecide_NamesEntitiesOnlyWhereThereIsRoom", Edits: []Edit{{lifecycleNarrow, "n > before && !d.hasRoomFor(n-before)", "n > before && n < 0"}}},
 	{Name: "a place is the position among the entities that were not skipped", Test: "shared/engine:TestAcknowledge_OfScopeWithGaps", Edits: []Edit{{fetchLocks, "Key: e.Key, Place: e.Place, Token:", "Key: e.Key, Place: i + 1, Token:"}}},

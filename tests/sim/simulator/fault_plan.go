@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-run/lockstep/tests/sim"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
 // faultProfile says how often which faults happen. The zero value has none.

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
 // process is a handler in progress: it is paused before a call, which it makes at resumeAt.

@@ -3,7 +3,7 @@ package simulator
 import (
 	"fmt"
 
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
 // withPrefix puts time and process in front of each line.

@@ -24,9 +24,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // World is the state that outlives a handler. Its exported fields may be changed while no

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
 // TestTask_StopsBeforeEachCall pauses tasks before each of their calls.

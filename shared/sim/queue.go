@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/deadletter"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
 // QueueFaults says how queues misbehave.
