@@ -89,7 +89,7 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"run", "nonsense"}, "want package/name"},
 		{[]string{"failures", "--since", "week"}, "--since wants a duration such as 7d"},
 		{[]string{"failures", "--since", "-7d"}, "--since wants a duration such as 7d"},
-		{[]string{"rerun", executionID}, "say which entities: --failed, --unsafe, --skipped, --all or --entity"},
+		{[]string{"rerun", executionID}, "say which entities: --failed, --unsafe, --skipped, --unfinished, --all or --entity"},
 		{[]string{"rerun", executionID, "--failed", "--all"}, "one of these"},
 		{[]string{"rerun", executionID, "--entity", "sw-1"}, "want type/id"},
 		{[]string{"run", "p/w", "-p", "[1]"}, "--parameters wants a JSON object such as"},
@@ -345,6 +345,7 @@ func TestExecute_PrintsHints(t *testing.T) {
 
 // A follower says that it lost the connection, and how to follow again.
 func TestFollow_ReportsLostConnection(t *testing.T) {
+	t.Parallel() // it waits for the client's attempts
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = s.Listener.Close() // no further connection

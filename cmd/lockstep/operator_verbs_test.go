@@ -46,6 +46,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"retry X --reason r --from a.b --entities failed", `POST /workflow-execution/X/retry {"reason":"r","from":"a.b","entities":"failed"}`, executionJSON, "RUNNING"},
 		{"rerun X --failed --detach", `POST /workflow-execution/X/rerun {"entities":"failed"}`, executionJSON, "X"},
 		{"rerun X --entity device/sw-1 --set a=1 -p {} --reason r -d", `POST /workflow-execution/X/rerun {"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, executionJSON, "X"},
+		{"rerun X --unfinished --detach", `POST /workflow-execution/X/rerun {"entities":"unfinished"}`, executionJSON, "X"},
 		{"resume X --reason r", `POST /workflow-execution/X/resume {"reason":"r"}`, executionJSON, "RUNNING"},
 		{"unlock X --reason r", `POST /workflow-execution/X/unlock {"reason":"r"}`, executionJSON, "RUNNING"},
 		{"acknowledge X --entity device/sw-1 --entity device/sw-2 --reason r", `POST /workflow-execution/X/acknowledge {"reason":"r","entities":["device/sw-1","device/sw-2"]}`, executionJSON, "RUNNING"},
@@ -76,6 +77,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
+			t.Parallel() // it waits for the client's attempts
 			s := &stubService{status: http.StatusAccepted, body: c.answer}
 			server := httptest.NewServer(s)
 			defer server.Close()

@@ -59,7 +59,7 @@ func lockRow(l views.LockView) []string {
 
 func newWorkers(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "workers [ID]",
+		Use:   "workers [WORKER]",
 		Short: "Show the polling workers",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ import (
 func newRerun(c *connection) *cobra.Command {
 	var parameters, reason, key string
 	var sets, entities []string
-	var failed, unsafe, skipped, all, detach bool
+	var failed, unsafe, skipped, unfinished, all, detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun ID",
 		Short: "Start an execution again for some of its entities, and follow the new one",
@@ -24,7 +24,8 @@ ended, and follow it like "run" does. The ended one stays as it is. Labels and p
 those of the ended one: --set changes one parameter, --parameters replaces all.
 
 --failed is every entity that failed, --unsafe those that ended FAILED_UNSAFE, --skipped those
-whose turn never came, such as in the waves that a stopped rollout left out. An execution in
+whose turn never came, such as in the waves that a stopped rollout left out, --unfinished both the
+failed and the skipped ones. An execution in
 FAILED_UNSAFE still locks the unsafe ones: "lockstep acknowledge ID" releases them, until then the
 new execution waits.`,
 		Example: "  lockstep rerun ID --failed\n  lockstep rerun ID --entity device/sw-007 --set target=2.0.1 --detach",
@@ -35,7 +36,7 @@ new execution waits.`,
 				return err
 			}
 			req := views.RerunRequest{Reason: reason, IdempotencyKey: key}
-			if req.Entities, err = rerunEntities(map[views.RerunChoice]bool{views.RerunFailed: failed, views.RerunUnsafe: unsafe, views.RerunSkipped: skipped, views.RerunAll: all}, entities); err != nil {
+			if req.Entities, err = rerunEntities(map[views.RerunChoice]bool{views.RerunFailed: failed, views.RerunUnsafe: unsafe, views.RerunSkipped: skipped, views.RerunUnfinished: unfinished, views.RerunAll: all}, entities); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("idempotency-key") && key == "" {
@@ -55,15 +56,12 @@ new execution waits.`,
 			if err != nil {
 				return render.AsServiceError(hintRerun(cmd, api, args[0], err))
 			}
-			if detach {
+			if noteExisting(cmd, started.ID, existed); detach {
 				if c.json() {
 					return render.PrintJSON(cmd, started)
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), started.ID)
 				return nil
-			}
-			if existed {
-				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", started.ID)
 			}
 			return follow(cmd, c, api, started.ID, nil)
 		},
@@ -72,6 +70,7 @@ new execution waits.`,
 	f.BoolVar(&failed, "failed", false, "the entities that failed")
 	f.BoolVar(&unsafe, "unsafe", false, "the entities that failed unsafely")
 	f.BoolVar(&skipped, "skipped", false, "the entities whose turn never came")
+	f.BoolVar(&unfinished, "unfinished", false, "the entities that failed, and those whose turn never came")
 	f.BoolVar(&all, "all", false, "all its entities")
 	f.StringArrayVar(&entities, "entity", nil, "an entity of it, as device/sw-007 (repeatable)")
 	f.StringVarP(&parameters, "parameters", "p", "", "other parameters, as a JSON object")
@@ -92,7 +91,7 @@ func rerunEntities(flags map[views.RerunChoice]bool, named []string) (r views.Re
 		}
 	}
 	if len(chosen) != 1 {
-		return r, errors.New("say which entities: --failed, --unsafe, --skipped, --all or --entity, one of these")
+		return r, errors.New("say which entities: --failed, --unsafe, --skipped, --unfinished, --all or --entity, one of these")
 	}
 	r.Choice = chosen[0]
 	for _, text := range named {

@@ -74,6 +74,7 @@ if everything succeeded.`,
 				return hintStartFailed(cmd, api, args[0], request.sets, err)
 			}
 			if detach {
+				noteExisting(cmd, started.ID, existed && !started.Signalled)
 				if c.json() {
 					return render.PrintJSON(cmd, started)
 				}
@@ -82,8 +83,8 @@ if everything succeeded.`,
 			}
 			if started.Signalled {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s has the key %q, and has the signal\n", started.ID, req.Key)
-			} else if existed {
-				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", started.ID)
+			} else {
+				noteExisting(cmd, started.ID, existed)
 			}
 			err = follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
@@ -104,6 +105,13 @@ if everything succeeded.`,
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
+}
+
+// noteExisting says that a start has started nothing.
+func noteExisting(cmd *cobra.Command, id string, existed bool) {
+	if existed {
+		fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", id)
+	}
 }
 
 // startSignal reads the signal that a start brings, nil for none.
@@ -159,7 +167,15 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, on
 // waitForEnd shows an execution's progress on standard error until it ends.
 func waitForEnd(cmd *cobra.Command, api *client.Client, id string) (views.ExecutionView, error) {
 	bar := render.NewProgressBar(cmd.ErrOrStderr())
-	x, err := api.Follow(cmd.Context(), id, pollInterval, bar.Update, bar.ConnectionLost)
+	noted := false
+	x, err := api.Follow(cmd.Context(), id, pollInterval, func(x views.ExecutionView) {
+		if !noted && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput {
+			noted = true
+			bar.Clear()
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: it waits for a person. Ctrl-C stops following, and the execution continues; \"lockstep answer %s\" answers\n", id)
+		}
+		bar.Update(x)
+	}, bar.ConnectionLost)
 	bar.Clear()
 	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
 		return x, withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)

@@ -11,7 +11,7 @@ import (
 func newDrain(c *connection) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "drain ID",
+		Use:   "drain WORKER",
 		Short: "Give a worker no new packs, and let it end those that it has",
 		Long: `Give a polling worker no new packs, and let it end those that it has. It learns of it with its next
 heartbeat or poll. "lockstep workers ID" shows what it still holds; with nothing left it can be
@@ -25,7 +25,7 @@ stopped. It is given packs again once it is started again.`,
 			}
 			w, err := api.DrainWorker(cmd.Context(), args[0], reason)
 			if err != nil {
-				return render.AsServiceError(err)
+				return render.AsServiceError(hintNotFound(err, "\"lockstep workers\" lists the polling workers; a pool of functions has none that could be drained."))
 			}
 			if c.json() {
 				return render.PrintJSON(cmd, w)

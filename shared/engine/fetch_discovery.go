@@ -114,7 +114,7 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 			return found, err
 		}
 		if len(s.matches) == 0 && !s.program.AllowsEmpty {
-			found.problem = &workflow.Failure{Code: workflow.FailureNothingSelected, Message: "no entity matches " + describeSelector(*start) + "; \"assertNotEmpty: false\" in the definition allows that"}
+			found.problem = &workflow.Failure{Code: workflow.FailureNothingSelected, Message: "there is no entity of " + describeSelector(*start) + "; \"assertNotEmpty: false\" in the definition allows that"}
 			return found, nil
 		}
 	}
@@ -168,7 +168,7 @@ func describeSelector(s workflow.Selector) string {
 	if len(s.Groups) > 0 {
 		parts = append(parts, "the groups "+strings.Join(s.Groups, ", "))
 	}
-	if s.Query != "" {
+	if s.Query != "" && s.Query != "true" {
 		parts = append(parts, "the query "+workflow.Truncate(s.Query, workflow.MaxShortMessage))
 	}
 	return strings.Join(parts, " and ")

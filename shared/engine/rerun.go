@@ -187,7 +187,7 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 			keys = append(keys, e.Key)
 		}
 	}
-	if chosen.Choice == views.RerunSkipped {
+	if chosen.Choice == views.RerunSkipped || chosen.Choice == views.RerunUnfinished {
 		counts[workflow.EntitySkipped] += x.DroppedCount
 		if x.DroppedCount > len(x.Dropped) {
 			return nil, rerunInvalid("unknown", fmt.Sprintf("execution %s left out %d entities because they were locked, and keeps the first %d: name them", x.ID, x.DroppedCount, len(x.Dropped)))
@@ -217,6 +217,8 @@ func repeats(c views.RerunChoice, outcome workflow.EntityOutcome) bool {
 		return outcome == workflow.EntitySkipped
 	case views.RerunFailed:
 		return outcome.Failed()
+	case views.RerunUnfinished:
+		return outcome == workflow.EntitySkipped || outcome.Failed()
 	}
 	return outcome == workflow.EntityFailedUnsafe
 }

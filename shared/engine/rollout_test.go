@@ -200,6 +200,9 @@ func TestRollout_StopsAtAWaveThatFails(t *testing.T) {
 			t.Errorf("%+v", x.Result.Named)
 		}
 		expectSteps(t, s, id, "check 0,1,2,3,4,5,6,7,8 | one 0,1,2 | note | two 0,1,2 | one 3,4,5 | note | two 3,4 | ~two 3,4 | ~note | ~one 3,4,5")
+		if again, err := rerun(s, id, chosen(views.RerunUnfinished)); err != nil || len(s.Load(again).Input.Selector.IDs) != 6 {
+			t.Errorf("what failed and what was skipped again: %v", err)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow
 	switch result {
 	case workflow.SignalAccepted, workflow.SignalDuplicate:
 	case workflow.SignalMismatch:
-		return SignalReceipt{}, state, idempotencyMismatch()
+		return SignalReceipt{}, state, idempotencyMismatch(id)
 	case workflow.SignalRefused:
 		return SignalReceipt{}, state, cannotSignal(id, state)
 	default:

@@ -146,7 +146,7 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 			return nil, false, false, err
 		}
 		if bound = record.Execution; bound != "" && record.Digest != s.digest {
-			return nil, false, false, idempotencyMismatch()
+			return nil, false, false, idempotencyMismatch(bound)
 		}
 	}
 	target, owner, existed := bound, "", bound != ""
@@ -197,7 +197,7 @@ func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound stri
 	want := workflow.IdempotencyRecord{Execution: to, Digest: s.digest, ExpiresAt: now.Add(cmp.Or(s.req.IdempotencyLife, s.e.IdempotencyKeyTTL))}
 	got, _, err := s.ports.Registry.BindIdempotencyKey(ctx, s.tenant, key, want, now)
 	if err == nil && got.Digest != s.digest {
-		return "", idempotencyMismatch()
+		return "", idempotencyMismatch(got.Execution)
 	}
 	return got.Execution, err
 }

@@ -91,7 +91,7 @@ func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string, 
 		return false, err
 	}
 	if got.Digest != digest {
-		return false, idempotencyMismatch()
+		return false, idempotencyMismatch(got.Execution)
 	}
 	w.id = got.Execution
 	return true, nil
@@ -105,7 +105,7 @@ func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string
 		return "", nil, err
 	}
 	if b.Digest != digest {
-		return "", nil, idempotencyMismatch()
+		return "", nil, idempotencyMismatch(b.Execution)
 	}
 	x, err = w.ports.Store.Load(ctx, w.tenant, b.Execution)
 	if workflow.Is(err, workflow.CodeNotFound) {

@@ -91,7 +91,8 @@ func requestDigest(req any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// idempotencyMismatch is the error for a key that belongs to another request.
-func idempotencyMismatch() error {
-	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request")
+// idempotencyMismatch is the error for a key that belongs to another request, which the execution
+// has had.
+func idempotencyMismatch(execution string) error {
+	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request, that of execution %s: use another key, or repeat that request as it was", execution)
 }

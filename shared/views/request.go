@@ -161,7 +161,9 @@ const (
 	RerunFailed  RerunChoice = "failed"  // FAILED_SAFE, LEFT and FAILED_UNSAFE
 	RerunUnsafe  RerunChoice = "unsafe"  // FAILED_UNSAFE
 	RerunSkipped RerunChoice = "skipped" // SKIPPED: their turn never came, or they were left out because they were locked
-	RerunAll     RerunChoice = "all"
+	// RerunUnfinished is what RerunFailed and RerunSkipped are together.
+	RerunUnfinished RerunChoice = "unfinished"
+	RerunAll        RerunChoice = "all"
 )
 
 // RerunEntities are the entities that a rerun repeats: a choice, or keys. In JSON they are

@@ -101,6 +101,9 @@ func describeState(x views.ExecutionView) string {
 // "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
 func DescribeWaiting(w *views.Waiting) string { return OneLine(describeWaiting(w)) }
 
+// usualClaim is the time in which it is nothing to speak of that no worker has claimed jobs.
+const usualClaim = 10 * time.Second
+
 func describeWaiting(w *views.Waiting) string {
 	switch w.Kind {
 	case workflow.WaitAcknowledge:
@@ -122,6 +125,9 @@ func describeWaiting(w *views.Waiting) string {
 		return s + otherWaits(w)
 	}
 	s := "has waited since " + formatTime(w.Since) + " for " + waitTarget(w)
+	if w.Kind == workflow.WaitWorker && time.Since(w.Since) < usualClaim {
+		return "waits for " + waitTarget(w) + otherWaits(w)
+	}
 	if w.Until != nil {
 		s += "; gives up at " + formatTime(*w.Until)
 	}

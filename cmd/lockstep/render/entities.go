@@ -37,7 +37,7 @@ func DescribeEntities(x views.ExecutionView) string {
 		b.WriteString(OneLine(fmt.Sprintf("  %s  %s  step %s  %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)) + "\n")
 	}
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
-		fmt.Fprintf(&b, "  and %d more\n", more)
+		fmt.Fprintf(&b, "  and %d more: \"lockstep jobs %s --state FAILED\" lists the jobs of all\n", more, x.ID)
 	}
 	for _, s := range steps {
 		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")
@@ -45,6 +45,7 @@ func DescribeEntities(x views.ExecutionView) string {
 	if a := x.Acknowledged; a != nil {
 		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
 	}
+	hasSkipped := x.EntityOutcomes[workflow.EntitySkipped] > 0 && *x.Outcome == workflow.OutcomePartial
 	next := func(format string, args ...any) { fmt.Fprintf(&b, "Next: "+format+"\n", args...) }
 	if n := len(x.RerunBy); n > 0 {
 		fmt.Fprintf(&b, "It was run again by %s.\n", x.RerunBy[n-1])
@@ -60,10 +61,13 @@ func DescribeEntities(x views.ExecutionView) string {
 		next(`check them, then "lockstep acknowledge %s" releases their locks.`, x.ID)
 	case len(x.RerunBy) > 0:
 		return b.String()
+	case failedCount(x) > 0 && hasSkipped:
+		next(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on those whose turn never came; --failed or --skipped alone is one of the two.`, x.ID)
+		return b.String()
 	case failedCount(x) > 0:
 		next(`"lockstep rerun %s --failed" runs it again on those that failed.`, x.ID)
 	}
-	if n := x.EntityOutcomes[workflow.EntitySkipped]; n > 0 && *x.Outcome == workflow.OutcomePartial {
+	if hasSkipped {
 		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
 	}
 	return b.String()

@@ -78,7 +78,7 @@ const verbs: Verb[] = [
   {
     name: "rerun", title: "Run again", allowed: (x) => x.endedAt !== null && x.outcome !== null,
     says: () => "This execution stays as it is. Another one starts, of the same version and with the same parameters, over the entities that you choose.",
-    choices: (x) => [{ name: "entities", label: "Entities", options: ["failed", "unsafe", "skipped", "all"], first: x.failedEntities.length > 0 ? "failed" : "all" }],
+    choices: (x) => [{ name: "entities", label: "Entities", options: ["failed", "unsafe", "skipped", "unfinished", "all"], first: x.failedEntities.length > 0 ? "failed" : "all" }],
     send: (x, a, key) => post("/workflow-execution/{id}/rerun", { id: x.id }, { entities: a.entities as "failed", reason: a.reason }, key),
   },
 ];
