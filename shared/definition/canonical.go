@@ -118,6 +118,7 @@ type canonicalConfig struct {
 	StartWhen         any                  `json:"startWhen,omitempty"`
 	NotBefore         string               `json:"notBefore,omitempty"`
 	Concurrency       *spec.Concurrency    `json:"concurrency,omitempty"`
+	Rate              *spec.StartRate      `json:"rate,omitempty"`
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
@@ -232,7 +233,7 @@ func toCanonicalTolerance(t spec.Tolerance) any {
 }
 
 func toCanonicalConfig(c *spec.Config) *canonicalConfig {
-	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency}
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency, Rate: c.Rate}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}

@@ -38,13 +38,25 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 		"notBefore": r.notBefore(&c.NotBefore),
 		"concurrency": yamldoc.Optional(&c.Concurrency, func(l *spec.Concurrency) yamldoc.Field {
 			return r.Object(yamldoc.Fields{
-				"limit": r.Integer(&l.Limit, 1, workflow.MaxConcurrency).Required("say how many executions may be live at the same time"),
-				"key": r.checkedText(&l.Key, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want text with ${...}, such as ${parameters.customer}",
-					func(s string) bool { return strings.Contains(s, "${") }),
+				"limit":   r.Integer(&l.Limit, 1, workflow.MaxConcurrency).Required("say how many executions may be live at the same time"),
+				"key":     r.limitKey(&l.Key),
 				"onLimit": choice(r, &l.OnLimit, spec.OnLimitWait, spec.OnLimitFail),
 			})
 		}),
+		"rate": yamldoc.Optional(&c.Rate, func(l *spec.StartRate) yamldoc.Field {
+			return yamldoc.ScalarOr(r.rate(&l.Limit), r.Object(yamldoc.Fields{
+				"limit":   r.rate(&l.Limit).Required("say how often executions may begin, such as 60/1m"),
+				"key":     r.limitKey(&l.Key),
+				"onLimit": choice(r, &l.OnLimit, spec.OnLimitWait, spec.OnLimitFail),
+			}))
+		}),
 	})
+}
+
+// limitKey reads the key of a limit: those with the same key share it.
+func (r *reader) limitKey(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want text with ${...}, such as ${parameters.customer}",
+		func(s string) bool { return strings.Contains(s, "${") })
 }
 
 // choice reads one of several values. The default has the same meaning as no value.

@@ -73,37 +73,43 @@ const (
 	attrTaken  = "taken"
 )
 
+// rateRetention is how long an item of a rate is kept of which nothing has to be made up for.
+const rateRetention = 24 * time.Hour
+
 // maxRateRounds is how often a rate is tried again because others take of it.
 const maxRateRounds = 4
 
 // TakeRate takes one of what a rate allows. The first write is for a rate of which nothing has to be
-// made up for, the second for any other.
-func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, now time.Time) (int64, time.Duration, error) {
+// made up for, the second for any other. Its item is gone some time after everything is made up for.
+func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (int64, time.Duration, error) {
 	at, cost, all := now.UnixMicro(), (rate.Per / time.Duration(rate.Count)).Microseconds(), rate.Per.Microseconds()
+	last := at + all + within.Microseconds() // when all may be made up for that is taken now
+	ttl := table.N(time.UnixMicro(last).Add(rateRetention).Unix())
 	u := table.Update{
 		Key: table.Key{PK: table.TenantPrefix(tenant) + "rate#" + name, SK: "-"},
 		Add: table.Item{attrTaken: table.N(1)}, Return: types.ReturnValueAllNew,
 	}
 	for range maxRateRounds {
 		first, more := u, u
-		first.Set = table.Item{attrFreeAt: table.N(at + cost)}
+		first.Set = table.Item{attrFreeAt: table.N(at + cost), topology.AttrTTL: ttl}
 		first.Condition, first.Values = "attribute_not_exists(#freeAt) OR #freeAt < :now", table.Item{"now": table.N(at)}
 		ok, it, err := r.t.Update(ctx, first)
 		if err == nil && !ok {
+			more.Set = table.Item{topology.AttrTTL: ttl}
 			more.SetExpressions = []string{"#freeAt = #freeAt + :cost"}
 			more.Condition = "#freeAt >= :now AND #freeAt <= :last"
-			more.Values = table.Item{"now": table.N(at), "cost": table.N(cost), "last": table.N(at + all - cost)}
+			more.Values = table.Item{"now": table.N(at), "cost": table.N(cost), "last": table.N(last - cost)}
 			ok, it, err = r.t.Update(ctx, more)
 		}
 		if err != nil {
 			return 0, 0, err
 		}
 		if ok {
-			return it.Int(attrTaken), 0, nil
+			return it.Int(attrTaken), time.Duration(max(0, it.Int(attrFreeAt)-at-all)) * time.Microsecond, nil
 		}
-		if wait := it.Int(attrFreeAt) + cost - at - all; wait > 0 {
-			return 0, time.Duration(wait) * time.Microsecond, nil
+		if free := it.Int(attrFreeAt) + cost; free > last {
+			return 0, time.Duration(free-at-all) * time.Microsecond, nil
 		}
 	}
-	return 0, rate.Per / time.Duration(rate.Count), nil
+	return 0, within + rate.Per/time.Duration(rate.Count), nil
 }

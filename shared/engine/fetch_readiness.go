@@ -9,7 +9,7 @@ import (
 )
 
 // fetchReadiness answers NeedReadiness: whether the execution may begin. It checks
-// notBefore first, then the condition of startWhen.
+// notBefore first, then the condition of startWhen, then the rate of the workflow.
 func (w *workspace) fetchReadiness(ctx context.Context) error {
 	d, err := w.definition(ctx, w.execution.Workflow)
 	if err != nil {
@@ -36,6 +36,9 @@ func (w *workspace) fetchReadiness(ctx context.Context) error {
 	f.Ready, f.Reason, err = w.evaluateAndWatch(ctx, func(lookup entityLookup) (bool, error) {
 		return d.StartWhen(in.Parameters, w.e.now(), lookup)
 	})
+	if err == nil && f.Ready {
+		f.RateAt, f.Problem, err = w.fetchRateAt(ctx, d, in.Parameters)
+	}
 	return err
 }
 

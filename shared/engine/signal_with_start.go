@@ -204,7 +204,12 @@ func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound stri
 
 // start writes an execution with the signal in its mailbox.
 func (s *startWithSignal) start(ctx context.Context, existed bool) (*workflow.Execution, bool, bool, error) {
+	rateAt, err := s.refuseAboveRate(ctx, s.definition, s.req.Mode == views.ModeProbe, s.input.Parameters)
+	if err != nil {
+		return nil, false, false, err
+	}
 	x := s.requested(ctx, s.caller, s.req, s.definition.Ref(), existed)
+	x.RateAt = rateAt
 	signal := s.signal
 	if len(signal.Data) > workflow.MaxInlineSignal {
 		ref, err := s.ports.Store.SaveValue(ctx, s.tenant, s.id, workflow.ValueOfSignals, signal.Data)

@@ -43,13 +43,18 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if existing != nil || err != nil {
 		return existing, existing != nil, err
 	}
+	rateAt, err := w.refuseAboveRate(ctx, d, req.Mode == views.ModeProbe, in.Parameters)
+	if err != nil {
+		return nil, false, err
+	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, req.IdempotencyLife)
 	if err != nil {
 		return nil, false, err
 	}
 	existed = existed || bound
-	err = w.createAndAdvance(ctx, w.requested(ctx, c, req, d.Ref(), existed), in, nil)
-	if err != nil {
+	asked := w.requested(ctx, c, req, d.Ref(), existed)
+	asked.RateAt = rateAt
+	if err := w.createAndAdvance(ctx, asked, in, nil); err != nil {
 		return nil, false, err
 	}
 	return w.execution, existed, nil

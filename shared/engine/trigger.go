@@ -81,7 +81,7 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	}
 	if !known {
 		rate := c.trigger.Trigger.EffectiveRate()
-		sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, c.now)
+		sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, 0, c.now)
 		if err != nil {
 			return none, err
 		}

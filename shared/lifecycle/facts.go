@@ -74,8 +74,9 @@ type Readiness struct {
 	Ready     bool              // startWhen is true now, or the definition has none
 	Condition string            // source of startWhen, "" if the definition has none
 	NotBefore time.Time         // it may not begin before this time; zero for none
+	RateAt    time.Time         // once it is ready: when the rate of the workflow lets it begin; zero for none
 	Reason    string            // why startWhen cannot be evaluated now, which counts as not true: it names an unknown entity, for example
-	Problem   *workflow.Failure // notBefore has no value
+	Problem   *workflow.Failure // notBefore has no value, or the rate has no place
 }
 
 // Discovery is the scope of the execution in its fixed order, or the problem that

@@ -9,8 +9,8 @@ import (
 )
 
 // checkReadiness moves VALID to READY, or to BLOCKED_WAITING if the execution has to wait
-// for notBefore or for a condition. Most executions have neither, and need no fact to
-// find that out.
+// for notBefore, for a condition or for the rate of its workflow. Most executions have none of
+// these, and need no fact to find that out.
 func (d *decider) checkReadiness() {
 	if d.hold() {
 		return
@@ -19,7 +19,7 @@ func (d *decider) checkReadiness() {
 		d.need(Need{Kind: NeedResolution})
 		return
 	}
-	if c := d.config(); d.execution.NotBefore.IsZero() && c.StartWhen == "" && c.NotBefore == "" {
+	if c := d.config(); d.execution.NotBefore.IsZero() && c.StartWhen == "" && c.NotBefore == "" && (c.Rate == nil || d.execution.Probe) {
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 		return
 	}
@@ -33,14 +33,22 @@ func (d *decider) checkReadiness() {
 		d.blockOn(workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: f.NotBefore, Condition: waitNotBefore})
 	case !f.Ready:
 		d.blockOn(d.conditionWait(f))
+	case d.now.Before(f.RateAt):
+		d.execution.RateAt = f.RateAt
+		d.blockOn(d.rateWait())
 	default:
+		d.execution.RateAt = f.RateAt
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 	}
 }
 
 // rejectStart ends an execution that cannot say when it may begin.
 func (d *decider) rejectStart(why *workflow.Failure) {
-	d.setFailure(workflow.CauseValidation, why)
+	cause := workflow.CauseValidation
+	if why.Code == workflow.FailureLimit {
+		cause = workflow.CauseLimit
+	}
+	d.setFailure(cause, why)
 	d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", map[string]any{"reason": why.Message})
 }
 
@@ -62,8 +70,14 @@ func (d *decider) conditionWait(f *Readiness) workflow.Wait {
 	return workflow.Wait{Kind: workflow.WaitCondition, Since: d.now, Until: d.now.Add(timeout), Condition: f.Condition}
 }
 
+// rateWait is the wait until the rate of the workflow lets the execution begin.
+func (d *decider) rateWait() workflow.Wait {
+	return workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.execution.RateAt, Reason: fmt.Sprintf("executions of the workflow may begin %s", d.config().Rate.Limit)}
+}
+
 // driveBlocked drives BLOCKED_WAITING: first notBefore has to pass; then the condition,
-// evaluated at every wake-up, has to become true before its deadline.
+// evaluated at every wake-up, has to become true before its deadline; then the rate of the workflow
+// has to let the execution begin.
 func (d *decider) driveBlocked() {
 	w := d.execution.Wait
 	switch {
@@ -91,8 +105,13 @@ func (d *decider) driveBlocked() {
 	case d.now.Before(f.NotBefore): // it was held until now
 		d.execution.Wait, d.changed = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: f.NotBefore, Condition: waitNotBefore}, true
 		d.waitUntil(f.NotBefore)
+	case f.Ready && d.now.Before(f.RateAt):
+		d.execution.RateAt = f.RateAt
+		next := d.rateWait()
+		d.execution.Wait, d.changed = &next, true
+		d.waitUntil(next.Until)
 	case f.Ready:
-		d.execution.Wait = nil
+		d.execution.Wait, d.execution.RateAt = nil, f.RateAt
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 	case w.Kind == workflow.WaitTimer:
 		next := d.conditionWait(f)

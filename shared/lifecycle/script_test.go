@@ -291,6 +291,13 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.def.Config.Timeout = sr.duration(o["timeout"])
 		sr.def.Config.StartWhen, sr.def.Config.NotBefore = o["startWhen"], o["notBefore"]
 		sr.def.Config.StartDeadline = sr.duration(o["startDeadline"])
+		if text := o["rate"]; text != "" {
+			limit, err := workflow.ParseRate(text)
+			if err != nil {
+				sr.t.Fatal(err)
+			}
+			sr.def.Config.Rate = &spec.StartRate{Limit: limit}
+		}
 	case "scope": // scope TYPE=N
 		for k := range o {
 			sr.scope.Counts[k] = intOption(o, k)
@@ -336,10 +343,13 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			sr.facts.Discovery.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
 		sr.decide()
-	case "ready": // ready true|false [in=DURATION] [why=TEXT] [problem=TEXT]
+	case "ready": // ready true|false [in=DURATION] [place=DURATION] [why=TEXT] [problem=TEXT]
 		f := &lifecycle.Readiness{Ready: words[0] == "true", Condition: sr.def.Config.StartWhen, Reason: o["why"]}
 		if o["in"] != "" {
 			f.NotBefore = sr.now.Add(sr.duration(o["in"]).Std())
+		}
+		if o["place"] != "" {
+			f.RateAt = sr.now.Add(sr.duration(o["place"]).Std())
 		}
 		if o["problem"] != "" {
 			f.Problem = &workflow.Failure{Code: "invalid", Message: o["problem"]}

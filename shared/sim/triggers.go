@@ -74,12 +74,12 @@ func (r *Registry) TriggerCalls(_ context.Context, tenant, name string) ([]workf
 }
 
 // TakeRate takes one of what a rate allows.
-func (r *Registry) TakeRate(_ context.Context, tenant, name string, rate workflow.Rate, now time.Time) (sequence int64, wait time.Duration, err error) {
+func (r *Registry) TakeRate(_ context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (sequence int64, wait time.Duration, err error) {
 	sequence, err = call(r.conn, "registry.take_rate", func(bool) (int64, error) {
 		r.countWrite(tableRegistry)
 		at := tenantKey(tenant, name)
 		var next workflow.RateState
-		if next, wait = r.w.rates[at].Take(rate, now); wait > 0 {
+		if next, wait = r.w.rates[at].Take(rate, within, now); wait > within {
 			return 0, nil
 		}
 		r.w.rates[at] = next

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 ||
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -106,6 +106,7 @@ type Execution struct {
 
 	Wait           *Wait     `json:"wait,omitempty"`           // what it waits for in BLOCKED_WAITING and WAITING
 	NotBefore      time.Time `json:"notBefore,omitzero"`       // as its starter asked
+	RateAt         time.Time `json:"rateAt,omitzero"`          // when the rate of its workflow lets it begin; zero: it has not taken of that
 	Deadline       time.Time `json:"deadline,omitzero"`        // of the execution; zero for none
 	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities are in the inventory
 

@@ -197,18 +197,19 @@ type RateState struct {
 	Sequence int64
 }
 
-// Take is the state after one more at now, or for how long that has to wait. Times have the
-// resolution in which they are stored: microseconds.
-func (s RateState) Take(r Rate, now time.Time) (next RateState, wait time.Duration) {
+// Take is the state after one more at now, which has to wait for so long. If that is longer than
+// within, nothing is taken. Times have the resolution in which they are stored: microseconds.
+func (s RateState) Take(r Rate, within time.Duration, now time.Time) (next RateState, wait time.Duration) {
 	free := s.FreeAt
 	if free.Before(now) {
 		free = now
 	}
 	free = free.Add(r.Per / time.Duration(r.Count))
-	if late := free.Sub(now.Add(r.Per)); late > 0 {
-		return s, late
+	wait = max(0, free.Sub(now.Add(r.Per)))
+	if wait > within {
+		return s, wait
 	}
-	return RateState{free, s.Sequence + 1}, 0
+	return RateState{free, s.Sequence + 1}, wait
 }
 
 // TriggerCall is what became of a call of a trigger. It has nothing of what was sent.

@@ -73,10 +73,10 @@ func TestRate_LetsSoManyPass(t *testing.T) {
 	passed := 0
 	for second := range 121 {
 		now := callTime.Add(time.Duration(second) * time.Second)
-		next, wait := s.Take(r, now)
+		next, wait := s.Take(r, 0, now)
 		if wait == 0 {
 			passed++
-		} else if _, late := s.Take(r, now.Add(wait)); late > 0 {
+		} else if _, late := s.Take(r, 0, now.Add(wait)); late > 0 {
 			t.Errorf("second %d: after %s it still has to wait", second, wait)
 		}
 		s = next

@@ -39,6 +39,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R39_business_keys":          oneOfAKeyIsLive,
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
+		"F34_rates":                  startsArePaced,
 		"F79_concurrency":            liveExecutionsAreLimited,
 		"R42_output_of_a_child":      childGivesItsOutput,
 		"R43_child_asks":             childAsks,
@@ -744,5 +745,30 @@ func liveExecutionsAreLimited(c *fixture) {
 			c.t.Fatal(err)
 		}
 		c.waitEnded(id, sm.ExecutionCompletedAck)
+	}
+}
+
+// F34: with a rate of one in two seconds by a key, the second execution begins two seconds after the
+// first, and says until then for what it waits; one with another key does not wait. Where the definition
+// says so, a start is refused and says when to come again.
+func startsArePaced(c *fixture) {
+	c.publishWorkflow("parameters: {type: object}\nconfig: {rate: {limit: 1/2s, key: \"${parameters.customer}\"}}\n", "label: work, set: {a: 1}")
+	first, second, other := c.startWorkflow(`{"customer":"a"}`), c.startWorkflow(`{"customer":"a"}`), c.startWorkflow(`{"customer":"b"}`)
+	if w := c.waitForKind(second, workflow.WaitTimer).Waiting; w.Until == nil || deref(w.Reason) != "executions of the workflow may begin 1/2s" {
+		c.t.Errorf("it waits for %+v", w)
+	}
+	c.waitEnded(other, sm.ExecutionCompletedAck)
+	a, b := c.waitEnded(first, sm.ExecutionCompletedAck), c.waitEnded(second, sm.ExecutionCompletedAck)
+	if gap := b.StartedAt.Sub(*a.StartedAt); gap < time.Second {
+		c.t.Errorf("the second began %s after the first", gap)
+	}
+	c.publish(fmt.Sprintf("package: test\nname: refusing-%s\nversion: 1.0.0\nconfig: {rate: {limit: 1/1h, onLimit: fail}}\nsteps: [{label: work, set: {a: 1}}]\n", c.name))
+	req := views.StartRequest{Workflow: "test/refusing-" + c.name}
+	if _, _, err := c.Start(c.t.Context(), req); err != nil {
+		c.t.Fatal(err)
+	}
+	var problem *workflow.Error
+	if _, _, err := c.Start(c.t.Context(), req); !errors.As(err, &problem) || problem.Code != workflow.CodeRateLimited || !strings.Contains(problem.Message, "the next one in 1h") && !strings.Contains(problem.Message, "the next one in 59m") {
+		c.t.Errorf("the second start: %v", err)
 	}
 }

@@ -161,6 +161,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 	if l := d.Config.Concurrency; l != nil {
 		add(l.Key)
 	}
+	if l := d.Config.Rate; l != nil {
+		add(l.Key)
+	}
 	return count, text
 }
 
@@ -300,6 +303,9 @@ func (c *compiler) compileStart() {
 	c.notBefore = c.compileParameterText(config.NotBefore, "config.notBefore")
 	if l := config.Concurrency; l != nil {
 		c.slotKey = c.compileParameterText(l.Key, "config.concurrency.key")
+	}
+	if l := config.Rate; l != nil {
+		c.rateKey = c.compileParameterText(l.Key, "config.rate.key")
 	}
 }
 

@@ -23,6 +23,7 @@ type Compiled struct {
 	notBefore *expr.Template
 	triggers  map[string]*trigger  // by name
 	slotKey   *expr.Template       // of config.concurrency
+	rateKey   *expr.Template       // of config.rate
 	reachable []map[string]*Target // of global blocks: where each may go, by label
 }
 
@@ -264,27 +265,36 @@ func (c *Compiled) StartWhen(parameters json.RawMessage, now time.Time, lookupEn
 
 // SlotKey is the key of config.concurrency, "" if it has none.
 func (c *Compiled) SlotKey(parameters json.RawMessage) (string, error) {
-	if c.slotKey == nil {
+	return evalLimitKey(c.slotKey, "concurrency.key", parameters)
+}
+
+// RateKey is the key of config.rate, "" if it has none.
+func (c *Compiled) RateKey(parameters json.RawMessage) (string, error) {
+	return evalLimitKey(c.rateKey, "rate.key", parameters)
+}
+
+func evalLimitKey(t *expr.Template, field string, parameters json.RawMessage) (string, error) {
+	if t == nil {
 		return "", nil
 	}
-	raw, err := c.slotKey.Eval(expr.ParameterScope(parameters))
+	raw, err := t.Eval(expr.ParameterScope(parameters))
 	if err != nil {
-		return "", fmt.Errorf("concurrency.key cannot be evaluated: %w", err)
+		return "", fmt.Errorf("%s cannot be evaluated: %w", field, err)
 	}
 	var key any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&key); err != nil {
-		return "", fmt.Errorf("concurrency.key: %w", err)
+		return "", fmt.Errorf("%s: %w", field, err)
 	}
 	switch key.(type) {
 	case string, json.Number, bool:
 	default:
-		return "", fmt.Errorf("concurrency.key is %s: want text or a number", workflow.Truncate(string(raw), 60))
+		return "", fmt.Errorf("%s is %s: want text or a number", field, workflow.Truncate(string(raw), 60))
 	}
 	text := fmt.Sprint(key)
 	if text == "" || len(text) > workflow.MaxConcurrencyKey || strings.ContainsFunc(text, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) {
-		return "", fmt.Errorf("concurrency.key is %q: want 1 to %d bytes without / and control characters", workflow.Truncate(text, 60), workflow.MaxConcurrencyKey)
+		return "", fmt.Errorf("%s is %q: want 1 to %d bytes without / and control characters", field, workflow.Truncate(text, 60), workflow.MaxConcurrencyKey)
 	}
 	return text, nil
 }

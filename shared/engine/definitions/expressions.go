@@ -427,6 +427,11 @@ func (d *Definition) SlotKey(parameters json.RawMessage) (string, error) {
 	return d.compiled.SlotKey(parameters)
 }
 
+// RateKey returns the key of the rate at which executions begin; "" for none.
+func (d *Definition) RateKey(parameters json.RawMessage) (string, error) {
+	return d.compiled.RateKey(parameters)
+}
+
 // NotBefore returns the time before which an execution does not begin; zero for none.
 func (d *Definition) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	return d.compiled.NotBefore(parameters)

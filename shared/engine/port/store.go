@@ -289,8 +289,9 @@ type Registry interface {
 	TriggerCalls(ctx context.Context, tenant, name string) ([]workflow.TriggerCall, error)
 
 	// TakeRate takes one of what a rate allows, as [workflow.RateState.Take], and returns how often
-	// that has been done; or for how long it has to wait. After a lost reply it may be taken twice.
-	TakeRate(ctx context.Context, tenant, name string, r workflow.Rate, now time.Time) (sequence int64, wait time.Duration, err error)
+	// that has been done, 0 if nothing was taken, and for how long it has to wait. After a lost reply
+	// it may be taken twice.
+	TakeRate(ctx context.Context, tenant, name string, r workflow.Rate, within time.Duration, now time.Time) (sequence int64, wait time.Duration, err error)
 
 	// BusinessKey is a strongly consistent read of a business key of a workflow; zero if no
 	// execution has taken it.

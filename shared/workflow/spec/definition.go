@@ -57,7 +57,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || d.Config.Concurrency != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -146,6 +146,14 @@ type Config struct {
 	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may be false; startWhen.deadline
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 	Concurrency      *Concurrency          `json:"concurrency,omitempty"`
+	Rate             *StartRate            `json:"rate,omitempty"`
+}
+
+// StartRate limits how often executions of a workflow begin.
+type StartRate struct {
+	Limit   workflow.Rate `json:"limit"`
+	Key     string        `json:"key,omitempty"` // text with ${CEL over parameters}: the rate is that of the executions with the same key
+	OnLimit OnLimit       `json:"onLimit,omitempty"`
 }
 
 // Concurrency limits how many executions of a workflow are live at the same time: from when they have

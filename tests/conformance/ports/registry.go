@@ -327,7 +327,7 @@ func Registry(t *testing.T, open Open) {
 			rate := workflow.Rate{Count: 2, Per: time.Minute}
 			take := func(at time.Duration, sequence int64, wait time.Duration) {
 				s.Helper()
-				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, baseTime.Add(at))
+				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, 0, baseTime.Add(at))
 				if err != nil || gotSequence != sequence || gotWait != wait {
 					s.Errorf("after %s: %d, %s, %v; want %d, %s", at, gotSequence, gotWait, err, sequence, wait)
 				}
@@ -341,9 +341,27 @@ func Registry(t *testing.T, open Open) {
 			take(2*time.Hour, 4, 0)
 			take(2*time.Hour, 5, 0)
 			take(2*time.Hour, 0, 30*time.Second)
-			if _, wait, err := s.Registry.TakeRate(s.ctx, s.tenant, "another", rate, baseTime); wait != 0 || err != nil {
+			if _, wait, err := s.Registry.TakeRate(s.ctx, s.tenant, "another", rate, 0, baseTime); wait != 0 || err != nil {
 				s.Errorf("another rate waits %s, %v", wait, err)
 			}
+		},
+		"of a rate that has nothing left, one is taken for the time when there is again": func(s *fixture) {
+			rate := workflow.Rate{Count: 2, Per: time.Minute}
+			take := func(at, within time.Duration, sequence int64, wait time.Duration) {
+				s.Helper()
+				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, within, baseTime.Add(at))
+				if err != nil || gotSequence != sequence || gotWait != wait {
+					s.Errorf("after %s within %s: %d, %s, %v; want %d, %s", at, within, gotSequence, gotWait, err, sequence, wait)
+				}
+			}
+			take(0, time.Minute, 1, 0)
+			take(0, time.Minute, 2, 0)
+			take(0, time.Minute, 3, 30*time.Second)
+			take(0, time.Minute, 4, time.Minute)
+			take(0, time.Minute, 0, 90*time.Second)
+			take(10*time.Second, 0, 0, 80*time.Second)
+			take(10*time.Second, 80*time.Second, 5, 80*time.Second)
+			take(2*time.Hour, 0, 6, 0)
 		},
 		"a business key is taken at the revision that was read": func(s *fixture) {
 			check := func(name, key string, want workflow.BusinessKey) {

@@ -41,5 +41,10 @@ var limits = []Mutation{
 	{Name: "a limit is left out as a locked entity is", Test: "shared/engine/locking:TestSlot_OldestIsNext", Edits: []Edit{{"shared/engine/locking/acquire.go", "if a.SkipLocked && !r.lock.Entity.IsSlot() {", "if a.SkipLocked {"}}},
 	{Name: "a limit is that of all keys", Test: "shared/engine:TestConcurrency_IsByKey", Edits: []Edit{{"shared/workflow/slot.go", "if key != \"\" {", "if false {"}}},
 	{Name: "an execution waits although it is to fail at the limit", Test: "shared/engine:TestConcurrency_IsByKey", Edits: []Edit{{"shared/lifecycle/locks.go", "a.Conflict.Entity.IsSlot() && d.failsAtLimit():", "a.Conflict.Entity.IsSlot() && d.failsAtLimit() && false:"}}},
+	{Name: "an execution asks the rate again each time that it looks", Test: "shared/engine:TestStartRate_DelaysTheOthers", Edits: []Edit{{"shared/engine/rate.go", " || !w.execution.RateAt.IsZero() {", " {"}}},
+	{Name: "the time that a rate gives is not waited for", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{"shared/lifecycle/readiness.go", "case f.Ready && d.now.Before(f.RateAt):", "case f.Ready && d.now.Before(f.RateAt) && false:"}}},
+	{Name: "a rate is that of all keys", Test: "shared/engine:TestStartRate_IsByKeyAndShown", Edits: []Edit{{"shared/engine/rate.go", "\tif key != \"\" {\n", "\tif false {\n"}}},
+	{Name: "an execution waits that is to fail above the rate", Test: "shared/engine:TestStartRate_RefusesRequests", Edits: []Edit{{"shared/engine/rate.go", "\t\twithin = 0\n", "\t\t_ = within\n"}}},
+	{Name: "a probe takes of the rate", Test: "shared/engine:TestStartRate_IsByKeyAndShown", Edits: []Edit{{"shared/engine/rate.go", "d.Config.Rate == nil || w.execution.Probe ||", "d.Config.Rate == nil ||"}, {"shared/lifecycle/readiness.go", "(c.Rate == nil || d.execution.Probe)", "c.Rate == nil"}}},
 	{Name: "who waits at a limit says that one of those that are live needs a person", Test: "shared/engine/locking:TestSlot_NeedsAPersonIfAllDo", Edits: []Edit{{"shared/engine/locking/acquire.go", "needsPerson = needsPerson && holder.NeedsPerson()", "needsPerson = holder.NeedsPerson()"}}},
 }

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// takeStartRate takes one of what the rate of a workflow allows and returns when the execution may
+// begin. at is zero if nothing was taken: then the rate is used up, and wait says for how long, or its
+// key has no value, which is CodeInvalid. What is taken and then not used is lost: fewer executions
+// begin, never more.
+func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition, parameters json.RawMessage) (at time.Time, wait time.Duration, err error) {
+	key, err := d.RateKey(parameters)
+	if err != nil {
+		return at, 0, workflow.Invalid("the rate of the workflow cannot be applied", []workflow.Issue{{Path: "parameters", Code: "expression", Message: err.Error()}})
+	}
+	name, within, now := "start/"+d.Ref().FullName(), w.e.Policy.StartTimeout, w.e.now()
+	if key != "" {
+		name += "/" + key
+	}
+	if d.Config.Rate.OnLimit == spec.OnLimitFail {
+		within = 0
+	}
+	sequence, wait, err := w.ports.Registry.TakeRate(ctx, w.tenant, name, d.Config.Rate.Limit, within, now)
+	if err != nil || sequence == 0 {
+		return at, wait, err
+	}
+	return now.Add(wait + time.Millisecond - 1).Truncate(time.Millisecond), wait, nil
+}
+
+// refuseAboveRate takes of the rate of a workflow for a request whose execution is not to wait for it, and
+// refuses the request if nothing is left. at is zero if the execution asks for itself.
+func (w *workspace) refuseAboveRate(ctx context.Context, d *definitions.Definition, probe bool, parameters json.RawMessage) (at time.Time, err error) {
+	rate := d.Config.Rate
+	if rate == nil || rate.OnLimit != spec.OnLimitFail || probe {
+		return at, nil
+	}
+	at, wait, err := w.takeStartRate(ctx, d, parameters)
+	if err == nil && at.IsZero() {
+		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: aboveRate(d, wait), RetryAfter: wait}
+	}
+	return at, err
+}
+
+func aboveRate(d *definitions.Definition, wait time.Duration) string {
+	return fmt.Sprintf("executions of %s may begin %s: the next one in %s", d.Ref().FullName(), d.Config.Rate.Limit, wait.Round(time.Millisecond))
+}
+
+// fetchRateAt is when the rate of the workflow lets an execution begin that is ready otherwise.
+func (w *workspace) fetchRateAt(ctx context.Context, d *definitions.Definition, parameters json.RawMessage) (at time.Time, problem *workflow.Failure, err error) {
+	if d.Config.Rate == nil || w.execution.Probe || !w.execution.RateAt.IsZero() {
+		return w.execution.RateAt, nil, nil
+	}
+	at, wait, err := w.takeStartRate(ctx, d, parameters)
+	switch {
+	case workflow.Is(err, workflow.CodeInvalid):
+		return at, &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}, nil
+	case err == nil && at.IsZero():
+		return at, &workflow.Failure{Code: workflow.FailureLimit, Message: aboveRate(d, wait)}, nil
+	}
+	return at, nil, err
+}

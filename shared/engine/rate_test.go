@@ -1,0 +1,116 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/query"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+func ratedYAML(rate string, steps ...string) string {
+	return "parameters: {type: object}\nconfig: {rate: " + rate + "}\n" + stepsYAML(steps...)
+}
+
+// No more executions begin than the rate of their workflow says. The others wait, say for what, and
+// begin in the order in which they were started.
+func TestStartRate_DelaysTheOthers(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML("2/1m", "one once global"))
+	var ids []string
+	begun := s.Now()
+	for range 5 {
+		ids = append(ids, s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")}))
+		s.DrainWakeups()
+	}
+	settle(s)
+	for n, id := range ids {
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		want := time.Duration(max(0, n-1)) * 30 * time.Second
+		if after := x.StartedAt.Sub(begun); after < want {
+			t.Errorf("execution %d began after %s, want %s at least", n, after, want)
+		}
+		if want == 0 {
+			continue
+		}
+		waited := false
+		for _, e := range x.Events {
+			waited = waited || e.Type == string(sm.EventExecutionBlocked)
+		}
+		if !waited || x.Schema != 2 || !x.RateAt.After(begun) {
+			t.Errorf("execution %d did not wait: %+v", n, x.RateAt)
+		}
+	}
+}
+
+// A waiting execution says for what it waits; executions share the rate with those of the same key, and
+// a probe takes nothing of it.
+func TestStartRate_IsByKeyAndShown(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML(`{limit: 1/1h, key: "${parameters.customer}"}`, "one once global"))
+	start := func(parameters string, mode views.StartMode) string {
+		id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte(parameters), Mode: mode})
+		s.DrainWakeups()
+		return id
+	}
+	probe := start(`{"customer":"a"}`, views.ModeProbe)
+	a, b, second := start(`{"customer":"a"}`, ""), start(`{"customer":"b"}`, ""), start(`{"customer":"a"}`, "")
+	for _, id := range []string{probe, a, b} {
+		if x := s.Load(id); x.State == sm.ExecutionBlockedWaiting {
+			t.Errorf("%s waits: %+v", id, x.Wait)
+		}
+	}
+	v, err := query.New(s.Engine, 1).Execution(context.Background(), harness.Caller, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := v.Waiting; w == nil || w.Kind != workflow.WaitTimer || w.Until == nil || w.Reason == nil || *w.Reason != "executions of the workflow may begin 1/1h" {
+		t.Errorf("it says that it waits for %+v", w)
+	}
+	wrong := start(`{"customer":["a"]}`, "")
+	if x := s.Load(wrong); x.Error == nil || x.Error.Code != workflow.CodeInvalid.OfFailure() || !strings.Contains(x.Error.Message, "rate.key") {
+		t.Errorf("with a key that is none: %+v", x.Error)
+	}
+}
+
+// With onLimit fail a request is refused and says when to come again; it takes nothing, binds nothing, and
+// is accepted under the same idempotency key later. An execution that no request has started fails safely.
+func TestStartRate_RefusesRequests(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML("{limit: 2/1m, onLimit: fail}", "one once global"))
+	for n := range 2 {
+		if _, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), IdempotencyKey: fmt.Sprint(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), IdempotencyKey: "third"}
+	signalled := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), Key: "k", Signal: &views.StartSignal{Name: "paid", Data: []byte("1")}}
+	for range 3 {
+		_, _, err := s.Engine.Start(context.Background(), harness.Caller, again)
+		if !workflow.Is(err, workflow.CodeRateLimited) || err.(*workflow.Error).RetryAfter <= 0 || err.(*workflow.Error).RetryAfter > 30*time.Second { //nolint:errorlint // it is one
+			t.Fatalf("the third start: %v", err)
+		}
+		if _, _, _, err := s.Engine.SignalWithStart(context.Background(), harness.Caller, signalled); !workflow.Is(err, workflow.CodeRateLimited) {
+			t.Fatalf("a signal that starts: %v", err)
+		}
+	}
+	if x, existed, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), IdempotencyKey: "0"}); err != nil || !existed || x == nil {
+		t.Errorf("a start that was made before: %v, %v", existed, err)
+	}
+	s.RunFor(30 * time.Second)
+	if _, existed, err := s.Engine.Start(context.Background(), harness.Caller, again); err != nil || existed {
+		t.Errorf("after its time: %v, %v", existed, err)
+	}
+	s.Publish("parent", "steps:\n  - {label: child, workflowReference: {workflow: \"p/w:1\", mode: dispatch}}\n")
+	parent := s.StartWith(views.StartRequest{Workflow: "p/parent"})
+	settle(s)
+	if x := s.ExpectState(parent, sm.ExecutionFailedSafeAck); x.Error == nil {
+		t.Errorf("the parent: %+v", x)
+	}
+}
