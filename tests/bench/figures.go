@@ -83,15 +83,13 @@ func (s *stack) benchJobs(ctx context.Context, out io.Writer, name, unit string,
 	return nil
 }
 
-// benchSingle starts n executions over one device each, some at a time, and prints what an
-// execution costs and how long it takes from its start to COMPLETED_ACK.
-func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) error {
-	durations := make([]time.Duration, n)
-	ids := make([]string, n)
+// runSingle executes n executions over one device each, some at a time. It returns their ids, and
+// how long they took from their start to COMPLETED_ACK, the shortest first.
+func (s *stack) runSingle(ctx context.Context, n, atOnce int) (ids []string, durations []time.Duration, err error) {
+	durations, ids = make([]time.Duration, n), make([]string, n)
 	errs := make(chan error, n)
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
-	began := time.Now()
 	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -116,12 +114,23 @@ func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) e
 		})
 	}
 	wg.Wait()
-	wall := time.Since(began)
 	select {
-	case err := <-errs:
-		return err
+	case err = <-errs:
 	default:
 	}
+	slices.Sort(durations)
+	return ids, durations, err
+}
+
+// benchSingle executes n executions over one device each, some at a time, and prints what an
+// execution costs and how long it takes.
+func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) error {
+	began := time.Now()
+	ids, durations, err := s.runSingle(ctx, n, atOnce)
+	if err != nil {
+		return err
+	}
+	wall := time.Since(began)
 	var writes, reads, queue, invocations, dollars float64
 	for _, id := range ids {
 		bill, err := s.Cost(ctx, id)
@@ -138,7 +147,6 @@ func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) e
 		invocations += bill.Invocations
 		dollars += bill.Dollars
 	}
-	slices.Sort(durations)
 	executions := float64(n)
 	printFigure(out, "single_executions", executions, "executions")
 	printFigure(out, "single_at_once", float64(atOnce), "executions")

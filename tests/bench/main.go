@@ -8,6 +8,9 @@
 //   - fleet: one execution of one step over 1,000 devices, in packs of 10 by default.
 //   - foreach: one execution of one step over 1,000 items, which have no locks.
 //   - single: 1,000 executions over one device each, a few at a time.
+//
+// With a latency, each request to DynamoDB and SQS takes that much longer, and it also counts how
+// many of them an execution over one device makes one after the other.
 package main
 
 import (
@@ -16,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 )
 
 func main() {
@@ -24,9 +28,10 @@ func main() {
 	items := flag.Int("items", 1000, "items of the execution over items")
 	executions := flag.Int("executions", 1000, "executions over a single device")
 	atOnce := flag.Int("at-once", 4, "executions over a single device at a time")
+	latency := flag.Duration("latency", 0, "delay of each request to DynamoDB and SQS; AWS's are 2 ms to 10 ms away")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce)
+	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -34,14 +39,29 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, devices, items, executions, atOnce int) error {
-	s, err := startStack(ctx, binary)
+func measure(ctx context.Context, binary string, devices, items, executions, atOnce int, latency time.Duration) error {
+	var env []string
+	var delayed *delayedServices
+	if latency > 0 {
+		var err error
+		if delayed, err = startDelayed(ctx, binary); err != nil {
+			return err
+		}
+		defer delayed.close()
+		env = delayed.env
+	}
+	s, err := startStack(ctx, binary, env...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	if err := s.prepare(ctx, max(devices, executions)); err != nil {
 		return err
+	}
+	if delayed != nil {
+		if err := s.benchRoundTrips(ctx, os.Stdout, delayed, latency); err != nil {
+			return err
+		}
 	}
 	if err := s.benchFleet(ctx, os.Stdout, devices); err != nil {
 		return err

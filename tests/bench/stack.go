@@ -25,7 +25,7 @@ type stack struct {
 }
 
 // startStack starts lockstep dev, and the server of the block.
-func startStack(ctx context.Context, binary string) (*stack, error) {
+func startStack(ctx context.Context, binary string, env ...string) (*stack, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -35,6 +35,7 @@ func startStack(ctx context.Context, binary string) (*stack, error) {
 	ready := process.NewReadyLine()
 	cmd := exec.Command(binary, "dev", "--port", "0")
 	cmd.Stdout = ready
+	cmd.Env = append(os.Environ(), env...)
 	if os.Getenv("BENCH_LOG") != "" {
 		cmd.Stderr = os.Stderr
 	}

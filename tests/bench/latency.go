@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
+)
+
+// delayedServices are a DynamoDB and an SQS that answer each request after a time, as those of AWS
+// do.
+type delayedServices struct {
+	latency atomic.Int64 // nanoseconds
+	tables  *dynamodb.Process
+	queues  *sqs.Server
+	servers []*http.Server
+	env     []string // tells a local stack to use them
+}
+
+// startDelayed starts them beside the program lockstep, without a delay at first.
+func startDelayed(ctx context.Context, binary string) (d *delayedServices, err error) {
+	d = &delayedServices{}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.tables, err = dynamodb.Start(ctx, dynamodb.Options{Binary: filepath.Join(filepath.Dir(binary), "dynoxide")}); err != nil {
+		return d, err
+	}
+	if d.queues, err = sqs.New(sqs.Options{AutoCreate: func(name string) (map[string]string, bool) {
+		return map[string]string{"VisibilityTimeout": "60"}, strings.HasPrefix(name, "lockstep-")
+	}}); err != nil {
+		return d, err
+	}
+	target, err := url.Parse(d.tables.Endpoint())
+	if err != nil {
+		return d, err
+	}
+	tables := httputil.NewSingleHostReverseProxy(target)
+	tables.Transport = &http.Transport{MaxIdleConnsPerHost: 100}
+	for variable, service := range map[string]http.Handler{"AWS_ENDPOINT_URL_DYNAMODB": tables, "AWS_ENDPOINT_URL_SQS": d.queues} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return d, err
+		}
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Duration(d.latency.Load()))
+			service.ServeHTTP(w, r)
+		})}
+		d.servers = append(d.servers, server)
+		d.env = append(d.env, variable+"=http://"+listener.Addr().String())
+		go func() { _ = server.Serve(listener) }() // ends with Close
+	}
+	return d, nil
+}
+
+func (d *delayedServices) close() {
+	for _, s := range d.servers {
+		_ = s.Close()
+	}
+	if d.queues != nil {
+		_ = d.queues.Close()
+	}
+	if d.tables != nil {
+		_ = d.tables.Stop()
+	}
+}
+
+// roundTripExecutions is over how many executions the round trips of one are counted.
+const roundTripExecutions = 40
+
+// benchRoundTrips prints how many requests to AWS an execution over one device makes one after the
+// other, from its creation to its end: by how much longer it takes for how much of delay.
+func (s *stack) benchRoundTrips(ctx context.Context, out io.Writer, d *delayedServices, latency time.Duration) error {
+	d.latency.Store(0)
+	fast, err := s.singleMedian(ctx)
+	if err != nil {
+		return err
+	}
+	d.latency.Store(int64(latency))
+	slow, err := s.singleMedian(ctx)
+	if err != nil {
+		return err
+	}
+	printFigure(out, "single_round_trips", float64(slow-fast)/float64(latency), "requests")
+	return nil
+}
+
+// singleMedian executes single executions one after the other, and returns the median of how long
+// they take. The first ones, which find cold functions, do not count.
+func (s *stack) singleMedian(ctx context.Context) (time.Duration, error) {
+	if _, _, err := s.runSingle(ctx, roundTripExecutions/4, 1); err != nil {
+		return 0, err
+	}
+	_, durations, err := s.runSingle(ctx, roundTripExecutions, 1)
+	if err != nil {
+		return 0, fmt.Errorf("count round trips: %w", err)
+	}
+	return durations[len(durations)/2], nil
+}
