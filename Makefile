@@ -17,7 +17,7 @@ MONITOR   := shared/monitor/app
 MONITOR_DONE := $(MONITOR)/node_modules/.package-lock.json
 BROWSER   := tests/browser
 BROWSER_DONE := $(BROWSER)/node_modules/.package-lock.json
-GENERATED := docs/lifecycle docs/configuration.md docs/cli.md docs/codes.md docs/definition.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
+GENERATED := docs/lifecycle docs/configuration.md docs/cli.md docs/codes.md docs/definition.schema.json docs/test.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,7 +72,7 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: 
 # same time as something else, or because they drive binaries that were built without it, or
 # compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine
 # and tests/protocol have one goroutine each; tests/sim/simulator plays the engine with many.
-NO_RACE := /shared/(catalog|definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
+NO_RACE := /shared/(catalog|definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/shared/workflowtest|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
 NO_RACE_ALONE := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
@@ -113,6 +113,7 @@ generate: $(MONITOR_DONE) ## Regenerate everything that is generated
 	npm run build --prefix $(MONITOR) --silent
 	@go test ./cmd/lockstep -run TestReference -update >/dev/null
 	@go test ./tests/architecture -run TestCodesPage -update >/dev/null
+	@go test ./shared/workflowtest -run TestSchema -update >/dev/null
 
 generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate

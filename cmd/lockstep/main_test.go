@@ -66,7 +66,7 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"lst"}, "did you mean cost or list?"},
+		{[]string{"cancle"}, "did you mean cancel?"},
 		{[]string{"entities", "imprt"}, `there is no verb "entities imprt"; did you mean import?`},
 		{[]string{"entities", "frobnicate"}, `there is no verb "entities frobnicate"; there are delete, export, history, import, list, patch, show, sync`},
 		{[]string{"list", "--since", "week"}, "--since wants a duration such as 7d"},

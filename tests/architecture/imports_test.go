@@ -40,6 +40,7 @@ var importRules = []importRule{
 		"the SDK is public and small: it declares what it needs as interfaces"},
 	{"shared/engine", append([]string{module + "shared/dynamo", module + "shared/sqs", module + "shared/api", module + "shared/sim", "net/http"}, awsPaths...),
 		"the engine uses its adapters only through interfaces, and does not use HTTP"},
+	{"shared/workflowtest", append([]string{module + "shared/dynamo", module + "shared/sqs", module + "shared/api", module + "shared/boot", "net/http"}, awsPaths...), "tests are played in memory"},
 	{"shared/client", []string{module + "shared/engine", module + "shared/lifecycle", "github.com/aws"}, "a client needs the API, not the engine"},
 	{"shared/inventory", append([]string{"context", "net", module + "shared/engine", module + "shared/catalog"}, awsPaths...), "entities are validated without other sources"},
 	{"shared/catalog", append([]string{module + "shared/engine", module + "shared/dynamo"}, awsPaths...), "the catalog declares what it needs as interfaces"},

@@ -15,10 +15,8 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/engine"
-	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
-	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -35,7 +33,7 @@ func Open(ctx context.Context, component string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := engineOptions(p)
+	o := engine.ConfiguredOptions(p.Config, p.Endpoints)
 	if os.Getenv(topology.EnvQueueEvents) != "" {
 		o.SubscriptionsAge = p.Config.Observe.Age
 		if to := p.Config.Observe.Alerts; strings.HasPrefix(to, "arn:") {
@@ -84,35 +82,5 @@ func engineDeps(p *boot.Process) engine.Deps {
 		},
 		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys, Secret: p.Secrets.Secret,
 		RecordMetric: p.RecordMetric,
-	}
-}
-
-const (
-	// maxResultBytes bounds the earlier results that a step's expressions may read.
-	maxResultBytes = 32 << 20
-	// maxPlanCost bounds what the expressions of one plan cost together, and with that the
-	// time to some ten seconds, without a clock that could change the plan. It leaves a
-	// thousand for each of a hundred thousand entities. Most expressions cost less than ten.
-	maxPlanCost = 100_000_000
-	// maxConflictRetries bounds how often the engine starts again to advance an
-	// execution after another handler has committed.
-	maxConflictRetries = 12
-)
-
-func engineOptions(p *boot.Process) engine.Options {
-	c := p.Config
-	return engine.Options{
-		Policy: lifecycle.Policy{
-			PollInterval: c.Poll, LockTimeout: c.Lock.Wait, StartTimeout: c.Start.Wait, MessageLifetime: c.Pack.MessageLife,
-			PackSize: c.Pack.Size, MinPackedJobs: c.Pack.MinJobs, MaxStepRuns: c.Execution.MaxSteps,
-			Retention: c.Execution.Retention, MinFencingToken: int64(c.Lock.MinFencingToken),
-		},
-		Dispatch: dispatch.Limits{
-			Skew: c.Clock.Skew, Grace: c.Clock.Grace, RedispatchInterval: c.Poll, MaxTakeovers: c.Job.MaxTakeovers,
-			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, Stuck: c.Job.Stuck, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
-		},
-		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
-		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxDescendants: c.Execution.MaxDescendants, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
-		Endpoints: p.Endpoints, IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

@@ -1,0 +1,197 @@
+package workflowtest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/test.schema.json")
+
+const schemaFile = "../../docs/test.schema.json"
+
+// docs/test.schema.json is what the reader of test files accepts.
+func TestSchema_IsUpToDate(t *testing.T) {
+	got, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(schemaFile, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := schema.Check(got); err != nil {
+		t.Error(err)
+	}
+	if file, err := os.ReadFile(schemaFile); err != nil || string(file) != string(got) {
+		t.Errorf("docs/test.schema.json is out of date: make generate (%v)", err)
+	}
+}
+
+const upgrade = `package: p
+name: upgrade
+version: 1.0.0
+seedEntity: device
+parameters: {type: object, properties: {target: {type: string}}}
+triggers: {cron: {schedule: "* * * * *", executeOnParameters: {type: device, ids: [d1]}}}
+output: {done: true}
+steps:
+  - {label: read, functionBlock: p/read, runOn: device}
+  - {label: change, functionBlock: p/change, runOn: device, timeout: 12m, parameters: {to: "${parameters.target}"}}
+`
+
+const head = `definition: upgrade.yaml
+blocks:
+  - {name: p/read, runOn: device, pure: true, result: {version: "1"}, resultSchema: {type: object, required: [version]}}
+  - {name: "p/change:2.1.0", runOn: device, reversible: true}
+entities: [{entity: device/d1, attributes: {site: a}}, {entity: device/d2, groups: [all]}]
+tests:
+`
+
+// played plays a test file with definition upgrade.yaml, and returns its failures, one text each.
+func played(t *testing.T, tests string) (failures []string, all []Result) {
+	t.Helper()
+	all, err := Run(t.Context(), write(t, upgrade, head+tests), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Passed != (len(r.Failures) == 0) {
+			t.Errorf("%s passed: %v, with %v", r.Name, r.Passed, r.Failures)
+		}
+		for _, f := range r.Failures {
+			failures = append(failures, f.String())
+		}
+	}
+	return failures, all
+}
+
+func write(t *testing.T, definition, test string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"upgrade.yaml": definition, "upgrade.test.yaml": test} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "upgrade.test.yaml")
+}
+
+// Each way in which a call can end has the consequences that it has in the service.
+func TestRun_CallsEndAsScripted(t *testing.T) {
+	for name, test := range map[string]struct{ answer, expect string }{
+		"success":        {`{step: read, result: {version: "2"}}`, `{outcome: SUCCEEDED, results: {read: {d1: {version: "2"}}}, output: {done: true}, attributes: {device/d1: {site: a}}}`},
+		"update":         {`{step: change, set: {site: b}}`, `{outcome: SUCCEEDED, attributes: {device/d1: {site: b}}}`},
+		"terminal":       {`{step: read, fail: GONE}`, `{outcome: FAILED_SAFE, error: GONE, entities: {device/d1: FAILED_SAFE}, jobs: [read device/d1 GONE]}`},
+		"panic":          {`{step: read, panic: oops}`, `{outcome: FAILED_SAFE, error: PANIC, jobs: [read device/d1 PANIC]}`},
+		"timeout":        {`{step: change, timeout: true}`, `{error: TIMEOUT, jobs: [read device/d1, change device/d1 TIMEOUT], rollbacks: [change device/d1]}`},
+		"lost worker":    {`{step: change, crash: true}`, `{error: WORKER_CRASH, jobs: [read device/d1, change device/d1 WORKER_CRASH]}`},
+		"schema":         {`{step: read, result: {other: 1}}`, `{outcome: FAILED_SAFE, error: RESULT_SCHEMA}`},
+		"other entity":   {`{step: read, result: {version: "2"}, parameters: {}}`, `{outcome: SUCCEEDED}`},
+		"its parameters": {`{step: change, parameters: {to: "9"}, fail: NINE}`, `{error: NINE}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failures, all := played(t, fmt.Sprintf("  - {name: a, parameters: {target: \"9\"}, start: {ids: [d1]}, answers: [%s], expect: %s}\n", test.answer, test.expect))
+			if len(failures) > 0 {
+				t.Errorf("%v\n%+v", failures, all)
+			}
+		})
+	}
+}
+
+// Each expectation that is not met is told with its line, and what came.
+func TestRun_TellsWhatCame(t *testing.T) {
+	failures, _ := played(t, `  - name: a
+    start: {groups: [all]}
+    parameters: {target: "1"}
+    answers:
+      - {step: read, fail: GONE, message: it is away}
+      - {step: raed, fail: GONE}
+    events:
+      - {step: read, answer: {}}
+    expect:
+      status: COMPLETED
+      outcome: SUCCEEDED
+      error: AWAY
+      steps: [read, change]
+      jobs: [read device/d2]
+      rollbacks: [read device/d2]
+      entities: {device/d2: SUCCEEDED, device/d9: SUCCEEDED}
+      attributes: {device/d2: {site: b}}
+      output: {done: true}
+      locked: [device/d2]
+      waiting: INPUT
+      refused: invalid
+      results: {read: {}}
+  - {name: b, parameters: {target: 1}, expect: {outcome: SUCCEEDED}}
+  - {name: c, start: {ids: [d1]}, parameters: {target: "1"}, expect: {jobs: []}}
+`)
+	why := "; it failed with GONE: it is away (step read device/d2)"
+	want := []string{
+		`12:9 tests[0].answers[1]: no call of a block has had this answer`,
+		`14:16 tests[0].events[0].step: step "read" never asks for an answer`,
+		`16:15 tests[0].expect.status: want COMPLETED, got FAILED` + why,
+		`17:16 tests[0].expect.outcome: want SUCCEEDED, got FAILED_SAFE` + why,
+		`18:14 tests[0].expect.error: want AWAY, got GONE` + why,
+		`19:21 tests[0].expect.steps[1]: want "change", got nothing more`,
+		`20:14 tests[0].expect.jobs[0]: want "read device/d2", got "read device/d2 GONE"`,
+		`21:19 tests[0].expect.rollbacks[0]: want "read device/d2", got nothing more`,
+		`22:29 tests[0].expect.entities.device/d2: want SUCCEEDED, got FAILED_SAFE`,
+		`22:51 tests[0].expect.entities.device/d9: the inventory has no entity device/d9 (not_found)`,
+		`23:38 tests[0].expect.attributes.device/d2.site: want "b", got null`,
+		`24:15 tests[0].expect.output: want {"done":true}, got null`,
+		`25:16 tests[0].expect.locked[0]: want "device/d2", got nothing more`,
+		`26:16 tests[0].expect.waiting: want INPUT, got none` + why,
+		`27:16 tests[0].expect.refused: want the start to be refused with invalid, and it was accepted`,
+		`29:48 tests[1].expect: the start was refused: the parameters are not valid (invalid); parameters.target: got number, want string`,
+		`30:77 tests[2].expect.jobs: want 0, got 2: after the last also "read device/d1"`,
+	}
+	for i := range max(len(want), len(failures)) {
+		switch {
+		case i >= len(want):
+			t.Errorf("also %s", failures[i])
+		case i >= len(failures):
+			t.Errorf("not %s", want[i])
+		case failures[i] != want[i]:
+			t.Errorf("got  %s\nwant %s", failures[i], want[i])
+		}
+	}
+}
+
+// What is wrong with a file is told with its line, and nothing is played.
+func TestRun_RefusesWrongFiles(t *testing.T) {
+	for name, c := range map[string]struct{ definition, test, want string }{
+		"unknown field": {upgrade, head + "  - {name: a, expct: {}}\n", `7:15 tests[0].expct: there is no field "expct" here; did you mean "expect"?`},
+		"two ends":      {upgrade, head + "  - {name: a, expect: {}, answers: [{step: read, fail: X, crash: true}]}\n", "tests[0].answers[0]: a call has one end"},
+		"no kind":       {upgrade, head + "  - {name: a, expect: {}, events: [{by: ann}]}\n", "tests[0].events[0]: an event is exactly one of"},
+		"entity":        {upgrade, strings.Replace(head, "device/d1", "d1", 1) + "  - {name: a, expect: {}}\n", "5:21 entities[0].entity: want TYPE/ID"},
+		"no definition": {upgrade, "definition: other.yaml\ntests: [{name: a, expect: {}}]\n", "1:13 definition: other.yaml cannot be read: no such file or directory"},
+		"block":         {upgrade, "definition: upgrade.yaml\nblocks: [{name: p/read}]\ntests: [{name: a, expect: {}}]\n", "10:36 steps[1].functionBlock: no registered block matches p/change: describe it in the test file, under blocks"},
+		"definition":    {"package: p\n", head + "  - {name: a, expect: {}}\n", "upgrade.yaml: invalid: the definition is not valid"},
+		"wait":          {upgrade, head + "  - {name: a, expect: {}, answers: [{wait: {unti: x}}]}\n", `7:44 tests[0].answers[0].wait: unknown field "unti"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Run(t.Context(), write(t, c.definition, c.test), func(string) bool { return true })
+			var file *FileError
+			var e *workflow.Error
+			if !errors.As(err, &file) || !errors.As(err, &e) {
+				t.Fatalf("%v", err)
+			}
+			text := err.Error()
+			for _, i := range e.Issues {
+				text += "\n" + i.String()
+			}
+			if !strings.Contains(text, c.want) {
+				t.Errorf("got %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}

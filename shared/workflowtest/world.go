@@ -1,0 +1,195 @@
+package workflowtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/config"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/query"
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// world is the whole system in memory. One goroutine does everything, so that a test plays in the
+// same way each time.
+type world struct {
+	*sim.World
+	engine  *engine.Engine
+	query   *query.Service
+	catalog *catalog.Catalog
+	worker  *worker.Worker
+	config  config.Config
+	failure error // of the engine, which no test can cause
+}
+
+// visibilityTimeout is how long a message stays hidden whose handler has not succeeded.
+const visibilityTimeout = 30 * time.Second
+
+// maxMessages bounds what is delivered without the clock moving.
+const maxMessages = 1_000_000
+
+func newWorld(s *setting, at time.Time) (*world, error) {
+	defaults, err := config.Parse(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{World: sim.New(1), config: defaults}
+	w.Advance(at.Sub(w.Now()))
+	w.PoolQueue(topology.PoolDefault)
+	silent := slog.New(slog.NewTextHandler(io.Discard, nil))
+	endpoints := workflow.Endpoints(s.endpoints)
+	o := engine.ConfiguredOptions(w.config, endpoints)
+	o.Policy.Retention = 0 // the result is read after the end, whenever that is
+	o.Parallelism, o.Dispatch.Parallel = 1, 1
+	keys := func(context.Context) (token.Keys, error) {
+		return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
+	}
+	w.engine = engine.New(engine.Deps{
+		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Log: silent,
+		OpenPorts: func() port.Ports {
+			v := w.Open()
+			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
+		},
+	}, o, "test")
+	w.query = query.New(w.engine, 1)
+	w.catalog = catalog.New(func() catalog.Ports {
+		v := w.Open()
+		return catalog.Ports{Locks: w.query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: endpoints}
+	}, w.Now)
+	w.worker = worker.New(worker.Options{
+		Name: "test", Concurrency: 1000, LeaseDuration: w.config.Job.Lease, MaxClockSkew: w.config.Clock.Skew, MaxClaims: w.config.Job.MaxTakeovers,
+		UnclaimedTimeout: w.config.Job.Unclaimed, Sequential: true, Logger: silent, Secrets: secrets(s.secrets),
+		Now: w.Now, NewNonce: w.Nonce, Jitter: func() float64 { return 0 },
+	})
+	return w, nil
+}
+
+// secrets are the secrets of a test file.
+type secrets map[string]string
+
+// Secret is the value of a secret.
+func (s secrets) Secret(_ context.Context, _, name string) (string, error) {
+	value, ok := s[name]
+	if !ok {
+		return "", workflow.Errorf(workflow.CodeNotFound, "the test file has no secret %q", name)
+	}
+	return value, nil
+}
+
+// deliver delivers one visible message, and reports whether there was one.
+func (w *world) deliver(ctx context.Context) bool {
+	if m, ok := w.LifecycleQueue().Receive(visibilityTimeout); ok {
+		wakeup := m.Wakeup()
+		if err := w.engine.Advance(ctx, wakeup); err != nil {
+			w.engine.RecordFailure(ctx, wakeup, err)
+			w.failure = err
+		} else {
+			w.LifecycleQueue().Delete(m)
+		}
+		return true
+	}
+	q := w.PoolQueue(topology.PoolDefault)
+	m, ok := q.Receive(visibilityTimeout)
+	if !ok {
+		return false
+	}
+	v := w.Open()
+	var d worker.Disposition
+	var err error
+	crashed := faults.CatchCrash(func() {
+		d, err = w.worker.Handle(ctx, m.Pack(), worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter})
+	})
+	switch {
+	case crashed || err != nil: // it comes again
+	case d.Done:
+		q.Delete(m)
+	default:
+		q.ChangeVisibility(m, max(d.RetryAfter, time.Second))
+	}
+	return true
+}
+
+// drain delivers all messages that are visible now. The clock does not move.
+func (w *world) drain(ctx context.Context) error {
+	for n := 0; w.deliver(ctx); n++ {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case w.failure != nil:
+			return fmt.Errorf("the engine has failed: %w", w.failure)
+		case n > maxMessages:
+			return fmt.Errorf("%d messages were sent at one time, and there are more", maxMessages)
+		}
+	}
+	return nil
+}
+
+// next moves the clock to the next time at which something happens, and lets that happen. It
+// reports false, and does nothing, if that is after until or never.
+func (w *world) next(ctx context.Context, until time.Time) (bool, error) {
+	now, found, sweeps := w.Now(), false, false
+	at := until
+	for _, q := range []*sim.Queue{w.LifecycleQueue(), w.PoolQueue(topology.PoolDefault)} {
+		if t, ok := q.NextVisible(); ok && !t.After(at) {
+			at, found = t, true
+		}
+	}
+	if due, ok := w.NextTimer(); ok {
+		every := w.config.SweepInterval
+		t := now.Truncate(every).Add(every)
+		if due.After(t) {
+			t = due.Add(every - 1).Truncate(every)
+		}
+		if !t.After(at) {
+			at, found, sweeps = t, true, true
+		}
+	}
+	if !found {
+		return false, nil
+	}
+	w.Advance(max(at.Sub(now), 0))
+	if sweeps {
+		c := w.config.Worker
+		if _, err := scheduler.Sweep(ctx, w.engine, workers.LivenessTimeouts{Unreachable: c.Unreachable, Offline: c.Offline, Forget: c.Forget}, w.Shards); err != nil {
+			return false, err
+		}
+	}
+	return true, w.drain(ctx)
+}
+
+// runUntil plays until a time, or until done is true. It reports whether it is.
+func (w *world) runUntil(ctx context.Context, until time.Time, done func() bool) (bool, error) {
+	if err := w.drain(ctx); err != nil {
+		return false, err
+	}
+	for !done() {
+		if ok, err := w.next(ctx, until); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// runFor plays for some time.
+func (w *world) runFor(ctx context.Context, d time.Duration) error {
+	until := w.Now().Add(d)
+	if _, err := w.runUntil(ctx, until, func() bool { return false }); err != nil {
+		return err
+	}
+	w.Advance(max(until.Sub(w.Now()), 0))
+	return w.drain(ctx)
+}
