@@ -25,7 +25,7 @@ const pollInterval = 20 * time.Millisecond
 // benchFleet executes one step over n devices.
 func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	return s.benchJobs(ctx, out, "fleet", "devices", n, views.StartRequest{
-		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"all"}},
+		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"fleet"}},
 	})
 }
 

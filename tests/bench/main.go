@@ -55,7 +55,7 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 		return err
 	}
 	defer s.close()
-	if err := s.prepare(ctx, max(devices, executions, roundTripExecutions)); err != nil {
+	if err := s.prepare(ctx, devices, max(executions, roundTripExecutions)); err != nil {
 		return err
 	}
 	if delayed != nil {

@@ -77,8 +77,9 @@ func (s *stack) close() {
 }
 
 // prepare registers idempotent blocks, publishes definitions with one step that uses one, on
-// devices and on items, and creates n devices.
-func (s *stack) prepare(ctx context.Context, n int) error {
+// devices and on items, and creates the devices: those of
+// the fleet, and as many for executions over a single one.
+func (s *stack) prepare(ctx context.Context, fleet, single int) error {
 	_, err := s.RegisterBlock(ctx, workflow.Block{
 		Package: "bench", Name: "work", Version: "1.0.0", RunOn: "device", Idempotent: true, Reversible: true,
 		HTTP: &workflow.Endpoint{URL: s.blockURL},
@@ -104,8 +105,12 @@ func (s *stack) prepare(ctx context.Context, n int) error {
 		return err
 	}
 	var lines strings.Builder
-	for i := range n {
-		fmt.Fprintf(&lines, `{"type":"device","id":"%s","attributes":{"site":"s-%d","model":"m"},"groups":["all"]}`+"\n", deviceID(i), i%10)
+	for i := range max(fleet, single) {
+		group := "fleet"
+		if i >= fleet {
+			group = "others"
+		}
+		fmt.Fprintf(&lines, `{"type":"device","id":"%s","attributes":{"site":"s-%d","model":"m"},"groups":[%q]}`+"\n", deviceID(i), i%10, group)
 	}
 	_, err = s.ImportEntities(ctx, strings.NewReader(lines.String()))
 	return err
