@@ -1,6 +1,7 @@
 package localstack
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,7 +29,7 @@ func runE2E(t *testing.T, s *deployedStack) {
 	out, err := cmd.CombinedOutput()
 	printDuration("tests/e2e", began)
 	passed, skipped := strings.Count(string(out), "--- PASS"), strings.Count(string(out), "--- SKIP")
-	t.Logf("%d passed, %d skipped", passed, skipped)
+	t.Logf("%d passed, %d skipped; the slowest: %s", passed, skipped, strings.Join(slowest(string(out), 10), ", "))
 	report := failedLines(string(out))
 	if err != nil || passed == 0 {
 		t.Errorf("tests/e2e: %v\n%s", err, report)
@@ -65,6 +66,22 @@ func reportColdStarts(t *testing.T) {
 }
 
 var initDurationPattern = regexp.MustCompile(`(?m)^Init Duration: ([0-9.]+) ms$`)
+
+var passedPattern = regexp.MustCompile(`(?m)^ *--- PASS: (\S+) \(([0-9.]+)s\)$`)
+
+// slowest names the n tests that took longest, with their seconds.
+func slowest(out string, n int) (names []string) {
+	passed := passedPattern.FindAllStringSubmatch(out, -1)
+	seconds := func(m []string) float64 {
+		s, _ := strconv.ParseFloat(m[2], 64) // the pattern admits nothing else but "." and "1.2.3"
+		return s
+	}
+	slices.SortFunc(passed, func(a, b []string) int { return cmp.Compare(seconds(b), seconds(a)) })
+	for _, m := range passed[:min(n, len(passed))] {
+		names = append(names, m[1]+" "+m[2])
+	}
+	return names
+}
 
 // failedLines returns the lines of a test's output that are not about passed tests.
 func failedLines(out string) string {
