@@ -11,6 +11,11 @@
  * children after that, and commits the end when each is absent or over: settled, or waiting for an
  * operator. The done set of the visit says when to look, and is no reason to end.
  *
+ * With FORGET nobody waits for the children. Such a child checks in once, before it begins. When all
+ * of them exist, the parent commits that, and they may begin at any later time; a visit that ends
+ * earlier is closed first, and ends when no child is new any more. Then those that are live are said
+ * to have begun, and no other one begins.
+ *
  * Each read and each write is a step of its own; a handler may stall between any two of them.
  * Handlers look whenever there is something to do, as the timer makes them.
  *
@@ -27,7 +32,9 @@
  *   MUTATION_EXIT     the visit ends when the done set is full, without closing
  *   MUTATION_RETRY    a retry begins without checking in
  *   MUTATION_OVER     a child whose end has still to settle counts as over
- *   MUTATION_FORGET   a child that nobody waits for checks in
+ *   MUTATION_FORGET   a child that nobody waits for begins only while the visit is open
+ *   MUTATION_UNASKED  a child that nobody waits for does not check in
+ *   MUTATION_UNHEARD  the visit ends although children that nobody waits for are new
  */
 
 #ifndef NX
@@ -98,14 +105,22 @@
 #endif
 #define FULL(p)		(BIT(KIDS(p)) - 1)
 #ifdef FORGET
+#define MAYBEGIN(n)	((n) == 0 || !ended[UP(n)] || allThere[UP(n)])
 #define MAYWORK(n)	true
+#ifdef MUTATION_UNHEARD
+#define ISDONE(s)	true
+#else
+#define ISDONE(s)	((s) != NEW)
+#endif
 #else
 #define MAYWORK(n)	((n) == 0 || !ended[UP(n)] || letGo[UP(n)])
+#define MAYBEGIN(n)	MAYWORK(n)
+#define ISDONE(s)	(ISABSENT(s) || ISOVER(s))
 #endif
 #define REST(n)		(state[n] == NONE || state[n] >= OVER)
 
 byte state[NX], version[NX];
-bool closing[NX], letGo[NX], ended[NX];	/* of the visit */
+bool closing[NX], letGo[NX], ended[NX], allThere[NX];	/* of the visit */
 byte done[NX], bad[NX], count[NX];
 byte worked;				/* mask of the children that have begun */
 byte cancels, bads, retried, crashes;
@@ -181,11 +196,14 @@ checkIn:
 		:: true -> t = LIVE
 #else
 #ifdef FORGET
-#ifndef MUTATION_FORGET
+#ifdef MUTATION_UNASKED
 		:: true -> t = LIVE
-#else
+#elif defined(MUTATION_FORGET)
 		:: OPEN(UP(me)) -> t = LIVE
 		:: !OPEN(UP(me)) -> t = ENDING
+#else
+		:: OPEN(UP(me)) || allThere[UP(me)] || s == READY -> t = LIVE
+		:: !(OPEN(UP(me)) || allThere[UP(me)] || s == READY) -> t = ENDING
 #endif
 #else
 		:: OPEN(UP(me)) -> t = LIVE
@@ -205,7 +223,7 @@ checkIn:
 			state[me] = t; version[me]++;
 			if
 			:: t == LIVE ->
-				assert(MAYWORK(me));	/* a child begins after the end of the parent's visit */
+				assert(MAYBEGIN(me));	/* a child begins after the end of the parent's visit */
 				worked = worked | BIT(me)
 			:: else
 			fi
@@ -262,7 +280,7 @@ follow:
 	od;
 	atomic {
 		if
-		:: commits(me, v) -> ended[me] = 1; letGo[me] = 1; state[me] = SETTLING; version[me]++
+		:: commits(me, v) -> ended[me] = 1; allThere[me] = 1; state[me] = SETTLING; version[me]++
 		:: else
 		fi;
 		goto load
@@ -346,7 +364,7 @@ shut:
 close:
 #ifndef MUTATION_11
 	do
-	:: atomic { l < KIDS(me) && !letGo[me] && (ISABSENT(state[KID(me, l)]) || ISOVER(state[KID(me, l)])) -> l++ }
+	:: atomic { l < KIDS(me) && !letGo[me] && ISDONE(state[KID(me, l)]) -> l++ }
 	:: atomic { l < KIDS(me) && !letGo[me] && version[me] != v -> goto load }	/* else it is told, and looked at again later */
 	:: l >= KIDS(me) || letGo[me] -> break
 	od;
@@ -435,7 +453,7 @@ active proctype Rest() {
 		:: n < NX ->
 			assert(REST(n) || (n > 0 && letGo[UP(n)] && (FOREVER & BIT(n)) != 0));	/* an execution waits for ever */
 #ifdef FORGET
-			assert(n == 0 || (worked & BIT(n)) != 0);	/* a child that nobody waits for never begins */
+			assert(n == 0 || !allThere[UP(n)] || (worked & BIT(n)) != 0);	/* a child that nobody waits for never begins */
 #endif
 			n++
 		:: else -> break

@@ -108,10 +108,11 @@ func asksOf(x *workflow.Execution) (asks struct {
 }
 
 // parentWakeups wakes a parent that waits for this execution, once that is over, and when it
-// begins or ends to wait for a person.
+// begins or ends to wait for a person; and one that waits to know whether this execution begins,
+// once it is over without that.
 func (w *workspace) parentWakeups(ctx context.Context, from, to *workflow.Execution) []workflow.Wakeup {
 	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
-	if !to.Awaited() || !ended && asksOf(from) == asksOf(to) {
+	if !to.Awaited() && !(ended && lifecycle.NeverBegins(to)) || !ended && asksOf(from) == asksOf(to) {
 		return nil
 	}
 	if to.Parent.Member != nil {

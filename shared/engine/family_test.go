@@ -245,18 +245,27 @@ func TestFamily_LetGo(t *testing.T) {
 	}
 }
 
-// A child that nobody waits for begins whatever becomes of its parent.
-func TestFamily_FireAndForgetDoesNotAskItsParent(t *testing.T) {
+// A child that nobody waits for begins, although its parent is done with the step by then.
+func TestFamily_FireAndForgetBeginsAfterItsParentsEnd(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
 	s.Publish("child", "steps: [{label: work, functionBlock: p/pure:1, runOn: global}]\n")
 	s.Publish("w", strings.Replace(parentYAML, "mode: dispatch", "mode: fireAndForget", 1))
-	loaded := map[string]int{}
-	s.Faults = func(c faults.Call) faults.Fault {
-		loaded[c.Name]++
-		return faults.None
+	id := ""
+	begin := s.StartTask("start", func() { id = s.Start("w") })
+	if !begin.RunPast("store.create") || !begin.RunPast("store.create") {
+		t.Fatal("nothing was started")
 	}
-	id := s.Start("w")
+	for other := range s.States(harness.Caller.Tenant) {
+		if s.Load(other).Parent == nil {
+			id = other
+		}
+	}
+	advance(s, id)
+	if x := s.Load(id); x.StepRuns[0].Status != sm.StepCompleted {
+		t.Fatalf("%s: %+v", x.State, x.StepRuns[0])
+	}
+	begin.Finish()
 	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	c := s.ExpectState(childOf(s, id), sm.ExecutionCompletedAck)

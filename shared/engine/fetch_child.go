@@ -18,6 +18,7 @@ import (
 // starts. NeedChild starts it if it does not exist: the step run was open when this handler read
 // it, and if it is not any more, the child finds that out before it begins. NeedChildClose tells
 // a child that goes on that its step run is closed. If that message is lost, the timer repeats it.
+// A child that nobody waits for is over, for its step run, once it has asked whether it may begin.
 func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Child == nil {
@@ -41,7 +42,10 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if err != nil {
 		return err
 	}
-	over := lifecycle.IsOver(c.execution)
+	over, absent := lifecycle.IsOver(c.execution), false
+	if closed && r.Child.Mode == workflow.ModeFireAndForget {
+		over, absent = c.execution.State != sm.ExecutionNew, lifecycle.NeverBegins(c.execution)
+	}
 	if closed && !over {
 		w.sendWakeups(ctx, "child", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.id, Reason: "its parent does not wait any more", FromParent: true}})
 	}
@@ -50,7 +54,7 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 		return err
 	}
 	w.facts.Child = &lifecycle.ChildStatus{
-		StepRunSeq: r.Seq, State: c.execution.State, Over: over,
+		StepRunSeq: r.Seq, State: c.execution.State, Over: over, Absent: absent,
 		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
 	}
 	if lifecycle.WaitsForPerson(c.execution) {

@@ -191,14 +191,18 @@ type childResult struct {
 
 // readChildrenToClose reads every child of a step run that is closed, and tells those that go on
 // that it is. To be told when the last of them is over, it adds those that were never started to
-// the done set. If the messages are lost, the timer repeats them.
+// the done set. If the messages are lost, the timer repeats them. Of children that nobody waits for
+// those count as absent that found the step run closed, and the others as started: that is all
+// that the step is for. They are added to the done set, too, so that the last one that does not begin
+// completes it.
 func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	s := &lifecycle.ChildSet{StepRunSeq: r.Seq}
 	results := make([]json.RawMessage, r.Items)
 	for i := range results {
 		results[i] = json.RawMessage("null")
 	}
-	var absent []int
+	var absent, begun []int
+	forgotten := r.Child.Mode == workflow.ModeFireAndForget
 	var open []workflow.Wakeup
 	size := 0
 	failed := func(lane int, message string) {
@@ -207,13 +211,16 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		}
 	}
 	err := w.eachChild(ctx, r, allLanes(r), func(lane int, x *workflow.Execution) error {
-		if x == nil {
+		if x == nil || forgotten && lifecycle.NeverBegins(x) {
 			absent = append(absent, lane)
 			return nil
 		}
 		result := childResult{ID: x.ID, State: x.State}
 		over, changes := lifecycle.IsOver(x), lifecycle.HasChanges(x)
-		if over && x.State != sm.ExecutionCompletedAck {
+		if forgotten {
+			over, changes = r.Child.Started || x.State != sm.ExecutionNew, false
+		}
+		if over && !forgotten && x.State != sm.ExecutionCompletedAck {
 			why := fmt.Sprintf("execution %s, which step %q started for %s, ended in %s", x.ID, r.Label, workflow.ItemKey(r.ItemOf(lane)).Name(), x.State)
 			if x.Error != nil {
 				why += ": " + x.Error.Message
@@ -224,6 +231,9 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		case !over:
 			s.Open++
 			open = append(open, workflow.Wakeup{Tenant: w.tenant, Execution: x.ID, Reason: "its parent does not wait any more", FromParent: true})
+		case forgotten:
+			s.Counts.OK++
+			begun = append(begun, lane)
 		case x.State == sm.ExecutionCompletedAck:
 			s.Counts.OK++
 			s.Partial = s.Partial || x.Outcome() == workflow.OutcomePartial
@@ -262,10 +272,9 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 	if s.Counts.Failed > 0 {
 		s.Counts.Failure = s.Failure
 	}
-	awaited := r.Child.Mode != workflow.ModeFireAndForget
-	if awaited && !r.LetGo && s.Open > 0 {
+	if !r.LetGo && s.Open > 0 {
 		w.sendWakeups(ctx, "children", open)
-		return s, w.addAbsent(ctx, r, absent)
+		return s, w.addLanes(ctx, r, append(absent, begun...))
 	}
 	if size > workflow.MaxSetBytes {
 		s.Problem = &workflow.Failure{Code: workflow.FailureLimitValue, Step: r.Label, Message: fmt.Sprintf("the executions that step %q started give %d bytes, the limit is %d", r.Label, size, workflow.MaxSetBytes)}
@@ -326,11 +335,11 @@ func (w *workspace) whyRefused(ctx context.Context, r *workflow.StepRun, lane in
 	return ""
 }
 
-// addAbsent adds the lanes that were never started to their done sets.
-func (w *workspace) addAbsent(ctx context.Context, r *workflow.StepRun, absent []int) error {
+// addLanes adds lanes to their done sets.
+func (w *workspace) addLanes(ctx context.Context, r *workflow.StepRun, add []int) error {
 	for shard := range r.Shards() {
 		var lanes []int
-		for _, lane := range absent {
+		for _, lane := range add {
 			if lane/workflow.LanesPerShard == shard {
 				lanes = append(lanes, lane)
 			}
@@ -496,7 +505,7 @@ func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execut
 		wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: by.Execution, Reason: look.Reason, StepRunSeq: by.StepRunSeq, Lane: &next})
 	}
 	stepRun := workflow.StepRunKey{Tenant: w.tenant, Execution: by.Execution, Ordinal: m.Ordinal, Seq: by.StepRunSeq}
-	failed := to.State != sm.ExecutionCompletedAck
+	failed := to.State != sm.ExecutionCompletedAck && !lifecycle.NeverBegins(to)
 	key := stepRun.Pack(m.Lane, 1)
 	set, err := w.ports.Packs.AddDone(ctx, key, workflow.LaneResult{Unsuccessful: failed})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchParent answers NeedParent: whether the step run of the parent waits for this execution. The
+// fetchParent answers NeedParent: whether the step run of the parent waits for this execution, or lets it begin. The
 // read is strongly consistent, and comes after that of this execution, on whose version the next
 // commit depends.
 func (w *workspace) fetchParent(ctx context.Context) error {
@@ -19,6 +19,6 @@ func (w *workspace) fetchParent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.facts.Parent = lifecycle.ParentOf(parent, by.StepRunSeq)
+	w.facts.Parent = lifecycle.ParentOf(parent, by)
 	return nil
 }

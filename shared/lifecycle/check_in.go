@@ -17,11 +17,20 @@ const sourceKey = "key"
 // MustCheckIn reports whether the execution has still to check in. One that becomes ready for
 // the first time has done so.
 func MustCheckIn(x *workflow.Execution) bool {
-	return (x.Key != "" || x.Awaited()) && (x.State == sm.ExecutionNew || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)
+	return asksParent(x) || x.Key != "" && undecided(x)
 }
 
-// checkIn reports whether the execution may go on: its parent waits for it, if it has one that
-// waits, and it has its business key, if it has one. It gives way to an execution that has the key and has checked in itself, unless it is tried again:
+// asksParent reports whether the execution has still to ask its parent whether it may begin: one
+// that nobody waits for does so once.
+func asksParent(x *workflow.Execution) bool {
+	return x.Awaited() && undecided(x) || x.Parent != nil && x.State == sm.ExecutionNew
+}
+
+func undecided(x *workflow.Execution) bool {
+	return x.State == sm.ExecutionNew || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1
+}
+
+// checkIn reports whether the execution may go on: its parent lets it begin, if it has one, and it has its business key, if it has one. It gives way to an execution that has the key and has checked in itself, unless it is tried again:
 // then it waits for its end. One that has still to check in may give way too: for that one it waits.
 func (d *decider) checkIn() bool {
 	if !MustCheckIn(d.execution) {
@@ -32,7 +41,7 @@ func (d *decider) checkIn() bool {
 		d.commitFirst()
 		return false
 	}
-	if d.execution.Awaited() {
+	if asksParent(d.execution) {
 		if p := d.parent(); p == nil || d.cancelForParent(p) {
 			return false
 		}

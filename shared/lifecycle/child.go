@@ -197,10 +197,10 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	switch {
 	case c.Absent && r.Failure != nil:
 		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: r.Failure}
-	case r.Child.Mode == workflow.ModeFireAndForget:
-		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
 	case c.Absent:
 		r.Counts = workflow.Counts{NotExecuted: 1}
+	case r.Child.Mode == workflow.ModeFireAndForget:
+		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
 	case c.State == sm.ExecutionCompletedAck:
 		r.Counts = workflow.Counts{OK: 1}
 	case c.HasChanges && r.LetGo && r.Failure != nil:
@@ -238,14 +238,9 @@ func (d *decider) letsGo(r *workflow.StepRun) bool {
 }
 
 // closeChild ends a step run whose child may still be at work, because the execution is ending.
-// The child finds out that the step run is closed, and cancels itself, unless it was let go. It
-// reports whether the step run has ended.
+// The child finds out that the step run is closed, and cancels itself, unless it was let go, or has
+// begun and nobody waits for it. It reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
-	if r.Child.Mode == workflow.ModeFireAndForget {
-		r.Counts = workflow.Counts{NotExecuted: 1}
-		d.exitStepRun(r, status)
-		return true
-	}
 	if r.LetGo {
 		d.recordChildEnd(r, d.leftToItself(r))
 		d.exitStepRun(r, status)
@@ -260,6 +255,9 @@ func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 		return false
 	}
 	d.recordChildEnd(r, c)
+	if r.Child.Mode == workflow.ModeFireAndForget && r.Counts.OK > 0 { // it was started, and that is all that the step is for
+		status = sm.StepCompleted
+	}
 	d.exitStepRun(r, status)
 	return true
 }

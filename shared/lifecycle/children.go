@@ -29,8 +29,8 @@ type ChildSet struct {
 	AskingID string
 	Asks     string
 
-	// What follows is known of a step run that is closed. Open is how many are not over; they are
-	// in none of the Counts.
+	// What follows is known of a step run that is closed. Open is how many are not over, or, where
+	// nobody waits for them, have not asked whether they may begin; they are in none of the Counts.
 	Open       int
 	Counts     workflow.Counts
 	HasChanges bool              // of any: something that is not pure was executed and has not been undone
@@ -84,6 +84,9 @@ func (d *decider) followChildren(r *workflow.StepRun) {
 	case (full || tooMany) && s.Failed > 0 && !s.Checked:
 		d.need(Need{Kind: NeedFailedChildren, StepRunSeq: r.Seq})
 	case r.Child.Mode == workflow.ModeFireAndForget && full:
+		child := *r.Child
+		child.Started = true
+		r.Child = &child
 		d.closeStepRun(r)
 	case tooMany:
 		r.Failure = tooManyFailed(r, s.Failed)
@@ -147,7 +150,7 @@ func (d *decider) endWithChildren(r *workflow.StepRun) {
 	if s == nil {
 		return
 	}
-	if s.Open > 0 && d.waitsForOpen(r) {
+	if s.Open > 0 && !r.LetGo {
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 		return
 	}
@@ -185,11 +188,6 @@ func (d *decider) endWithChildren(r *workflow.StepRun) {
 	d.failStepRun(r, cause, why)
 }
 
-// waitsForOpen reports whether a step run that is closed waits for the children that are not over.
-func (d *decider) waitsForOpen(r *workflow.StepRun) bool {
-	return !r.LetGo && r.Child.Mode != workflow.ModeFireAndForget
-}
-
 // closeChildren ends a step run whose children may still be at work, because the execution is
 // ending. It reports whether the step run has ended.
 func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
@@ -197,11 +195,14 @@ func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 	if s == nil {
 		return false
 	}
-	if s.Open > 0 && d.waitsForOpen(r) {
+	if s.Open > 0 && !r.LetGo {
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 		return false
 	}
 	d.recordChildren(r, s)
+	if r.Child.Mode == workflow.ModeFireAndForget && r.Counts.OK == r.Jobs {
+		status = sm.StepCompleted
+	}
 	d.exitStepRun(r, status)
 	return true
 }
@@ -216,8 +217,6 @@ func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 	r.Pure, r.Reversible = !s.HasChanges, false
 	switch {
 	case s.Open == 0:
-	case r.Child.Mode == workflow.ModeFireAndForget:
-		r.Counts.OK += s.Open
 	case d.leftToItself(r).HasChanges:
 		r.Pure, r.InDoubt = false, true
 		r.Counts.Failed += s.Open

@@ -10,7 +10,9 @@ import (
 // A child for which its parent waits checks in with it: before it begins, after each retry, and
 // whenever its timer fires or the parent sends a message. The parent closes the step run before it
 // reads its children for the last time. So a child either exists by then, and the parent waits for
-// it, or it finds the step run closed, and ends without having done anything.
+// it, or it finds the step run closed, and ends without having done anything. A child that nobody
+// waits for checks in once, before it begins: the parent waits until each has done that, and then
+// knows which of them begin.
 // docs/models/family.pml is the model of this.
 
 // Parent is what a child has read of the step run that waits for it.
@@ -32,11 +34,11 @@ const (
 // SourceParent is the source of the cancellation of a child whose parent does not wait for it any more.
 const SourceParent = "parent"
 
-// ParentOf is the status of a parent for the child that its step run has started; nil for a
-// parent that does not exist. A step run is one of one try, so one that is open is of the present
-// try.
-func ParentOf(parent *workflow.Execution, stepRunSeq int) *Parent {
-	if parent == nil || !parent.DiscardedAt.IsZero() {
+// ParentOf is the status of a parent for a child that knows it as by; nil for a parent that does
+// not exist. A step run is one of one try, so one that is open is of the present try. One that has
+// started all that it was for keeps a child that nobody waits for from nothing.
+func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
+	if parent == nil || by.Waits && !parent.DiscardedAt.IsZero() {
 		return &Parent{Status: ParentLetGo}
 	}
 	p := &Parent{Status: ParentClosed}
@@ -44,11 +46,13 @@ func ParentOf(parent *workflow.Execution, stepRunSeq int) *Parent {
 		p.Rollback = parent.Cancellation.Rollback
 	}
 	working := parent.State == sm.ExecutionRunning || parent.State == sm.ExecutionWaiting
-	switch r := parent.StepRunBySeq(stepRunSeq); {
+	switch r := parent.StepRunBySeq(by.StepRunSeq); {
 	case r == nil:
+	case r.Child == nil: // the step run waits for people, and this is an execution that tells others of it
+		p.Status = ParentOpen
 	case r.LetGo:
 		p.Status = ParentLetGo
-	case working && r.Open() && !r.Closing:
+	case working && r.Open() && !r.Closing, !by.Waits && (r.Child.Started || r.Status == sm.StepCompleted):
 		p.Status = ParentOpen
 	}
 	return p
@@ -88,6 +92,8 @@ func (d *decider) cancelForParent(p *Parent) bool {
 	switch {
 	case p.Status == ParentOpen, p.Status == ParentLetGo && x.State != sm.ExecutionNew:
 		return false
+	case !x.Awaited():
+		reason = fmt.Sprintf("execution %s, which started this one, ended that step before this one began", x.Parent.Execution)
 	case p.Status == ParentLetGo:
 		reason = fmt.Sprintf("execution %s, which started this one, let it go before it began", x.Parent.Execution)
 	}
@@ -116,6 +122,11 @@ func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 			"execution %s holds locks, and a retry asks execution %s, which waits for it, before it takes locks: acknowledge it, which releases them, and retry it after that", x.ID, x.Parent.Execution)
 	}
 	return true, nil
+}
+
+// NeverBegins reports whether a child has found the step run of its parent closed before it began.
+func NeverBegins(x *workflow.Execution) bool {
+	return x.StartedAt.IsZero() && x.Cancellation != nil && x.Cancellation.Source == SourceParent
 }
 
 // IsOver reports whether nothing of an execution goes on by itself any more: it has settled, or it

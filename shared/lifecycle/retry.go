@@ -187,19 +187,20 @@ func (d *decider) firstUnfinishedStep(p *spec.Program) int {
 
 // repeatedUnasked is a step run that a new try would execute once more although it completed and
 // its block can neither be repeated nor undone: one in the branches with which the try begins, or
-// the one with which it begins, if that was stopped while its job was at work. nil for none.
+// the one with which it begins, if that was stopped while its job was at work, or after it had
+// started an execution that nobody waits for. nil for none.
 func (d *decider) repeatedUnasked(at int, resume *workflow.StepRun) *workflow.StepRun {
 	p := d.facts.Resolution.Program
 	var last *workflow.StepRun // of the node itself
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
-		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {
+		if r.Kind != workflow.JobExecute && !r.IsForgotten() || r.SupersededBy > 0 {
 			continue
 		}
 		if r.StepIndex == at {
 			last = r
 		}
-		if p.Nodes[at].Parallel != nil && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && d.cannotExecuteAgain(r) {
+		if p.Nodes[at].Parallel != nil && r.Kind == workflow.JobExecute && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && d.cannotExecuteAgain(r) {
 			return r
 		}
 	}
@@ -212,7 +213,7 @@ func (d *decider) repeatedUnasked(at int, resume *workflow.StepRun) *workflow.St
 // cannotExecuteAgain reports whether what a step run did, with one job for all entities, can neither
 // be repeated nor undone.
 func (d *decider) cannotExecuteAgain(r *workflow.StepRun) bool {
-	return !r.Repeatable() && !r.Reversible && !d.node(r).OnEntities()
+	return (!r.Repeatable() || r.IsForgotten()) && !r.Reversible && !d.node(r).OnEntities()
 }
 
 // choosesAgain reports whether a try that begins at the node may take another way than the one

@@ -439,10 +439,10 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 				sr.outcomes.Undo.StepRuns = append(sr.outcomes.Undo.StepRuns, n)
 			}
 		}
-	case "child": // child STATE [changed]
+	case "child": // child STATE [changed] [over]
 		c := &lifecycle.ChildStatus{StepRunSeq: sr.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
 		c.Absent = words[0] == "absent"
-		c.Over = sm.Acknowledged(c.State) || c.State == sm.ExecutionFailedUnsafe || c.State == sm.ExecutionCancelled && c.HasChanges
+		c.Over = slices.Contains(words, "over") || sm.Acknowledged(c.State) || c.State == sm.ExecutionFailedUnsafe || c.State == sm.ExecutionCancelled && c.HasChanges
 		sr.facts.Child = c
 		sr.decide()
 	case "children": // children [done=N] [failed=N] [checked] [asking=N,N] [open=N] [ok=N] [notExecuted=N] [unsent=N] [changed] [refused]

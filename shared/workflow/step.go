@@ -141,6 +141,10 @@ type Child struct {
 	// numbers of those that wait for a person: the first of them.
 	Set  bool  `json:"set,omitempty"`
 	Asks []int `json:"asks,omitempty"`
+
+	// Started says of a set that nobody waits for that each of its children exists, except those
+	// that could not be started: they begin, whatever becomes of the step run.
+	Started bool `json:"started,omitempty"`
 }
 
 // MaxAsks is how many children of a set a step run names that wait for a person.
@@ -155,6 +159,11 @@ const (
 
 // IsSet reports whether the step run has started a child for each item.
 func (r *StepRun) IsSet() bool { return r.Child != nil && r.Child.Set }
+
+// IsForgotten reports whether the step run has started a child that nobody waits for.
+func (r *StepRun) IsForgotten() bool {
+	return r.Child != nil && !r.Child.Set && r.Child.Mode == ModeFireAndForget
+}
 
 // ChildID is the id of the child of a lane of a set. It is derived, so that there is one
 // child however often it is started.

@@ -8,15 +8,19 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// FamilyProblem says what is wrong with a child for which its parent has waited: something of it
-// happens although the step run that started it has ended. Empty if nothing is wrong.
+// FamilyProblem says what is wrong with a child: something of it happens although the step run
+// that started it has ended, and has waited for it, or has counted it as one that does not begin.
+// Empty if nothing is wrong.
 func FamilyProblem(parent, child *workflow.Execution) string {
-	if parent == nil || !child.Awaited() {
+	if parent == nil || child.Parent == nil {
 		return ""
 	}
 	r := parent.StepRunBySeq(child.Parent.StepRunSeq)
 	if r == nil || r.Open() || r.LetGo || parent.Cause == workflow.CauseInternal || parent.Cause == workflow.CauseRestored || child.Cause == workflow.CauseRestored {
 		return ""
+	}
+	if !child.Awaited() {
+		return forgottenProblem(r, child)
 	}
 	undecided := child.State == sm.ExecutionNew || child.State == sm.ExecutionReady && child.Try > 1
 	neverBegan := child.StartedAt.IsZero() && child.Cancellation != nil && child.Cancellation.Source == "parent"
@@ -24,6 +28,14 @@ func FamilyProblem(parent, child *workflow.Execution) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is in %s, but step run %d of %s, which waited for it, has ended", child.ID, child.State, r.Seq, parent.ID)
+}
+
+// forgottenProblem says what is wrong with a child for which the step run did not wait.
+func forgottenProblem(r *workflow.StepRun, child *workflow.Execution) string {
+	if r.Child == nil || r.Status == sm.StepCompleted || r.Child.Started || r.Counts.OK > 0 || child.State == sm.ExecutionNew || lifecycle.NeverBegins(child) {
+		return ""
+	}
+	return fmt.Sprintf("%s is in %s, but step run %d, which started it, has ended and says that nothing has begun", child.ID, child.State, r.Seq)
 }
 
 // FamilyObserver fails a test when [FamilyProblem] says that something is wrong. It implements

@@ -10,8 +10,8 @@ const (
 // keys are mistakes about business keys, most of them those of docs/models/keys.pml. A test on
 // the simulated world detects each.
 var keys = []Mutation{
-	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)", ")"}}},
-	{Name: "a retry that has not begun waits for its start without its key", Test: "shared/engine:TestKey_ARetryThatHasNotBegun", Edits: []Edit{{lifecycleCheckIn, "(x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1)", "x.State == sm.ExecutionReady && x.Try > 1)"}}},
+	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1", ""}}},
+	{Name: "a retry that has not begun waits for its start without its key", Test: "shared/engine:TestKey_ARetryThatHasNotBegun", Edits: []Edit{{lifecycleCheckIn, "(x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1", "x.State == sm.ExecutionReady && x.Try > 1"}}},
 	{Name: "a retry under locks does not take its key", Test: "shared/engine:TestKey_NoRetryUnderLocks", Edits: []Edit{{"shared/lifecycle/retry.go", "if to == sm.ExecutionRunning && d.execution.Key != \"\" {", "if to == sm.ExecutionRunning && d.execution.Key == \"-\" {"}}},
 	{Name: "a retry does not write its key", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{engineCheckIn, "if key.Execution == x.ID && x.State == statemachines.ExecutionNew {", "if key.Execution == x.ID {"}}},
 	{Name: "the key is taken before the execution exists", Test: "shared/engine:TestKey_OfTwoThatFindItFreeOneGivesWay", Edits: []Edit{{lifecycleCheckIn, "d.changed || d.execution.Version == 0", "d.changed"}}},
