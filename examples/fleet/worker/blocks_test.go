@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/shared/worker/workertest"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -143,4 +144,21 @@ func TestBlocks_UnknownParameterFails(t *testing.T) {
 	if got.Failure == nil || got.Failure.Retryable || !strings.Contains(got.Failure.Message, "tarqet") {
 		t.Errorf("got %s %+v", got.Code, got.Failure)
 	}
+}
+
+// A block can be called without a simulated queue, by package workertest.
+func TestUpgrade_CalledByWorkertest(t *testing.T) {
+	r := newFixture(t)
+	call := workertest.Job{Block: "fleet/upgrade", Entity: "device/sw-001", Parameters: json.RawMessage(toTwo)}
+	done := workertest.Call(t, r.worker, call)
+	if done.Failure != nil || string(done.JSON) != `{"version":"2.0.0","bootCount":2}` {
+		t.Errorf("%s, %+v", done.JSON, done.Failure)
+	}
+	r.wantVersion("sw-001", "2.0.0", 2)
+	call.Operation, call.Undo = workflow.JobRollback, done.JSON
+	call.Token = 2
+	if undone := workertest.Call(t, r.worker, call); undone.Failure != nil {
+		t.Errorf("%+v", undone.Failure)
+	}
+	r.wantVersion("sw-001", "1.0.0", 3)
 }
