@@ -17,7 +17,8 @@ import (
 )
 
 func newPublish(c *connection) *cobra.Command {
-	var dryRun, strictMode bool
+	var dryRun, strictMode, offline bool
+	var blockFiles []string
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
@@ -25,13 +26,16 @@ func newPublish(c *connection) *cobra.Command {
 		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			api, err := c.newClient()
+			if (offline || len(blockFiles) > 0) && !(offline && dryRun) {
+				return errors.New("--offline is for --dry-run, and --blocks for both: nothing is published without a service")
+			}
+			send, err := publisher(cmd, c, files, blockFiles, offline)
 			if err != nil {
 				return err
 			}
 			var worst error
 			for _, file := range files {
-				err := publish(cmd, c, api, file, dryRun, strictMode)
+				err := publish(cmd, c, send, file, dryRun, strictMode)
 				if err == nil {
 					continue
 				}
@@ -54,23 +58,62 @@ func newPublish(c *connection) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&strictMode, "strict", false, "treat warnings as errors: do not store a file with warnings")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
+	cmd.Flags().BoolVar(&offline, "offline", false, "of --dry-run: check without a service, as \"lockstep lint\" does")
+	cmd.Flags().StringArrayVar(&blockFiles, "blocks", nil, "of --offline: JSON file with the blocks that the definitions use (repeatable)")
 	return cmd
 }
 
+// publishFunc publishes a source, or checks it.
+type publishFunc func(ctx context.Context, source []byte, dryRun bool) (d client.Definition, created bool, err error)
+
+// publisher is what publishes: the service, or without one a catalog that knows only files.
+func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline bool) (publishFunc, error) {
+	if !offline {
+		api, err := c.newClient()
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, source []byte, dryRun bool) (client.Definition, bool, error) {
+			d, created, err := api.Publish(ctx, source, dryRun)
+			return d, created, render.AsServiceError(err)
+		}, nil
+	}
+	var sources [][]byte
+	for _, file := range files {
+		if file == "-" {
+			continue // it can be read only once
+		}
+		source, err := readSource(cmd, file)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	known, err := newOfflineCatalog(cmd, blockFiles, sources...)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, source []byte, _ bool) (client.Definition, bool, error) {
+		known.learn(ctx, source)
+		p, _, err := known.Publish(ctx, offlineCaller, source, true)
+		return client.Definition{Package: p.Ref.Package, Name: p.Ref.Name, Version: p.Ref.Version, Digest: p.Digest, Warnings: known.known(p.Warnings)}, true, err
+	}, nil
+}
+
 // publish publishes one file and prints the result.
-func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun, strictMode bool) error {
+func publish(cmd *cobra.Command, c *connection, send publishFunc, file string, dryRun, strictMode bool) error {
 	source, err := readSource(cmd, file)
 	if err != nil {
 		return err
 	}
-	d, created, err := api.Publish(cmd.Context(), source, dryRun || strictMode)
+	d, created, err := send(cmd.Context(), source, dryRun || strictMode)
 	if err == nil && strictMode && len(d.Warnings) > 0 {
-		err = workflow.Invalid("it does not match what is registered now", d.Warnings)
+		err = render.AsServiceError(workflow.Invalid("it does not match what is registered now", d.Warnings))
 	} else if err == nil && strictMode && !dryRun {
-		d, created, err = api.Publish(cmd.Context(), source, false)
+		d, created, err = send(cmd.Context(), source, false)
 	}
 	if err != nil {
-		return &render.FileError{Path: file, Err: render.AsServiceError(err)}
+		return &render.FileError{Path: file, Err: err}
 	}
 	if len(d.Warnings) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s does not match what is registered now\n", file)
