@@ -62,7 +62,7 @@ func runGuide(t *testing.T, page, dir string, examples ...string) {
 	}
 	lines := g.copyExamples(examples)
 	g.env = append(os.Environ(),
-		"PATH="+filepath.Dir(testkit.Binary(t, "lockstep"))+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod",
+		"PATH="+filepath.Dir(testkit.Binary(t, "lockstep"))+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0", // as everything else is built: packages are compiled once
 		"LOCKSTEP_URL=http://localhost:"+g.ports["3030"],
 		"FLEET_URL=http://127.0.0.1:"+g.ports["4040"])
 	blocks := fenceRE.FindAllStringSubmatch(string(text), -1)
