@@ -51,6 +51,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"delay":             r.duration(&s.Delay, 0, maxWait),
 		"failureTolerance":  yamldoc.Optional(&s.FailureTolerance, r.tolerance),
 		"retry":             yamldoc.Optional(&s.Retry, r.retry),
+		"pace":              r.rate(&s.Pace),
 		"repeat":            yamldoc.Optional(&s.Repeat, r.repeat),
 		"continueOnError":   r.Bool(&s.ContinueOnError),
 		"timeout":           r.duration(&s.Timeout, time.Millisecond, MaxJobTimeout),
@@ -106,7 +107,7 @@ var kinds = []struct {
 }
 
 var (
-	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance", "callback", "compensate"} // of a step that calls a block
+	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback", "compensate"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )

@@ -82,7 +82,7 @@ const maxRateRounds = 4
 // TakeRate takes one of what a rate allows. The first write is for a rate of which nothing has to be
 // made up for, the second for any other. Its item is gone some time after everything is made up for.
 func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (int64, time.Duration, error) {
-	at, cost, all := now.UnixMicro(), (rate.Per / time.Duration(rate.Count)).Microseconds(), rate.Per.Microseconds()
+	at, cost, all := now.UnixMicro(), rate.Each().Microseconds(), rate.Per.Microseconds()
 	last := at + all + within.Microseconds() // when all may be made up for that is taken now
 	ttl := table.N(time.UnixMicro(last).Add(rateRetention).Unix())
 	u := table.Update{
@@ -111,5 +111,5 @@ func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workf
 			return 0, time.Duration(free-at-all) * time.Microsecond, nil
 		}
 	}
-	return 0, within + rate.Per/time.Duration(rate.Count), nil
+	return 0, within + rate.Each(), nil
 }

@@ -55,7 +55,7 @@ func (d *decider) startAcquire(index int) {
 	case plan.Problem != nil:
 		d.failDiscovery(plan.Problem)
 	default:
-		d.cutPacks(&r, nil, d.config().MaxInFlight)
+		d.cutPacks(&r, nil, workflow.Rate{}, d.config().MaxInFlight)
 		d.appendStepRun(r)
 		d.decision.DispatchSeq = r.Seq
 		d.waitUntil(d.now.Add(d.policy.PollInterval))

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -188,15 +189,22 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 		}
 	}
 	if kind != "" {
-		d.cutPacks(&r, n.Retry, d.facts.Resolution.Program.MaxInFlight(at))
+		d.cutPacks(&r, n.Retry, n.Pace, d.facts.Resolution.Program.MaxInFlight(at))
 	}
 	return r
 }
 
 // cutPacks sets how many jobs go into a pack, how often each is tried, and how many
-// packs are outstanding at a time: of so many jobs, if limit is not 0.
-func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, limit int) {
-	r.PackSize, r.MaxAttempts = d.policy.PackSizeFor(r.Repeatable(), r.Jobs, limit), 1
+// packs are outstanding at a time: of so many jobs, if limit is not 0. With a pace each job has a pack
+// of its own, and only those are outstanding that begin soon: queues do not keep messages back for long.
+func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, pace workflow.Rate, limit int) {
+	r.Pace = pace
+	if !pace.IsZero() {
+		if soon := max(1, int(paceAhead/pace.Each())); limit == 0 || soon < limit {
+			limit = soon
+		}
+	}
+	r.PackSize, r.MaxAttempts = d.policy.PackSizeFor(r.Repeatable() && pace.IsZero(), r.Jobs, limit), 1
 	if retry != nil {
 		r.MaxAttempts = 1 + retry.MaxRetries
 	}
@@ -204,6 +212,9 @@ func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, limit int
 		r.Window = lanes
 	}
 }
+
+// paceAhead is how long before its time a job of a step with a pace is sent.
+const paceAhead = 10 * time.Minute
 
 // PackSizeFor is how many jobs of a step go into a pack. limit is how many of them may be
 // outstanding at a time, 0 for no limit.

@@ -138,11 +138,12 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		d.failWave(d.execution.LastStepRun(), plan.Problem)
 		return
 	}
-	retry := d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry
+	n := &d.facts.Resolution.Program.Nodes[undo.StepIndex]
+	retry := n.Retry
 	if undo.Compensation != nil {
-		retry = d.facts.Resolution.Program.Nodes[undo.StepIndex].Compensate.Retry
+		retry = n.Compensate.Retry
 	}
-	d.cutPacks(&r, retry, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
+	d.cutPacks(&r, retry, n.Pace, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
 	d.appendStepRun(r)
 	if r.Jobs == 0 {
 		d.exitStepRun(d.execution.LastStepRun(), sm.StepCompleted) // it changed none of the entities

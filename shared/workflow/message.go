@@ -53,6 +53,10 @@ type Work struct {
 	Retry      *Retry    `json:"retry,omitempty"`
 	Lanes      int       `json:"lanes"` // of the step run
 
+	// Pace is how often a job of the step run begins, and PacedFrom when the first may; zero for no pace.
+	Pace      Rate      `json:"pace,omitzero"`
+	PacedFrom time.Time `json:"pacedFrom,omitzero"`
+
 	// EngineDriven says that only the engine can decide what follows a lane: the step
 	// run belongs to a pipeline, or its retry policy has a condition. The worker that
 	// finishes a pack then reports the lane to the engine.
@@ -81,6 +85,9 @@ type Work struct {
 
 // Repeatable reports whether the jobs may be executed again.
 func (w *Work) Repeatable() bool { return w.Pure || w.Idempotent }
+
+// LaneNotBefore is the time before which the first attempt of a lane does not begin; zero for none.
+func (w *Work) LaneNotBefore(lane int) time.Time { return w.Pace.At(w.PacedFrom, lane) }
 
 // MaxAttempts is how often one job is tried.
 func (w *Work) MaxAttempts() int {
@@ -209,7 +216,7 @@ func (m *PackMessage) NextLane() *PackMessage {
 	}
 	key := m.Key
 	key.Lane, key.PipelinePos, key.Attempt = m.Chain[0].Lane, 0, 1
-	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
+	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotBefore: m.Work.LaneNotBefore(key.Lane), NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
 }
 
 // NextAttempt is the message of the next attempt, with the jobs that have the given

@@ -110,6 +110,7 @@ type StepRun struct {
 	PackSize     int       `json:"packSize,omitempty"`
 	Window       int       `json:"window,omitempty"` // lanes outstanding at a time; 0 all
 	MaxAttempts  int       `json:"maxAttempts,omitempty"`
+	Pace         Rate      `json:"pace,omitzero"`         // how often a job of it begins; zero for no pace
 	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages is counted from here
 
 	JobsOver   bool     `json:"jobsOver,omitempty"` // its jobs have ended well, and Counts is set, but it goes on waiting
@@ -204,7 +205,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || r.Compensation != nil || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || !r.Pace.IsZero() || r.Compensation != nil || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One
@@ -245,6 +246,10 @@ func (r *StepRun) Lanes() int {
 	}
 	return (r.Jobs + r.PackSize - 1) / r.PackSize
 }
+
+// LaneNotBefore is the time before which the first attempt of a lane does not begin, by the pace of the
+// step; zero for none.
+func (r *StepRun) LaneNotBefore(lane int) time.Time { return r.Pace.At(r.EnteredAt, lane) }
 
 // LaneRange is the half-open range of job indexes of a lane.
 func (r *StepRun) LaneRange(lane int) (from, to int) {

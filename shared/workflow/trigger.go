@@ -174,6 +174,17 @@ func (r Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + strconv.FormatInt(n, 10) + unit
 }
 
+// Each is the time after which one more may happen.
+func (r Rate) Each() time.Duration { return r.Per / time.Duration(r.Count) }
+
+// At is when number n, from 0, of what begins evenly from then on may begin; zero if there is no rate.
+func (r Rate) At(from time.Time, n int) time.Time {
+	if r.IsZero() {
+		return time.Time{}
+	}
+	return from.Add(time.Duration(n) * r.Each())
+}
+
 // IsZero reports whether there is no rate.
 func (r Rate) IsZero() bool { return r.Count == 0 }
 
@@ -204,7 +215,7 @@ func (s RateState) Take(r Rate, within time.Duration, now time.Time) (next RateS
 	if free.Before(now) {
 		free = now
 	}
-	free = free.Add(r.Per / time.Duration(r.Count))
+	free = free.Add(r.Each())
 	wait = max(0, free.Sub(now.Add(r.Per)))
 	if wait > within {
 		return s, wait

@@ -40,6 +40,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R40_tokens":                 bearerAnswers,
 		"R49_callback":               callbackIsAnswered,
 		"F34_rates":                  startsArePaced,
+		"F34_pace":                   jobsArePaced,
 		"F79_concurrency":            liveExecutionsAreLimited,
 		"R42_output_of_a_child":      childGivesItsOutput,
 		"R43_child_asks":             childAsks,
@@ -770,5 +771,29 @@ func startsArePaced(c *fixture) {
 	var problem *workflow.Error
 	if _, _, err := c.Start(c.t.Context(), req); !errors.As(err, &problem) || problem.Code != workflow.CodeRateLimited || !strings.Contains(problem.Message, "the next one in 1h") && !strings.Contains(problem.Message, "the next one in 59m") {
 		c.t.Errorf("the second start: %v", err)
+	}
+}
+
+// F34: the jobs of a step with a pace begin two seconds after each other, and the execution says between
+// them for what it waits.
+func jobsArePaced(c *fixture) {
+	ids := c.importEntities(c.entityType(), 3)
+	c.registerBlock("work", workflow.Block{Idempotent: true}, nil)
+	c.publishWorkflow("", "label: one, block: work, runOn: KIND, pace: 1/2s")
+	id := c.startWorkflow("{}", ids...)
+	if w := c.waitForKind(id, workflow.WaitTimer).Waiting; deref(w.Step) != "one" || w.Until == nil || deref(w.Reason) != "jobs of the step begin 1/2s" {
+		c.t.Errorf("it waits for %+v", w)
+	}
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	var began []time.Time
+	for j, err := range c.Jobs(c.t.Context(), id, views.JobFilter{}) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		began = append(began, *j.StartedAt)
+	}
+	slices.SortFunc(began, time.Time.Compare)
+	if len(began) != 3 || began[2].Sub(began[0]) < 3*time.Second { // four, less what the first took to begin
+		c.t.Errorf("the jobs began at %v", began)
 	}
 }

@@ -184,10 +184,11 @@ func (d *Dispatcher) laneMessage(r *StepRun, jobs []workflow.JobInput, lane int)
 
 func (d *Dispatcher) singleLaneMessage(r *StepRun, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
 	return &workflow.PackMessage{
-		Key:      r.key().Pack(lane, 1),
-		Work:     r.Work,
-		Jobs:     jobs,
-		NotAfter: d.notAfter(r),
+		Key:       r.key().Pack(lane, 1),
+		Work:      r.Work,
+		Jobs:      jobs,
+		NotBefore: r.Work.LaneNotBefore(lane),
+		NotAfter:  d.notAfter(r),
 	}
 }
 

@@ -143,9 +143,10 @@ func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) 
 }
 
 // waitingSince is when a lane began to wait for a worker: when its lease expired,
-// when its retry became due, when its predecessor ended, or when the step run began.
+// when its retry became due, when its predecessor ended, or when the step run began; with a pace not
+// before its time.
 func (r *StepRun) waitingSince(ctx context.Context, l laneState, lanes map[int]map[int]*workflow.Pack) (time.Time, error) {
-	at := r.Step.EnteredAt
+	at := later(r.Step.EnteredAt, r.Work.LaneNotBefore(l.lane))
 	switch w := r.Step.Window; {
 	case l.pack != nil:
 		return l.pack.Lease, nil

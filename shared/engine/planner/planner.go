@@ -365,6 +365,9 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	work := workflow.Work{
 		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(), MinFencingToken: p.MinFencingToken,
 	}
+	if !r.Pace.IsZero() {
+		work.Pace, work.PacedFrom = r.Pace, r.EnteredAt
+	}
 	var blockRef string
 	if r.Kind == workflow.JobAcquire {
 		blockRef = p.Program.Acquisitions[r.StepIndex].Block

@@ -166,7 +166,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 		s.Jobs += b.Counts[n.RunOn] - b.examined[n.RunOn] // of those that were not read, none is known to be skipped
 	}
 	if s.Jobs > 0 {
-		size := b.Policy.PackSizeFor(block.Repeatable(), s.Jobs, b.Program.MaxInFlight(i))
+		size := b.Policy.PackSizeFor(block.Repeatable() && n.Pace.IsZero(), s.Jobs, b.Program.MaxInFlight(i))
 		s.Messages = (s.Jobs + size - 1) / size
 	}
 	switch {

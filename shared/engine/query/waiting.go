@@ -206,8 +206,8 @@ func droppedView(x *workflow.Execution) views.Dropped {
 // has been claimed, or failed jobs wait for their next attempt.
 func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
-	var unclaimed, retrying *workflow.StepRun // the first step run without packs; the one whose retry has waited longest
-	var since time.Time
+	var unclaimed, retrying, paced *workflow.StepRun // the first step run without packs; the one whose retry has waited longest; the first between two jobs of its pace
+	var since, next time.Time
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
 		if !r.AtWork() || !r.HasJobs() {
@@ -225,6 +225,10 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 			return nil
 		case !at.IsZero() && (since.IsZero() || at.Before(since)):
 			retrying, since = r, at
+		case nextByPace(r, packs).After(v.engine.Now()):
+			if paced == nil {
+				paced, next = r, nextByPace(r, packs)
+			}
 		case unclaimed == nil && len(packs) == 0:
 			unclaimed = r
 		case len(packs) > 0 && r.Pipeline == 0:
@@ -233,6 +237,12 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 	}
 	if retrying != nil {
 		return &views.Waiting{Kind: workflow.WaitRetry, Since: since, Step: nonZeroPtr(retrying.Label), Blockers: []views.WaitingFor{}}
+	}
+	if paced != nil {
+		return &views.Waiting{
+			Kind: workflow.WaitTimer, Since: paced.EnteredAt, Step: nonZeroPtr(paced.Label), Until: &next, Blockers: []views.WaitingFor{},
+			Reason: ptr(fmt.Sprintf("jobs of the step begin %s", paced.Pace)),
+		}
 	}
 	if unclaimed == nil || unclaimed.Pipeline > 0 && unclaimed.Pipeline != unclaimed.Seq {
 		return nil // later steps of a pipeline are claimed after the first one
@@ -261,4 +271,22 @@ func retryPendingSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.
 		}
 	}
 	return since, false
+}
+
+// nextByPace is when the first job of a step run that nobody has begun may begin by its pace; zero if it
+// has no pace, or all have begun.
+func nextByPace(r *workflow.StepRun, packs []*workflow.Pack) time.Time {
+	if r.Pace.IsZero() {
+		return time.Time{}
+	}
+	begun := map[int]bool{}
+	for _, p := range packs {
+		begun[p.Key.Lane] = true
+	}
+	for lane := range r.Lanes() {
+		if !begun[lane] {
+			return r.LaneNotBefore(lane)
+		}
+	}
+	return time.Time{}
 }

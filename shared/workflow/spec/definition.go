@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
-	if s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && s.Reference.OnParentClose != "" {
+	if !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && s.Reference.OnParentClose != "" {
 		return true
 	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
@@ -229,6 +229,7 @@ type Step struct {
 	Delay            workflow.Duration `json:"delay,omitempty"`            // before the step begins
 	FailureTolerance *Tolerance        `json:"failureTolerance,omitempty"` // of this step alone; nil for that of the definition
 	Retry            *workflow.Retry   `json:"retry,omitempty"`
+	Pace             workflow.Rate     `json:"pace,omitzero"` // how often a job of the step begins
 	Repeat           *Repeat           `json:"repeat,omitempty"`
 	ContinueOnError  bool              `json:"continueOnError,omitempty"`
 	Timeout          workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job

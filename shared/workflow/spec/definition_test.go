@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Every field of a step that programs of schema 1 do not read makes the definition need more.
@@ -22,6 +25,8 @@ func TestDefinition_SchemaKnowsEveryField(t *testing.T) {
 			value.SetString("x")
 		case bool:
 			value.SetBool(true)
+		case workflow.Rate:
+			value.Set(reflect.ValueOf(workflow.Rate{Count: 1, Per: time.Minute}))
 		default:
 			switch value.Kind() {
 			case reflect.Pointer:

@@ -46,5 +46,10 @@ var limits = []Mutation{
 	{Name: "a rate is that of all keys", Test: "shared/engine:TestStartRate_IsByKeyAndShown", Edits: []Edit{{"shared/engine/rate.go", "\tif key != \"\" {\n", "\tif false {\n"}}},
 	{Name: "an execution waits that is to fail above the rate", Test: "shared/engine:TestStartRate_RefusesRequests", Edits: []Edit{{"shared/engine/rate.go", "\t\twithin = 0\n", "\t\t_ = within\n"}}},
 	{Name: "a probe takes of the rate", Test: "shared/engine:TestStartRate_IsByKeyAndShown", Edits: []Edit{{"shared/engine/rate.go", "d.Config.Rate == nil || w.execution.Probe ||", "d.Config.Rate == nil ||"}, {"shared/lifecycle/readiness.go", "(c.Rate == nil || d.execution.Probe)", "c.Rate == nil"}}},
+	{Name: "jobs of a step with a pace begin at once", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/engine/dispatch/dispatcher.go", "\t\tNotBefore: r.Work.LaneNotBefore(lane),\n", ""}}},
+	{Name: "jobs of a window with a pace begin when the one before has ended", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/workflow/message.go", "NotBefore: m.Work.LaneNotBefore(key.Lane), ", ""}}},
+	{Name: "jobs of a step with a pace travel together", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/lifecycle/plan.go", "r.Repeatable() && pace.IsZero()", "r.Repeatable()"}}},
+	{Name: "jobs that are kept back by a pace count as unclaimed", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/engine/dispatch/redispatch.go", "later(r.Step.EnteredAt, r.Work.LaneNotBefore(l.lane))", "r.Step.EnteredAt"}}},
+	{Name: "what is undone has no pace", Test: "shared/engine:TestPace_HoldsWhenUndone", Edits: []Edit{{"shared/lifecycle/rollback.go", "d.cutPacks(&r, retry, n.Pace, ", "d.cutPacks(&r, retry, workflow.Rate{}, "}}},
 	{Name: "who waits at a limit says that one of those that are live needs a person", Test: "shared/engine/locking:TestSlot_NeedsAPersonIfAllDo", Edits: []Edit{{"shared/engine/locking/acquire.go", "needsPerson = needsPerson && holder.NeedsPerson()", "needsPerson = holder.NeedsPerson()"}}},
 }
