@@ -104,6 +104,7 @@ func flagError(cmd *cobra.Command, err error) error {
 var flagValues = map[string][]string{
 	"lockstep output": {"table", "json"},
 	"cancel rollback": {"auto", "never"},
+	"init lang":       {"go", "python"},
 	"run rollback":    {"auto", "never"},
 	"plan rollback":   {"auto", "never"},
 	"list state":      toStrings(sm.ExecutionStates()),

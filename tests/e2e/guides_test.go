@@ -52,7 +52,10 @@ func runGuide(t *testing.T, page, dir string, examples ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", page))
+	if !filepath.IsAbs(page) {
+		page = filepath.Join(root, "docs", page)
+	}
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +64,9 @@ func runGuide(t *testing.T, page, dir string, examples ...string) {
 		g.ports[port] = strconv.Itoa(testkit.FreePort(t))
 	}
 	lines := g.copyExamples(examples)
+	if blocks, err := os.ReadFile(filepath.Join(dir, "blocks.json")); err == nil {
+		g.write("blocks.json", g.replacePorts(string(blocks)))
+	}
 	g.env = append(os.Environ(),
 		"PATH="+filepath.Dir(testkit.Binary(t, "lockstep"))+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0", // as everything else is built: packages are compiled once
 		"LOCKSTEP_URL=http://localhost:"+g.ports["3030"],
@@ -255,4 +261,19 @@ func TestPythonGuide_PrintsWhatItShows(t *testing.T) {
 func TestGoGuide_PrintsWhatItShows(t *testing.T) {
 	t.Parallel()
 	runGuide(t, "workers-go.md", t.TempDir())
+}
+
+// A new project does what its README says, against a local stack.
+func TestInit_ProjectDoesWhatItsReadmeSays(t *testing.T) {
+	t.Parallel()
+	for _, lang := range []string{"go", "python"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "greeter")
+			if out, err := exec.CommandContext(t.Context(), testkit.Binary(t, "lockstep"), "init", dir, "--lang", lang).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			runGuide(t, filepath.Join(dir, "README.md"), dir)
+		})
+	}
 }
