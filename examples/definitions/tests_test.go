@@ -12,7 +12,7 @@ import (
 // Every test file passes, as `lockstep test` plays it.
 func TestExamples_TestFilesPass(t *testing.T) {
 	files, err := filepath.Glob("*.test.yaml")
-	if err != nil || len(files) < 15 {
+	if err != nil || len(files) < 25 {
 		t.Fatalf("found only %v, %v", files, err)
 	}
 	for _, file := range files {
