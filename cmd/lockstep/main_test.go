@@ -468,6 +468,8 @@ func TestExecute_PrintsNextSteps(t *testing.T) {
 		{[]string{"run", "p/w", "--query", "false"}, 0, `0 entities matched --query "false"`},
 		{[]string{"run", "p/w", "--type", "device"}, 0, `0 entities matched --type "device"`},
 		{[]string{"run", "p/w", "--idempotency-key", ""}, exitUsage, "--idempotency-key is empty"},
+		{[]string{"run", "p/w", "--idempotency-life", "1h"}, exitUsage, "--idempotency-life needs --idempotency-key"},
+		{[]string{"run", "p/w", "--idempotency-key", "k", "--idempotency-life", "169h"}, exitUsage, "--idempotency-life is from 1s to 168h"},
 		{[]string{"retry", executionID}, exitRefused, "retry is for executions in FAILED"},
 		{[]string{"cancel", executionID}, exitRefused, "it has already ended. It completed."},
 		{[]string{"retry", "F", "--from", "nostep"}, exitRefused, "it has reached these steps: inventory, upgrade"},

@@ -24,6 +24,7 @@ func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
 	var signal, signalID string
+	var life time.Duration
 	var detach, probe, stepwise, hold bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
@@ -53,6 +54,12 @@ if everything succeeded.`,
 			}
 			if req.IdempotencyKey = key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
+			}
+			if req.IdempotencyLife = life; life != 0 && key == "" {
+				return errors.New("--idempotency-life needs --idempotency-key")
+			}
+			if cmd.Flags().Changed("idempotency-life") && (life < time.Second || life > views.MaxIdempotencyLife || life%time.Second != 0) {
+				return fmt.Errorf("--idempotency-life is from 1s to %s, in whole seconds", views.MaxIdempotencyLife)
 			}
 			if req.Signal, err = startSignal(signal, signalID, req.Key); err != nil {
 				return err
@@ -98,6 +105,7 @@ if everything succeeded.`,
 	f := cmd.Flags()
 	request.add(f)
 	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
+	f.DurationVar(&life, "idempotency-life", 0, "for how long the key is remembered, up to 168h; as the service is configured unless given")
 	f.StringVar(&signal, "signal", "", "signal as NAME or NAME=JSON: an execution that has the --key gets it, and none is started")
 	f.StringVar(&signalID, "signal-id", "", "id of the signal: the same id again is the same signal")
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")

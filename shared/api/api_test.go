@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -41,6 +42,19 @@ func TestStartExecution_SetsLocation(t *testing.T) {
 	repeated := sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Key: k1")
 	if repeated.Code != 200 || repeated.Body.String() != w.Body.String() || repeated.Header().Get("Location") == "" {
 		t.Errorf("the same key and body: %d %s", repeated.Code, repeated.Body)
+	}
+	for life, code := range map[string]string{"90s": "", "168h": "", "169h": "range", "0s": "pattern", "soon": "pattern", "1.5h": "pattern"} {
+		w := sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Key: life", "Idempotency-Life: "+life)
+		if code == "" {
+			if want, _ := time.ParseDuration(life); w.Code >= 300 || f.start.IdempotencyLife != want {
+				t.Errorf("%s: %d, %s", life, w.Code, f.start.IdempotencyLife)
+			}
+		} else if p := decodeProblem(t, w); p.Status != 400 || len(p.Errors) != 1 || p.Errors[0].Path != "Idempotency-Life" || p.Errors[0].Code != code {
+			t.Errorf("%s: %s", life, w.Body)
+		}
+	}
+	if p := decodeProblem(t, sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Life: 90s")); p.Status != 400 || p.Errors[0].Code != "required" {
+		t.Errorf("a life without a key: %+v", p)
 	}
 	other := sendRequest(h, "POST /workflow-execution", `{"workflow":"a/b"}`, "Idempotency-Key: k1")
 	if p := decodeProblem(t, other); p.Status != 422 || p.Code != "idempotency_mismatch" {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -181,7 +182,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	_, err = c.DeleteEntity(ctx, key, 0)
 	check("delete whatever its version", f.deletedAt, (*int64)(nil), err)
 
-	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: rawJSON(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
+	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: rawJSON(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k", IdempotencyLife: 48 * time.Hour}
 	started, existed, err := c.Start(ctx, req)
 	check("start", []any{started.ID, existed}, []any{executionID, false}, err)
 	check("request", f.start, req, nil)

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -18,8 +20,29 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 		return
 	}
 	req.IdempotencyKey = deref(params.IdempotencyKey)
+	var err error
+	if req.IdempotencyLife, err = idempotencyLife(params.IdempotencyLife, req.IdempotencyKey); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
 	x, existed, signalled, err := a.start(r.Context(), a.caller(r), req)
 	a.respondStarted(w, r, x, existed, signalled, err)
+}
+
+// idempotencyLife reads for how long a key is remembered; 0 for as long as it is configured.
+func idempotencyLife(text *string, key string) (time.Duration, error) {
+	if text == nil {
+		return 0, nil
+	}
+	life, err := time.ParseDuration(*text)
+	issue := workflow.Issue{Path: "Idempotency-Life", Code: "range", Message: fmt.Sprintf("want 1s to %s", views.MaxIdempotencyLife)}
+	switch {
+	case err == nil && life >= time.Second && life <= views.MaxIdempotencyLife && key != "":
+		return life, nil
+	case key == "":
+		issue.Code, issue.Message = "required", "there is no Idempotency-Key to be remembered"
+	}
+	return 0, workflow.Invalid("the request is not valid", []workflow.Issue{issue})
 }
 
 // start starts one execution, or sends the signal of the request to the one that has its key:

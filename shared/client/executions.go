@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -31,7 +32,11 @@ type Started struct {
 // Start starts an execution. existed is true if it was started before with the request's
 // idempotency key. Without a key the request is not retried.
 func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, existed bool, err error) {
-	s, status, err := decodeWithStatus[Started](c.send(ctx, request{method: http.MethodPost, path: "/workflow-execution", body: req, key: req.IdempotencyKey}))
+	q := request{method: http.MethodPost, path: "/workflow-execution", body: req, key: req.IdempotencyKey}
+	if req.IdempotencyLife > 0 {
+		q.life = fmt.Sprintf("%ds", int64(req.IdempotencyLife.Seconds()))
+	}
+	s, status, err := decodeWithStatus[Started](c.send(ctx, q))
 	return s, status == http.StatusOK, err
 }
 

@@ -20,6 +20,7 @@ type request struct {
 	path   string     // escaped, see [route]
 	query  url.Values // nil for none
 	key    string     // the Idempotency-Key, without which a POST is not retried; or empty
+	life   string     // the Idempotency-Life; or empty
 	token  string     // a bearer that takes the place of the client's own credentials; or empty
 
 	// body is sent as JSON; a []byte is sent unchanged, with contentType.
@@ -65,6 +66,9 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	}
 	if q.key != "" {
 		r.Header.Set("Idempotency-Key", q.key)
+	}
+	if q.life != "" {
+		r.Header.Set("Idempotency-Life", q.life)
 	}
 	if q.token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.token)

@@ -181,3 +181,26 @@ func TestStart_UsesPinnedVersion(t *testing.T) {
 		}
 	}
 }
+
+// A start says for how long its idempotency key is remembered. What the first one says counts.
+func TestStart_IdempotencyKeyLivesAsLongAsItIsAsked(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("w", stepsYAML("one pure global"))
+	start := func(life time.Duration) string {
+		t.Helper()
+		x, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{Workflow: "p/w", IdempotencyKey: "k", IdempotencyLife: life})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.ID
+	}
+	first := start(time.Minute)
+	s.RunFor(30 * time.Second)
+	if again := start(time.Hour); again != first {
+		t.Errorf("within its time the key started %s after %s", again, first)
+	}
+	s.RunFor(time.Minute)
+	if later := start(0); later == first {
+		t.Error("after its time the key is still that of the first execution")
+	}
+}

@@ -1867,6 +1867,9 @@ type ListExecutionsParams struct {
 type StartExecutionParams struct {
 	// IdempotencyKey 1 to 255 visible characters. The same key with the same body answers 200 and the same execution; with another body 422 `idempotency_mismatch`.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IdempotencyLife For how long the Idempotency-Key is remembered, such as `90s`, `30m` or `48h`: from 1s to 168h, in place of `idempotency.life`. Of requests with one key, that of the first counts
+	IdempotencyLife *string `json:"Idempotency-Life,omitempty"`
 }
 
 // ListActiveExecutionsParams defines parameters for ListActiveExecutions.
@@ -4809,6 +4812,25 @@ func (siw *ServerInterfaceWrapper) StartExecution(w http.ResponseWriter, r *http
 		}
 
 		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Life" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Life")]; found {
+		var IdempotencyLife string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Life", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Life", valueList[0], &IdempotencyLife, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Life", Err: err})
+			return
+		}
+
+		params.IdempotencyLife = &IdempotencyLife
 
 	}
 

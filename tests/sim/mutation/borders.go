@@ -42,6 +42,7 @@ var borders = []Mutation{
 	{Name: "an import that has no more time does not say where to continue", Test: "shared/catalog:TestCatalog_ImportSaysWhereToContinue", Edits: []Edit{{"shared/catalog/entities.go", "left = min(left, time.Until(deadline)*4/5)", "left = min(left, time.Until(deadline)*5/4)"}}},
 	{Name: "the client begins an import again that ran out of time", Test: "shared/client:TestImport_ContinuesWhereTheServiceStopped", Edits: []Edit{{"shared/client/import.go", "if done := storedLines(err, n); done > 0 {", "if done := storedLines(err, n); false && done > 0 {"}}},
 	{Name: "the case of a field's name in an answer is ignored", Test: "shared/worker/httpblock:TestClient_InvalidResponsesHaveCodes", Edits: []Edit{{"shared/worker/httpblock/messages.go", "if !exact && strings.EqualFold(field, name) {", "if false && !exact && strings.EqualFold(field, name) {"}}},
+	{Name: "a key is remembered as long as it is configured, whatever the start says", Test: "shared/engine:TestStart_IdempotencyKeyLivesAsLongAsItIsAsked", Edits: []Edit{{"shared/engine/start.go", "cmp.Or(life, w.e.IdempotencyKeyTTL)", "cmp.Or(w.e.IdempotencyKeyTTL, life)"}}},
 }
 
 // Borders are the mutations that the simulation has no part in.
