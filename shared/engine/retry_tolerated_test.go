@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,18 +106,23 @@ func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {
 		failing []string
 		want    string
 	}{
-		"":                              {[]string{"d001", "d002"}, "two d001|two d002"},
-		"rollout: {batches: [1]}, ":     {[]string{"d001", "d002"}, "two d001|two d002"},
-		"rollout: {batches: [1, 2]}, ":  {[]string{"d001", "d002"}, "two d001|two d002"},
-		"rollout: {batches: [1, 2]},  ": {[]string{"d002"}, "two d002"},
-		`loop: {over: "${[1, 2]}"}, `:   {[]string{"d001"}, "two d001|one d001|two d001"},
-		`loop: {over: "${[1, 2]}"},  `:  {[]string{"d000", "d002"}, "two d000|two d002|one d000|one d002|two d000|two d002"},
+		"":                               {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1]}, ":      {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1, 2]}, ":   {[]string{"d001", "d002"}, "two d001|two d002"},
+		"rollout: {batches: [1, 2]},  ":  {[]string{"d002"}, "two d002"},
+		`loop: {over: "${[1, 2]}"}, `:    {[]string{"d001"}, "two d001|one d001|two d001"},
+		`loop: {over: "${[1, 2, 3]}"}, `: {[]string{"d002", "2 d001"}, "two d002|one d002|two d001|two d002|one d001|one d002|two d001|two d002"},
+		`loop: {over: "${[1, 2]}"},  `:   {[]string{"d000", "d002"}, "two d000|two d002|one d000|one d002|two d000|two d002"},
 	} {
 		s := newHarness(t, 3)
 		s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - {label: all, "+definition+steps)
-		failing := true
+		failing, times := true, map[string]int{}
 		s.Script = func(c harness.BlockCall) *harness.Outcome {
-			if failing && c.Step == "two" && slices.Contains(test.failing, c.Entity) {
+			if c.Step == "one" {
+				times[c.Entity]++
+			}
+			at := strconv.Itoa(times[c.Entity]) + " " + c.Entity
+			if failing && c.Step == "two" && (slices.Contains(test.failing, c.Entity) || slices.Contains(test.failing, at)) {
 				return &harness.Outcome{FailCode: "NO"}
 			}
 			return nil
@@ -135,5 +141,41 @@ func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {
 		if got := strings.Join(calls, "|"); got != test.want {
 			t.Errorf("%s: executed %s, want %s", definition, got, test.want)
 		}
+	}
+}
+
+// What stands of later times of a loop is not read in a time that is executed again: there it is
+// still to come.
+func TestRetry_InALoopReadsNothingOfLaterTimes(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - label: all\n    loop: {over: \"${[1, 2, 3]}\"}\n    workflow:\n      steps:\n"+
+		"        - {label: one, functionBlock: p/forever:1, runOn: device}\n"+
+		"        - {label: two, functionBlock: p/once:1, runOn: device, parameters: {n: \"${one.results['d001']}\"}}\n")
+	failing, times := true, map[string]int{}
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "one" {
+			times[c.Entity]++
+			return &harness.Outcome{Result: json.RawMessage(strconv.Itoa(times[c.Entity]))}
+		}
+		if at := strconv.Itoa(times[c.Entity]) + " " + c.Entity; failing && (at == "1 d002" || at == "2 d001") {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	failing, s.BlockCalls = false, nil
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	var got []string
+	for _, c := range s.BlockCalls {
+		if c.Step == "two" && c.Kind == workflow.JobExecute {
+			got = append(got, c.Entity+" "+string(c.Parameters))
+		}
+	}
+	if want := `d002 {"n":1}|d001 {"n":2}|d002 {"n":2}|d001 {"n":3}|d002 {"n":3}`; strings.Join(got, "|") != want {
+		t.Errorf("executed %v, want %s", got, want)
 	}
 }

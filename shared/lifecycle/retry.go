@@ -278,36 +278,36 @@ func (d *decider) firstTolerated(p *spec.Program, around int) *workflow.StepRun 
 		if !r.Forward() || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
 			continue
 		}
-		if !slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
-			return o.Forward() && o.StepIndex == r.StepIndex && x.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
-		}) {
+		if !d.doneLater(r) {
 			return r
 		}
 	}
 	return nil
 }
 
+// doneLater reports whether a later step run of the same step, in the same time, stands.
+func (d *decider) doneLater(r *workflow.StepRun) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
+		return o.Forward() && o.StepIndex == r.StepIndex && d.execution.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
+	})
+}
+
 // firstToRepeat is the first step run in the order of time that has to be executed again: it
 // did not complete, and nothing handles that, or what it did was undone. nil if there is none.
 func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
 	x := d.execution
-	doneLater := func(r *workflow.StepRun) bool {
-		return slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
-			return o.Forward() && o.StepIndex == r.StepIndex && x.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
-		})
-	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if r.Forward() {
 			failed := r.Status == sm.StepFailed || r.Status == sm.StepCancelled
 			itself := !p.Nodes[r.StepIndex].IsContainer() || p.Nodes[r.StepIndex].Parallel != nil || r.Failure != nil // and not because of a step in it
-			if failed && itself && r.Handled == 0 && !p.ContinuesOnError(r.StepIndex) && r.SupersededBy == 0 && !doneLater(r) && first == nil {
+			if failed && itself && r.Handled == 0 && !p.ContinuesOnError(r.StepIndex) && r.SupersededBy == 0 && !d.doneLater(r) && first == nil {
 				first = r
 			}
 			continue
 		}
 		undone := x.StepRunBySeq(r.Undoes)
-		if undone == nil || d.isOfReleased(r) || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || doneLater(undone)) {
+		if undone == nil || d.isOfReleased(r) || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || d.doneLater(undone)) {
 			continue
 		}
 		if first == nil || undone.Seq < first.Seq {
@@ -322,20 +322,23 @@ func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
 	return first
 }
 
-// inTimeOf reports whether a step run is in the same time of the same loop as the one at which
-// a try begins, or in none if it begins in none. Only there may entities be done already with
-// what the try does: it does whole loops again that it does not begin in. In a rollout each entity
-// has one wave, so all waves are the same time.
-func (d *decider) inTimeOf(r, begin *workflow.StepRun) bool {
+// inLoopOf reports whether the innermost loop or rollout around a step run is one that a try goes
+// on with, because it begins in it; or whether both are in none. Only there may entities be done
+// already with what the try does: it does whole loops again that it does not begin in. How often a
+// loop with a condition is executed follows from what it has done, so of one only the time counts
+// in which the try begins.
+func (d *decider) inLoopOf(r, begin *workflow.StepRun) bool {
 	loop, _ := d.execution.TimeOf(r)
 	if begin == nil || loop == 0 {
 		return loop == 0
 	}
-	if c, _ := d.execution.WaveOf(r); c != nil && c.Seq == loop {
-		around, _ := d.execution.WaveOf(begin)
-		return c == around
+	if l := d.node(d.execution.StepRunBySeq(loop)).Loop; l != nil && l.While != "" {
+		return d.execution.SameTime(r, begin)
 	}
-	return d.execution.SameTime(r, begin)
+	for begin != nil && begin.In != loop {
+		begin = d.execution.StepRunBySeq(begin.In)
+	}
+	return begin != nil
 }
 
 // executedAgain reports whether a try that begins at the step would repeat a step on
@@ -345,7 +348,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 	if d.execution.WentBack == 0 {
 		return false
 	}
-	type place struct{ step, wave int } // in each wave of a rollout other entities are executed
+	type place struct{ step, time int } // each time of a loop, or wave of a rollout, is other work
 	first, seen := d.firstOf(from), map[place]int{}
 	if resume != nil {
 		first = resume.Seq
@@ -357,7 +360,10 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		}
 		at := place{step: r.StepIndex}
 		if rollout, wave := d.execution.WaveOf(r); rollout != nil {
-			at.wave = wave
+			at.time = wave
+		}
+		if resume != nil && d.inLoopOf(r, resume) {
+			_, at.time = d.execution.TimeOf(r)
 		}
 		if seen[at]++; seen[at] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
 			return true
@@ -420,7 +426,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
-		if n := &nodes[r.StepIndex]; onlyFailed && (r.HasJobs() || r.IsSet()) && n.HasJobForEach() && d.inTimeOf(r, resume) {
+		if n := &nodes[r.StepIndex]; onlyFailed && (r.HasJobs() || r.IsSet()) && n.HasJobForEach() && d.inLoopOf(r, resume) {
 			continue
 		}
 		r.SupersededBy = x.Try + 1

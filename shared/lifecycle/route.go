@@ -212,12 +212,10 @@ func ErrorValue(step string, why *workflow.Failure) (json.RawMessage, error) {
 }
 
 // visitedInTry reports whether this try has executed the node of a step run already, because it has
-// gone back. Another wave of a rollout is about other entities.
+// gone back. Another time of a loop, or wave of a rollout, is other work.
 func (d *decider) visitedInTry(r *workflow.StepRun) bool {
 	x := d.execution
-	rollout, wave := x.WaveOf(r)
 	return x.WentBack > 0 && slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
-		around, at := x.WaveOf(&o)
-		return o.Forward() && o.StepIndex == r.StepIndex && o.Try == x.Try && (rollout == nil || around != rollout || at == wave)
+		return o.Forward() && o.StepIndex == r.StepIndex && o.Try == x.Try && x.SameTime(&o, r)
 	})
 }
