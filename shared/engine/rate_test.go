@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,5 +113,86 @@ func TestStartRate_RefusesRequests(t *testing.T) {
 	settle(s)
 	if x := s.ExpectState(parent, sm.ExecutionFailedSafeAck); x.Error == nil {
 		t.Errorf("the parent: %+v", x)
+	}
+}
+
+// Where the rate is free an execution begins with its start, while time goes on during the decision.
+func TestStartRate_DelaysNobodyWhileItIsFree(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML("1000/1m", "one once global"))
+	var passed time.Duration
+	s.Clock = func() time.Time { passed += time.Millisecond; return s.Now().Add(passed) }
+	x := s.Load(s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")}))
+	if x.State != sm.ExecutionRunning || slices.ContainsFunc(x.Events, func(e workflow.Event) bool { return e.Type == string(sm.EventExecutionBlocked) }) {
+		t.Errorf("%s, %+v", x.State, x.Wait)
+	}
+}
+
+// Those that have waited for the rate and then for their condition do not begin all at once.
+func TestStartRate_IsTakenAgainAfterTheCondition(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "parameters: {type: object}\nconfig: {rate: 1/1m, startWhen: \"entity('device', 'd000').name == 'go'\"}\n"+stepsYAML("one once global"))
+	rename := func(name string) {
+		e := workflow.Entity{Type: "device", ID: "d000", Groups: []string{"all"}, Attributes: []byte(`{"name":"` + name + `"}`)}
+		if _, err := s.Catalog.PutEntity(context.Background(), harness.Caller, e); err != nil {
+			t.Fatal(err)
+		}
+		s.DrainWakeups()
+	}
+	rename("go")
+	var ids []string
+	for range 5 {
+		ids = append(ids, s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")}))
+	}
+	s.DrainWakeups()
+	rename("stop")
+	s.RunFor(20 * time.Minute)
+	rename("go")
+	settle(s)
+	var begun []time.Time
+	for _, id := range ids {
+		begun = append(begun, s.ExpectState(id, sm.ExecutionCompletedAck).StartedAt)
+	}
+	slices.SortFunc(begun, time.Time.Compare)
+	for i := 1; i < len(begun); i++ {
+		if pause := begun[i].Sub(begun[i-1]); pause < time.Minute {
+			t.Errorf("execution %d began %s after the one before", i, pause)
+		}
+	}
+}
+
+// An execution that is not to begin yet takes of the rate when it begins, not when it is asked for: of
+// those that would begin at one moment, the rate lets the first begin.
+func TestStartRate_OfLaterStartsIsTakenLater(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML("{limit: 1/1m, onLimit: fail}", "one once global"))
+	at, states := s.Now().Add(time.Hour), map[sm.ExecutionState]int{}
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), NotBefore: at}))
+		s.RunFor(time.Minute)
+	}
+	settle(s)
+	for _, id := range ids {
+		states[s.Load(id).State]++
+	}
+	if states[sm.ExecutionCompletedAck] != 1 || states[sm.ExecutionFailedSafeAck] != 2 {
+		t.Errorf("%v", states)
+	}
+}
+
+// A version with another rate does not wait for what the one before has left.
+func TestStartRate_BeginsAnewWithAnotherRate(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", ratedYAML("1/24h", "one once global"))
+	s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")})
+	s.DrainWakeups()
+	if _, _, err := s.Catalog.Publish(context.Background(), harness.Caller, []byte("package: p\nname: w\nversion: 1.1.0\nseedEntity: device\n"+ratedYAML("1000/1m", "one once global")), false); err != nil {
+		t.Fatal(err)
+	}
+	id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")})
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.StartedAt.Sub(x.CreatedAt) > time.Minute {
+		t.Errorf("it waited %s", x.StartedAt.Sub(x.CreatedAt))
 	}
 }

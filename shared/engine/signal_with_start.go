@@ -204,7 +204,7 @@ func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound stri
 
 // start writes an execution with the signal in its mailbox.
 func (s *startWithSignal) start(ctx context.Context, existed bool) (*workflow.Execution, bool, bool, error) {
-	rateAt, err := s.refuseAboveRate(ctx, s.definition, s.req.Mode == views.ModeProbe, s.input.Parameters)
+	rateAt, err := s.refuseAboveRate(ctx, s.definition, s.req, s.input.Parameters)
 	if err != nil {
 		return nil, false, false, err
 	}

@@ -43,7 +43,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if existing != nil || err != nil {
 		return existing, existing != nil, err
 	}
-	rateAt, err := w.refuseAboveRate(ctx, d, req.Mode == views.ModeProbe, in.Parameters)
+	rateAt, err := w.refuseAboveRate(ctx, d, req, in.Parameters)
 	if err != nil {
 		return nil, false, err
 	}

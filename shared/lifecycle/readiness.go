@@ -115,6 +115,7 @@ func (d *decider) driveBlocked() {
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 	case w.Kind == workflow.WaitTimer:
 		next := d.conditionWait(f)
+		d.execution.RateAt = time.Time{} // it takes of the rate again once its condition is true
 		d.execution.Wait, d.changed = &next, true
 		d.waitUntil(earlier(d.nextConditionCheck(next.Since), next.Until))
 	case d.now.Before(w.Until):

@@ -51,5 +51,9 @@ var limits = []Mutation{
 	{Name: "jobs of a step with a pace travel together", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/lifecycle/plan.go", "r.Repeatable() && pace.IsZero()", "r.Repeatable()"}}},
 	{Name: "jobs that are kept back by a pace count as unclaimed", Test: "shared/engine:TestPace_JobsBeginEvenly", Edits: []Edit{{"shared/engine/dispatch/redispatch.go", "later(r.Step.EnteredAt, r.Work.LaneNotBefore(l.lane))", "r.Step.EnteredAt"}}},
 	{Name: "what is undone has no pace", Test: "shared/engine:TestPace_HoldsWhenUndone", Edits: []Edit{{"shared/lifecycle/rollback.go", "d.cutPacks(&r, retry, n.Pace, ", "d.cutPacks(&r, retry, workflow.Rate{}, "}}},
+	{Name: "a rate is taken after the time of the decision", Test: "shared/engine:TestStartRate_DelaysNobodyWhileItIsFree", Edits: []Edit{{"shared/engine/rate.go", "d, parameters, w.now)", "d, parameters, w.e.now())"}}},
+	{Name: "who waits for its condition keeps the place of its rate", Test: "shared/engine:TestStartRate_IsTakenAgainAfterTheCondition", Edits: []Edit{{"shared/lifecycle/readiness.go", "\t\td.execution.RateAt = time.Time{} // it", "\t\t// it"}}},
+	{Name: "a start that is to begin later takes of the rate at once", Test: "shared/engine:TestStartRate_OfLaterStartsIsTakenLater", Edits: []Edit{{"shared/engine/rate.go", "req.Mode == views.ModeProbe || later {", "req.Mode == views.ModeProbe || later && false {"}}},
+	{Name: "another rate goes on with what the one before has left", Test: "shared/engine:TestStartRate_BeginsAnewWithAnotherRate", Edits: []Edit{{"shared/engine/rate.go", "+\"/\"+d.Config.Rate.Limit.String(), w.e", ", w.e"}}},
 	{Name: "who waits at a limit says that one of those that are live needs a person", Test: "shared/engine/locking:TestSlot_NeedsAPersonIfAllDo", Edits: []Edit{{"shared/engine/locking/acquire.go", "needsPerson = needsPerson && holder.NeedsPerson()", "needsPerson = holder.NeedsPerson()"}}},
 }
