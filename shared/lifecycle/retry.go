@@ -260,8 +260,14 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 			return from, r
 		}
 	}
-	if first == nil || !p.Encloses(outermost, first.StepIndex) {
+	switch {
+	case first == nil: // the step that fails the execution may be one that stands, and cannot be undone
+		first = d.firstTolerated(p, -1)
+	case !p.Encloses(outermost, first.StepIndex):
 		first = d.firstTolerated(p, outermost)
+	}
+	if loop, _ := d.execution.TimeOf(first); loop == 0 && !named && first != nil {
+		return first.StepIndex, nil
 	}
 	if !named && first != nil {
 		return first.StepIndex, first
@@ -269,13 +275,13 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 	return outermost, nil
 }
 
-// firstTolerated is the first step run in a loop or rollout, in the order of time, in which entities
-// have failed and were left out of what followed; nil if there is none.
+// firstTolerated is the first step run in a loop or rollout, or with -1 anywhere, in the order of time, in
+// which entities have failed and were left out of what followed; nil if there is none.
 func (d *decider) firstTolerated(p *spec.Program, around int) *workflow.StepRun {
 	x := d.execution
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
-		if !r.Forward() || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
+		if !r.Forward() || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || around >= 0 && !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
 			continue
 		}
 		if !d.doneLater(r) {

@@ -547,6 +547,9 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 		excluded[key] = true
 	}
 	if o.Handled > 0 || program.ContinuesOnError(o.StepIndex) {
+		for key := range got.failed {
+			delete(excluded, key) // it has failed in an earlier try, too, where nothing handled that
+		}
 		return
 	}
 	closed := o.Status == sm.StepCancelled && program.InBranch(o.StepIndex) // by its branch: what was not executed has not failed
