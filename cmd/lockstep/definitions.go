@@ -22,10 +22,14 @@ func newPublish(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
-		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked.\nWith --output json each file prints a document, for an error {\"error\": ...}.",
+		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked;\ntest files (FILE.test.yaml) are left out. With --output json each file prints a document, for an error {\"error\": ...}.",
 		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := withoutTests(cmd, args)
+			if err != nil {
+				return err
+			}
 			if (offline || len(blockFiles) > 0) && !(offline && dryRun) {
 				return errors.New("--offline is for --dry-run, and --blocks for both: nothing is published without a service")
 			}

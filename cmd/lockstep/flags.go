@@ -37,7 +37,7 @@ func enforceUsage(cmd *cobra.Command) {
 const executionNotFoundHint = "\"lockstep list\" lists the executions. A local stack keeps them across restarts only with --data."
 
 // validateArgs checks arguments against the usage line of the verb: WORD is
-// required, [WORD] is optional, WORD... is one or more.
+// required, [WORD] is optional, WORD... is one or more, [WORD...] is any number.
 func validateArgs(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	if cmd.HasSubCommands() && len(words) == 0 && len(args) > 0 {
@@ -47,7 +47,7 @@ func validateArgs(cmd *cobra.Command, args []string) error {
 		if i >= len(args) && !strings.HasPrefix(w, "[") {
 			return fmt.Errorf("%s is missing: %s %s", strings.TrimSuffix(w, "..."), cmd.CommandPath(), strings.Join(words, " "))
 		}
-		if strings.HasSuffix(w, "...") {
+		if strings.HasSuffix(strings.TrimSuffix(w, "]"), "...") {
 			return nil
 		}
 		if i < len(args) && args[i] == "" {

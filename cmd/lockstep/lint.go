@@ -102,12 +102,16 @@ func newLint(c *connection) *cobra.Command {
 		Long: `Check definitions without a service: everything that publishing refuses or warns of, and more: results that no
 schema declares, long waits under locks, steps that never run. The files that are given together know each other, and
 --blocks names files with blocks, as "lockstep blocks register" takes them. Without --blocks, nothing is said about
-blocks and workflows that are not known.
+blocks and workflows that are not known. Test files (FILE.test.yaml) are left out.
 
 If a file is not valid, the exit code is 2; with --strict it is 1 if there are warnings.`,
 		Example: "  lockstep lint *.yaml\n  lockstep lint --strict --blocks blocks.json upgrade.yaml",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := withoutTests(cmd, args)
+			if err != nil {
+				return err
+			}
 			var sources [][]byte
 			for _, file := range files {
 				source, err := readSource(cmd, file)

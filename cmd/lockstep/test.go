@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -107,4 +108,24 @@ func printTestResult(out io.Writer, r workflowtest.Result) {
 			fmt.Fprintf(out, "  %s: %s\n", list.name, strings.Join(list.items, ", "))
 		}
 	}
+}
+
+// withoutTests leaves test files out of files that a verb takes for definitions: they lie beside
+// each other, and *.yaml means both.
+func withoutTests(cmd *cobra.Command, files []string) (definitions []string, err error) {
+	var tests []string
+	for _, file := range files {
+		if stem := strings.TrimSuffix(file, filepath.Ext(file)); filepath.Ext(stem) == ".test" {
+			tests = append(tests, file)
+		} else {
+			definitions = append(definitions, file)
+		}
+	}
+	switch {
+	case len(tests) > 0 && len(definitions) == 0:
+		return nil, fmt.Errorf("%s is a test file, not a definition: lockstep test %s", tests[0], strings.Join(tests, " "))
+	case len(tests) > 0:
+		printNote(cmd, "left out: %s (\"lockstep test\" plays test files)", strings.Join(tests, ", "))
+	}
+	return definitions, nil
 }

@@ -64,6 +64,35 @@ func TestTest_PlaysFiles(t *testing.T) {
 	}
 }
 
+// Several files are played one after the other, as the shell gives them for *.test.yaml.
+func TestTest_PlaysSeveralFiles(t *testing.T) {
+	first, second := writeTests(t, playedTests), writeTests(t, playedTests)
+	r := runCommand(t, "test", first, second)
+	if r.code != 1 || r.stderr != "" || !strings.HasSuffix(r.stdout, "2 passed, 2 failed\n") {
+		t.Errorf("exit code %d, %s%s", r.code, r.stderr, r.stdout)
+	}
+}
+
+// Test files lie beside the definitions: *.yaml means both. Verbs that take definitions leave
+// test files out and say so; test files alone are a mistake.
+func TestDefinitionVerbs_LeaveTestFilesOut(t *testing.T) {
+	tests := writeTests(t, playedTests)
+	definition := filepath.Join(filepath.Dir(tests), "w.yaml")
+	for _, verb := range [][]string{{"lint"}, {"publish", "--dry-run", "--offline"}} {
+		r := runCommand(t, append(verb, definition, tests)...)
+		if r.code != 0 || r.stderr != "note: left out: "+tests+" (\"lockstep test\" plays test files)\n" {
+			t.Errorf("%v: exit code %d, %s%s", verb, r.code, r.stderr, r.stdout)
+		}
+		r = runCommand(t, append(verb, tests)...)
+		if r.code != 2 || !strings.Contains(r.stderr, tests+" is a test file, not a definition: lockstep test "+tests) {
+			t.Errorf("%v: exit code %d, %s%s", verb, r.code, r.stderr, r.stdout)
+		}
+	}
+	if r := runCommand(t, "lint", "-o", "json", definition, tests); r.code != 0 || strings.Contains(r.stdout, "w.test.yaml") {
+		t.Errorf("exit code %d, %s", r.code, r.stdout)
+	}
+}
+
 // A file that is not valid is wrong usage, and nothing is played.
 func TestTest_ExplainsWrongFiles(t *testing.T) {
 	for _, c := range []struct {
