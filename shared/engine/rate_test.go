@@ -34,20 +34,17 @@ func TestStartRate_DelaysTheOthers(t *testing.T) {
 	for n, id := range ids {
 		x := s.ExpectState(id, sm.ExecutionCompletedAck)
 		want := time.Duration(max(0, n-1)) * 30 * time.Second
-		if after := x.StartedAt.Sub(begun); after < want {
-			t.Errorf("execution %d began after %s, want %s at least", n, after, want)
+		if after := x.StartedAt.Sub(begun); after < want || after > want+time.Second { // by the clock of the world
+			t.Errorf("execution %d began after %s, want %s", n, after, want)
 		}
-		if want == 0 {
-			continue
-		}
-		waited := false
-		for _, e := range x.Events {
-			waited = waited || e.Type == string(sm.EventExecutionBlocked)
-		}
-		if !waited || x.Schema != 2 || !x.RateAt.After(begun) {
-			t.Errorf("execution %d did not wait: %+v", n, x.RateAt)
+		if waited := wasBlocked(x); waited != (want > 0) || waited && x.Schema != 2 || !x.RateAt.Equal(begun.Add(want)) {
+			t.Errorf("execution %d, blocked: %v, until %s", n, waited, x.RateAt)
 		}
 	}
+}
+
+func wasBlocked(x *workflow.Execution) bool {
+	return slices.ContainsFunc(x.Events, func(e workflow.Event) bool { return e.Type == string(sm.EventExecutionBlocked) })
 }
 
 // A waiting execution says for what it waits; executions share the rate with those of the same key, and
@@ -91,7 +88,7 @@ func TestStartRate_RefusesRequests(t *testing.T) {
 		}
 	}
 	again := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), IdempotencyKey: "third"}
-	signalled := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), Key: "k", Signal: &views.StartSignal{Name: "paid", Data: []byte("1")}}
+	signalled := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), Key: "k", Signal: &views.StartSignal{Name: "paid", Data: []byte("1")}, IdempotencyKey: "signal"}
 	for range 3 {
 		_, _, err := s.Engine.Start(context.Background(), harness.Caller, again)
 		if !workflow.Is(err, workflow.CodeRateLimited) || err.(*workflow.Error).RetryAfter <= 0 || err.(*workflow.Error).RetryAfter > 30*time.Second { //nolint:errorlint // it is one
@@ -108,6 +105,11 @@ func TestStartRate_RefusesRequests(t *testing.T) {
 	if _, existed, err := s.Engine.Start(context.Background(), harness.Caller, again); err != nil || existed {
 		t.Errorf("after its time: %v, %v", existed, err)
 	}
+	s.RunFor(30 * time.Second)
+	signalled.Signal = &views.StartSignal{Name: "paid", Data: []byte("2")} // another request: nothing is bound to the key
+	if _, started, existed, err := s.Engine.SignalWithStart(context.Background(), harness.Caller, signalled); err != nil || !started || existed {
+		t.Errorf("a signal that starts, after its time: %v, %v, %v", started, existed, err)
+	}
 	s.Publish("parent", "steps:\n  - {label: child, workflowReference: {workflow: \"p/w:1\", mode: dispatch}}\n")
 	parent := s.StartWith(views.StartRequest{Workflow: "p/parent"})
 	settle(s)
@@ -123,7 +125,7 @@ func TestStartRate_DelaysNobodyWhileItIsFree(t *testing.T) {
 	var passed time.Duration
 	s.Clock = func() time.Time { passed += time.Millisecond; return s.Now().Add(passed) }
 	x := s.Load(s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}")}))
-	if x.State != sm.ExecutionRunning || slices.ContainsFunc(x.Events, func(e workflow.Event) bool { return e.Type == string(sm.EventExecutionBlocked) }) {
+	if x.State != sm.ExecutionRunning || wasBlocked(x) {
 		t.Errorf("%s, %+v", x.State, x.Wait)
 	}
 }
@@ -174,7 +176,11 @@ func TestStartRate_OfLaterStartsIsTakenLater(t *testing.T) {
 	}
 	settle(s)
 	for _, id := range ids {
-		states[s.Load(id).State]++
+		x := s.Load(id)
+		states[x.State]++
+		if x.State == sm.ExecutionFailedSafeAck && (x.Cause != workflow.CauseLimit || x.Error.Code != workflow.FailureLimit || !strings.Contains(x.Error.Message, "may begin 1/1m")) {
+			t.Errorf("it failed by %s: %+v", x.Cause, x.Error)
+		}
 	}
 	if states[sm.ExecutionCompletedAck] != 1 || states[sm.ExecutionFailedSafeAck] != 2 {
 		t.Errorf("%v", states)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -150,6 +151,7 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 		}
 	}
 	target, owner, existed := bound, "", bound != ""
+	rateAt := time.Time{}
 	for range maxKeyRounds {
 		unwritten := ""
 		if target != "" {
@@ -168,13 +170,18 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 		if owner, err = s.readKeyHolder(ctx, name, s.req.Key); err != nil {
 			return nil, false, false, err
 		}
+		if owner == "" && rateAt.IsZero() { // before the key is bound: a request that is refused binds nothing
+			if rateAt, err = s.refuseAboveRate(ctx, s.definition, s.req, s.input.Parameters); err != nil {
+				return nil, false, false, err
+			}
+		}
 		want := cmp.Or(owner, unwritten, s.id)
 		if bound, err = s.bind(ctx, bound, want); err != nil {
 			return nil, false, false, err
 		}
 		if bound == want && owner == "" {
 			s.id = want
-			return s.start(ctx, existed)
+			return s.start(ctx, existed, rateAt)
 		}
 		target = bound
 	}
@@ -203,11 +210,7 @@ func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound stri
 }
 
 // start writes an execution with the signal in its mailbox.
-func (s *startWithSignal) start(ctx context.Context, existed bool) (*workflow.Execution, bool, bool, error) {
-	rateAt, err := s.refuseAboveRate(ctx, s.definition, s.req, s.input.Parameters)
-	if err != nil {
-		return nil, false, false, err
-	}
+func (s *startWithSignal) start(ctx context.Context, existed bool, rateAt time.Time) (*workflow.Execution, bool, bool, error) {
 	x := s.requested(ctx, s.caller, s.req, s.definition.Ref(), existed)
 	x.RateAt = rateAt
 	signal := s.signal

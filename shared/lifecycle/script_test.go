@@ -343,7 +343,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			sr.facts.Discovery.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
 		sr.decide()
-	case "ready": // ready true|false [in=DURATION] [place=DURATION] [why=TEXT] [problem=TEXT]
+	case "ready": // ready true|false [in=DURATION] [place=DURATION] [why=TEXT] [problem=TEXT] [code=CODE]
 		f := &lifecycle.Readiness{Ready: words[0] == "true", Condition: sr.def.Config.StartWhen, Reason: o["why"]}
 		if o["in"] != "" {
 			f.NotBefore = sr.now.Add(sr.duration(o["in"]).Std())
@@ -353,6 +353,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		if o["problem"] != "" {
 			f.Problem = &workflow.Failure{Code: "invalid", Message: o["problem"]}
+			if o["code"] != "" {
+				f.Problem.Code = o["code"]
+			}
 		}
 		sr.facts.Readiness = f
 		sr.decide()

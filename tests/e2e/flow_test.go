@@ -763,6 +763,11 @@ func startsArePaced(c *fixture) {
 	if gap := b.StartedAt.Sub(*a.StartedAt); gap < time.Second {
 		c.t.Errorf("the second began %s after the first", gap)
 	}
+	for _, id := range []string{first, other} {
+		if slices.ContainsFunc(c.history(id), func(e workflow.Event) bool { return e.Type == string(sm.EventExecutionBlocked) }) {
+			c.t.Errorf("%s has waited while the rate was free", id)
+		}
+	}
 	c.publish(fmt.Sprintf("package: test\nname: refusing-%s\nversion: 1.0.0\nconfig: {rate: {limit: 1/1h, onLimit: fail}}\nsteps: [{label: work, set: {a: 1}}]\n", c.name))
 	req := views.StartRequest{Workflow: "test/refusing-" + c.name}
 	if _, _, err := c.Start(c.t.Context(), req); err != nil {
