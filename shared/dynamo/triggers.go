@@ -79,8 +79,9 @@ const rateRetention = 24 * time.Hour
 // maxRateRounds is how often a rate is tried again because others take of it.
 const maxRateRounds = 4
 
-// TakeRate takes one of what a rate allows. The first write is for a rate of which nothing has to be
-// made up for, the second for any other. Its item is gone some time after everything is made up for.
+// TakeRate takes one of what a rate allows. The first write is for a rate of which something has to be
+// made up for, and is the only one of a rate that is in use; the second is for any other. Its item is
+// gone some time after everything is made up for.
 func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (int64, time.Duration, error) {
 	at, cost, all := now.UnixMicro(), rate.Each().Microseconds(), rate.Per.Microseconds()
 	last := at + all + within.Microseconds() // when all may be made up for that is taken now
@@ -90,16 +91,16 @@ func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workf
 		Add: table.Item{attrTaken: table.N(1)}, Return: types.ReturnValueAllNew,
 	}
 	for range maxRateRounds {
-		first, more := u, u
-		first.Set = table.Item{attrFreeAt: table.N(at + cost), topology.AttrTTL: ttl}
-		first.Condition, first.Values = "attribute_not_exists(#freeAt) OR #freeAt < :now", table.Item{"now": table.N(at)}
-		ok, it, err := r.t.Update(ctx, first)
-		if err == nil && !ok {
-			more.Set = table.Item{topology.AttrTTL: ttl}
-			more.SetExpressions = []string{"#freeAt = #freeAt + :cost"}
-			more.Condition = "#freeAt >= :now AND #freeAt <= :last"
-			more.Values = table.Item{"now": table.N(at), "cost": table.N(cost), "last": table.N(last - cost)}
-			ok, it, err = r.t.Update(ctx, more)
+		used, unused := u, u
+		used.Set = table.Item{topology.AttrTTL: ttl}
+		used.SetExpressions = []string{"#freeAt = #freeAt + :cost"}
+		used.Condition = "#freeAt >= :now AND #freeAt <= :last"
+		used.Values = table.Item{"now": table.N(at), "cost": table.N(cost), "last": table.N(last - cost)}
+		ok, it, err := r.t.Update(ctx, used)
+		if err == nil && !ok && it.Int(attrFreeAt) < at {
+			unused.Set = table.Item{attrFreeAt: table.N(at + cost), topology.AttrTTL: ttl}
+			unused.Condition, unused.Values = "attribute_not_exists(#freeAt) OR #freeAt < :now", table.Item{"now": table.N(at)}
+			ok, it, err = r.t.Update(ctx, unused)
 		}
 		if err != nil {
 			return 0, 0, err
