@@ -110,7 +110,7 @@ type Clock struct {
 
 // Start has the settings of executions that wait before they start.
 type Start struct {
-	// How long an execution waits for its startWhen, unless the definition has a deadline.
+	// How long an execution waits for its startWhen, unless the definition has a deadline, and at most for its turn in the rate of its workflow.
 	Wait time.Duration `yaml:"wait"`
 }
 
