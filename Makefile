@@ -72,7 +72,7 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: 
 # same time as something else, or because they drive binaries that were built without it, or
 # compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine
 # and tests/protocol have one goroutine each; tests/sim/simulator plays the engine with many.
-NO_RACE := /shared/(catalog|definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/shared/workflowtest|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
+NO_RACE := /shared/(definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/shared/workflowtest|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
 NO_RACE_ALONE := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
