@@ -46,6 +46,8 @@ type Result struct {
 	Progress    []workflow.JobProgress     // what it said, in order
 	Next        string                     // the step with which the execution is to go on; empty for none
 	Wait        *workflow.AskedWait        // what it asks to wait for; nil for nothing
+
+	entity string // type/id, of the job
 }
 
 // Decode decodes what the block returned into a pointer.
@@ -61,7 +63,7 @@ func (r *Result) Decode(into any) error {
 // Attribute is the value to which the job sets an attribute of its own entity; nil if it does not.
 func (r *Result) Attribute(name string) json.RawMessage {
 	for _, u := range r.Updates {
-		if value, ok := u.Set[name]; ok {
+		if value, ok := u.Set[name]; ok && u.Entity.String() == r.entity {
 			return value
 		}
 	}
@@ -79,7 +81,7 @@ func Call(tb testing.TB, w *worker.Worker, job Job) Result {
 	called := w.Call(tb.Context(), m)
 	r := Result{
 		Outcome: called.Outcome, JSON: called.Result, Failure: called.Failure, Entities: called.Entities, Checkpoints: called.Checkpoints,
-		Progress: called.Progress, Next: called.Next, Wait: called.Wait,
+		Progress: called.Progress, Next: called.Next, Wait: called.Wait, entity: job.Entity,
 	}
 	if called.Updates != nil {
 		if err := json.Unmarshal(called.Updates, &r.Updates); err != nil {

@@ -50,6 +50,9 @@ func change(ctx context.Context, job *worker.Job, p parameters) (result, error) 
 		panic("oops")
 	case "wait":
 		job.Wait(workflow.AskedWait{Signal: "paid"})
+	case "other":
+		job.UpdateEntity(workflow.Update{Entity: workflow.EntityKey{Type: "device", ID: "d2"}, Set: map[string]json.RawMessage{"version": json.RawMessage(`"3"`)}})
+		return result{"3"}, nil
 	case "next":
 		job.Next("end")
 	case "sleep":
@@ -99,6 +102,9 @@ func TestCall_ReturnsAllThatTheBlockDoes(t *testing.T) {
 	}
 	if r := Call(t, w, Job{Block: "p/change", Parameters: parameters{"next"}}); r.Next != "end" {
 		t.Errorf("%+v", r)
+	}
+	if r := Call(t, w, Job{Block: "p/change", Entity: "device/d1", Parameters: parameters{"other"}}); len(r.Updates) != 1 || r.Attribute("version") != nil {
+		t.Errorf("of another entity: %+v", r)
 	}
 	if r := Call(t, w, Job{Block: "p/change", Operation: workflow.JobAcquire}); len(r.Entities) != 1 || r.Entities[0].ID != "d7" {
 		t.Errorf("%+v", r)
