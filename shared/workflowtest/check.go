@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // checkRefused compares an error with the code with which something is to be refused.
@@ -79,6 +80,9 @@ func (p *play) check(ctx context.Context, r *Result) error {
 		if field.want != "" && field.want != field.got {
 			p.fail("expect."+field.name, "want %s, got %s%s", field.want, orNone(field.got), because(r))
 		}
+	}
+	if x.Status == statemachines.StatusFailed && want.status+want.state+want.outcome+want.cause+want.failure == "" {
+		p.fail("expect", "nothing says that it fails%s", because(r))
 	}
 	if want.within > 0 && (x.EndedAt == nil || r.Took > want.within) {
 		p.fail("expect.within", "want the end within %s, got %s", want.within.Std(), map[bool]string{true: "no end", false: r.Took.Std().String()}[x.EndedAt == nil])

@@ -105,7 +105,7 @@ type expect struct {
 	rollbacks  []string
 	locked     []string
 
-	given map[string]bool // the lists that are given: an empty one expects nothing
+	given map[string]bool // the fields that are given: an empty list expects nothing
 }
 
 const maxItems = 10_000
@@ -224,13 +224,20 @@ func (r reader) test(t *test) yamldoc.Field {
 		"answers":   yamldoc.List(r.Reader, &t.answers, maxItems, r.answer),
 		"events":    yamldoc.List(r.Reader, &t.events, maxItems, r.event),
 		"expect":    r.expect(&t.expect).Required("say what is expected"),
+	}).Finally(func(n ast.Node, path string) {
+		if t.expect.refused != "" && (len(t.expect.given) > 1 || t.answers != nil || t.events != nil) {
+			r.Report(n, yamldoc.JoinPath(path, "expect.refused"), "conflict", "a start that is refused makes no execution: no other expectation, answer or event goes with it")
+		}
 	})
 }
 
 func (r reader) time(into *string) yamldoc.Field {
 	return r.Text(into).Then(r.Reader, func(n ast.Node, path string) {
-		if _, err := time.Parse(time.RFC3339, *into); err != nil {
+		at, err := time.Parse(time.RFC3339, *into)
+		if err != nil {
 			r.Report(n, path, "time", "want a time such as 2030-01-31T08:00:00Z")
+		} else if at.Year() < 2000 || at.Year() > 2200 {
+			r.Report(n, path, "time", "want a time from 2000 to 2200")
 		}
 	})
 }
@@ -313,15 +320,16 @@ func (r reader) event(e *event) yamldoc.Field {
 
 func (r reader) expect(e *expect) yamldoc.Field {
 	e.given = map[string]bool{}
-	list := func(name string, into *[]string) yamldoc.Field {
-		return r.texts(into).Then(r.Reader, func(ast.Node, string) { e.given[name] = true })
-	}
-	return r.Object(yamldoc.Fields{
+	fields := yamldoc.Fields{
 		"status": r.Text(&e.status), "state": r.Text(&e.state), "outcome": r.Text(&e.outcome), "cause": r.Text(&e.cause), "error": r.Text(&e.failure),
 		"refused": r.Text(&e.refused), "waiting": r.Text(&e.waiting), "within": r.duration(&e.within),
 		"output": r.raw(&e.output), "results": r.object(&e.results), "entities": r.object(&e.entities), "attributes": r.object(&e.attributes),
-		"steps": list("steps", &e.steps), "jobs": list("jobs", &e.jobs), "rollbacks": list("rollbacks", &e.rollbacks), "locked": list("locked", &e.locked),
-	})
+		"steps": r.texts(&e.steps), "jobs": r.texts(&e.jobs), "rollbacks": r.texts(&e.rollbacks), "locked": r.texts(&e.locked),
+	}
+	for name, field := range fields {
+		fields[name] = field.Then(r.Reader, func(ast.Node, string) { e.given[name] = true })
+	}
+	return r.Object(fields)
 }
 
 // Schema is the JSON Schema of test files, for editors.

@@ -155,10 +155,18 @@ func (p *play) playOn(ctx context.Context) error {
 		}
 	}
 	if p.test.stopAfter > 0 {
-		return p.runFor(ctx, max(p.test.stopAfter.Std()-p.Now().Sub(p.started), 0))
+		return p.runFor(ctx, max(p.end().Sub(p.Now()), 0))
 	}
-	_, err := p.runUntil(ctx, p.Now().Add(longest), func() bool { return false })
+	_, err := p.runUntil(ctx, p.end(), func() bool { return false })
 	return err
+}
+
+// end is when the test stops, if nothing happens before that after which nothing is left.
+func (p *play) end() time.Time {
+	if p.test.stopAfter > 0 {
+		return p.started.Add(p.test.stopAfter.Std())
+	}
+	return p.Now().Add(longest)
 }
 
 // happen lets an event happen.
@@ -166,7 +174,7 @@ func (p *play) happen(ctx context.Context, e *event, path string) error {
 	caller := workflow.Caller{Tenant: author.Tenant, Actor: cmp.Or(e.by, "somebody"), Roles: strings.Join(e.roles, ",")}
 	id := p.id
 	if e.answer != nil || e.callback != nil {
-		asked, err := p.runUntil(ctx, p.Now().Add(longest), func() bool {
+		asked, err := p.runUntil(ctx, p.end(), func() bool {
 			asking := p.asking(ctx, e.step)
 			id = cmp.Or(asking, id)
 			return asking != ""
@@ -178,6 +186,10 @@ func (p *play) happen(ctx context.Context, e *event, path string) error {
 			p.fail(path+".step", "step %q never asks for an answer", e.step)
 			return nil
 		}
+	}
+	if p.test.stopAfter > 0 && p.Now().Add(e.after.Std()).After(p.end()) {
+		p.fail(path, "the test stops before this, %s after its start", p.test.stopAfter.Std())
+		return nil
 	}
 	if err := p.runFor(ctx, e.after.Std()); err != nil {
 		return err

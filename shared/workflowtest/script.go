@@ -1,14 +1,17 @@
 package workflowtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -207,9 +210,36 @@ func result(a *answer, b *block, j *worker.Job) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
 
-// decode is a JSON value; nil for none.
+// decode is a JSON value with numbers that are equal if their values are; nil for none.
 func decode(raw json.RawMessage) (v any) {
-	_ = json.Unmarshal(raw, &v) // was read as JSON
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&v) // was read as JSON
+	return exact(v)
+}
+
+// number is a number as a fraction in lowest terms.
+type number string
+
+// exact replaces the numbers in a value by their exact values.
+func exact(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if schema.CheckValue(v, "", nil) != nil {
+			return v // its exact value may need more memory than there is
+		}
+		if r, ok := new(big.Rat).SetString(string(v)); ok {
+			return number(r.RatString())
+		}
+	case []any:
+		for i := range v {
+			v[i] = exact(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = exact(v[name])
+		}
+	}
 	return v
 }
 

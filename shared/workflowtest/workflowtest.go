@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,7 +55,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 // Run plays the tests of a file whose names selected accepts, in their order. The error says what
 // is wrong with a file; it is a [FileError].
 func Run(ctx context.Context, path string, selected func(name string) bool) ([]Result, error) {
-	source, err := os.ReadFile(path)
+	source, err := readFile(path)
 	if err != nil {
 		return nil, &FileError{path, withoutPath(err)}
 	}
@@ -105,7 +106,7 @@ func load(path string, f *file) (*setting, error) {
 	s := &setting{file: f, path: path}
 	dir := filepath.Dir(path)
 	read := func(name, at string) ([]byte, error) {
-		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		text, err := readFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return nil, s.wrong(at, "file", "%s cannot be read: %v", name, withoutPath(err))
 		}
@@ -159,10 +160,24 @@ func load(path string, f *file) (*setting, error) {
 // wrong is a mistake in the test file.
 func (s *setting) wrong(path, code, format string, args ...any) error {
 	issues := []workflow.Issue{{Path: path, Code: code, Message: fmt.Sprintf(format, args...)}}
-	if text, err := os.ReadFile(s.path); err == nil {
+	if text, err := readFile(s.path); err == nil {
 		issues = definition.LocateIssues(text, issues)
 	}
 	return &FileError{s.path, workflow.Invalid("the test file is not valid", issues)}
+}
+
+// readFile reads a file, unless it is too large.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("a file holds at most %d bytes", maxFile)
+	}
+	return text, err
 }
 
 // withoutPath is an error of a file without its path.
@@ -173,6 +188,9 @@ func withoutPath(err error) error {
 	}
 	return err
 }
+
+// maxFile is the largest file that is read, in bytes.
+const maxFile = 4 << 20
 
 // startTime is when tests begin that name no time.
 var startTime = time.Date(2030, 1, 7, 8, 0, 0, 0, time.UTC)

@@ -1,15 +1,21 @@
 package workflowtest
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -129,10 +135,10 @@ func TestRun_TellsWhatCame(t *testing.T) {
       output: {done: true}
       locked: [device/d2]
       waiting: INPUT
-      refused: invalid
       results: {read: {}}
   - {name: b, parameters: {target: 1}, expect: {outcome: SUCCEEDED}}
   - {name: c, start: {ids: [d1]}, parameters: {target: "1"}, expect: {jobs: []}}
+  - {name: d, start: {ids: [d1]}, parameters: {target: "1"}, expect: {refused: invalid}}
 `)
 	why := "; it failed with GONE: it is away (step read device/d2)"
 	want := []string{
@@ -150,9 +156,9 @@ func TestRun_TellsWhatCame(t *testing.T) {
 		`24:15 tests[0].expect.output: want {"done":true}, got null`,
 		`25:16 tests[0].expect.locked[0]: want "device/d2", got nothing more`,
 		`26:16 tests[0].expect.waiting: want INPUT, got none` + why,
-		`27:16 tests[0].expect.refused: want the start to be refused with invalid, and it was accepted`,
-		`29:48 tests[1].expect: the start was refused: the parameters are not valid (invalid); parameters.target: got number, want string`,
-		`30:77 tests[2].expect.jobs: want 0, got 2: after the last also "read device/d1"`,
+		`28:48 tests[1].expect: the start was refused: the parameters are not valid (invalid); parameters.target: got number, want string`,
+		`29:77 tests[2].expect.jobs: want 0, got 2: after the last also "read device/d1"`,
+		`30:80 tests[3].expect.refused: want the start to be refused with invalid, and it was accepted`,
 	}
 	for i := range max(len(want), len(failures)) {
 		switch {
@@ -176,6 +182,9 @@ func TestRun_RefusesWrongFiles(t *testing.T) {
 		"no definition": {upgrade, "definition: other.yaml\ntests: [{name: a, expect: {}}]\n", "1:13 definition: other.yaml cannot be read: no such file or directory"},
 		"block":         {upgrade, "definition: upgrade.yaml\nblocks: [{name: p/read}]\ntests: [{name: a, expect: {}}]\n", "10:36 steps[1].functionBlock: no registered block matches p/change: describe it in the test file, under blocks"},
 		"definition":    {"package: p\n", head + "  - {name: a, expect: {}}\n", "upgrade.yaml: invalid: the definition is not valid"},
+		"refused":       {upgrade, head + "  - {name: a, expect: {refused: invalid, status: COMPLETED}}\n", "tests[0].expect.refused: a start that is refused makes no execution: no other expectation, answer or event goes with it"},
+		"no events":     {upgrade, head + "  - {name: a, events: [{cancel: true}], expect: {refused: invalid}}\n", "tests[0].expect.refused: a start that is refused makes no execution"},
+		"year":          {upgrade, head + "  - {name: a, at: \"2500-01-01T00:00:00Z\", expect: {}}\n", "tests[0].at: want a time from 2000 to 2200"},
 		"wait":          {upgrade, head + "  - {name: a, expect: {}, answers: [{wait: {unti: x}}]}\n", `7:44 tests[0].answers[0].wait: unknown field "unti"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,5 +202,141 @@ func TestRun_RefusesWrongFiles(t *testing.T) {
 				t.Errorf("got %s\nwant %s", text, c.want)
 			}
 		})
+	}
+}
+
+// A message whose worker is lost again and again becomes a dead letter, as in the service.
+func TestRun_LostWorkersEndAsDeadLetters(t *testing.T) {
+	files := "definition: upgrade.yaml\nblocks: [{name: p/read, runOn: device, %s}, {name: p/change, runOn: device}]\nentities: [{entity: device/d1}]\ntests:\n" +
+		"  - {name: a, parameters: {target: \"1\"}, start: {ids: [d1]}, answers: [{step: read, crash: true}], expect: {outcome: %s, error: %s}}\n"
+	for _, c := range []struct {
+		property, outcome, code string
+		atMost, letters         int
+	}{
+		{"pure: true", "FAILED_SAFE", "UNCLAIMED", 15 * topology.MaxReceiveJobs, 2}, // the engine sends it again for an hour, at growing distances
+		{"idempotent: true", "FAILED_UNSAFE", "WORKER_CRASH", 5, 0},
+	} {
+		path := write(t, upgrade, fmt.Sprintf(files, c.property, c.outcome, c.code))
+		source, err := readFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := load(path, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPlay(t.Context(), s, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := p.run(t.Context()); len(r.Failures) > 0 || len(r.Jobs) < 2 || len(r.Jobs) > c.atMost {
+			t.Errorf("%s: %d calls, %v", c.property, len(r.Jobs), r.Failures)
+		}
+		store := p.Open().Store
+		x, err := store.Load(t.Context(), author.Tenant, p.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if letters, err := engine.DeadLetterNotices(t.Context(), store, x); err != nil || len(letters) < c.letters || c.letters == 0 && len(letters) > 0 {
+			t.Errorf("%s: %v, the history has the dead letters %v", c.property, err, letters)
+		}
+	}
+}
+
+const waiting = `package: p
+name: upgrade
+version: 1.0.0
+seedEntity: device
+steps:
+  - {label: asked, wait: {input: {title: x}}}
+  - {label: again, wait: {input: {title: y}}}
+`
+
+// A test stops when it says so, also while its events are played.
+func TestRun_StopsWhenItSaysSo(t *testing.T) {
+	all, err := Run(t.Context(), write(t, waiting, `definition: upgrade.yaml
+entities: [{entity: device/d1}]
+tests:
+  - name: a
+    start: {ids: [d1]}
+    stopAfter: 1h
+    events:
+      - {step: asked, answer: {}, after: 20m}
+      - {step: again, answer: {}, after: 5h}
+    expect: {waiting: INPUT}
+  - {name: b, start: {ids: [d1]}, stopAfter: 1h, events: [{step: asked, answer: {}, after: 1h}, {step: again, answer: {}}], expect: {outcome: SUCCEEDED, within: 1h}}
+  - {name: c, start: {ids: [d1]}, stopAfter: 1h, events: [{step: other, answer: {}}], expect: {waiting: INPUT}}
+`), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := all[0]; r.Took.Std() != time.Hour || len(r.Failures) != 1 || r.Failures[0].String() != "9:9 tests[0].events[1]: the test stops before this, 1h0m0s after its start" {
+		t.Errorf("took %v, %v", r.Took.Std(), r.Failures)
+	}
+	if r := all[1]; !r.Passed || r.Took.Std() != time.Hour {
+		t.Errorf("took %v, %v", r.Took.Std(), r.Failures)
+	}
+	if r := all[2]; r.Took.Std() != time.Hour || len(r.Failures) != 1 || !strings.Contains(r.Failures[0].String(), `step "other" never asks for an answer`) {
+		t.Errorf("took %v, %v", r.Took.Std(), r.Failures)
+	}
+}
+
+// Numbers are compared by their value, however large and however written.
+func TestRun_ComparesNumbersByValue(t *testing.T) {
+	for want, passes := range map[string]bool{"9007199254740993": true, "9007199254740992": false, `"9007199254740993"`: false} {
+		failures, _ := played(t, `  - name: a
+    start: {ids: [d1]}
+    parameters: {target: "1"}
+    answers: [{step: read, result: {version: 9007199254740993}}]
+    expect: {outcome: SUCCEEDED, results: {read: {d1: {version: `+want+`}}}}
+`)
+		if passes != (len(failures) == 0) {
+			t.Errorf("%s: %v", want, failures)
+		}
+	}
+	for text, same := range map[string]string{"10": "1.0e1", `{"a":[0.5]}`: `{"a":[5e-1]}`, "1e999999999": "1e999999999"} {
+		if got, want := decode(json.RawMessage(text)), decode(json.RawMessage(same)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s and %s: %v and %v", text, same, got, want)
+		}
+	}
+}
+
+// A failure that no test expects is one of the test, whatever it checks otherwise.
+func TestRun_FailuresAreExpected(t *testing.T) {
+	failures, _ := played(t, `  - {name: a, start: {ids: [d1]}, parameters: {target: "1"}, answers: [{step: read, fail: GONE}], expect: {}}
+  - {name: b, start: {ids: [d1]}, parameters: {target: "1"}, answers: [{step: read, fail: GONE}], expect: {jobs: [read device/d1 GONE]}}
+  - {name: c, start: {ids: [d1]}, parameters: {target: "1"}, answers: [{step: read, fail: GONE}], expect: {error: GONE}}
+  - {name: d, start: {ids: [d1]}, parameters: {target: "1"}, answers: [{step: read, fail: GONE}], expect: {status: FAILED}}
+  - {name: e, start: {ids: [d1]}, parameters: {target: "1"}, expect: {}}
+`)
+	want := []string{
+		"7:107 tests[0].expect: nothing says that it fails; it failed with GONE: as the test says (step read device/d1)",
+		"8:107 tests[1].expect: nothing says that it fails; it failed with GONE: as the test says (step read device/d1)",
+	}
+	if !slices.Equal(failures, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(failures, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Files are read up to a bound. An error names the file.
+func TestRun_RefusesLargeFiles(t *testing.T) {
+	large := strings.Repeat("# nothing\n", maxFile/10+1)
+	for name, c := range map[string]struct{ definition, test, want string }{
+		"upgrade.test.yaml": {upgrade, large, "upgrade.test.yaml: a file holds at most 4194304 bytes"},
+		"blocks":            {large, "definition: upgrade.yaml\nblockFiles: [upgrade.yaml]\ntests: [{name: a, expect: {}}]\n", "definition: upgrade.yaml cannot be read: a file holds at most 4194304 bytes"},
+	} {
+		_, err := Run(t.Context(), write(t, c.definition, c.test), func(string) bool { return true })
+		text := fmt.Sprint(err)
+		var e *workflow.Error
+		if errors.As(err, &e) {
+			text += fmt.Sprint(e.Issues)
+		}
+		if err == nil || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %s", name, text)
+		}
 	}
 }

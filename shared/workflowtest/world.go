@@ -33,6 +33,7 @@ type world struct {
 	catalog *catalog.Catalog
 	worker  *worker.Worker
 	config  config.Config
+	log     *slog.Logger
 	failure error // of the engine, which no test can cause
 }
 
@@ -47,10 +48,9 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{World: sim.New(1), config: defaults}
+	w := &world{World: sim.New(1), config: defaults, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	w.Advance(at.Sub(w.Now()))
 	w.PoolQueue(topology.PoolDefault)
-	silent := slog.New(slog.NewTextHandler(io.Discard, nil))
 	endpoints := workflow.Endpoints(s.endpoints)
 	o := engine.ConfiguredOptions(w.config, endpoints)
 	o.Policy.Retention = 0 // the result is read after the end, whenever that is
@@ -59,7 +59,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 		return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
 	}
 	w.engine = engine.New(engine.Deps{
-		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Log: silent,
+		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Log: w.log,
 		OpenPorts: func() port.Ports {
 			v := w.Open()
 			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
@@ -72,7 +72,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	}, w.Now)
 	w.worker = worker.New(worker.Options{
 		Name: "test", Concurrency: 1000, LeaseDuration: w.config.Job.Lease, MaxClockSkew: w.config.Clock.Skew, MaxClaims: w.config.Job.MaxTakeovers,
-		UnclaimedTimeout: w.config.Job.Unclaimed, Sequential: true, Logger: silent, Secrets: secrets(s.secrets),
+		UnclaimedTimeout: w.config.Job.Unclaimed, Sequential: true, Logger: w.log, Secrets: secrets(s.secrets),
 		Now: w.Now, NewNonce: w.Nonce, Jitter: func() float64 { return 0 },
 	})
 	return w, nil
@@ -102,25 +102,36 @@ func (w *world) deliver(ctx context.Context) bool {
 		}
 		return true
 	}
-	q := w.PoolQueue(topology.PoolDefault)
-	m, ok := q.Receive(visibilityTimeout)
-	if !ok {
-		return false
+	m, ok := w.PoolQueue(topology.PoolDefault).Receive(w.config.Job.Lease)
+	if ok {
+		w.work(ctx, m)
 	}
-	v := w.Open()
+	return ok
+}
+
+// work lets the worker handle the message of a pack. One that is received too often becomes a dead
+// letter, of which the engine is told, as in the service.
+func (w *world) work(ctx context.Context, m sim.Message) {
+	v, q, pack := w.Open(), w.PoolQueue(topology.PoolDefault), m.Pack()
+	final := worker.NewFinalReceive(worker.FinalReceiveOptions{
+		MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.config.Job.Lease, WakeupSender: v.Sender, Logger: w.log,
+	}, m.ID(), m.Receives, pack)
+	ports := worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter, OnUnclaimedStart: final.ReportUnclaimedStart}
 	var d worker.Disposition
 	var err error
-	crashed := faults.CatchCrash(func() {
-		d, err = w.worker.Handle(ctx, m.Pack(), worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter})
-	})
+	crashed := faults.CatchCrash(func() { d, err = w.worker.Handle(ctx, pack, ports) })
+	if !crashed {
+		final.ReportFailure(ctx, err)
+	}
 	switch {
+	case (crashed || err != nil) && m.Receives >= topology.MaxReceiveJobs:
+		q.Delete(m)
 	case crashed || err != nil: // it comes again
 	case d.Done:
 		q.Delete(m)
 	default:
 		q.ChangeVisibility(m, max(d.RetryAfter, time.Second))
 	}
-	return true
 }
 
 // drain delivers all messages that are visible now. The clock does not move.
