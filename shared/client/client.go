@@ -52,7 +52,8 @@ type Options struct {
 	Retries int
 
 	// Backoff is the pause before the first retry; it doubles with each retry, up to
-	// 10 s. 0 means 200 ms.
+	// 10 s. 0 means 200 ms. A pause is at least as long as the answer says by Retry-After;
+	// one that says more than 10 s is not retried.
 	Backoff time.Duration
 
 	// Jitter returns a number from 0 to 1; a pause is shortened by that share of its

@@ -22,7 +22,7 @@ import (
 // scriptedServer answers requests from a list, then repeats the last answer. It records
 // the requests.
 type scriptedServer struct {
-	responses []string // "503", "200 body"
+	responses []string // "503", "200 body", "429;7 body" with a Retry-After
 	requests  []string
 	headers   http.Header
 }
@@ -37,6 +37,10 @@ func (s *scriptedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status, text, _ := strings.Cut(answer, " ")
 	var code int
+	status, after, ok := strings.Cut(status, ";")
+	if ok {
+		w.Header().Set("Retry-After", after)
+	}
 	_, _ = fmt.Sscan(status, &code)
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, text)
@@ -77,6 +81,37 @@ func TestClient_SendsCallerHeaders(t *testing.T) {
 	for name, want := range map[string]string{"X-Tenant": "acme", "X-Actor": "ann", "Authorization": "x"} {
 		if got := s.headers.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A retry waits as long as the answer says, where that is no longer than its longest pause. Otherwise there is
+// none, and the error says when the next request may come.
+func TestClient_KeepsRetryAfter(t *testing.T) {
+	problem := ` {"code":"rate_limited","detail":"too many"}`
+	for answer, c := range map[string]struct {
+		times  int
+		pauses []time.Duration
+		after  time.Duration
+	}{
+		"429":                {3, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, 0},
+		"429;7" + problem:    {3, []time.Duration{7 * time.Second, 7 * time.Second}, 7 * time.Second},
+		"503;1":              {3, []time.Duration{time.Second, time.Second}, time.Second},
+		"429;11" + problem:   {1, nil, 11 * time.Second},
+		"429;3600" + problem: {1, nil, time.Hour},
+		"429;-5":             {3, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, 0},
+		"429;soon":           {3, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, 0},
+	} {
+		var pauses []time.Duration
+		cl, s := newScripted(t, &pauses, answer, answer, "200 {}")
+		_, _, err := cl.Start(t.Context(), views.StartRequest{Workflow: "a/b", IdempotencyKey: "k"})
+		if len(s.requests) != c.times || (err == nil) != (c.times == 3) || !slices.Equal(pauses, c.pauses) {
+			t.Errorf("%s: sent %d times, pauses %v: %v", answer, len(s.requests), pauses, err)
+		}
+		cl, _ = newScripted(t, &pauses, answer)
+		_, _, err = cl.Start(t.Context(), views.StartRequest{Workflow: "a/b"})
+		if refused := (*workflow.Error)(nil); !errors.As(err, &refused) || refused.RetryAfter != c.after {
+			t.Errorf("%s: %#v", answer, err)
 		}
 	}
 }

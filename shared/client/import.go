@@ -134,7 +134,7 @@ func (i *importer) send(ctx context.Context, part []byte, n int) error {
 		if sleepErr := opt.Sleep(ctx, backoff-time.Duration(opt.Jitter()*float64(backoff)/2)); sleepErr != nil {
 			return i.failed(sleepErr)
 		}
-		backoff = min(2*backoff, 10*time.Second)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 

@@ -205,13 +205,13 @@ func problemError(res *http.Response, body []byte) error {
 		Errors    []workflow.Issue `json:"errors"`
 	}
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
-		e := &workflow.Error{Code: codeForStatus(res.StatusCode), Message: "answered " + res.Status}
+		e := &workflow.Error{Code: codeForStatus(res.StatusCode), Message: "answered " + res.Status, RetryAfter: retryAfter(res)}
 		if res.Request != nil {
 			e.Message = origin(res.Request.URL) + " answered " + res.Status + ", but not as a Lockstep service does"
 		}
 		return e
 	}
-	e := &workflow.Error{Code: p.Code, Message: p.Detail, Issues: p.Errors}
+	e := &workflow.Error{Code: p.Code, Message: p.Detail, Issues: p.Errors, RetryAfter: retryAfter(res)}
 	if res.StatusCode >= 500 && p.RequestID != "" {
 		e.Message += fmt.Sprintf(" (request %s)", p.RequestID)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,7 @@ func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 	backoff := t.opt.Backoff
 	for retriesLeft := retries; ; retriesLeft-- {
 		res, err := t.opt.HTTP.Do(r)
-		if retriesLeft <= 0 || !isRepeatable(r) || !isTransient(res, err) {
+		if retriesLeft <= 0 || !isRepeatable(r) || !isTransient(res, err) || retryAfter(res) > maxBackoff {
 			return res, wrapUnreachable(r, err)
 		}
 		if res != nil {
@@ -44,11 +45,27 @@ func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 				return nil, err
 			}
 		}
-		if err := t.opt.Sleep(r.Context(), backoff-time.Duration(t.opt.Jitter()*float64(backoff)/2)); err != nil {
+		pause := backoff - time.Duration(t.opt.Jitter()*float64(backoff)/2)
+		if err := t.opt.Sleep(r.Context(), max(pause, retryAfter(res))); err != nil {
 			return nil, err
 		}
-		backoff = min(2*backoff, 10*time.Second)
+		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// maxBackoff is the longest pause before a retry.
+const maxBackoff = 10 * time.Second
+
+// retryAfter is how long an answer asks to wait before the next request; 0 if it does not say it in seconds.
+func retryAfter(res *http.Response) time.Duration {
+	if res == nil {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return max(0, time.Duration(seconds)*time.Second)
 }
 
 // isRepeatable reports whether sending the request twice is harmless: it reads,
