@@ -119,7 +119,7 @@ func (a *routes) each(r *http.Request, n int, do func(ctx context.Context, i int
 			return nil
 		}
 		e := a.tellable(r, err, "request failed in part")
-		refused(i, &views.ItemError{Code: e.Code, Detail: e.Message, Errors: nonNilSlice(e.Issues)})
+		refused(i, &views.ItemError{Code: e.Code, Detail: e.Message, Errors: nonNilSlice(e.Issues), RetryAfter: retryAfter(e)})
 		return nil
 	})
 }

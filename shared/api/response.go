@@ -135,11 +135,19 @@ func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflo
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if e.Code == workflow.CodeUnavailable || e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
+	if after := retryAfter(e); after > 0 {
+		h.Set("Retry-After", strconv.Itoa(after))
 	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected
+}
+
+// retryAfter is in how many seconds a request may be sent again; 0 if that is not known.
+func retryAfter(e *workflow.Error) int {
+	if e.Code != workflow.CodeUnavailable && e.RetryAfter <= 0 {
+		return 0
+	}
+	return max(1, int(math.Ceil(e.RetryAfter.Seconds())))
 }
 
 // problemTitle is the code in words: "illegal_transition" is "Illegal transition".

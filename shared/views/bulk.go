@@ -60,4 +60,6 @@ type ItemError struct {
 	Code   workflow.Code    `json:"code"`
 	Detail string           `json:"detail"`
 	Errors []workflow.Issue `json:"errors"`
+
+	RetryAfter int `json:"retryAfter,omitempty"` // seconds until it may be tried again, if that is known
 }

@@ -858,6 +858,9 @@ type ItemError struct {
 	Code   string  `json:"code"`
 	Detail string  `json:"detail"`
 	Errors []Issue `json:"errors"`
+
+	// RetryAfter In how many seconds it may be tried again, if that is known
+	RetryAfter *int `json:"retryAfter,omitempty"`
 }
 
 // JSONSchema JSON Schema 2020-12
