@@ -98,6 +98,39 @@ func TestRollout_EachRetryExecutesWhatIsKept(t *testing.T) {
 	}
 }
 
+// An entity is kept because what it did could not be undone, and another one, in a later wave or time,
+// failed, was set back and released. Each retry works on the one that is kept, also after it has failed
+// once more.
+func TestRetry_BeginsWithWhatFailedLast(t *testing.T) {
+	for _, how := range []string{"rollout: {by: entity.id, failureTolerance: 1}", "rollout: {batches: [1, 2, 3, 4], failureTolerance: 1}"} {
+		try := 1
+		s := newHarness(t, 4)
+		s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - {label: read, functionBlock: p/pure:1, runOn: device}\n  - {label: all, "+how+
+			", workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]}}\n")
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "one" && (c.Entity == "d002" && try < 4 || c.Entity == "d003" && try == 1 && c.Kind == workflow.JobExecute) {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		id := s.Start("w", harness.DeviceIDs(4)...)
+		settle(s)
+		for want := "one EXECUTE d002"; try < 4; {
+			s.ExpectState(id, sm.ExecutionFailedUnsafe)
+			s.BlockCalls = nil
+			if try++; try == 4 {
+				want = "one EXECUTE d002|two EXECUTE d002"
+			}
+			retry(s, id, views.RetryRequest{})
+			settle(s)
+			if got := strings.Join(s.CallsOf(id), "|"); got != want {
+				t.Errorf("%s: try %d has executed %q, want %q", how, try, got, want)
+			}
+		}
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}
+
 // Entities have failed, which was tolerated, after a step that can neither be repeated nor undone. A
 // retry goes on with the step in which they failed, in a rollout and in a loop as outside of both.
 func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {

@@ -262,9 +262,13 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 	}
 	switch {
 	case first == nil: // the step that fails the execution may be one that stands, and cannot be undone
-		first = d.firstTolerated(p, -1)
+		first = d.firstTolerated(p, -1, 0)
 	case !p.Encloses(outermost, first.StepIndex):
-		first = d.firstTolerated(p, outermost)
+		first = d.firstTolerated(p, outermost, 0)
+	case first.Try < d.execution.Try: // an earlier try has left it: what failed in the last one may come before it
+		if last := d.firstTolerated(p, outermost, d.execution.Try); last != nil && d.isEarlierTime(last, first) {
+			first = last
+		}
 	}
 	if loop, _ := d.execution.TimeOf(first); loop == 0 && !named && first != nil {
 		return first.StepIndex, nil
@@ -276,19 +280,48 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 }
 
 // firstTolerated is the first step run in a loop or rollout, or with -1 anywhere, in the order of time, in
-// which entities have failed and were left out of what followed; nil if there is none.
-func (d *decider) firstTolerated(p *spec.Program, around int) *workflow.StepRun {
+// which entities have failed and were left out of what followed, since a try; nil if there is none. What
+// an earlier try has left in a later time, or behind, comes after what a later one has left.
+func (d *decider) firstTolerated(p *spec.Program, around, since int) (first *workflow.StepRun) {
 	x := d.execution
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
-		if !r.Forward() || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || around >= 0 && !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
+		if !r.Forward() || r.Try < since || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || around >= 0 && !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
 			continue
 		}
-		if !d.doneLater(r) {
-			return r
+		if !d.doneLater(r) && (first == nil || d.precedes(r, first)) {
+			first = r
 		}
 	}
-	return nil
+	return first
+}
+
+// precedes reports whether a step run comes before another one of an earlier or the same try: it is in
+// an earlier time of a loop, or wave of a rollout, or in the same one before it.
+func (d *decider) precedes(r, o *workflow.StepRun) bool {
+	switch {
+	case d.isEarlierTime(r, o):
+		return true
+	case d.isEarlierTime(o, r) || !d.execution.SameTime(r, o):
+		return false
+	}
+	return r.Try > o.Try && r.StepIndex < o.StepIndex
+}
+
+// isEarlierTime reports whether a step run is in an earlier time of a loop, or wave of a rollout, than
+// another one.
+func (d *decider) isEarlierTime(r, o *workflow.StepRun) bool {
+	for at := r; at != nil && at.In > 0; at = d.execution.StepRunBySeq(at.In) {
+		if c := d.execution.StepRunBySeq(at.In); c == nil || c.Times == 0 {
+			continue
+		}
+		for other := o; other != nil && other.In > 0; other = d.execution.StepRunBySeq(other.In) {
+			if other.In == at.In && at.Index < other.Index {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // doneLater reports whether a later step run of the same step, in the same time, stands.
