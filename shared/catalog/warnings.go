@@ -279,18 +279,26 @@ func hasPathPrefix(path, parent string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
+// memberExpression finds what an expression reads of a name: name.field.
+var memberExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.([A-Za-z_]\w*)`)
+
 // resultExpression finds what an expression reads of a step's result: label.result.field of
 // the same entity, or label.results[id].field of another.
 var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result(?:s\[[^\[\]]*\])?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
 
-// checkResults warns of expressions that read a field which a step's result never has,
-// according to the schema of its block. Such a condition would skip every entity.
+// checkResults warns of expressions that read a field which a step never has, or its result by the
+// schema of its block. Such a condition would skip every entity.
 func (w *warner) checkResults(d *spec.Definition) error {
 	steps := map[string]*spec.Step{}
 	for _, s := range d.FlatSteps() {
 		steps[s.Label] = s
 	}
 	for path, source := range program.Expressions(d) {
+		for _, m := range memberExpression.FindAllStringSubmatch(program.StripStrings(source), -1) {
+			if s := steps[m[1]]; s != nil && s.FunctionBlock != "" && !slices.Contains([]string{"result", "results"}, m[2]) {
+				w.warn(path, "unknown_field", "step %q has no %q: there are %s.result, %s.results and steps.%s.status", m[1], m[2], m[1], m[1], m[1])
+			}
+		}
 		for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
 			s := steps[m[1]]
 			if s == nil || s.FunctionBlock == "" || s.Callback != nil { // its result is the answer

@@ -131,6 +131,11 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"  - {label: b, functionBlock: fleet/open, runOn: device, condition: \"a.results['sw-1'].verion == a.results[entity.peer].version\"}\n",
 			want: []string{"7:69 steps[1].condition unknown_result"},
 		},
+		"other_fields": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
+				"  - {label: b, functionBlock: fleet/show, runOn: device, condition: a.status == \"COMPLETED\" && steps.a.status == \"COMPLETED\" && entity.a.status == 'a.status'}\n",
+			want: []string{"7:69 steps[1].condition unknown_field"},
+		},
 		"undeclared_parameters": {
 			head: "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, properties: {target: {type: string}}}\nsteps:\n",
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.targt != parameters.target}\n" +

@@ -266,7 +266,7 @@ func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, 
 	case !p.Encloses(outermost, first.StepIndex):
 		first = d.firstTolerated(p, outermost, 0)
 	case first.Try < d.execution.Try: // an earlier try has left it: what failed in the last one may come before it
-		if last := d.firstTolerated(p, outermost, d.execution.Try); last != nil && d.isEarlierTime(last, first) {
+		if last := d.firstTolerated(p, outermost, d.execution.Try); last != nil && d.execution.InEarlierTime(last, first, true) {
 			first = last
 		}
 	}
@@ -300,28 +300,12 @@ func (d *decider) firstTolerated(p *spec.Program, around, since int) (first *wor
 // an earlier time of a loop, or wave of a rollout, or in the same one before it.
 func (d *decider) precedes(r, o *workflow.StepRun) bool {
 	switch {
-	case d.isEarlierTime(r, o):
+	case d.execution.InEarlierTime(r, o, true):
 		return true
-	case d.isEarlierTime(o, r) || !d.execution.SameTime(r, o):
+	case d.execution.InEarlierTime(o, r, true) || !d.execution.SameTime(r, o):
 		return false
 	}
 	return r.Try > o.Try && r.StepIndex < o.StepIndex
-}
-
-// isEarlierTime reports whether a step run is in an earlier time of a loop, or wave of a rollout, than
-// another one.
-func (d *decider) isEarlierTime(r, o *workflow.StepRun) bool {
-	for at := r; at != nil && at.In > 0; at = d.execution.StepRunBySeq(at.In) {
-		if c := d.execution.StepRunBySeq(at.In); c == nil || c.Times == 0 {
-			continue
-		}
-		for other := o; other != nil && other.In > 0; other = d.execution.StepRunBySeq(other.In) {
-			if other.In == at.In && at.Index < other.Index {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // doneLater reports whether a later step run of the same step, in the same time, stands.

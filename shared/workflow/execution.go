@@ -434,6 +434,22 @@ func (x *Execution) SameTime(a, b *StepRun) bool {
 	return loopA == loopB && indexA == indexB
 }
 
+// InEarlierTime reports whether a step run is in an earlier time than another one of a loop around
+// both or, with waves, in an earlier wave of a rollout.
+func (x *Execution) InEarlierTime(r, other *StepRun, waves bool) bool {
+	for ; r != nil && r.In > 0; r = x.StepRunBySeq(r.In) {
+		if around := x.StepRunBySeq(r.In); around == nil || around.Times == 0 || !waves && len(around.Waves) > 0 {
+			continue
+		}
+		for o := other; o != nil && o.In > 0; o = x.StepRunBySeq(o.In) {
+			if o.In == r.In && r.Index < o.Index {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // WaveOf is the rollout in a wave of which a step run was entered, nil for none, and which wave
 // that is, from 0.
 func (x *Execution) WaveOf(r *StepRun) (rollout *StepRun, wave int) {

@@ -37,7 +37,7 @@ func DescribeEntities(x views.ExecutionView) string {
 		b.WriteString(OneLine(fmt.Sprintf("  %s  %s  step %s  %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)) + "\n")
 	}
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
-		fmt.Fprintf(&b, "  and %d more: \"lockstep jobs %s --state FAILED\" lists the jobs of all\n", more, x.ID)
+		fmt.Fprintf(&b, "  and %d more: \"lockstep jobs %s\" lists the jobs of all\n", more, x.ID)
 	}
 	for _, s := range steps {
 		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")

@@ -220,7 +220,7 @@ func TestDescribeEntities_NamesWhatFailed(t *testing.T) {
 	}
 	want := `Entities: 37 SUCCEEDED, 1 FAILED_SAFE, 2 FAILED_UNSAFE.
   device/sw-7  FAILED_UNSAFE  step reload  TIMEOUT: no answer\nwithin 5s
-  and 2 more: "lockstep jobs x-1 --state FAILED" lists the jobs of all
+  and 2 more: "lockstep jobs x-1" lists the jobs of all
 Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockstep retry x-1" tries again on those that are still locked.
 `
 	if got := DescribeEntities(x); got != want {

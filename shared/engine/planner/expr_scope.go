@@ -227,25 +227,10 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 	if p.compareBranches(x, r, o) != 0 {
 		return false // before and after the branches are joined
 	}
-	if o.Try < r.Try && isLaterTime(x, r, o) {
+	if o.Try < r.Try && x.InEarlierTime(r, o, false) {
 		return false // what an earlier try has done then stands, and is still to come
 	}
 	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
-}
-
-// isLaterTime reports whether a step run is in a later time than r of a loop around both.
-func isLaterTime(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	for at := r; at != nil && at.In > 0; at = x.StepRunBySeq(at.In) {
-		if c := x.StepRunBySeq(at.In); c == nil || c.Times == 0 || len(c.Waves) > 0 {
-			continue
-		}
-		for other := o; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
-			if other.In == at.In && other.Index > at.Index {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // readResults binds the results of earlier step runs that the expressions read. It begins
