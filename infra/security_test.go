@@ -488,7 +488,7 @@ func TestHTTPAPI_AllowsCORSOrigins(t *testing.T) {
 	for property, want := range map[string][]string{
 		"AllowOrigins":  {"https://ops.example"},
 		"AllowMethods":  {"GET", "POST", "PUT", "PATCH", "DELETE"},
-		"AllowHeaders":  {"authorization", "content-type", "idempotency-key", "x-correlation-id", "x-request-id", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"},
+		"AllowHeaders":  {"authorization", "content-type", "idempotency-key", "idempotency-life", "x-correlation-id", "x-request-id", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"},
 		"ExposeHeaders": {"allow", "location", "retry-after", "x-correlation-id", "x-request-id"},
 	} {
 		if got := strings.Fields(render(propertyOf(cors, property))); !slices.Equal(got, want) {
