@@ -333,3 +333,14 @@ steps:
 		t.Error(diff)
 	}
 }
+
+// Lanes of a pipeline that begin with nothing to do all go on at once, also if the next step cannot
+// be planned for the first of them.
+func TestPipeline_GoesOnWithAllLanesWithoutJobs(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", "config: {executionStrategy: {parallel: true}}\nsteps:\n  - {label: none, functionBlock: p/again:1, runOn: device, condition: entity.id == 'x'}\n"+
+		"  - {label: reads, functionBlock: p/again:1, runOn: device, continueOnError: true, parameters: {n: '${none.result.n}'}}\n  - {label: last, functionBlock: p/pure:1, runOn: global}\n")
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

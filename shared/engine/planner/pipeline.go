@@ -71,7 +71,8 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	return p.advanceLanes(ctx, x, first, empty, now, false)
 }
 
-// advanceLanes advances lanes side by side, from the step run r on.
+// advanceLanes advances lanes side by side, from the step run r on. One that cannot be planned is
+// returned as an error when the others have been advanced: nobody else would before the timer.
 func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lanes []int, now time.Time, resume bool) (ended bool, err error) {
 	for _, r := range pipelineStepRuns(x, r.Pipeline) {
 		// The lanes below share what is cached here and only read it.
@@ -81,13 +82,22 @@ func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *wo
 		}
 	}
 	var anyEnded atomic.Bool
+	problems := make([]*dispatch.PlanError, len(lanes))
 	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(lanes), func(ctx context.Context, i int) error {
 		ended, err := p.goOnWithLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
 		if ended {
 			anyEnded.Store(true)
 		}
+		if errors.As(err, &problems[i]) {
+			return nil
+		}
 		return err
 	})
+	for _, problem := range problems {
+		if err == nil && problem != nil {
+			err = problem
+		}
+	}
 	return anyEnded.Load(), err
 }
 
