@@ -37,6 +37,7 @@ func runLockstep(t *testing.T, stdin string, args ...string) (code int, stdout, 
 // The command's output and exit codes; errors name their place.
 func TestCLI_OutputAndExitCodes(t *testing.T) {
 	t.Parallel()
+	requireEmbedded(t, "it tests the command, and hundreds of requests take minutes on LocalStack")
 	s := startStack(t, stackOptions{})
 	b := serveBlocks(t)
 	b.register(s, workflow.Block{Name: "hello", Pure: true})
@@ -174,6 +175,7 @@ func TestDev_LeavesNoProcess(t *testing.T) {
 // of the contract.
 func TestCLI_VerbsPrintJSON(t *testing.T) {
 	t.Parallel()
+	requireEmbedded(t, "it tests the command, and hundreds of requests take minutes on LocalStack")
 	s := startStack(t, stackOptions{})
 	c := newFixture(t, s, "verbs")
 	ids := c.importEntities(c.entityType(), 2)

@@ -16,6 +16,7 @@ import (
 // imported workflow works.
 func TestTransfer_RoundTrips(t *testing.T) {
 	t.Parallel()
+	requireEmbedded(t, "it tests the command, and hundreds of requests take minutes on LocalStack")
 	from, to := startStack(t, stackOptions{}), startStack(t, stackOptions{})
 	b := serveBlocks(t)
 	b.register(from, workflow.Block{Name: "hello", Idempotent: true, ParameterSchema: []byte(`{"type":"object","x-order":["b","a"]}`)})
