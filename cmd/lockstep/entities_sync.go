@@ -25,7 +25,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/inventory"
 	"github.com/lockstep-run/lockstep/shared/parallel"
-	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -108,7 +107,7 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 	stop := render.StartProgressNotes(cmd.ErrOrStderr(), func() string { return fmt.Sprintf("%s, %d entities", *phase.Load(), done.Load()) })
 	defer func() { stop() }()
 
-	source, err := readProgram(ctx, program, cmd.ErrOrStderr())
+	source, err := readProgram(ctx, program, c.isTokenVariable, cmd.ErrOrStderr())
 	if err != nil {
 		return startError{err}
 	}
@@ -166,12 +165,12 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 }
 
 // readProgram executes a program and returns what it has written, if it has ended with 0. It
-// gets no token of the service.
-func readProgram(ctx context.Context, program []string, stderr io.Writer) ([]byte, error) {
+// gets no variable that is withheld, such as a token of the service.
+func readProgram(ctx context.Context, program []string, withhold func(variable string) bool, stderr io.Writer) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := exec.CommandContext(ctx, program[0], program[1:]...)
-	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, topology.EnvToken+"=") })
+	p.Env = slices.DeleteFunc(os.Environ(), withhold)
 	p.Cancel = func() error { return p.Process.Signal(syscall.SIGTERM) }
 	p.WaitDelay = sourceStopDelay
 	out := &boundedBuffer{limit: maxSourceBytes, full: cancel}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/api"
@@ -214,7 +216,7 @@ func TestAskYes_DefaultIsNo(t *testing.T) {
 // The program gets no token of the service, and what it writes is bounded.
 func TestReadProgram_IsKeptApart(t *testing.T) {
 	t.Setenv("LOCKSTEP_TOKEN", "secret-token")
-	out, err := readProgram(t.Context(), []string{"env"}, os.Stderr)
+	out, err := readProgram(t.Context(), []string{"env"}, (&connection{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}).isTokenVariable, os.Stderr)
 	if err != nil || bytes.Contains(out, []byte("secret-token")) || !bytes.Contains(out, []byte("PATH=")) {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -230,7 +232,7 @@ func TestReadProgram_IsKeptApart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := readProgram(ctx, []string{"sleep", "600"}, os.Stderr)
+		_, err := readProgram(ctx, []string{"sleep", "600"}, func(string) bool { return false }, os.Stderr)
 		ended <- err
 	}()
 	cancel()

@@ -4,7 +4,8 @@
 //
 // run.go, rerun.go, executions.go and operator_verbs.go start, show and change executions;
 // definitions.go, blocks.go, entities.go and ops.go are the other verbs of the
-// service; dev.go, page.go, version.go and functions.go work on this machine. errors.go maps
+// service; dev.go, page.go, config.go, version.go and functions.go work on this machine; profiles.go
+// reads the file in which a user names services. errors.go maps
 // errors to exit codes, flags.go checks command lines, connection.go finds the
 // service, and print.go writes lists. Package render holds what all verbs share,
 // package doctor checks a deployment, and package transfer moves definitions,
@@ -29,7 +30,6 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/doctor/aws"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
-	"github.com/lockstep-run/lockstep/shared/client/auth"
 	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -99,7 +99,7 @@ Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refu
 		newDev(), newPublish(c), newPlan(c), newRun(c), newNext(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c), newTree(c),
 		newJobs(c), newCompensations(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newRerun(c), newFailures(c), newResume(c), newRewind(c), newInputs(c), newAnswer(c), newToken(c), newSignal(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSubscriptions(c), newTriggers(c), newSchedules(c), newSecrets(c), newArchive(c), newRestore(c), newCost(c), newVersion(c), newFunctions(c), newTest(c), newLint(c), newInit(c),
-		newBatch(c), newBulk(c), newRedrive(c), newAudit(c), newSweep(c), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)),
+		newBatch(c), newBulk(c), newRedrive(c), newAudit(c), newSweep(c), newDoctor(c), newPage(c.page), newConfig(c),
 		transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
 	)
 	root.SetHelpCommand(newHelp(root))
@@ -131,7 +131,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 func newDoctor(c *connection) *cobra.Command {
 	return doctor.NewCommand(c.env(), doctor.Options{
 		Version: commandVersion(debug.ReadBuildInfo),
-		URLSet:  urlIsSet,
+		URLSet:  c.urlIsSet,
 		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx) },
 		Now:     time.Now,
 	})

@@ -18,8 +18,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// newPage takes pointers since the flags are read later.
-func newPage(address, tenant *string, send http.RoundTripper) *cobra.Command {
+// newPage takes a function that finds the service, since the flags are read later.
+func newPage(find func() (address, tenant string, send http.RoundTripper, err error)) *cobra.Command {
 	port := 3031
 	cmd := &cobra.Command{
 		Use:   "page",
@@ -28,9 +28,13 @@ func newPage(address, tenant *string, send http.RoundTripper) *cobra.Command {
 			"requests, so this command signs them with your credentials or LOCKSTEP_TOKEN. It only reads, and only this\n" +
 			"machine can use it.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			service, err := url.Parse(*address)
+			address, tenant, send, err := find()
+			if err != nil {
+				return err
+			}
+			service, err := url.Parse(address)
 			if err != nil || service.Host == "" {
-				return fmt.Errorf("%q is not an address of a service", *address)
+				return fmt.Errorf("%q is not an address of a service", address)
 			}
 			if err := checkReachable(cmd.Context(), service, send); err != nil {
 				return err
@@ -40,7 +44,7 @@ func newPage(address, tenant *string, send http.RoundTripper) *cobra.Command {
 				return fmt.Errorf("%w: choose another port with --port, or a free one with --port 0", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the page of %s is at http://localhost:%d; Ctrl-C stops it\n", service.Host, listener.Addr().(*net.TCPAddr).Port)
-			return serveUntilDone(cmd.Context(), listener, newPageProxy(service, send, *tenant))
+			return serveUntilDone(cmd.Context(), listener, newPageProxy(service, send, tenant))
 		},
 	}
 	cmd.Flags().IntVar(&port, "port", port, "port on this machine; 0 picks a free one")

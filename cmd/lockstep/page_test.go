@@ -85,8 +85,7 @@ func TestPage_ServesUntilInterrupted(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	ctx, end := context.WithCancel(t.Context())
 	read, write := io.Pipe()
-	tenant := ""
-	cmd := newPage(&service.URL, &tenant, http.DefaultTransport)
+	cmd := newPage(func() (string, string, http.RoundTripper, error) { return service.URL, "", http.DefaultTransport, nil })
 	cmd.SetArgs([]string{"--port", "0"})
 	cmd.SetOut(write)
 	over := make(chan error, 1)
@@ -125,8 +124,7 @@ func TestPage_ServesUntilInterrupted(t *testing.T) {
 func TestPage_FailsWhenServiceUnreachable(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	tenant := ""
-	cmd := newPage(&gone.URL, &tenant, http.DefaultTransport)
+	cmd := newPage(func() (string, string, http.RoundTripper, error) { return gone.URL, "", http.DefaultTransport, nil })
 	cmd.SetArgs([]string{"--port", "0"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var unreachable *client.UnreachableError

@@ -42,11 +42,11 @@ func newVersion(c *connection) *cobra.Command {
 			switch {
 			case err == nil && !c.json():
 				fmt.Fprintf(cmd.OutOrStdout(), "service %s\n", service.Version)
-			case err != nil && urlIsSet(cmd):
+			case err != nil && c.urlIsSet(cmd):
 				printError(cmd.ErrOrStderr(), render.AsServiceError(err))
 				return &render.ReportedError{Worst: render.AsServiceError(err)}
 			case err != nil:
-				printNote(cmd, "no service answers at %s", c.url)
+				printNote(cmd, "no service answers at %s", defaultURL)
 			}
 			return nil
 		},

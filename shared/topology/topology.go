@@ -142,12 +142,13 @@ const (
 	EnvActor            = "LOCKSTEP_ACTOR"              // name of the caller of the command, optional
 	EnvRoles            = "LOCKSTEP_ROLES"              // roles of the caller of the command, optional
 	EnvTenant           = "LOCKSTEP_TENANT"             // tenant of clients and polling workers, optional
+	EnvProfile          = "LOCKSTEP_PROFILE"            // profile of the command, optional
 )
 
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
-	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvDeployment,
+	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 
 // TenantDefault is the tenant of callers that name none.

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"sync"
@@ -28,6 +29,9 @@ type Credentials struct {
 	// Token is sent unchanged. It takes precedence over a signature.
 	Token string
 
+	// TokenFrom gives the token of each request, if Token is empty; nil for none.
+	TokenFrom func(ctx context.Context) (string, error)
+
 	// IAM gives the credentials to sign with; nil signs nothing.
 	IAM aws.CredentialsProvider
 
@@ -40,18 +44,29 @@ type Credentials struct {
 // AWS's default chain: the environment, a profile, single sign-on or the machine's role.
 // The latter are loaded when the first request needs a signature.
 func DefaultCredentials() Credentials {
-	load := sync.OnceValues(func() (aws.Config, error) { return awsconfig.LoadDefaultConfig(context.Background()) })
-	return Credentials{
-		Token:  os.Getenv(topology.EnvToken),
-		Region: os.Getenv(topology.EnvRegion),
-		IAM: aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-			c, err := load()
-			if err != nil {
-				return aws.Credentials{}, err
-			}
-			return c.Credentials.Retrieve(ctx) // from a cache, until they expire
-		}),
-	}
+	return Credentials{Token: os.Getenv(topology.EnvToken), Region: os.Getenv(topology.EnvRegion), IAM: AWSProfile("")}
+}
+
+// AWSProfile are the credentials of a profile of AWS's own tools, of their default chain for "".
+// They are loaded when the first request needs a signature.
+func AWSProfile(name string) aws.CredentialsProvider {
+	load := sync.OnceValues(func() (aws.Config, error) {
+		return awsconfig.LoadDefaultConfig(context.Background(), awsconfig.WithSharedConfigProfile(name))
+	})
+	return aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		c, err := load()
+		if err != nil {
+			return aws.Credentials{}, err
+		}
+		return c.Credentials.Retrieve(ctx) // from a cache, until they expire
+	})
+}
+
+// CanSign reports whether requests to an address can be signed: it is one of API Gateway, or one
+// by https with a region that the caller names.
+func CanSign(address, region string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (apiGatewayHost.MatchString(u.Hostname()) || u.Scheme == "https" && region != "")
 }
 
 // NewClient makes an HTTP client that authorises its requests. Each has a timeout of one
@@ -98,6 +113,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case t.Token != "":
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+t.Token)
+	case t.TokenFrom != nil:
+		token, err := t.TokenFrom(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token)
 	case region != "" && t.IAM != nil:
 		r = r.Clone(r.Context())
 		if err := t.sign(r, region); err != nil {
