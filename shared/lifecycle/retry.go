@@ -345,6 +345,18 @@ func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
 	return first
 }
 
+// inLaterRepetition reports whether a step run was in a later repetition than the first of a step around
+// the one with which a try begins: that is still to come.
+func (d *decider) inLaterRepetition(r *workflow.StepRun, from int) bool {
+	p := d.facts.Resolution.Program
+	for node := p.Nodes[from].Parent; node >= 0; node = p.Nodes[node].Parent {
+		if p.Nodes[node].Repeat != nil && p.Encloses(node, r.StepIndex) && d.execution.RepetitionAround(node, r) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // inLoopOf reports whether the innermost loop or rollout around a step run is one that a try goes
 // on with, because it begins in it; or whether both are in none. Only there may entities be done
 // already with what the try does: it does whole loops again that it does not begin in. How often a
@@ -443,8 +455,8 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 		if x.WentBack > 0 || resume != nil {
 			before = r.Seq < first
 		}
-		if resume == nil && d.facts.Resolution.Program.Encloses(from, r.StepIndex) {
-			before = false // it begins with the whole loop or rollout, whatever earlier tries have done in it
+		if resume == nil && (d.facts.Resolution.Program.Encloses(from, r.StepIndex) || d.inLaterRepetition(r, from)) {
+			before = false // it begins with the whole loop or rollout, whatever earlier tries have done in it, and with the first repetitions
 		}
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue

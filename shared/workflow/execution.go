@@ -450,6 +450,17 @@ func (x *Execution) InEarlierTime(r, other *StepRun, waves bool) bool {
 	return false
 }
 
+// RepetitionAround is the repetition, from 1, of a step that was open when a step run nested in it was
+// entered; 0 if that step does not repeat.
+func (x *Execution) RepetitionAround(step int, r *StepRun) (iteration int) {
+	for i := range x.StepRuns {
+		if o := &x.StepRuns[i]; o.StepIndex == step && o.Forward() && o.Seq < r.Seq {
+			iteration = o.Iteration
+		}
+	}
+	return iteration
+}
+
 // WaveOf is the rollout in a wave of which a step run was entered, nil for none, and which wave
 // that is, from 0.
 func (x *Execution) WaveOf(r *StepRun) (rollout *StepRun, wave int) {

@@ -184,7 +184,7 @@ func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, 
 		return false
 	}
 	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent {
-		if p.Program.Nodes[node].Repeat != nil && repetitionAround(x, node, r) != repetitionAround(x, node, o) {
+		if p.Program.Nodes[node].Repeat != nil && x.RepetitionAround(node, r) != x.RepetitionAround(node, o) {
 			return false
 		}
 	}
@@ -201,21 +201,11 @@ func (p *Planner) laterRepetition(x *workflow.Execution, r, o *workflow.StepRun)
 		if p.Program.Nodes[node].Repeat == nil || !p.Program.Encloses(node, o.StepIndex) {
 			continue
 		}
-		if a, b := repetitionAround(x, node, o), repetitionAround(x, node, r); a != b {
+		if a, b := x.RepetitionAround(node, o), x.RepetitionAround(node, r); a != b {
 			later = a > b
 		}
 	}
 	return later
-}
-
-// repetitionAround is the repetition of a node that was open when a step run was entered.
-func repetitionAround(x *workflow.Execution, node int, r *workflow.StepRun) (iteration int) {
-	for i := range x.StepRuns {
-		if o := &x.StepRuns[i]; o.StepIndex == node && o.Forward() && o.Seq < r.Seq {
-			iteration = o.Iteration
-		}
-	}
-	return iteration
 }
 
 // seesStepRun reports whether a step run sees another one that is not of its pipeline. Those

@@ -140,7 +140,23 @@ func (x *execution) superseded(r *workflow.StepRun, by int) bool {
 	n := x.program.find(r.Label)
 	b := x.program.block(n)
 	for number, t := range x.tries {
-		if number > r.Try && number <= by && n >= t.from && !(t.onlyFailed && b != nil && b.OnDevice) {
+		if number > r.Try && number <= by && (n >= t.from || x.isLaterThanBegin(r, t.from)) && !(t.onlyFailed && b != nil && b.OnDevice) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLaterThanBegin reports whether a step run is in a later repetition of a step around the one with
+// which a try begins, which begins with the first repetition of each.
+func (x *execution) isLaterThanBegin(r *workflow.StepRun, from int) bool {
+	path, around := x.pathOf(r), []int{} // of r, outermost first
+	at := x.program.find(r.Label)
+	for n := x.program.nodes[at].parent; n >= 0; n = x.program.nodes[n].parent {
+		around = append([]int{n}, around...)
+	}
+	for depth, n := range around {
+		if n < from && from < x.program.nodes[n].end && path[depth] > 1 {
 			return true
 		}
 	}
