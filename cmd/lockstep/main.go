@@ -7,7 +7,7 @@
 // service; dev.go, page.go, config.go, version.go and functions.go work on this machine; profiles.go
 // reads the file in which a user names services. errors.go maps
 // errors to exit codes, flags.go checks command lines, connection.go finds the
-// service, and print.go writes lists. Package render holds what all verbs share,
+// service, complete.go what shells complete, and print.go writes lists. Package render holds what all verbs share,
 // package doctor checks a deployment, and package transfer moves definitions,
 // blocks and entities between stages.
 package main
@@ -104,6 +104,7 @@ Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refu
 	)
 	root.SetHelpCommand(newHelp(root))
 	enforceUsage(root)
+	c.addCompletion(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := workflow.Invalid("an environment variable is not valid", config.MisspelledVariables(os.Environ())); err != nil {
 			return err

@@ -19,7 +19,7 @@ var inventory = []Mutation{
 	{Name: "a patch is made whatever version it names", Test: "shared/catalog:TestCatalog_PatchEntity", Edits: []Edit{{changeEntity, "if want == nil || *want == e.Version {", "if want == nil || *want > 0 {"}}},
 	{Name: "what a program has written that has failed is synchronised", Test: "cmd/lockstep:TestEntitiesSync_ChangesWhatItShows", Edits: []Edit{{"cmd/lockstep/entities_sync.go", "\tcase err != nil:\n\t\treturn nil, fmt.Errorf(\"%s has failed", "\tcase err != nil && len(program) == 0:\n\t\treturn nil, fmt.Errorf(\"%s has failed"}}},
 	{Name: "a synchronisation deletes all that a program does not list", Test: "cmd/lockstep:TestEntitiesSync_RefusesToDeleteTooMany", Edits: []Edit{{"cmd/lockstep/delete_limit.go", "; !l.allows(n, stored) {", "; !l.allows(n, stored) && stored == 0 {"}}},
-	{Name: "the program of a synchronisation gets the token of the service", Test: "cmd/lockstep:TestReadProgram_IsKeptApart", Edits: []Edit{{"cmd/lockstep/connection.go", "return slices.Contains(names, name)", "return len(names) == 0 && name != \"\""}}},
+	{Name: "the program of a synchronisation gets the token of the service", Test: "cmd/lockstep:TestReadProgram_IsKeptApart", Edits: []Edit{{"cmd/lockstep/connection.go", "return slices.Contains(names, name)", "return slices.Contains(names, name+\"=\")"}}},
 }
 
 const (

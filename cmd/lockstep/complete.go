@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// completionTime is how long a shell waits for the service; completionItems is how many names it gets.
+const (
+	completionTime  = 2 * time.Second
+	completionItems = 100
+)
+
+// unfinished is a word that a shell asks to complete.
+type unfinished struct {
+	api  *client.Client
+	cmd  *cobra.Command
+	args []string // the arguments before it
+	word string
+}
+
+// completer gives the values that begin with the word, each maybe with a tab and a description. What
+// fails gives none.
+type completer func(ctx context.Context, u unfinished) []string
+
+// argumentCompleters complete the words of usage lines, by the word or, where it means different
+// things, by the verb and the word.
+var argumentCompleters = map[string]completer{
+	"ID": completeExecutions, "WORKFLOW": completeWorkflows, "TYPE/ID": completeEntities, "TYPE": completeTypes, "WORKER": completeWorkers,
+	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "blocks NAME": completeBlocks, "schedules WORKFLOW": completeSchedules,
+	"config NAME": completeProfiles, "config KEY": completeProfileKeys,
+}
+
+// flagCompleters complete the values of flags, by name.
+var flagCompleters = map[string]completer{
+	"workflow": completeWorkflows, "step": completeSteps, "to": completeSteps, "entity": completeEntities, "type": completeTypes, "group": completeGroups,
+	"id": completeIDs, "parent": completeExecutions, "execution": completeExecutions, "profile": completeProfiles,
+}
+
+// addCompletion lets a shell complete the arguments and flags of a verb, and of those below it, with
+// what the service knows.
+func (c *connection) addCompletion(cmd *cobra.Command) {
+	words := strings.Fields(cmd.Use)[1:]
+	if len(words) > 0 && cmd.ValidArgs == nil {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			usage := words[min(len(args), len(words)-1)]
+			if len(args) >= len(words) && !strings.HasSuffix(strings.TrimSuffix(usage, "]"), "...") {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			switch name := strings.Trim(usage, "[]."); name {
+			case "FILE", "DIR", "PROGRAM", "ARGUMENT":
+				return nil, cobra.ShellCompDirectiveDefault
+			default:
+				find := argumentCompleters[groupOf(cmd)+" "+name]
+				if find == nil {
+					find = argumentCompleters[name]
+				}
+				return c.complete(find, unfinished{nil, cmd, args, word})
+			}
+		}
+	} else if cmd.HasParent() && cmd.ValidArgs == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if cmd.HasParent() && cmd.InheritedFlags().Lookup(f.Name) != nil {
+			return
+		}
+		find := flagCompleters[f.Name]
+		values := flagValues[cmd.Name()+" "+f.Name]
+		if find == nil && values == nil || f.Value.Type() == "bool" {
+			return
+		}
+		err := cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if values != nil {
+				word = strings.ToUpper(word)
+				return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(strings.ToUpper(v), word) }), cobra.ShellCompDirectiveNoFileComp
+			}
+			return c.complete(find, unfinished{nil, cmd, args, word})
+		})
+		if err != nil {
+			panic(err) // the flag exists, and is visited once
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		c.addCompletion(sub)
+	}
+}
+
+// groupOf is the verb below the root that a verb belongs to.
+func groupOf(cmd *cobra.Command) string {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd.Name()
+}
+
+// complete asks the service, for a short time, and is silent where it fails.
+func (c *connection) complete(find completer, u unfinished) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const inOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if find == nil {
+		return nil, inOrder
+	}
+	c.stderr = func() io.Writer { return io.Discard }
+	api, err := c.newClient(func(o *client.Options) { o.Retries = -1 })
+	if err != nil {
+		return nil, inOrder
+	}
+	u.api = api
+	ctx, cancel := context.WithTimeout(u.cmd.Context(), completionTime)
+	defer cancel()
+	values := find(ctx, u)
+	if len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !strings.HasSuffix(v, "/") && !strings.HasSuffix(v, ":") }) {
+		return values, inOrder | cobra.ShellCompDirectiveNoSpace // each is the beginning of a value
+	}
+	return values, inOrder
+}
+
+// collect lists the first items whose values begin with a prefix, up to an error.
+func collect[T any](items iter.Seq2[T, error], prefix string, value func(T) (name, description string)) []string {
+	var all []string
+	for item, err := range items {
+		if err != nil || len(all) == completionItems {
+			break
+		}
+		name, description := value(item)
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if description != "" {
+			name += "\t" + render.OneLine(description)
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func completeExecutions(ctx context.Context, u unfinished) []string {
+	n := 0
+	newest := func(yield func(views.ExecutionView, error) bool) {
+		for x, err := range u.api.Executions(ctx, views.ExecutionFilter{}) {
+			if n++; n > completionItems || !yield(x, err) { // one page: older ones are found by list
+				return
+			}
+		}
+	}
+	return collect(newest, u.word, func(x views.ExecutionView) (string, string) {
+		return x.ID, fmt.Sprintf("%s %s, %s", x.Workflow, x.State, render.Ago(x.CreatedAt))
+	})
+}
+
+// completeWorkflows completes names and, behind a colon, versions.
+func completeWorkflows(ctx context.Context, u unfinished) []string {
+	name, _, versions := strings.Cut(u.word, ":")
+	pkg, plain, _ := strings.Cut(name, "/")
+	if versions {
+		return collect(u.api.Versions(ctx, pkg, plain), u.word, func(d client.Definition) (string, string) {
+			return name + ":" + d.Version, map[bool]string{true: "archived"}[d.Archived]
+		})
+	}
+	return collect(u.api.Definitions(ctx), u.word, func(d client.Definition) (string, string) { return d.Package + "/" + d.Name, "" })
+}
+
+// completeEntities completes a type and, behind a slash, the ids of it.
+func completeEntities(ctx context.Context, u unfinished) []string {
+	kind, id, ids := strings.Cut(u.word, "/")
+	if !ids {
+		return collect(u.api.EntityTypes(ctx), u.word, func(t string) (string, string) { return t + "/", "" })
+	}
+	return entitiesOf(ctx, u.api, kind, id, kind+"/")
+}
+
+// entitiesOf lists the entities of a type whose ids begin with a prefix.
+func entitiesOf(ctx context.Context, api *client.Client, kind, prefix, before string) []string {
+	selected := workflow.Selector{Type: kind}
+	if prefix != "" {
+		if !workflow.ValidID(prefix) {
+			return nil // it would not be a text of the query
+		}
+		selected.Query = fmt.Sprintf("entity.id.startsWith(%q)", prefix)
+	}
+	return collect(api.Entities(ctx, selected), before+prefix, func(e workflow.Entity) (string, string) {
+		return before + e.ID, strings.Join(e.Groups, " ")
+	})
+}
+
+func completeTypes(ctx context.Context, u unfinished) []string {
+	return collect(u.api.EntityTypes(ctx), u.word, func(t string) (string, string) { return t, "" })
+}
+
+// typeOf is the type of entities that a command line means: that of --type or of its first argument,
+// which is a type or a workflow.
+func typeOf(ctx context.Context, u unfinished) string {
+	if f := u.cmd.Flag("type"); f != nil && f.Value.Type() == "string" && f.Value.String() != "" {
+		return f.Value.String()
+	}
+	if len(u.args) == 0 {
+		return ""
+	}
+	ref, err := workflow.ParseRef(u.args[0])
+	if err != nil {
+		return u.args[0]
+	}
+	if ref.Version == "" {
+		for d, err := range u.api.Versions(ctx, ref.Package, ref.Name) {
+			if err != nil {
+				return ""
+			}
+			ref.Version = d.Version // any: they seldom differ in what they change
+			break
+		}
+	}
+	d, err := u.api.Definition(ctx, ref)
+	if err != nil || d.Definition == nil {
+		return ""
+	}
+	var source struct {
+		SeedEntity string `json:"seedEntity"`
+	}
+	_ = json.Unmarshal(*d.Definition, &source) // what cannot be read has none
+	return source.SeedEntity
+}
+
+func completeIDs(ctx context.Context, u unfinished) []string {
+	kind := typeOf(ctx, u)
+	if kind == "" {
+		return nil
+	}
+	return entitiesOf(ctx, u.api, kind, u.word, "")
+}
+
+// completeGroups completes the groups of the first entities of a type.
+func completeGroups(ctx context.Context, u unfinished) []string {
+	kind := typeOf(ctx, u)
+	if kind == "" {
+		return nil
+	}
+	groups := func(yield func(string, error) bool) {
+		n := 0
+		for e, err := range u.api.Entities(ctx, workflow.Selector{Type: kind}) {
+			if n++; err != nil || n > 10*completionItems {
+				return
+			}
+			for _, g := range e.Groups {
+				if !yield(g, nil) {
+					return
+				}
+			}
+		}
+	}
+	return collect(groups, u.word, func(g string) (string, string) { return g, "" })
+}
+
+// completeSteps completes the labels of the steps that an execution has entered.
+func completeSteps(ctx context.Context, u unfinished) []string {
+	if len(u.args) == 0 {
+		return nil
+	}
+	return collect(u.api.Steps(ctx, u.args[0]), u.word, func(s views.StepView) (string, string) { return s.Step, "" })
+}
+
+func completeWorkers(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Workers(ctx), u.word, func(w views.WorkerView) (string, string) {
+		return w.ID, fmt.Sprintf("%s %s", w.Pool, w.State)
+	})
+}
+
+func completeTriggers(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Triggers(ctx), u.word, func(t views.TriggerView) (string, string) { return t.Name, t.Workflow.String() })
+}
+
+func completeSubscriptions(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Subscriptions(ctx), u.word, func(s views.SubscriptionView) (string, string) {
+		return s.Name, map[bool]string{true: "suspended"}[s.Suspended != nil]
+	})
+}
+
+func completeSchedules(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Schedules(ctx), u.word, func(s views.ScheduleView) (string, string) { return s.Schedule, s.Cron })
+}
+
+func completeBlocks(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Blocks(ctx), u.word, func(b workflow.Block) (string, string) { return b.Package + "/" + b.Name, "" })
+}
+
+func completeProfileKeys(_ context.Context, u unfinished) []string {
+	return slices.DeleteFunc(slices.Clone(profileKeys), func(key string) bool { return !strings.HasPrefix(key, u.word) })
+}
+
+// completeProfiles completes the names of profiles, for which no service is asked.
+func completeProfiles(_ context.Context, u unfinished) []string {
+	f, err := readOwnProfiles()
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, name := range f.Names() {
+		if strings.HasPrefix(name, u.word) {
+			all = append(all, strings.TrimSuffix(name+"\t"+f.Profiles[name].URL, "\t"))
+		}
+	}
+	return all
+}
