@@ -45,6 +45,8 @@ DIST       := dist
 DIST_ARCH  := arm64
 DIST_BUILD  = GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -buildvcs=false -ldflags '$(subst boot.Version=$(VERSION),boot.Version=$(RELEASE),$(LINK))'
 
+RELEASE_BUILD = go build -buildvcs=false -ldflags '$(subst boot.Version=$(VERSION),boot.Version=$(RELEASE),$(LINK)) -X main.version=$(RELEASE)'
+
 dist: ## Build the functions for AWS (linux/arm64) into dist as VERSION=text, with their hashes and their bill of materials
 	@rm -f $(DIST)/functions/VERSION
 	@for f in $(FUNCTIONS); do \
@@ -52,7 +54,7 @@ dist: ## Build the functions for AWS (linux/arm64) into dist as VERSION=text, wi
 	done
 	@echo '$(RELEASE)' > $(DIST)/functions/VERSION
 	@cd $(DIST) && sha256sum functions/*/bootstrap > SHA256SUMS && cat SHA256SUMS
-	@go run ./tests/dist/cmd/sbom $(DIST)/functions/*/bootstrap > $(DIST)/sbom.cdx.json
+	@go run ./tests/dist/cmd/release -sbom $(DIST)/functions/*/bootstrap > $(DIST)/sbom.cdx.json
 
 dist-check: dist ## Build the functions again elsewhere, and fail if a byte differs
 	@rm -rf $(DIST)/again && mkdir -p $(DIST)/again/source
@@ -119,6 +121,38 @@ generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated files were out of date: commit what make generate wrote"; exit 1; }
 
+# A release has the command with what it needs to run the whole system (on Windows there is
+# only the client), the functions for apps of other teams, and a template with its functions
+# for those who use neither Go nor CDK.
+PLATFORMS     := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+RELEASE_ARCHS := arm64 amd64
+PACKAGES      := $(DIST)/packages
+ASSEMBLY      := $(DIST)/assembly
+
+release: npm ## Build a release of this commit's tag, or of VERSION=text, into dist/release: archives, template, hashes, bill of materials, notes; signed with the SSH key in the file LOCKSTEP_RELEASE_KEY
+	@go run ./tests/dist/cmd/release -check -version '$(RELEASE)'
+	@rm -rf $(PACKAGES) $(ASSEMBLY)
+	@for platform in $(PLATFORMS); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+		dir=$(PACKAGES)/lockstep_$(RELEASE)_$${GOOS}_$$GOARCH; suffix=; programs="$(FUNCTIONS)"; \
+		if [ $$GOOS = windows ]; then dir=$$dir.zip; suffix=.exe; programs=; fi; \
+		echo "build $$platform"; mkdir -p $$dir && cp LICENSE README.md CHANGELOG.md $$dir/ || exit 1; \
+		$(RELEASE_BUILD) -o $$dir/lockstep$$suffix ./cmd/lockstep || exit 1; \
+		for f in $$programs; do $(RELEASE_BUILD) -tags lambda.norpc -o $$dir/functions/$$f/bootstrap ./functions/$$f || exit 1; done; \
+		if [ $$platform = linux/amd64 ] && [ -e localstack/node_modules/@dynoxide/linux-x64/dynoxide ]; then \
+			install -m 755 localstack/node_modules/@dynoxide/linux-x64/dynoxide $$dir/ || exit 1; \
+		fi; \
+	done
+	@for arch in $(RELEASE_ARCHS); do \
+		dir=$(PACKAGES)/lockstep-functions_$(RELEASE)_$$(echo $$arch | sed s/amd64/x86_64/); \
+		$(MAKE) --no-print-directory -s dist DIST=$(DIST)/$$arch DIST_ARCH=$$arch VERSION=$(RELEASE) >/dev/null && rm -rf $$dir && cp -r $(DIST)/$$arch/functions $$dir || exit 1; \
+	done
+	@go run ./infra/cmd/infra -functions $(DIST)/$(firstword $(RELEASE_ARCHS))/functions -architecture $(subst amd64,x86_64,$(firstword $(RELEASE_ARCHS))) \
+		-assets-prefix lockstep/$(RELEASE)/ -out $(ASSEMBLY) >/dev/null
+	@go build -o $(DIST)/pack ./tests/dist/cmd/release
+	@cd $(PACKAGES) && $(abspath $(DIST))/pack -sbom lockstep_*/lockstep* lockstep-functions_*/*/bootstrap > lockstep_$(RELEASE).sbom.cdx.json
+	@$(DIST)/pack -version '$(RELEASE)' -assembly $(ASSEMBLY) -out $(DIST)/release $(PACKAGES)/*
+
 synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
@@ -156,4 +190,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth simulate mutations model chaos fuzz-http bench lint fmt clean

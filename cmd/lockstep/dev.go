@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -96,10 +98,6 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	}
 	return cmd
 }
-
-// startError is a failure of the local system itself, neither wrong usage nor a
-// refusal. Its exit code is 1.
-type startError struct{ error }
 
 // configError adds the file to an error in the configuration, if the error is in the
 // file and not in an environment variable.

@@ -168,3 +168,7 @@ func printErrorDocument(w io.Writer, err error) {
 	e.SetIndent("", "  ")
 	_ = e.Encode(map[string]errorDocument{"error": newErrorDocument(err)}) // the text is on stderr already
 }
+
+// startError is a failure of the local system itself, neither wrong usage nor a
+// refusal. Its exit code is 1.
+type startError struct{ error }

@@ -1,5 +1,5 @@
 // Package dist tests that the functions can be built again from a release's source, with
-// the same bytes. cmd/sbom writes their bill of materials.
+// the same bytes. cmd/release writes their bill of materials.
 package dist
 
 import (

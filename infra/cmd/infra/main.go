@@ -40,6 +40,7 @@ func main() {
 	flag.StringVar(&s.OpenTriggers, "open-triggers", "", "true lets everybody call the triggers of workflows, with a proof that their secrets check")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
+	flag.StringVar(&s.AssetsPrefix, "assets-prefix", "", "take the functions from keys with this prefix, in a bucket that the template's parameter AssetsBucket names; by default from that of CDK's bootstrap")
 	flag.StringVar(&s.OutDir, "out", "", "directory for the cloud assembly, CDK_OUTDIR by default")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -75,6 +76,7 @@ type settings struct {
 	OpenTriggers string // openTriggers; true lets everybody call triggers with a proof
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	Local        string // local; true deploys for an emulator
+	AssetsPrefix string // assetsPrefix; none: the functions are in the bucket of CDK's bootstrap
 
 	WarningTopic         string // warningTopicArn; the topic of all alarms
 	PermissionsBoundary  string // permissionsBoundary; none
@@ -136,7 +138,14 @@ func synthesize(s settings) (template string, err error) {
 	stack := awscdk.NewStack(app, &s.StackName, &awscdk.StackProps{
 		Description:           jsii.String("Lockstep: workflows over entities, without a server"),
 		TerminationProtection: jsii.Bool(engine.Stage == infra.StageProd),
+		Synthesizer:           s.synthesizer(),
 	})
+	if s.AssetsPrefix != "" {
+		awscdk.NewCfnParameter(stack, jsii.String(assetsBucket), &awscdk.CfnParameterProps{
+			Description:    jsii.String("Bucket in the region of the stack with the files of assets, under keys that begin with " + s.AssetsPrefix),
+			AllowedPattern: jsii.String("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),
+		})
+	}
 	if s.AlarmTopic != "" {
 		engine.AlarmTopic = awssns.Topic_FromTopicArn(stack, jsii.String("AlarmTopic"), &s.AlarmTopic)
 	}
@@ -148,6 +157,23 @@ func synthesize(s settings) (template string, err error) {
 	return filepath.Join(*assembly.Directory(), *stack.TemplateFile()), nil
 }
 
+// assetsBucket is the template's parameter that names the bucket of the functions.
+const assetsBucket = "AssetsBucket"
+
+// synthesizer makes a template that CloudFormation deploys on its own: its functions are in
+// a bucket that a parameter names, and not in that of CDK's bootstrap. It is nil, and so
+// CDK's own, where that is not asked for.
+func (s *settings) synthesizer() awscdk.IStackSynthesizer {
+	if s.AssetsPrefix == "" {
+		return nil
+	}
+	return awscdk.NewDefaultStackSynthesizer(&awscdk.DefaultStackSynthesizerProps{
+		FileAssetsBucketName:         jsii.String("${" + assetsBucket + "}"),
+		BucketPrefix:                 &s.AssetsPrefix,
+		GenerateBootstrapVersionRule: jsii.Bool(false),
+	})
+}
+
 // fromContext fills empty settings from the CDK context.
 func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
@@ -155,7 +181,7 @@ func (s *settings) fromContext(app awscdk.App) {
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
 		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "openTriggers": &s.OpenTriggers,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
-		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables,
+		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables, "assetsPrefix": &s.AssetsPrefix,
 	} {
 		if value, ok := app.Node().TryGetContext(&key).(string); ok && *field == "" {
 			*field = value

@@ -174,6 +174,30 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 }
 
+// A template of a release is deployed without CDK: nothing of it is in the bucket of CDK's
+// bootstrap, and nobody asks which version that has.
+func TestSynthesize_FunctionsInABucketOfTheirOwn(t *testing.T) {
+	file, resources, _ := synthesizeTemplate(t, settings{AssetsPrefix: "lockstep/v1.2.3/"})
+	functions := propertiesByType(t, resources, "AWS::Lambda::Function")
+	for _, f := range functions {
+		code, _ := f["Code"].(map[string]any)
+		if key, _ := code["S3Key"].(string); fmt.Sprint(code["S3Bucket"]) != "map[Fn::Sub:${AssetsBucket}]" || !strings.HasPrefix(key, "lockstep/v1.2.3/") {
+			t.Errorf("a function is in %v", code)
+		}
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed struct{ Parameters, Rules map[string]any }
+	if err := json.Unmarshal(content, &parsed); err != nil || len(functions) != len(topology.Functions) {
+		t.Fatalf("%d functions, %v", len(functions), err)
+	}
+	if len(parsed.Parameters) != 1 || parsed.Parameters[assetsBucket] == nil || len(parsed.Rules) > 0 || strings.Contains(string(content), "cdk-acme01") {
+		t.Errorf("parameters %v, rules %v, or the bucket of CDK's bootstrap", parsed.Parameters, parsed.Rules)
+	}
+}
+
 func TestSynthesize_LocalSettings(t *testing.T) {
 	file, resources, manifest := synthesizeTemplate(t, settings{Local: "true", NamePrefix: "here", Architecture: "x86_64", LogLevel: "debug", Config: "{job: {lease: 10s}}"})
 	if filepath.Base(file) != "Lockstep-from-context.template.json" || strings.Contains(manifest, `"terminationProtection": true`) {

@@ -1,8 +1,3 @@
-// Command sbom writes the bill of materials of programs in the format CycloneDX 1.6, from
-// their build information. It has no time and no serial number, so that the same programs
-// give the same bytes.
-//
-//	sbom dist/functions/*/bootstrap > dist/sbom.cdx.json
 package main
 
 import (
@@ -17,13 +12,6 @@ import (
 	"slices"
 	"strings"
 )
-
-func main() {
-	if err := writeSBOM(os.Stdout, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "sbom:", err)
-		os.Exit(1)
-	}
-}
 
 // sbom is a bill of materials of CycloneDX.
 type sbom struct {
@@ -53,6 +41,9 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
+// writeSBOM writes the bill of materials of programs in the format CycloneDX 1.6, from their
+// build information. It has no time and no serial number, so that the same programs give
+// the same bytes.
 func writeSBOM(out io.Writer, programs []string) error {
 	b := sbom{BOMFormat: "CycloneDX", SpecVersion: "1.6", Version: 1}
 	libraries := map[string]component{}

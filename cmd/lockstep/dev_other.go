@@ -1,0 +1,24 @@
+//go:build !unix
+
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// newDev is the verb on systems without process groups and file locks, which the local stack
+// needs.
+func newDev() *cobra.Command {
+	return &cobra.Command{
+		Use:   "dev",
+		Short: "Run the whole system on this machine (Linux and macOS)",
+		Args:  cobra.ArbitraryArgs,
+		// Whatever the flags: they are those of the other systems.
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return startError{errors.New("the local stack runs on Linux and macOS, not here: use it in WSL, or name a service with --url")}
+		},
+	}
+}
