@@ -220,9 +220,9 @@ func (e *Engine) corsConfiguration() any {
 	return &awsapigatewayv2.CfnApi_CorsProperty{
 		AllowOrigins: jsii.Strings(e.props.CORSOrigins...),
 		AllowMethods: jsii.Strings("GET", "POST", "PUT", "PATCH", "DELETE"),
-		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key", "idempotency-life", "x-correlation-id", "x-request-id",
+		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key", "idempotency-life", "if-none-match", "x-correlation-id", "x-request-id",
 			"x-amz-date", "x-amz-security-token", "x-amz-content-sha256"),
-		ExposeHeaders: jsii.Strings("allow", "location", "retry-after", "x-correlation-id", "x-request-id"),
+		ExposeHeaders: jsii.Strings("allow", "etag", "location", "retry-after", "x-correlation-id", "x-request-id"),
 		MaxAge:        jsii.Number(600),
 	}
 }

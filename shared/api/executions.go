@@ -154,7 +154,7 @@ func (a *routes) ListFailures(w http.ResponseWriter, r *http.Request, params gen
 }
 
 // GetExecution serves GET /workflow-execution/id/{id}.
-func (a *routes) GetExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+func (a *routes) GetExecution(w http.ResponseWriter, r *http.Request, id gen.Id, _ gen.GetExecutionParams) {
 	x, err := a.Queries.Execution(r.Context(), a.caller(r), id)
 	a.respond(w, r, http.StatusOK, executionResponse(x), err)
 }

@@ -68,7 +68,8 @@ type fake struct {
 	next        string
 	skipped     []string
 	results     views.PackResults
-	minimal     bool // leaves all optional fields empty
+	minimal     bool          // leaves all optional fields empty
+	later       time.Duration // behind the time of all other answers
 }
 
 var at = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
@@ -553,7 +554,7 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
-		v.Progress.AsOf = ptr(at)
+		v.Progress.AsOf = ptr(at.Add(f.later))
 		v.Progress.Jobs.Pending = ptr(0)
 		v.Waiting = &views.Waiting{Kind: workflow.WaitLock, Since: at, Until: ptr(at), Step: ptr("s"), Condition: ptr("c"), Child: ptr("x"), Pool: ptr("p"), Blockers: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
 		v.Error = views.NewFailureView(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})

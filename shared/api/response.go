@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -25,7 +28,40 @@ func (a *routes) respond(w http.ResponseWriter, r *http.Request, status int, v a
 		a.writeError(w, r, fmt.Errorf("encode the answer: %w", err))
 		return
 	}
+	if op := a.doc.Operations[r.Pattern]; op != nil && op.Conditional && status == http.StatusOK {
+		tag := entityTag(v, body)
+		w.Header().Set("ETag", tag)
+		if matches(r.Header.Get("If-None-Match"), tag) {
+			w.Header().Set("Cache-Control", "no-store")
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
 	a.writeJSON(w, status, append(body, '\n'))
+}
+
+// entityTag is the tag of an answer. It is a digest of the body: the version of an execution says
+// nothing of its jobs and of what it waits for, and is known only after the read. The tag is weak,
+// because the time at which the answer was made counts as no change, and gateways may compress it.
+func entityTag(v any, body []byte) string {
+	if x, ok := v.(views.ExecutionView); ok && x.Progress.AsOf != nil {
+		x.Progress.AsOf = nil
+		if timeless, err := workflow.EncodeJSON(x); err == nil {
+			body = timeless
+		}
+	}
+	sum := sha256.Sum256(body)
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}
+
+// matches reports whether an If-None-Match names a weak tag (RFC 9110, 13.1.2).
+func matches(ifNoneMatch, tag string) bool {
+	for one := range strings.SplitSeq(ifNoneMatch, ",") { // no tag of this service has a comma
+		if one = strings.TrimSpace(one); one == "*" || "W/"+strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *routes) writeJSON(w http.ResponseWriter, status int, body []byte) {

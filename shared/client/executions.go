@@ -57,6 +57,21 @@ func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView,
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)
 }
 
+// executionIfChanged reads an execution unless it is as it was when the service answered x with
+// a tag, which is returned then.
+func (c *Client) executionIfChanged(ctx context.Context, id string, x views.ExecutionView, tag string) (views.ExecutionView, string, error) {
+	res, err := c.send(ctx, request{method: http.MethodGet, path: route("workflow-execution", "id", id), ifNoneMatch: tag})
+	if err == nil && res.StatusCode == http.StatusNotModified && tag != "" {
+		_ = res.Body.Close() // it is empty
+		return x, tag, nil
+	}
+	now, err := decodeResponse[views.ExecutionView](res, err)
+	if err != nil {
+		return x, tag, err
+	}
+	return now, res.Header.Get("ETag"), nil
+}
+
 // Executions lists executions, newest first. Active cannot be combined with other
 // filters.
 func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.Seq2[views.ExecutionView, error] {

@@ -16,12 +16,13 @@ import (
 
 // request is one call of the API.
 type request struct {
-	method string
-	path   string     // escaped, see [route]
-	query  url.Values // nil for none
-	key    string     // the Idempotency-Key, without which a POST is not retried; or empty
-	life   string     // the Idempotency-Life; or empty
-	token  string     // a bearer that takes the place of the client's own credentials; or empty
+	method      string
+	path        string     // escaped, see [route]
+	query       url.Values // nil for none
+	key         string     // the Idempotency-Key, without which a POST is not retried; or empty
+	life        string     // the Idempotency-Life; or empty
+	ifNoneMatch string     // the ETag of an earlier answer; or empty
+	token       string     // a bearer that takes the place of the client's own credentials; or empty
 
 	// body is sent as JSON; a []byte is sent unchanged, with contentType.
 	body        any
@@ -69,6 +70,9 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	}
 	if q.life != "" {
 		r.Header.Set("Idempotency-Life", q.life)
+	}
+	if q.ifNoneMatch != "" {
+		r.Header.Set("If-None-Match", q.ifNoneMatch)
 	}
 	if q.token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.token)

@@ -38,8 +38,11 @@ func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, onRead
 // and will be repeated.
 func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
 	failures := maxUnavailable
+	var x views.ExecutionView
+	var tag string
 	for {
-		x, err := c.Execution(ctx, id)
+		var err error
+		x, tag, err = c.executionIfChanged(ctx, id, x, tag)
 		switch {
 		case err == nil:
 			failures = 0

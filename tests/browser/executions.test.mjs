@@ -86,6 +86,20 @@ test("the list shows executions, and filters find some of them", async () => {
   await page.getByText("There are no such executions.").waitFor();
 });
 
+test("what has not changed is not sent again, and what has is shown", async () => {
+  const id = await stack.start("test/look", ids.slice(20, 22));
+  await show(`#/executions/${id}`, "test/look");
+  const own = (reply) => reply.url().endsWith(`/workflow-execution/id/${id}`);
+  await stack.until(id, (x) => x.state === "COMPLETED_ACK");
+  await page.getByText("COMPLETED_ACK").first().waitFor();
+  await show("", "Executions");
+  await show(`#/executions/${id}`, "test/look");
+  const unchanged = await page.waitForResponse((reply) => own(reply) && reply.status() === 304);
+  assert.match((await unchanged.request().allHeaders())["if-none-match"], /^W\//);
+  await page.getByText("COMPLETED_ACK").first().waitFor();
+  await clean();
+});
+
 test("the list goes on page by page", async () => {
   const many = await Promise.all(Array.from({ length: 55 }, () => stack.start("test/look", ["sw-040"], {}, { labels: { many: "yes" } })));
   await show("#/executions?label=many%3Dyes", "Executions");

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,6 +43,9 @@ type Document struct {
 type Operation struct {
 	ID     string
 	Public bool // needs no authenticated caller
+
+	// Conditional says that its answers have an ETag, and that it takes If-None-Match.
+	Conditional bool
 
 	doc          *Document
 	parameters   []parameter
@@ -93,6 +97,7 @@ func (d *Document) operation(at string, op map[string]any, shared []parameter) *
 	security, declared := op["security"].([]any)
 	o.Public = declared && len(security) == 0
 	o.parameters = append(d.parameters(at+"/parameters", op["parameters"]), shared...)
+	o.Conditional = slices.ContainsFunc(o.parameters, func(p parameter) bool { return p.name == "If-None-Match" })
 	if n, ok := op["x-max-body"].(fmt.Stringer); ok {
 		if _, err := fmt.Sscan(n.String(), &o.maxBody); err != nil {
 			panic(fmt.Sprintf("openapi.json: %s: %v", at, err))

@@ -29,6 +29,7 @@ const (
 
 // access are mistakes in who may do what.
 var access = []Mutation{
+	{Name: "what has changed is answered as unchanged", Test: "shared/api:TestHandler_AnswersWhatHasNotChangedWithoutBody", Edits: []Edit{{"shared/api/response.go", "sum := sha256.Sum256(body)", "sum := sha256.Sum256(nil)"}}},
 	{Name: "a role is asked for after the request was checked", Test: "shared/api:TestAccess_DefaultAndOrder", Edits: []Edit{{"shared/api/middleware.go", "\t\t\tif err == nil {\n\t\t\t\terr = m.opt.Access.check(caller, roles...)\n\t\t\t}\n", "\t\t\tif bad := op.Validate(w, r); err == nil && bad == nil {\n\t\t\t\terr = m.opt.Access.check(caller, roles...)\n\t\t\t}\n"}}},
 	{Name: "an operator answers what an execution asks", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{"shared/api/executions.go", "\t\t\tneeded = RoleApprover\n", "\t\t\tneeded = RoleViewer\n"}}},
 	{Name: "every role is that of a viewer", Test: "shared/api:TestAccess_EachRoleMayCallItsRoutes", Edits: []Edit{{accessFile, "role == RoleViewer && (", "role == RoleViewer && (a.has(c, RoleWorker) || "}}},

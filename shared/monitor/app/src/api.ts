@@ -52,8 +52,15 @@ function address(path: string, params?: object, query?: object): string {
   return url;
 }
 
+/** known are the last answers that have a tag, by address: what has not changed is not sent again. */
+const known = new Map<string, { tag: string; body: unknown }>();
+const mostKnown = 50;
+
 async function send(url: string, options: RequestInit): Promise<unknown> {
-  const reply = await fetch(url, { ...options, headers: { accept: "application/json, application/problem+json", ...options.headers } });
+  const before = options.method ? undefined : known.get(url);
+  const conditional: Record<string, string> = before ? { "if-none-match": before.tag } : {};
+  const reply = await fetch(url, { ...options, headers: { accept: "application/json, application/problem+json", ...conditional, ...options.headers } });
+  if (reply.status === 304 && before) return before.body;
   const text = await reply.text();
   let body: unknown;
   try {
@@ -62,6 +69,12 @@ async function send(url: string, options: RequestInit): Promise<unknown> {
     body = { detail: text.slice(0, 500) };
   }
   if (!reply.ok) throw new Refusal(reply.status, body as Partial<Problem>);
+  const tag = reply.headers.get("etag");
+  if (!options.method && tag) {
+    known.delete(url); // the newest is the last
+    known.set(url, { tag, body });
+    if (known.size > mostKnown) known.delete(known.keys().next().value as string);
+  }
   return body;
 }
 
