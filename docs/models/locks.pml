@@ -18,6 +18,8 @@
  *   NESTED          execution 0 starts execution 1 and waits for it, 2 starts 3
  *   EMAX, RMAX      the highest epoch of an execution and the highest revision of a
  *                   lock; the model goes on for ever if it passes one
+ *   WEAK            the first read of a lock item may show it as it was before its
+ *                   last write
  *   MUTATION_n      a mutation that has to break the model
  */
 
@@ -126,6 +128,12 @@ byte ownerEpoch[NE];
 byte token[NE];
 byte rev[NE];
 byte res[NE];
+#ifdef WEAK
+byte wasOwner[NE], wasEpoch[NE], wasToken[NE], wasRev[NE], wasRes[NE];	/* before its last write */
+#define KEEP(e) wasOwner[e] = owner[e]; wasEpoch[e] = ownerEpoch[e]; wasToken[e] = token[e]; wasRev[e] = rev[e]; wasRes[e] = res[e];
+#else
+#define KEEP(e)
+#endif
 
 /* Messages, limits of faults, and devices. */
 bit  msg[NX];		/* a message is under way */
@@ -185,7 +193,7 @@ inline wake(set) {
 
 /* Reset a handler's variables: it is idle, dead, or reads everything again. */
 inline forget() {
-	ep = 0; w = 0; by = 0; byEpoch = 0; byRes = 0; conf = 0; i = 0; lost = 0; down = 0; gone = 0; c = 0; n = 0;
+	ep = 0; w = 0; by = 0; byEpoch = 0; byRes = 0; conf = 0; i = 0; lost = 0; down = 0; gone = 0; reread = 0; c = 0; n = 0;
 	do
 	:: n < NE -> o[n] = 0; k[n] = 0; r[n] = 0; s[n] = 0; v[n] = 0; vd[n] = 0; t[n] = 0; n++
 	:: else -> break
@@ -217,12 +225,19 @@ inline forget() {
 #define AS_HELD
 #endif
 
+#ifdef MUTATION_15
+#define READ_WEAKLY true
+#else
+#define READ_WEAKLY !reread
+#endif
+
 #define RELOAD forget(); goto start
 #define FAILED gone = gone || !(state[x] == LOCKING && epoch[x] == ep)
 
 proctype Handler(byte x) {
 	byte ep, w, by, byEpoch, conf, i, n, c;
 	bit byRes, ok, lost, down;
+	bit reread;	/* it has read the lock items before, in this call */
 	bit gone;	/* a write has failed after another handler had advanced the execution */
 	byte o[NE], k[NE], r[NE], s[NE], v[NE], t[NE];	/* lock items as read, evaluations, tokens */
 	bit vd[NE];					/* its reservation was read as void */
@@ -325,7 +340,10 @@ items:	/* Read all lock items first. */
 	do
 	:: atomic { i < NE && (!HAS(w, i) || v[i] == MINE) -> i++ }
 	:: atomic { i < NE && HAS(w, i) && v[i] != MINE -> o[i] = owner[i]; k[i] = ownerEpoch[i]; r[i] = rev[i]; s[i] = res[i]; v[i] = UNREAD; t[i] = token[i]; i++ }
-	:: atomic { i == NE -> i = 0; break }
+#ifdef WEAK
+	:: atomic { i < NE && HAS(w, i) && v[i] != MINE && READ_WEAKLY -> o[i] = wasOwner[i]; k[i] = wasEpoch[i]; r[i] = wasRev[i]; s[i] = wasRes[i]; v[i] = UNREAD; t[i] = wasToken[i]; i++ }
+#endif
+	:: atomic { i == NE -> i = 0; reread = 1; break }
 	DIE
 	od;
 
@@ -400,7 +418,7 @@ take:	/* Take all free locks, in any order. */
 		:: v[c] == FREE && rev[c] == r[c] ->
 			assert(!gone);	/* a stale handler continues */
 			assert(rev[c] < RMAX);	/* it goes on for ever */
-			rev[c]++; token[c] = rev[c]; owner[c] = x + 1; ownerEpoch[c] = ep;
+			KEEP(c) rev[c]++; token[c] = rev[c]; owner[c] = x + 1; ownerEpoch[c] = ep;
 			v[c] = MINE; t[c] = rev[c]
 		:: v[c] == FREE && rev[c] != r[c] && owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1 ->
 			v[c] = MINE; t[c] = token[c]	/* another handler of this execution has taken it at this epoch */
@@ -455,7 +473,7 @@ lose:	/* Another execution was faster: SELF, and from the second conflict on, re
 		if
 		:: res[i] == 0 || OLDER(x, res[i] - 1) || (vd[i] && res[i] == s[i]) ->
 			assert(!gone);	/* a stale handler continues */
-			res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
+			KEEP(i) res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
 		:: res[i] == x + 1 -> skip	/* by another handler of this execution */
 		:: else -> FAILED;
 #ifndef MUTATION_6
@@ -493,7 +511,7 @@ conflict:	/* The first conflict. Nothing is taken. */
 			if
 			:: (res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) AS_HELD ->
 				assert(!gone);	/* a stale handler continues */
-				res[c] = x + 1; assert(rev[c] < RMAX); rev[c]++
+				KEEP(c) res[c] = x + 1; assert(rev[c] < RMAX); rev[c]++
 			:: res[c] == x + 1 -> skip
 			:: else -> FAILED;
 #ifndef MUTATION_6

@@ -20,9 +20,12 @@ const (
 	packWrites      = 2.0 // claim and results
 	entityWrites    = 0.1 // its share of the stored scope
 	lockWrites      = 1.0
-	executionReads  = 4.0
+	executionReads  = 3.5 // two version indexes, the state of whoever held the lock before, and the discovery
 	stepReads       = 2.0
-	entityReads     = 2.0 // the lock, and the attributes under it
+	lockReads       = 0.5
+	attributeReads  = 1.0 // of an entity under its lock
+	denseReads      = 0.1 // of an entity that is queried with those beside it, for discovery and under its lock
+	denseEntities   = 256 // from as many on
 	batch           = 10  // messages a request sends, receives and deletes
 	queueRequests   = 3.0 // of a batch: send, receive, delete
 )
@@ -31,6 +34,10 @@ const (
 func Estimate(w Work) workflow.Cost {
 	entities, steps, packs := float64(w.Entities), float64(w.Steps), float64(w.Packs)
 	batches := float64((w.Packs + batch - 1) / batch)
+	attributes := attributeReads
+	if w.Entities >= denseEntities {
+		attributes = denseReads
+	}
 	return workflow.Cost{
 		WriteUnits: map[string]float64{
 			topology.TableExecutions: executionWrites + stepWrites*steps + entityWrites*entities,
@@ -39,8 +46,8 @@ func Estimate(w Work) workflow.Cost {
 		},
 		ReadUnits: map[string]float64{
 			topology.TableExecutions: executionReads + stepReads*steps,
-			topology.TableRegistry:   entityReads / 2 * entities,
-			topology.TableLocks:      entityReads / 2 * entities,
+			topology.TableRegistry:   attributes * entities,
+			topology.TableLocks:      lockReads * entities,
 		},
 		QueueRequests: queueRequests * (batches + steps),
 		Invocations:   1 + batches + steps,

@@ -212,8 +212,9 @@ func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.
 	return old != nil && e.Token > 0 && old.Int(attrVersion) == seenVersion+1 && old.Int(attrToken) == e.Token, nil, nil
 }
 
-// Entities reads entities by key; missing ones are left out. It decodes each item as it
-// arrives, so that a scope is not in memory both as items and as entities.
+// Entities reads entities by key; missing ones are left out. Where it reads many of a type it
+// queries, see [table.Table.GetDense]. It decodes each item as it arrives, so that a scope is not
+// in memory both as items and as entities.
 func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
 	itemKeys := make([]table.Key, len(keys))
 	byItem := make(map[table.Key]workflow.EntityKey, len(keys))
@@ -222,7 +223,7 @@ func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.
 		byItem[itemKeys[i]] = k
 	}
 	entities := make(map[workflow.EntityKey]workflow.Entity, len(keys))
-	err := r.t.GetEach(ctx, itemKeys, strong, func(it table.Item) error {
+	err := r.t.GetDense(ctx, itemKeys, strong, func(it table.Item) error {
 		if err := it.CheckSchema(); err != nil {
 			return err
 		}

@@ -43,13 +43,13 @@ const (
 // Locks stores the lock items.
 type Locks struct{ t *table.Table }
 
-// Read makes strongly consistent reads; a lock without an item is the zero lock.
-func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error) {
+// Read reads lock items; a lock without an item is the zero lock.
+func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Lock, error) {
 	itemKeys := make([]table.Key, len(keys))
 	for i, k := range keys {
 		itemKeys[i] = lockKey(tenant, k)
 	}
-	items, err := l.t.GetMany(ctx, itemKeys, true)
+	items, err := l.t.GetMany(ctx, itemKeys, strong)
 	if err != nil {
 		return nil, err
 	}

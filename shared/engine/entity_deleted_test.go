@@ -197,3 +197,31 @@ func TestDeleteEntity_WakesWatchers(t *testing.T) {
 		t.Error("nobody was woken")
 	}
 }
+
+// The entities that a request names are looked up weakly: one that was created a moment ago is
+// found all the same, and one that was deleted a moment ago ends the execution.
+func TestStart_FindsEntitiesThatAWeakReadDoesNotShow(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", stepsYAML("one again device"))
+	s.Faults = func(c faults.Call) faults.Fault {
+		if strings.HasSuffix(c.Name, "_weakly") {
+			return faults.Stale
+		}
+		return faults.None
+	}
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+
+	if _, err := s.Catalog.DeleteEntity(context.Background(), harness.Caller, firstDevice, nil); err != nil {
+		t.Fatal(err)
+	}
+	id = s.Start("w", "d000", "d001")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureEntityNotFound || x.Error.Entity != "device/d000" {
+		t.Errorf("it failed with %+v", x.Error)
+	}
+	if calls := s.CallsOf(id); len(calls) > 0 {
+		t.Errorf("blocks were called: %v", calls)
+	}
+}

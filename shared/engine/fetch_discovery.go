@@ -259,18 +259,25 @@ func acquireFailure(what string, err error) *workflow.Failure {
 const entitiesPerRead = 500
 
 // addKnown adds entities by key. A key that is not in the inventory is a problem that
-// names it.
+// names it. What a weak read finds may have been deleted since, which shows under the lock; what it
+// does not find may have been created since, and is read again.
 func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) (*workflow.Failure, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	for some := range slices.Chunk(slices.Compact(slices.SortedFunc(slices.Values(keys), workflow.EntityKey.Compare)), entitiesPerRead) {
-		entities, err := s.registry.Entities(ctx, s.tenant, some, true)
-		if err != nil {
-			return nil, err
-		}
-		for key := range entities {
-			s.matches[key] = true
+		for _, strong := range []bool{false, true} {
+			if len(some) == 0 {
+				break
+			}
+			entities, err := s.registry.Entities(ctx, s.tenant, some, strong)
+			if err != nil {
+				return nil, err
+			}
+			for key := range entities {
+				s.matches[key] = true
+			}
+			some = slices.DeleteFunc(slices.Clone(some), func(key workflow.EntityKey) bool { return s.matches[key] })
 		}
 	}
 	for _, key := range keys {

@@ -323,7 +323,7 @@ func TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited(t *testing.T) {
 		t.Fatalf("blocked by %+v", x.BlockedBy)
 	}
 	keys := devices("d000")
-	if items, err := s.Open().Locks.Read(context.Background(), harness.Caller.Tenant, keys); err != nil || items[keys[0]].Reserver != both {
+	if items, err := s.Open().Locks.Read(context.Background(), harness.Caller.Tenant, keys, true); err != nil || items[keys[0]].Reserver != both {
 		t.Fatalf("not reserved: %+v, %v", items, err)
 	}
 	one := s.Start("other", "d000")

@@ -163,7 +163,7 @@ func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []
 	for i := range p.First {
 		p.First[i].Attributes, p.First[i].Place = known[p.First[i].Key].Attributes, i+1
 	}
-	locks, err := w.ports.Locks.Read(ctx, w.tenant, keys)
+	locks, err := w.ports.Locks.Read(ctx, w.tenant, keys, true)
 	if err != nil {
 		return err
 	}

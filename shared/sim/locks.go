@@ -10,13 +10,21 @@ import (
 // Locks stores the lock items. They are never deleted.
 type Locks struct{ *conn }
 
-// Read reads lock items, strongly consistent.
-func (l *Locks) Read(_ context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error) {
-	return call(l.conn, "locks.read", func(bool) (map[workflow.EntityKey]workflow.Lock, error) {
-		l.countReads(tableLocks, len(keys))
+// Read reads lock items. A weak read that is stale shows each item as it was before its last
+// change.
+func (l *Locks) Read(_ context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Lock, error) {
+	name, count := "locks.read", l.countReads
+	if !strong {
+		name, count = "locks.read_weakly", l.countWeakReads
+	}
+	return call(l.conn, name, func(stale bool) (map[workflow.EntityKey]workflow.Lock, error) {
+		count(tableLocks, len(keys))
 		found := make(map[workflow.EntityKey]workflow.Lock, len(keys))
 		for _, k := range keys {
 			item := l.w.locks[tenantKey(tenant, k.String())]
+			if stale && !strong {
+				item = l.w.locksBefore[tenantKey(tenant, k.String())]
+			}
 			item.Entity, item.Holders = k, maps.Clone(item.Holders)
 			found[k] = item
 		}
@@ -31,7 +39,9 @@ func (l *Locks) conditionalWrite(name, tenant string, key workflow.EntityKey, w 
 		at := tenantKey(tenant, key.String())
 		old := l.w.locks[at]
 		old.Entity = key
-		l.w.locks[at], token, ok = w(old)
+		if l.w.locks[at], token, ok = w(old); l.w.locks[at].Revision != old.Revision {
+			l.w.locksBefore[at] = old
+		}
 		if l.w.Observer != nil {
 			l.w.Observer.LockWritten(old, l.w.locks[at])
 		}

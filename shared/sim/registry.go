@@ -336,6 +336,7 @@ func (r *Registry) MarkDeletion(_ context.Context, tenant string, key workflow.E
 		if !known || e.Version != seenVersion {
 			return false, nil
 		}
+		r.keepBefore(tenant, key)
 		e.Deleting = true
 		r.w.entities[tenant][key] = e
 		return true, nil
@@ -354,6 +355,7 @@ func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.E
 		}
 		watchers = slices.Sorted(maps.Keys(r.w.watchers[at]))
 		delete(r.w.watchers, at)
+		r.keepBefore(tenant, key)
 		delete(r.w.entities[tenant], key)
 		r.w.deleted[at] = workflow.Entity{Type: key.Type, ID: key.ID, Version: seenVersion + 1, Token: old.Token}
 		return true, nil
@@ -361,9 +363,19 @@ func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.E
 	return ok, watchers, err
 }
 
+// keepBefore keeps what a stale read shows once an entity has changed.
+func (r *Registry) keepBefore(tenant string, key workflow.EntityKey) {
+	at := tenantKey(tenant, key.String())
+	r.w.entitiesBefore[at] = nil
+	if e, ok := r.w.entities[tenant][key]; ok {
+		r.w.entitiesBefore[at] = &e
+	}
+}
+
 // storeEntity replaces an entity and notifies the observer.
 func (r *Registry) storeEntity(tenant string, old, e workflow.Entity) {
 	e.Deleting = false
+	r.keepBefore(tenant, e.Key())
 	r.w.entities[tenant][e.Key()] = e
 	if r.w.Observer != nil {
 		r.w.Observer.EntityWritten(old, e)
@@ -413,12 +425,23 @@ func (r *Registry) ReplaceEntity(_ context.Context, tenant string, e workflow.En
 	return ok, watchers, nil
 }
 
-// Entities reads entities by key and leaves out missing ones.
-func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.EntityKey, _ bool) (map[workflow.EntityKey]workflow.Entity, error) {
-	return call(r.conn, "registry.entities", func(bool) (map[workflow.EntityKey]workflow.Entity, error) {
-		r.countReads(tableRegistry, len(keys))
+// Entities reads entities by key and leaves out missing ones. A weak read that is stale shows
+// each as it was before its last change.
+func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
+	name, count := "registry.entities", r.countReads
+	if !strong {
+		name, count = "registry.entities_weakly", r.countWeakReads
+	}
+	return call(r.conn, name, func(stale bool) (map[workflow.EntityKey]workflow.Entity, error) {
+		count(tableRegistry, len(keys))
 		found := map[workflow.EntityKey]workflow.Entity{}
 		for _, k := range keys {
+			if before, changed := r.w.entitiesBefore[tenantKey(tenant, k.String())]; stale && !strong && changed {
+				if before != nil {
+					found[k] = clone(*before)
+				}
+				continue
+			}
 			if e, ok := r.w.entities[tenant][k]; ok {
 				found[k] = clone(e)
 			}

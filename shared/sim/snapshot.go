@@ -43,7 +43,7 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		})
 	case LocksTable:
 		locks := maps.Clone(w.locks)
-		return w.underLock(func() { w.locks = locks })
+		return w.underLock(func() { w.locks, w.locksBefore = locks, maps.Clone(locks) })
 	default:
 		entities, watchers := map[string]map[workflow.EntityKey]workflow.Entity{}, map[string]map[string]bool{}
 		for key, all := range w.entities {
@@ -55,6 +55,7 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		deleted, bindings, keys, schedules := maps.Clone(w.deleted), maps.Clone(w.bindings), maps.Clone(w.businessKeys), maps.Clone(w.schedules)
 		return w.underLock(func() {
 			w.entities, w.watchers, w.deleted, w.bindings, w.businessKeys = entities, watchers, deleted, bindings, keys
+			w.entitiesBefore = map[string]*workflow.Entity{}
 			replaceMap(w.schedules, schedules)
 		})
 	}

@@ -53,6 +53,7 @@ type World struct {
 
 	executions   map[string]*executionItem
 	locks        map[string]workflow.Lock
+	locksBefore  map[string]workflow.Lock // before the last change of each
 	packs        map[workflow.PackKey]*workflow.Pack
 	doneSets     map[shardKey]*workflow.DoneSet
 	payloads     map[payloadKey][]byte
@@ -63,7 +64,8 @@ type World struct {
 	blocks         map[string]workflow.Block
 	versionIndexes map[string]workflow.VersionIndex
 	entities       map[string]map[workflow.EntityKey]workflow.Entity
-	deleted        map[string]workflow.Entity // version and token of deleted entities
+	deleted        map[string]workflow.Entity  // version and token of deleted entities
+	entitiesBefore map[string]*workflow.Entity // before the last change of each, nil if it was not there
 	audit          map[string]workflow.AuditEntry
 	bindings       map[string]workflow.IdempotencyRecord
 	businessKeys   map[string]workflow.BusinessKey
@@ -97,7 +99,7 @@ var StartTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func New(seed uint64) *World {
 	w := &World{
 		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
-		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
+		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{}, locksBefore: map[string]workflow.Lock{}, entitiesBefore: map[string]*workflow.Entity{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{},
@@ -293,6 +295,11 @@ func (w *World) Consumed() workflow.Cost {
 
 func (l *conn) countReads(table string, n int) {
 	l.count(workflow.Cost{ReadUnits: map[string]float64{table: float64(n)}, DynamoRequests: 1})
+}
+
+// countWeakReads counts reads that are not strongly consistent.
+func (l *conn) countWeakReads(table string, n int) {
+	l.count(workflow.Cost{ReadUnits: map[string]float64{table: float64(n) / 2}, DynamoRequests: 1})
 }
 
 func (l *conn) countWrite(table string) {

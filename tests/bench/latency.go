@@ -17,19 +17,21 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 )
 
-// delayedServices are a DynamoDB and an SQS that answer each request after a time, as those of AWS
+// proxiedServices are a DynamoDB and an SQS that answer each request after a time, as those of AWS
 // do.
-type delayedServices struct {
+type proxiedServices struct {
 	latency atomic.Int64 // nanoseconds
 	tables  *dynamodb.Process
 	queues  *sqs.Server
 	servers []*http.Server
 	env     []string // tells a local stack to use them
+
+	recorder recorder
 }
 
-// startDelayed starts them beside the program lockstep, without a delay at first.
-func startDelayed(ctx context.Context, binary string) (d *delayedServices, err error) {
-	d = &delayedServices{}
+// startProxied starts them beside the program lockstep, without a delay at first.
+func startProxied(ctx context.Context, binary string) (d *proxiedServices, err error) {
+	d = &proxiedServices{}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -50,14 +52,15 @@ func startDelayed(ctx context.Context, binary string) (d *delayedServices, err e
 	tables := httputil.NewSingleHostReverseProxy(target)
 	tables.Transport = &http.Transport{MaxIdleConnsPerHost: 100}
 	for variable, service := range map[string]http.Handler{"AWS_ENDPOINT_URL_DYNAMODB": tables, "AWS_ENDPOINT_URL_SQS": d.queues} {
+		name := map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": "dynamodb", "AWS_ENDPOINT_URL_SQS": "sqs"}[variable]
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return d, err
 		}
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: d.recorder.wrap(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Duration(d.latency.Load()))
 			service.ServeHTTP(w, r)
-		})}
+		}))}
 		d.servers = append(d.servers, server)
 		d.env = append(d.env, variable+"=http://"+listener.Addr().String())
 		go func() { _ = server.Serve(listener) }() // ends with Close
@@ -65,7 +68,7 @@ func startDelayed(ctx context.Context, binary string) (d *delayedServices, err e
 	return d, nil
 }
 
-func (d *delayedServices) close() {
+func (d *proxiedServices) close() {
 	for _, s := range d.servers {
 		_ = s.Close()
 	}
@@ -82,7 +85,7 @@ const roundTripExecutions = 40
 
 // benchRoundTrips prints how many requests to AWS an execution over one device makes one after the
 // other, from its creation to its end: by how much longer it takes for how much of delay.
-func (s *stack) benchRoundTrips(ctx context.Context, out io.Writer, d *delayedServices, latency time.Duration) error {
+func (s *stack) benchRoundTrips(ctx context.Context, out io.Writer, d *proxiedServices, latency time.Duration) error {
 	d.latency.Store(0)
 	fast, err := s.singleMedian(ctx)
 	if err != nil {

@@ -29,9 +29,10 @@ func main() {
 	executions := flag.Int("executions", 1000, "executions over a single device")
 	atOnce := flag.Int("at-once", 4, "executions over a single device at a time")
 	latency := flag.Duration("latency", 0, "delay of each request to DynamoDB and SQS; AWS's are 2 ms to 10 ms away")
+	calls := flag.Bool("calls", false, "print the requests of one execution over a device, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency)
+	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency, *calls)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -39,16 +40,16 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, devices, items, executions, atOnce int, latency time.Duration) error {
+func measure(ctx context.Context, binary string, devices, items, executions, atOnce int, latency time.Duration, calls bool) error {
 	var env []string
-	var delayed *delayedServices
-	if latency > 0 {
+	var proxied *proxiedServices
+	if latency > 0 || calls {
 		var err error
-		if delayed, err = startDelayed(ctx, binary); err != nil {
+		if proxied, err = startProxied(ctx, binary); err != nil {
 			return err
 		}
-		defer delayed.close()
-		env = delayed.env
+		defer proxied.close()
+		env = proxied.env
 	}
 	s, err := startStack(ctx, binary, env...)
 	if err != nil {
@@ -58,8 +59,12 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 	if err := s.prepare(ctx, devices, max(executions, roundTripExecutions)); err != nil {
 		return err
 	}
-	if delayed != nil {
-		if err := s.benchRoundTrips(ctx, os.Stdout, delayed, latency); err != nil {
+	if calls {
+		proxied.latency.Store(int64(latency))
+		return s.benchCalls(ctx, os.Stdout, proxied)
+	}
+	if proxied != nil {
+		if err := s.benchRoundTrips(ctx, os.Stdout, proxied, latency); err != nil {
 			return err
 		}
 	}

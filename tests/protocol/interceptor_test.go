@@ -127,8 +127,8 @@ type interceptedLocks struct {
 	interceptor *interceptor
 }
 
-func (l interceptedLocks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error) {
-	return intercept(l.interceptor, "locks.read", func() (map[workflow.EntityKey]workflow.Lock, error) { return l.Locks.Read(ctx, tenant, keys) })
+func (l interceptedLocks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Lock, error) {
+	return intercept(l.interceptor, "locks.read", func() (map[workflow.EntityKey]workflow.Lock, error) { return l.Locks.Read(ctx, tenant, keys, strong) })
 }
 
 func (l interceptedLocks) Take(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (bool, error) {

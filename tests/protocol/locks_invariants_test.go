@@ -22,7 +22,7 @@ func (f *lockFixture) checkInvariants() {
 	}
 	f.interceptor.wrote = false
 	executions := f.loadAll()
-	items, err := f.locks.Read(f.ctx, f.tenant, f.keys)
+	items, err := f.locks.Read(f.ctx, f.tenant, f.keys, true)
 	if err != nil {
 		f.Fatal(err)
 	}

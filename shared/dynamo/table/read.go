@@ -153,6 +153,20 @@ type Rows = iter.Seq2[Item, error]
 // pages that were read.
 func (t *Table) Query(ctx context.Context, q Query) Rows {
 	return func(yield func(Item, error) bool) {
+		for it, err := range t.queryRaw(ctx, q) {
+			if err == nil {
+				err = it.CheckSchema()
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
+}
+
+// queryRaw is Query without looking at the schema versions of the items.
+func (t *Table) queryRaw(ctx context.Context, q Query) Rows {
+	return func(yield func(Item, error) bool) {
 		in := &dynamodb.QueryInput{
 			TableName:                 &t.name,
 			KeyConditionExpression:    &q.KeyCondition,
@@ -186,8 +200,7 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 				return
 			}
 			for _, found := range out.Items {
-				it := Item(found)
-				if !yield(it, it.CheckSchema()) {
+				if !yield(found, nil) {
 					return
 				}
 			}

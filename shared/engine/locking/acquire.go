@@ -98,11 +98,11 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		remaining = append(slices.Clone(req.Keys), req.Slot.Key) // it has no place
 	}
 	var contested workflow.EntityKey // the entity that the last round was about
-	for range maxRounds {
+	for round := range maxRounds {
 		if len(remaining) == 0 {
 			return a.granted(), nil
 		}
-		evaluated, err := a.read(ctx, remaining)
+		evaluated, err := a.read(ctx, remaining, round > 0)
 		if err != nil {
 			return Result{}, err
 		}
@@ -177,9 +177,13 @@ type evaluatedLock struct {
 	lock workflow.Lock
 }
 
-// read reads lock items first, and then the states of all executions they name.
-func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]evaluatedLock, error) {
-	items, err := a.Locks.Read(ctx, a.Tenant, keys)
+// read reads lock items first, and then the states of all executions they name. The first
+// read of a call is not a strong one, which costs half as much: an item as it was some time ago
+// is what a slow handler has as well. Who is named in it and live still holds the lock, because
+// nobody takes a lock from a live holder; and what it shows to be free is taken only if it has not
+// changed since. If it has, the next read is strong.
+func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, strong bool) ([]evaluatedLock, error) {
+	items, err := a.Locks.Read(ctx, a.Tenant, keys, strong)
 	if err != nil {
 		return nil, err
 	}

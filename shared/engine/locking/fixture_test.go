@@ -99,7 +99,7 @@ func (f *fixture) newHolder(ids ...string) *workflow.Execution {
 func (f *fixture) lockItem(id string) workflow.Lock {
 	f.Helper()
 	k := keys(id)
-	items, err := f.ports.Locks.Read(f.ctx, "t", k)
+	items, err := f.ports.Locks.Read(f.ctx, "t", k, true)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -237,13 +237,39 @@ func TestLocker_TokensOnlyGrow(t *testing.T) {
 	f.newHolder("a")
 }
 
+// A first read that shows locks as they were before costs a failed write, and no more: what it
+// shows to be free is not taken if it is not, and the next read is a strong one.
+func TestLocker_StaleFirstReadTakesNothing(t *testing.T) {
+	f := newFixture(t)
+	before := f.newHolder("a", "b")
+	f.commitState(before, sm.ExecutionCompletedAck)
+	y, x := f.newHolder("a"), f.newExecution()
+	stale := 0
+	f.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "locks.read_weakly" {
+			stale++
+			return faults.Stale
+		}
+		return faults.None
+	}
+	got := f.acquire(f.request(x, 0, "a", "b"))
+	f.Faults = nil
+	if stale != 1 {
+		t.Errorf("%d weak reads, want the first alone", stale)
+	}
+	f.wantConflict(got, x, y, false)
+	if l := f.lockItem("a"); l.Owner != y.ID {
+		t.Errorf("the lock is %+v, and %s holds it", l, y.ID)
+	}
+}
+
 // Fault 10: reading the owner before the lock item, or keeping it from an earlier round.
 func TestLocker_ReadsOwnersAfterLocksEveryRound(t *testing.T) {
 	f := newFixture(t)
 	y, x := f.newHolder("a"), f.newExecution()
 	waiter, result := f.handler("waiter", f.request(x, 0, "a"))
 	for round := range 2 {
-		if waiter.NextCall() != "locks.read" {
+		if want := []string{"locks.read_weakly", "locks.read"}[round]; waiter.NextCall() != want {
 			t.Fatalf("round %d starts with %s", round, waiter.NextCall())
 		}
 		waiter.Step()

@@ -33,7 +33,7 @@ func (f *fixture) newLive(limit int) *workflow.Execution {
 
 func (f *fixture) slotHolders() int {
 	f.Helper()
-	items, err := f.ports.Locks.Read(f.ctx, "t", []workflow.EntityKey{slotKey})
+	items, err := f.ports.Locks.Read(f.ctx, "t", []workflow.EntityKey{slotKey}, true)
 	if err != nil {
 		f.Fatal(err)
 	}

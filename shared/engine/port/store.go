@@ -113,8 +113,9 @@ type Store interface {
 // Locks keeps the lock items. Every write raises an item's revision, all but
 // RaiseRevision by one.
 type Locks interface {
-	// Read is strongly consistent; an entity without an item has revision 0.
-	Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error)
+	// Read reads lock items; an entity without an item has revision 0. Unless strong is set, an
+	// item may be as it was some time ago, at half the cost.
+	Read(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Lock, error)
 
 	// Take makes r the only holder of the lock if the item's revision is still seen. The
 	// new revision is seen+1 and is also the token. Reservations stay. The item names

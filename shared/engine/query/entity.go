@@ -21,7 +21,7 @@ func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key w
 	if _, ok := known[key]; !ok {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
 	}
-	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
+	items, err := ports.Locks.Read(ctx, c.Tenant, keys, true)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (v *Service) successesAfter(ctx context.Context, x *workflow.Execution, fai
 	if len(failed) == 0 {
 		return later, nil
 	}
-	items, err := v.engine.OpenPorts().Locks.Read(ctx, x.Tenant, keysOf(failed))
+	items, err := v.engine.OpenPorts().Locks.Read(ctx, x.Tenant, keysOf(failed), true)
 	if err != nil {
 		return nil, err
 	}

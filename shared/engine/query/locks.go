@@ -110,7 +110,7 @@ func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, 
 		}
 		items := map[workflow.EntityKey]workflow.Lock{}
 		if len(keys) > 0 {
-			if items, err = i.Ports().Locks.Read(ctx, x.Tenant, keys); err != nil {
+			if items, err = i.Ports().Locks.Read(ctx, x.Tenant, keys, true); err != nil {
 				return false, err
 			}
 		}
@@ -198,7 +198,7 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 func (v *Service) LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.OpenPorts()
 	keys := []workflow.EntityKey{key}
-	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
+	items, err := ports.Locks.Read(ctx, c.Tenant, keys, true)
 	if err != nil {
 		return views.LockView{}, err
 	}

@@ -29,7 +29,7 @@ func (c Call) String() string {
 // Fault is what happens to a call.
 type Fault int
 
-// The faults. Stale applies only to reads of an index, PartialBatch only to batches of
+// The faults. Stale applies only to weak reads and to those of an index, PartialBatch only to batches of
 // messages.
 const (
 	None         Fault = iota

@@ -16,7 +16,7 @@ func Locks(t *testing.T, open Open) {
 	sw := workflow.EntityKey{Type: "device", ID: "sw-007"}
 	read := func(s *fixture) workflow.Lock {
 		s.Helper()
-		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}))[sw]
+		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}, true))[sw]
 	}
 	check := func(s *fixture, want workflow.Lock) {
 		s.Helper()
@@ -163,7 +163,7 @@ func Locks(t *testing.T, open Open) {
 					s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, keys[i], requestOf(a, 1), 0))
 				}
 			}
-			locks := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, append(keys, keys[0])))
+			locks := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, append(keys, keys[0]), true))
 			for i, k := range keys {
 				want := workflow.Lock{Entity: k}
 				if i%3 == 0 {
@@ -173,7 +173,7 @@ func Locks(t *testing.T, open Open) {
 					s.Error(diff)
 				}
 			}
-			if none := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant+"2", keys[:1])); none[keys[0]].Revision != 0 {
+			if none := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant+"2", keys[:1], true)); none[keys[0]].Revision != 0 {
 				s.Errorf("read another tenant's lock: %+v", none)
 			}
 		},
@@ -185,7 +185,7 @@ func SharedLocks(t *testing.T, open Open) {
 	sw := workflow.EntityKey{Type: "device", ID: "sw-007"}
 	read := func(s *fixture) workflow.Lock {
 		s.Helper()
-		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}))[sw]
+		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}, true))[sw]
 	}
 	at := requestOf
 	share := func(s *fixture, want int64, by workflow.LockRequest, keep map[string]workflow.Holder, revision int64) {

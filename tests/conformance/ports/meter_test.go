@@ -108,10 +108,10 @@ func TestDynamoMeter_IsPerView(t *testing.T) {
 	a := new(cost.Meter)
 	db := dynamo.Open(openClient(&faultInjector{}), tables)
 	ctx := contextWithTimeout(t, time.Minute)
-	if _, err := db.WithMeter(a).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
+	if _, err := db.WithMeter(a).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.WithMeter(nil).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
+	if _, err := db.WithMeter(nil).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}, true); err != nil {
 		t.Fatal(err)
 	}
 	if n := a.Take().DynamoRequests; n != 1 {
@@ -170,5 +170,73 @@ func TestDynamoMeter_FindingAVersionReadsOnlyTheIndex(t *testing.T) {
 	}
 	if got := m.Take().ReadUnits[registry]; got != 4 {
 		t.Errorf("the two chosen versions cost %v units, want 4", got)
+	}
+}
+
+// Many entities of a type are queried where that costs less than to get each, and never cost much
+// more than that. What is read is the same.
+func TestDynamoMeter_QueriesDenseEntities(t *testing.T) {
+	t.Parallel()
+	const all = 2400
+	m := new(cost.Meter)
+	v := openView(&faultInjector{}, m)
+	ctx := contextWithTimeout(t, time.Minute)
+	tenant := "t" + uuid.NewString()
+	var small, large []workflow.Entity
+	for i := range all {
+		attributes := fmt.Appendf(nil, `{"n":%d}`, i)
+		small = append(small, workflow.Entity{Type: "small", ID: fmt.Sprintf("e%06d", i), Attributes: attributes})
+		if i < all/4 {
+			noise := make([]byte, 3000)
+			for j := range noise {
+				noise[j] = byte(rand.N(256))
+			}
+			large = append(large, workflow.Entity{Type: "large", ID: fmt.Sprintf("e%06d", i), Attributes: fmt.Appendf(nil, `{"n":%d,"noise":%q}`, i, base64.StdEncoding.EncodeToString(noise))})
+		}
+	}
+	for _, entities := range [][]workflow.Entity{small, large} {
+		if _, err := v.Registry.PutEntities(ctx, tenant, entities); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		what     string
+		entities []workflow.Entity
+		every    int     // one of so many is read
+		most     float64 // units for each that is read, strongly
+	}{
+		{"all", small, 1, 0.06},
+		{"every second", small, 2, 0.11},
+		{"every eighth", small, 8, 1.15},
+		{"every twentieth, fewer than are worth a query", small, 20, 1.01},
+		{"all of 3 KB", large, 1, 1.15},
+	} {
+		for _, strong := range []bool{true, false} {
+			var keys []workflow.EntityKey
+			for i := 0; i < len(c.entities); i += c.every {
+				keys = append(keys, c.entities[i].Key())
+			}
+			missing := workflow.EntityKey{Type: c.entities[0].Type, ID: "e000000x"}
+			m.Take()
+			got, err := v.Registry.Entities(ctx, tenant, append(keys, missing), strong)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := c.most
+			if !strong {
+				most /= 2
+			}
+			if used := m.Take().ReadUnits[topology.TableRegistry] / float64(len(keys)); used > most {
+				t.Errorf("%s, strong %v: %.3f units for each, want at most %.3f", c.what, strong, used, most)
+			}
+			if _, found := got[missing]; len(got) != len(keys) || found {
+				t.Errorf("%s: %d of %d entities", c.what, len(got), len(keys))
+			}
+			for i, key := range keys {
+				if want := c.entities[i*c.every].Attributes; string(got[key].Attributes) != string(want) {
+					t.Fatalf("%s: %s has %.80s, want %.80s", c.what, key, got[key].Attributes, want)
+				}
+			}
+		}
 	}
 }

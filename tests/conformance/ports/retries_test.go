@@ -175,7 +175,7 @@ func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
 			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: unprocessed}
 		}
 	}
-	locks, err := v.Locks.Read(ctx, tenant, keys)
+	locks, err := v.Locks.Read(ctx, tenant, keys, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
 		}
 	}
 	f.mu.Unlock()
-	if _, err := v.Locks.Read(contextWithTimeout(t, 300*time.Millisecond), tenant, keys[:1]); !workflow.Is(err, workflow.CodeUnavailable) {
+	if _, err := v.Locks.Read(contextWithTimeout(t, 300*time.Millisecond), tenant, keys[:1], true); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("without progress: %v", err)
 	}
 }

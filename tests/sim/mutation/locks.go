@@ -25,11 +25,13 @@ var locks = []Mutation{
 	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.HoldsEntity(key, holder.Epoch, holder.Place):
 `, "\tcase false:\n"}}},
 	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
-`, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys); err != nil {
+`, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys, strong); err != nil {
 		return nil, err
 	}
 	evaluated := make([]evaluatedLock, len(keys))
 `}}},
+	{Name: "every read of a lock is weak", Test: "shared/engine/locking:TestLocker_StaleFirstReadTakesNothing", Edits: []Edit{{acquire, "a.read(ctx, remaining, round > 0)", "a.read(ctx, remaining, round < 0)"}}},
+	{Name: "an entity that a weak read does not find is missing", Test: "shared/engine:TestStart_FindsEntitiesThatAWeakReadDoesNotShow", Edits: []Edit{{"shared/engine/fetch_discovery.go", "range []bool{false, true} {", "range []bool{false} {"}}},
 	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},
 	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if head = e.ownerStatus(); !canWait(head) {
 `, "\t\tif head = e.ownerStatus(); e == nil {\n"}}},

@@ -107,7 +107,7 @@ func (l *faultPlan) record(fault, call string) {
 	l.injected = append(l.injected, InjectedFault{l.drawnFaults, fault, call})
 }
 
-// callFaults are the faults that any call may have. In addition, reads of an index may be stale
+// callFaults are the faults that any call may have. In addition, weak reads and those of an index may be stale
 // and batches of messages incomplete.
 var callFaults = []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated}
 
@@ -124,7 +124,7 @@ func (l *faultPlan) faultFor(c faults.Call) faults.Fault {
 	switch {
 	case strings.HasPrefix(c.Name, "block."):
 		f = faults.CrashBefore
-	case c.Name == "store.due_executions" || c.Name == "store.list_by_state":
+	case c.Name == "store.due_executions" || c.Name == "store.list_by_state" || strings.HasSuffix(c.Name, "_weakly"):
 		if l.faultRand.IntN(2) == 0 {
 			f = faults.Stale
 		}
