@@ -14,6 +14,7 @@
 //   - functions.go: a function, its role, its log group, its queue mapping.
 //   - permissions.go: the permissions of the roles; those on tables are rows of topology.
 //   - pools.go: worker pools, the stock one and those of users.
+//   - observer.go, events_in.go: what goes out to those who observe, and what comes in from EventBridge.
 //   - alarms.go, dashboard.go: monitoring.
 //
 // cmd/infra is the app around one engine; examples/cdk is an app of a user.
@@ -61,6 +62,8 @@ type Engine struct {
 	// EventsQueue is the queue of announcements, HooksOutQueue that of events for their receivers.
 	EventsQueue   *Queue
 	HooksOutQueue *Queue
+	// HooksInQueue is the queue of events for triggers; nil without EventSources.
+	HooksInQueue *Queue
 	// ScheduleDLQ holds the dead letters of the schedule.
 	ScheduleDLQ awssqs.Queue
 	// Functions by role.
@@ -104,6 +107,7 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	e.addStockPool()
 	e.addMapping(e.Construct, e.LifecycleQueue, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
 	e.addObserver()
+	e.addEventSources()
 	e.ScheduleDLQ = e.addSchedule()
 	e.addHTTPAPI()
 	e.addMonitoring()
@@ -135,7 +139,7 @@ func (e *Engine) addMonitoring() {
 		e.monitoring.addFunctionAlarms(f, thresholds.Errors, thresholds.Throttles)
 		content.functions = append(content.functions, f)
 	}
-	content.queues = append(content.queues, e.LifecycleQueue.monitored(thresholds.WakeupAge), e.EventsQueue.monitored(thresholds.WakeupAge), e.HooksOutQueue.monitored(deliveryAge))
+	content.queues = e.ownQueues()
 	for _, pool := range slices.Sorted(maps.Keys(e.Pools)) {
 		content.queues = append(content.queues, e.Pools[pool].monitored(thresholds.PackAge))
 	}
@@ -165,6 +169,9 @@ func (e *Engine) addOutputs() {
 	e.outputQueue(e.LifecycleQueue)
 	e.outputQueue(e.EventsQueue)
 	e.outputQueue(e.HooksOutQueue)
+	if e.HooksInQueue != nil {
+		e.outputQueue(e.HooksInQueue)
+	}
 	e.outputQueue(e.Pools[topology.PoolDefault])
 	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.ScheduleDLQ.QueueUrl())
 }

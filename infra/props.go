@@ -70,6 +70,10 @@ type EngineProps struct {
 	// webhooks and workflows only.
 	Observer ObserverProps
 
+	// EventSources are the buses of EventBridge, and the sources, whose events triggers of workflows
+	// take. It is refused with a CustomerKey. Default: none, and events come only by POST /events.
+	EventSources []EventSource
+
 	// Concurrency is the maximum number of concurrent invocations by a queue, by
 	// function: lifecycle, observer and worker, 2 to 1000. It is a limit of the mapping; functions
 	// reserve no concurrency. Default: 50 each.
@@ -434,7 +438,7 @@ func (p *EngineProps) Validate() error {
 	if f.OpenTriggers && f.Secrets == "" {
 		return fmt.Errorf("open triggers: there are no secrets to check calls with")
 	}
-	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins)); err != nil {
+	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins), validateEventSources(f.EventSources, f.CustomerKey)); err != nil {
 		return err
 	}
 	return f.validateFunctions(debug.ReadBuildInfo)

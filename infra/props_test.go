@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,12 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		`secrets "hunter2"`:                                  {FunctionsDir: dir, Secrets: "hunter2"},
 		"could read the token keys":                          {FunctionsDir: dir, Secrets: "secretsmanager:lockstep/", TokenKeys: "arn:aws:secretsmanager:eu-west-1:123456789012:secret:lockstep/token-keys-AbCdEf"},
 		"open answers":                                       {FunctionsDir: dir, OpenAnswers: true},
+		`the Bus "a b" is no name`:                           {FunctionsDir: dir, EventSources: []EventSource{{Bus: "a b", Sources: []string{"a"}}}},
+		"say whose events come":                              {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default"}}},
+		`the source "*" of the bus default`:                  {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default", Sources: []string{"*"}}}},
+		"EventBridge accepts 2048":                           {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default", Sources: slices.Repeat([]string{"a"}, 200)}}},
+		`the Tenant "a/b"`:                                   {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default", Sources: []string{"a"}, Tenant: "a/b"}}},
+		"EventSources has 21 entries":                        {FunctionsDir: dir, EventSources: slices.Repeat([]EventSource{{Bus: "default", Sources: []string{"a"}}}, 21)},
 		"open triggers":                                      {FunctionsDir: dir, OpenTriggers: true},
 		"tenant claim takes 1":                               {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:                                  {FunctionsDir: dir, CORSOrigins: []string{"*"}},

@@ -123,7 +123,7 @@ func TestRoles_TableActions(t *testing.T) {
 			"TableExecutions.Arn}": all,
 			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query UpdateItem",
 		},
-		topology.FunctionObserver: {"TableExecutions.Arn}": all, "TableRegistry.Arn}": "GetItem PutItem Query"},
+		topology.FunctionObserver: {"TableExecutions.Arn}": all, "TableRegistry.Arn}": "GetItem PutItem Query UpdateItem"},
 		topology.FunctionSweeper: {
 			"TableExecutions.Arn}/index/due": "Query",
 			"TableExecutions.Arn}":           "BatchGetItem PutItem",

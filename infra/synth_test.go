@@ -93,6 +93,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Stage: "dev", FunctionsDir: functions, Architecture: archX86, LogLevel: "debug",
 		Config: "job: {lease: 90s}", AllowHosts: []string{"a.example", "b.example:8443"},
 		Observer:          ObserverProps{EventBuses: []string{eventBusARN}, Topics: []string{topicARN}},
+		EventSources:      []EventSource{{Bus: "default", Sources: []string{"shop.orders", "aws.*"}}, {Bus: eventBusARN, Sources: []string{"stock"}, Tenant: "store"}},
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
 		WarmThroughput:    Capacity{Read: 20000, Write: 10000},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,

@@ -31,6 +31,7 @@ const (
 	executionJSON    = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
 	definitionJSON   = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
 	triggerJSON      = `{"name":"push","address":"/hooks/default/push","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":{"scheme":"github","secret":"hooks/gh","header":"x-hub-signature-256"},"signal":"pushed","rate":"300/1m","paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"items":[{"at":"2026-11-21T05:00:00Z","status":400,"code":"invalid","by":"ann","issues":[{"path":"body.ref","code":"type"}]}],"nextPageToken":null}`
+	eventTriggerJSON = `{"name":"orders","address":null,"workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":null,"pattern":{"source":["shop"]},"signal":null,"rate":"300/1m","paused":null,"items":[],"nextPageToken":null}`
 	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t"}`
 	scheduleJSON     = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
@@ -67,6 +68,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers pause push --reason r", `POST /triggers/push/pause {"reason":"r"}`, triggerJSON, "POST /hooks/default/push  starts a/b:1.0.0"},
 		{"triggers resume push", `POST /triggers/push/resume {}`, triggerJSON, "github in x-hub-signature-256, with the secret hooks/gh"},
 		{"triggers fire push --body {\"a\":1} --header x-event=push --query q=1 --key k", `POST /triggers/push/fire {"body":{"a":1},"headers":{"x-event":"push"},"query":{"q":"1"}}`, `{"id":"X","duplicate":false}`, "X"},
+		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
 		{"subscriptions failures", "GET /subscriptions/failures", subscriptionJSON, "suspended since"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},
 		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},
@@ -204,5 +206,30 @@ func TestBatch_StartsEachLine(t *testing.T) {
 		if got := runCommand(t, "batch", writeFile(t, "wrong.ndjson", content), "--url", server.URL); got.code != exitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%q: exit %d %s", content, got.code, got.stderr)
 		}
+	}
+}
+
+// An event has an id and a time of its own, and the output says what each trigger has made of it.
+func TestTriggersSend_HandsInAnEvent(t *testing.T) {
+	s := &stubService{status: http.StatusAccepted, body: `{"id":"e1","triggers":[{"trigger":"orders","execution":"X"},{"trigger":"late","execution":"Y","duplicate":true},{"trigger":"other","code":"invalid"}]}`}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	send := []string{"triggers", "send", "--source", "shop", "--type", "order placed", "--resource", "a", "--url", server.URL}
+	got := runCommand(t, append(send, "--detail", `{"n":1}`)...)
+	var e views.Event
+	_, body, _ := strings.Cut(s.lastRequest, "POST /events ")
+	if err := json.Unmarshal([]byte(body), &e); err != nil || len(e.ID) != 36 || e.Time.IsZero() || e.DetailType != "order placed" || e.Source != "shop" || string(e.Detail) != `{"n":1}` || e.Resources[0] != "a" {
+		t.Errorf("%v %s", err, s.lastRequest)
+	}
+	if want := "orders  X\nlate  Y  again\nother  refused: invalid\n"; got.code != 0 || got.stdout != want {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	s.lastRequest, s.body = "", `{"id":"e1","triggers":[]}`
+	if got := runCommand(t, append(send, "--id", "e1")...); got.code != 0 || got.stdout != "" || !strings.Contains(got.stderr, "no trigger takes this event") || !strings.Contains(s.lastRequest, `"id":"e1"`) {
+		t.Errorf("exit %d, %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
+	}
+	s.lastRequest = ""
+	if got := runCommand(t, append(send, "--detail", `{n`)...); got.code == 0 || s.lastRequest != "" || !strings.Contains(got.stderr, "--detail wants JSON") {
+		t.Errorf("exit %d, %s\n%s", got.code, s.lastRequest, got.stderr)
 	}
 }

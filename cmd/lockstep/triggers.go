@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
@@ -19,7 +21,8 @@ func newTriggers(c *connection) *cobra.Command {
 		Use:   "triggers [NAME]",
 		Short: "List what starts executions from outside, or show one with its newest calls",
 		Example: "  lockstep triggers\n  lockstep triggers github\n  lockstep triggers pause github --reason \"change freeze\"\n" +
-			"  lockstep triggers fire github --body '{\"ref\": \"main\"}'",
+			"  lockstep triggers fire github --body '{\"ref\": \"main\"}'\n" +
+			"  lockstep triggers send --source shop.orders --type \"order placed\" --detail '{\"order\": \"o-7\", \"total\": 1200}'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -30,11 +33,17 @@ func newTriggers(c *connection) *cobra.Command {
 				return showTrigger(cmd, c, api, args[0])
 			}
 			return printListOrNote(cmd, c, api.Triggers(cmd.Context()), 0, []string{"NAME", "WORKFLOW", "ADDRESS", "PROOF", "RATE", "STATE"}, func(v views.TriggerView) []string {
-				state := "on"
+				state, address, proof := "on", "events", "-"
 				if v.Paused != nil {
 					state = "paused"
 				}
-				return []string{v.Name, v.Workflow.String(), v.Address, v.Verify.Scheme, v.Rate, state}
+				if v.Address != nil {
+					address = *v.Address
+				}
+				if v.Verify != nil {
+					proof = v.Verify.Scheme
+				}
+				return []string{v.Name, v.Workflow.String(), address, proof, v.Rate, state}
 			}, "no published workflow has a trigger")
 		},
 	}
@@ -42,6 +51,7 @@ func newTriggers(c *connection) *cobra.Command {
 		newTriggerVerb(c, (*client.Client).PauseTrigger, &cobra.Command{Use: "pause NAME", Short: "Let a trigger refuse all calls until it is resumed, whatever is published"}),
 		newTriggerVerb(c, (*client.Client).ResumeTrigger, &cobra.Command{Use: "resume NAME", Short: "Let a paused trigger take calls again"}),
 		newFireTrigger(c),
+		newSendEvent(c),
 	)
 	return cmd
 }
@@ -87,8 +97,15 @@ func showTrigger(cmd *cobra.Command, c *connection, api *client.Client, name str
 
 func printTrigger(cmd *cobra.Command, v views.TriggerView) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s  POST %s  starts %s\n", v.Name, v.Address, v.Workflow)
-	fmt.Fprintf(out, "proof  %s in %s, with the secret %s\nrate  %s\n", v.Verify.Scheme, v.Verify.Header, v.Verify.Secret, v.Rate)
+	if v.Address != nil {
+		fmt.Fprintf(out, "%s  POST %s  starts %s\n", v.Name, *v.Address, v.Workflow)
+	} else {
+		fmt.Fprintf(out, "%s  events  start %s\npattern  %s\n", v.Name, v.Workflow, v.Pattern)
+	}
+	if v.Verify != nil {
+		fmt.Fprintf(out, "proof  %s in %s, with the secret %s\n", v.Verify.Scheme, v.Verify.Header, v.Verify.Secret)
+	}
+	fmt.Fprintf(out, "rate  %s\n", v.Rate)
 	if v.Signal != nil {
 		fmt.Fprintf(out, "signal  %s\n", *v.Signal)
 	}
@@ -129,7 +146,7 @@ func newFireTrigger(c *connection) *cobra.Command {
 	var req views.FireRequest
 	cmd := &cobra.Command{
 		Use:   "fire NAME",
-		Short: "Do what a call with a body would do, without a proof, also while the trigger is paused",
+		Short: "Do what a call with a body, or an event, would do, without a proof, also while the trigger is paused",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -147,10 +164,65 @@ func newFireTrigger(c *connection) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&body, "body", "", "body of the call, JSON")
+	f.StringVar(&body, "body", "", "body of the call, JSON; or the event")
 	f.StringToStringVar(&req.Headers, "header", nil, "a header of the call: NAME=VALUE")
 	f.StringToStringVar(&req.Query, "query", nil, "a parameter in the address of the call: NAME=VALUE")
 	f.StringVar(&req.Reason, "reason", "", "why")
 	f.StringVar(&req.IdempotencyKey, "key", "", "Idempotency-Key: the same one again starts nothing")
 	return cmd
+}
+
+func newSendEvent(c *connection) *cobra.Command {
+	var e views.Event
+	var detail string
+	cmd := &cobra.Command{
+		Use:   "send",
+		Short: "Hand an event to the triggers whose patterns it matches, as EventBridge would",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if !json.Valid([]byte(detail)) {
+				return fmt.Errorf("--detail wants JSON such as '{\"order\":\"o-7\"}', and %q is not JSON", detail)
+			}
+			e.Detail, e.Time, e.ID = json.RawMessage(detail), time.Now().UTC().Truncate(time.Second), cmp.Or(e.ID, uuid.NewString())
+			v, err := api.SendEvent(cmd.Context(), e)
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, v)
+			}
+			printTaken(cmd, v)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&e.Source, "source", "", "source of the event")
+	f.StringVar(&e.DetailType, "type", "", "its detail-type")
+	f.StringVar(&detail, "detail", "{}", "its detail, a JSON object")
+	f.StringArrayVar(&e.Resources, "resource", nil, "what it is about; repeatable")
+	f.StringVar(&e.ID, "id", "", "its id: the same one again starts nothing; a new one by default")
+	_ = cmd.MarkFlagRequired("source") // the flags exist
+	_ = cmd.MarkFlagRequired("type")
+	return cmd
+}
+
+func printTaken(cmd *cobra.Command, v views.EventReceipt) {
+	out := cmd.OutOrStdout()
+	for _, t := range v.Triggers {
+		switch {
+		case t.Code != "":
+			fmt.Fprintf(out, "%s  refused: %s\n", t.Trigger, t.Code)
+		case t.Duplicate:
+			fmt.Fprintf(out, "%s  %s  again\n", t.Trigger, t.Execution)
+		default:
+			fmt.Fprintf(out, "%s  %s\n", t.Trigger, t.Execution)
+		}
+	}
+	if len(v.Triggers) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no trigger takes this event")
+	}
 }

@@ -1,5 +1,6 @@
 // The observer function tells those who observe executions of their events: it hands the events of
-// an execution to its subscriptions, and sends them to their receivers.
+// an execution to its subscriptions, and sends them to their receivers. It hands the events of
+// EventBridge to the triggers that take them.
 package main
 
 import (
@@ -22,6 +23,6 @@ func main() {
 	lambda.Start(boot.FlushTraces(app.Process, sqsbatch.HandleObserved(sqsbatch.ObservedOptions{
 		Log: app.Log, Engine: app.Engine, Receivers: enginehost.NewReceivers(app.Process),
 		Defer:     app.Queues.Defer,
-		EventsURL: os.Getenv(topology.EnvQueueEvents), HooksOutURL: os.Getenv(topology.EnvQueueHooksOut),
+		EventsURL: os.Getenv(topology.EnvQueueEvents), HooksOutURL: os.Getenv(topology.EnvQueueHooksOut), HooksInURL: os.Getenv(topology.EnvQueueHooksIn),
 	})))
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Observer hands events on, and delivers them. Package engine has one.
+// Observer hands events on, delivers them, and takes those of others. Package engine has one.
 type Observer interface {
 	HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error)
+	HandleEvent(ctx context.Context, e workflow.BusEvent, receives int) (retryAfter time.Duration, err error)
 	Deliver(ctx context.Context, to engine.Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error)
 }
 
@@ -31,9 +32,10 @@ type ObservedOptions struct {
 	// Defer makes a received message visible again after a time.
 	Defer                  func(ctx context.Context, queueURL, receiptHandle string, after time.Duration) error
 	EventsURL, HooksOutURL string
+	HooksInURL             string // empty for none
 }
 
-// HandleObserved handles the messages of the queues events and hooks-out. Announcements of one
+// HandleObserved handles the messages of the queues events, hooks-out and hooks-in. Announcements of one
 // execution in a batch are handled as one. A message that fails comes again, alone, and at the
 // time that is right for it.
 func HandleObserved(o ObservedOptions) Handler {
@@ -62,6 +64,18 @@ func HandleObserved(o ObservedOptions) Handler {
 			})
 		}
 		for _, m := range event.Records {
+			if o.HooksInURL != "" && queueName(m.EventSourceARN) == queueName(o.HooksInURL) {
+				e, err := sqs.DecodeBusEvent(m.Body)
+				if err != nil {
+					o.Log.ErrorContext(ctx, "message cannot be decoded", observe.MessageID, m.MessageId, observe.Err(err))
+					failures.add(m.MessageId)
+					continue
+				}
+				run(o.HooksInURL, []events.SQSMessage{m}, func(ctx context.Context) (time.Duration, error) {
+					return o.Engine.HandleEvent(ctx, e, receiveCount(m))
+				})
+				continue
+			}
 			if queueName(m.EventSourceARN) == queueName(o.HooksOutURL) {
 				d, err := sqs.DecodeDelivery(m.Body)
 				if err != nil {

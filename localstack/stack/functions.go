@@ -37,7 +37,7 @@ func (s *Stack) deploy() error {
 		s.funcs[name] = fn
 	}
 	for _, m := range []struct{ url, function string }{
-		{s.stores.lifecycleURL, topology.FunctionLifecycle}, {s.stores.eventsURL, topology.FunctionObserver}, {s.stores.hooksOutURL, topology.FunctionObserver},
+		{s.stores.lifecycleURL, topology.FunctionLifecycle}, {s.stores.eventsURL, topology.FunctionObserver}, {s.stores.hooksOutURL, topology.FunctionObserver}, {s.stores.hooksInURL, topology.FunctionObserver},
 	} {
 		err := s.host.AddMapping(lambdahost.Mapping{QueueURL: m.url, Client: s.stores.sqs, Function: s.funcs[m.function], ReportBatchItemFailures: true})
 		if err != nil {
@@ -85,6 +85,7 @@ func (s *Stack) endpointEnv() []string {
 		topology.EnvQueueLifecycle + "=" + s.stores.lifecycleURL,
 		topology.EnvQueueEvents + "=" + s.stores.eventsURL,
 		topology.EnvQueueHooksOut + "=" + s.stores.hooksOutURL,
+		topology.EnvQueueHooksIn + "=" + s.stores.hooksInURL,
 		topology.EnvQueueJobsPrefix + "=" + namePrefix + topology.QueueJobsPrefix,
 	}
 	for role, key := range topology.TableEnv {

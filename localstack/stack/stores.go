@@ -40,6 +40,7 @@ type stores struct {
 	lifecycleURL string
 	eventsURL    string
 	hooksOutURL  string
+	hooksInURL   string
 	jobsURL      string // queue of the default pool
 }
 
@@ -89,6 +90,9 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	if st.hooksOutURL, err = st.createQueue(ctx, topology.QueueHooksOut); err != nil {
 		return nil, err
 	}
+	if st.hooksInURL, err = st.createQueue(ctx, topology.QueueHooksIn); err != nil {
+		return nil, err
+	}
 	st.jobsURL, err = st.createQueue(ctx, topology.JobsQueue(topology.PoolDefault))
 	return st, err
 }
@@ -132,6 +136,8 @@ func autoCreateAttributes(name string) (map[string]string, bool) {
 		return queueAttributes(role, topology.FunctionObserver, topology.MaxReceiveEvents), true
 	case role == topology.QueueHooksOut:
 		return queueAttributes(role, topology.FunctionObserver, topology.MaxReceiveHooksOut), true
+	case role == topology.QueueHooksIn:
+		return queueAttributes(role, topology.FunctionObserver, topology.MaxReceiveHooksIn), true
 	case strings.HasPrefix(role, topology.QueueJobsPrefix):
 		return queueAttributes(role, topology.FunctionWorker, topology.MaxReceiveJobs), true
 	}

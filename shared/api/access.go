@@ -50,6 +50,7 @@ var routeRoles = map[string][]Role{
 	"POST /triggers/{name}/pause":                   {RoleOperator},
 	"POST /triggers/{name}/resume":                  {RoleOperator},
 	"POST /triggers/{name}/fire":                    {RoleOperator},
+	"POST /events":                                  {RoleOperator},
 	"GET /entities":                                 {RoleViewer},
 	"GET /entities/types":                           {RoleViewer},
 	"POST /entities/import":                         {RoleOperator},

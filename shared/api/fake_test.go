@@ -220,6 +220,11 @@ func (f *fake) CallTrigger(_ context.Context, tenant, name string, call views.Tr
 	return views.TriggerReceipt{ID: executionID, Duplicate: f.existed}, f.record("CallTrigger", workflow.Caller{Tenant: f.tenant})
 }
 
+func (f *fake) TakeEvent(_ context.Context, tenant string, event json.RawMessage) (views.EventReceipt, error) {
+	f.trigger = "event " + string(event)
+	return views.EventReceipt{ID: "e1", Triggers: []views.EventTaken{{Trigger: "push", Execution: executionID, Duplicate: true}, {Trigger: "other", Code: workflow.CodeInvalid}}}, f.record("TakeEvent", workflow.Caller{Tenant: tenant})
+}
+
 func (f *fake) FireTrigger(_ context.Context, c workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error) {
 	f.trigger = "fire " + name + " " + req.IdempotencyKey + " " + string(req.Body)
 	return views.TriggerReceipt{ID: executionID, Duplicate: f.existed}, f.record("FireTrigger", c)

@@ -89,3 +89,14 @@ func (a *routes) FireTrigger(w http.ResponseWriter, r *http.Request, name gen.Tr
 	}
 	a.respond(w, r, receiptStatus(receipt), receipt, err)
 }
+
+// SendEvent serves POST /events.
+func (a *routes) SendEvent(w http.ResponseWriter, r *http.Request) {
+	event, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	receipt, err := a.Engine.TakeEvent(r.Context(), a.caller(r).Tenant, event)
+	a.respond(w, r, http.StatusAccepted, receipt, err)
+}

@@ -105,7 +105,8 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		Tracer: tracer,
 		DB:     dynamo.Open(awsdynamodb.NewFromConfig(awsCfg, enforceRights), dynamo.TablesByRole(tables)),
 		Queues: sqs.Open(queues, sqs.Queues{
-			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Events: os.Getenv(topology.EnvQueueEvents), HooksOut: os.Getenv(topology.EnvQueueHooksOut), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
+			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Events: os.Getenv(topology.EnvQueueEvents), HooksOut: os.Getenv(topology.EnvQueueHooksOut), HooksIn: os.Getenv(topology.EnvQueueHooksIn),
+			Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
 		AWS:          awsCfg,
 		SQS:          queues,

@@ -109,7 +109,7 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 // triggerSecrets are the names of the secrets with which calls of the triggers are checked.
 func triggerSecrets(d *spec.Definition) (names []string) {
 	for _, t := range d.Triggers.All() {
-		if !slices.Contains(names, t.Verify.Secret) {
+		if t.Verify.Secret != "" && !slices.Contains(names, t.Verify.Secret) {
 			names = append(names, t.Verify.Secret)
 		}
 	}

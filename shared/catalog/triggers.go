@@ -99,9 +99,9 @@ func (c *Catalog) takenTriggers(ctx context.Context, tenant string, d *spec.Defi
 			on++
 		}
 	}
-	for i := range d.Triggers.HTTP {
-		if by := owner[d.Triggers.HTTP[i].Name]; by != "" {
-			issues = append(issues, workflow.Issue{Path: fmt.Sprintf("triggers.http[%d].name", i), Code: "taken", Message: by + " has a trigger of this name: they are unique in a tenant"})
+	for i, t := range d.Triggers.All() {
+		if by := owner[t.Name]; by != "" {
+			issues = append(issues, workflow.Issue{Path: d.Triggers.Path(i) + ".name", Code: "taken", Message: by + " has a trigger of this name: they are unique in a tenant"})
 		}
 	}
 	if n := on + len(d.Triggers.All()); n > spec.MaxTenantTriggers {

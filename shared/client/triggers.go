@@ -39,3 +39,9 @@ func (c *Client) ResumeTrigger(ctx context.Context, name, why string) (views.Tri
 func (c *Client) FireTrigger(ctx context.Context, name string, req views.FireRequest) (views.TriggerReceipt, error) {
 	return do[views.TriggerReceipt](ctx, c, request{method: http.MethodPost, path: route("triggers", name, "fire"), body: req, key: req.IdempotencyKey})
 }
+
+// SendEvent hands an event to the triggers whose patterns it matches. The same one again, by its id,
+// starts nothing again.
+func (c *Client) SendEvent(ctx context.Context, e views.Event) (views.EventReceipt, error) {
+	return post[views.EventReceipt](ctx, c, e, "events")
+}

@@ -99,9 +99,11 @@ type Decoder struct {
 	Pack         func(body string) (*workflow.PackMessage, error)
 	Announcement func(body string) (workflow.Announcement, error)
 	Delivery     func(body string) (*workflow.Delivery, error)
+	BusEvent     func(body string) (workflow.BusEvent, error)
 }
 
-// subject is the tenant, execution, step and jobs that a message is about.
+// subject is the tenant, execution, step and jobs that a message is about. One that is an event has no
+// execution.
 type subject struct {
 	tenant, execution, step string
 	jobs                    []string
@@ -123,6 +125,9 @@ func (d Decoder) subjectOf(queue, body string) (s subject, ok bool) {
 			return subject{}, false
 		}
 		return subject{tenant: a.Tenant, execution: a.Execution}, true
+	case topology.QueueHooksIn:
+		e, err := d.BusEvent(body)
+		return subject{tenant: e.Tenant}, err == nil
 	}
 	m, err := d.Pack(body)
 	if err != nil {

@@ -98,6 +98,9 @@ func (s *Service) addReasons(ctx context.Context, tenant string, letters []views
 	read := map[string]map[string]workflow.DeadLetter{}
 	for i := range letters {
 		l := &letters[i]
+		if l.Execution == "" {
+			continue
+		}
 		known, loaded := read[l.Execution]
 		if !loaded {
 			var err error
@@ -190,7 +193,7 @@ func errNoQueue(queue string) error {
 const maxBlockPages = 20
 
 // engineQueues are the queues that every deployment has once.
-var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut}
+var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut, topology.QueueHooksIn}
 
 // queueNames lists the queues that may hold messages of a tenant: the engine's own, and
 // those of the pools that its blocks name. requested is a single queue, or "" for all. all

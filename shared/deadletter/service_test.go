@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 			}
 			return nil, nil
 		},
-		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage], Announcement: decodeJSON[workflow.Announcement], Delivery: decodeJSON[*workflow.Delivery]},
+		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage], Announcement: decodeJSON[workflow.Announcement], Delivery: decodeJSON[*workflow.Delivery], BusEvent: decodeJSON[workflow.BusEvent]},
 		Reasons: func(_ context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
 			if execution == "gone" || tenant != ann.Tenant {
 				return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution")
@@ -113,8 +113,8 @@ func TestService_ListDoesNotConsume(t *testing.T) {
 	f.queues["jobs-edge"].AddDeadLetter([]byte("nonsense"))
 	for round := 1; round <= 3; round++ {
 		all := f.list("", 0)
-		if len(all) == 6 && all[1].Queue == "events" && all[2].Queue == "hooks-out" {
-			all = slices.Delete(all, 1, 3)
+		if len(all) == 7 && all[1].Queue == "events" && all[2].Queue == "hooks-out" && all[3].Queue == "hooks-in" {
+			all = slices.Delete(all, 1, 4)
 		}
 		if len(all) != 4 || all[0].Queue != "lifecycle" || all[1].Queue != "jobs-default" || all[2].Queue != "jobs-edge" || all[3].Queue != "jobs-nobody" {
 			t.Fatalf("%+v", all)
@@ -157,7 +157,7 @@ func TestService_RedriveMovesOnlyCallersMessages(t *testing.T) {
 	}
 	f.addDeadLetter("lifecycle", "acme", "x")
 	v := f.redrive(views.RedriveRequest{Limit: 11})
-	if v.Moved != 11 || v.Remaining != 20 || !v.Complete || len(v.Queues) != 6 || v.Queues[0].Moved != 1 || v.Queues[4].Moved != 10 {
+	if v.Moved != 11 || v.Remaining != 20 || !v.Complete || len(v.Queues) != 7 || v.Queues[0].Moved != 1 || v.Queues[5].Moved != 10 {
 		t.Fatalf("%+v", v)
 	}
 	if v = f.redrive(views.RedriveRequest{Queue: "jobs-edge"}); v.Moved != 20 || v.Remaining != 0 || !v.Complete {
@@ -329,10 +329,10 @@ func TestService_OneDeadlineForAllQueues(t *testing.T) {
 		if took := f.now.Sub(begun); took > 15*time.Second+delay {
 			t.Errorf("receives of %s each: the call took %s", delay, took)
 		}
-		if len(v.Queues) != 6 || v.Complete || v.Moved == 0 || v.Queues[5].Complete != (delay < 5*time.Second) {
+		if len(v.Queues) != 7 || v.Complete || v.Moved == 0 || v.Queues[6].Complete != (delay < 5*time.Second) {
 			t.Errorf("receives of %s each: %+v", delay, v)
 		}
-		if delay < 5*time.Second && (v.Queues[0].Moved == 0 || v.Queues[3].Moved == 0 || v.Queues[4].Moved == 0) {
+		if delay < 5*time.Second && (v.Queues[0].Moved == 0 || v.Queues[4].Moved == 0 || v.Queues[5].Moved == 0) {
 			t.Errorf("not every queue was redriven: %+v", v)
 		}
 	}

@@ -38,8 +38,9 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"output":         r.Raw(&d.Output, true),
 		"cron":           r.cron(&d.Cron),
 		"triggers": r.Object(yamldoc.Fields{
-			"cron": r.cron(&d.Cron),
-			"http": yamldoc.List(r.Reader, &d.Triggers.HTTP, spec.MaxTriggers, r.httpTrigger),
+			"cron":  r.cron(&d.Cron),
+			"http":  yamldoc.List(r.Reader, &d.Triggers.HTTP, spec.MaxTriggers, r.httpTrigger),
+			"event": yamldoc.List(r.Reader, &d.Triggers.Event, spec.MaxTriggers, r.eventTrigger),
 		}),
 	}).Finally(func(ast.Node, string) {
 		if r.Has("cron") && r.Has("triggers.cron") {

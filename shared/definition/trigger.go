@@ -1,12 +1,13 @@
 package definition
 
 import (
-	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/lockstep-run/lockstep/shared/definition/eventpattern"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -14,10 +15,28 @@ import (
 
 // httpTrigger reads a trigger that is called over HTTP.
 func (r *reader) httpTrigger(t *spec.Trigger) yamldoc.Field {
-	return yamldoc.Named("httpTrigger", r.Object(yamldoc.Fields{
-		"name":                r.name(&t.Name).Required("name the trigger: it is called at /hooks/TENANT/NAME"),
-		"verify":              r.verification(&t.Verify).Required("say how a call proves who makes it: scheme and secret"),
-		"schema":              r.schema(&t.Schema),
+	return yamldoc.Named("httpTrigger", r.Object(r.triggerFields(t, "name the trigger: it is called at /hooks/TENANT/NAME", yamldoc.Fields{
+		"verify": r.verification(&t.Verify).Required("say how a call proves who makes it: scheme and secret"),
+		"schema": r.schema(&t.Schema),
+	})))
+}
+
+// eventTrigger reads a trigger that takes events.
+func (r *reader) eventTrigger(t *spec.Trigger) yamldoc.Field {
+	return yamldoc.Named("eventTrigger", r.Object(r.triggerFields(t, "name the trigger: its events are listed under the name", yamldoc.Fields{
+		"pattern": r.Raw(&t.Pattern, true).Then(r.Reader, func(_ ast.Node, path string) {
+			_, issues := eventpattern.Parse(t.Pattern)
+			for _, i := range issues {
+				r.ReportAt(path+i.Path, i.Code, "%s", i.Message)
+			}
+		}).Required("say which events it takes, with a pattern of EventBridge"),
+	})))
+}
+
+// triggerFields adds the fields of all triggers to those of one kind.
+func (r *reader) triggerFields(t *spec.Trigger, nameHint string, own yamldoc.Fields) yamldoc.Fields {
+	maps.Copy(own, yamldoc.Fields{
+		"name":                r.name(&t.Name).Required(nameHint),
 		"parameters":          r.Raw(&t.Parameters, true),
 		"executeOnParameters": r.Raw(&t.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
 		"idempotencyKey":      r.expr(&t.IdempotencyKey),
@@ -26,7 +45,8 @@ func (r *reader) httpTrigger(t *spec.Trigger) yamldoc.Field {
 			"want a letter or _, then letters, digits, _ . and -, at most 64", workflow.ValidSignalName),
 		"rate":     r.rate(&t.Rate),
 		"disabled": r.Bool(&t.Disabled),
-	}))
+	})
+	return own
 }
 
 func (r *reader) verification(v *workflow.Verification) yamldoc.Field {
@@ -61,8 +81,8 @@ func (r *reader) rate(into *workflow.Rate) yamldoc.Field {
 // checkTriggers checks what needs all triggers, or the whole of one.
 func (r *reader) checkTriggers(d *spec.Definition) {
 	first := map[string]string{}
-	for i := range d.Triggers.HTTP {
-		t, path := &d.Triggers.HTTP[i], fmt.Sprintf("triggers.http[%d]", i)
+	for i, t := range d.Triggers.All() {
+		path := d.Triggers.Path(i)
 		if at, taken := first[t.Name]; taken && t.Name != "" {
 			r.ReportAt(path+".name", "duplicate", "the name %q is taken by %s", t.Name, at)
 		} else {

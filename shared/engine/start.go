@@ -157,6 +157,9 @@ func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, 
 	if w.execution, err = w.newExecution(ctx, x, in); err != nil {
 		return err
 	}
+	if w.e.StartsByWakeup {
+		return w.createForWakeup(ctx, w.execution, "start")
+	}
 	if err = w.advance(ctx, command); err == nil {
 		return nil
 	}

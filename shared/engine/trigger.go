@@ -68,13 +68,20 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	if c.trigger, err = c.e.OpenPorts().Registry.Trigger(ctx, c.caller.Tenant, c.name); err != nil {
 		return none, err
 	}
-	if c.trigger.Trigger == nil {
+	if c.trigger.Trigger == nil || c.trigger.Trigger.TakesEvents() {
+		c.trigger.Trigger = nil
 		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
 		return none, unproved()
 	}
 	if err := c.verify(ctx); err != nil {
 		return none, err
 	}
+	return c.admit(ctx)
+}
+
+// admit starts what a call asks for that has proved who makes it, or an event that has come, if the
+// rate allows it and the trigger is not paused.
+func (c *triggered) admit(ctx context.Context) (none views.TriggerReceipt, err error) {
 	known, err := c.known(ctx)
 	if err != nil {
 		return none, err
@@ -102,6 +109,9 @@ func (c *triggered) fire(ctx context.Context) (none views.TriggerReceipt, err er
 	}
 	if c.trigger.Trigger == nil {
 		return none, workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", c.name)
+	}
+	if c.trigger.Trigger.TakesEvents() {
+		c.signed = eventKey(c.call.Body)
 	}
 	return c.start(ctx)
 }
@@ -180,6 +190,9 @@ func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err e
 // replayLife is how long a call is known: longer than its proof is accepted or, if that has no time,
 // as long as possible.
 func (c *triggered) replayLife() time.Duration {
+	if c.trigger.Trigger.TakesEvents() {
+		return eventLife
+	}
 	if v := &c.trigger.Trigger.Verify; v.Timed() {
 		return max(c.e.IdempotencyKeyTTL, 2*v.Window())
 	}

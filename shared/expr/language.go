@@ -228,6 +228,7 @@ var (
 	})
 	callLanguage  = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, callNames) })
 	callNames     = []string{"body", "headers", "query"}
+	eventLanguage = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"event"}) })
 	startLanguage = sync.OnceValues(func() (*Language, error) {
 		return newLanguage(nil, []string{"parameters"}, inventoryOptions...)
 	})
@@ -276,6 +277,10 @@ func FailureLanguage() (*Language, error) { return failureLanguage() }
 // CallLanguage is the language over the call of a trigger: body, headers and query. They are
 // variables of [Scope.Variables].
 func CallLanguage() (*Language, error) { return callLanguage() }
+
+// EventLanguage is the language over an event that a trigger takes: the variable event of
+// [Scope.Variables].
+func EventLanguage() (*Language, error) { return eventLanguage() }
 
 // StartLanguage is the language over parameters, now and the function entity(type, id).
 // now is one of [Scope.Variables]. The function calls [Scope.LookupEntity].

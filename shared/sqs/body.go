@@ -49,6 +49,24 @@ type deliveryBody struct {
 	workflow.Delivery
 }
 
+type busEventBody struct {
+	Version int `json:"v"`
+	workflow.BusEvent
+}
+
+// DecodeBusEvent decodes the body of a message of the queue hooks-in, which a rule of EventBridge
+// makes, with errors as [DecodeWakeup].
+func DecodeBusEvent(body string) (workflow.BusEvent, error) {
+	var b busEventBody
+	if err := decodeBody(body, &b, &b.Version); err != nil {
+		return workflow.BusEvent{}, err
+	}
+	if b.Tenant == "" || len(b.Event) == 0 {
+		return workflow.BusEvent{}, invalidMessage(errors.New("it names no tenant, or has no event"))
+	}
+	return b.BusEvent, nil
+}
+
 // EncodeAnnouncement encodes the body of a message of the queue events.
 func EncodeAnnouncement(a workflow.Announcement) (string, error) {
 	return encodeBody(announcementBody{bodyVersion, a})

@@ -31,6 +31,7 @@ type Queues struct {
 	Lifecycle string            // URL
 	Events    string            // URL; announcements of events
 	HooksOut  string            // URL; events for their receivers
+	HooksIn   string            // URL; events of EventBridge
 	Pools     map[string]string // URLs by pool; they come before Prefix
 	Prefix    string            // the queue of any other pool has this name followed by the pool's
 
@@ -84,7 +85,7 @@ func (c *Client) Defer(ctx context.Context, queueURL, receiptHandle string, afte
 // EngineQueueURL returns the URL of one of the engine's own queues by its role, "" if there is
 // none.
 func (c *Client) EngineQueueURL(role string) string {
-	return map[string]string{topology.QueueLifecycle: c.queues.Lifecycle, topology.QueueEvents: c.queues.Events, topology.QueueHooksOut: c.queues.HooksOut}[role]
+	return map[string]string{topology.QueueLifecycle: c.queues.Lifecycle, topology.QueueEvents: c.queues.Events, topology.QueueHooksOut: c.queues.HooksOut, topology.QueueHooksIn: c.queues.HooksIn}[role]
 }
 
 // LifecycleURL returns the URL of the lifecycle queue.

@@ -30,10 +30,10 @@ var Rights = []Right{
 	// The updates of entities that jobs ask for are written when their execution completes.
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, UpdateItem}},
 
-	// It writes how far events have been handed on, and starts follow-ups, which it advances no
-	// further: it never changes an execution.
+	// It writes how far events have been handed on, and starts follow-ups and what events ask for,
+	// which it advances no further: of an execution it changes only the mailbox.
 	{FunctionObserver, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
-	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem}},
+	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem, UpdateItem}},
 
 	{FunctionSweeper, TableExecutions, IndexDue.Name, []string{Query}},
 	{FunctionSweeper, TableExecutions, "", []string{BatchGetItem, PutItem}},

@@ -67,13 +67,14 @@ const (
 
 // QueueLifecycle carries the wake-ups of executions. QueueEvents carries announcements: that an
 // execution has events which those who observe it have not been handed. QueueHooksOut carries
-// these events to their receivers. QueueJobsPrefix plus the name of a pool
+// these events to their receivers, QueueHooksIn events of EventBridge to the triggers that take them. QueueJobsPrefix plus the name of a pool
 // is the queue of that pool's packs. Each queue has a dead-letter queue of the same name
 // plus [DLQSuffix]. All are standard queues.
 const (
 	QueueLifecycle  = "lifecycle"
 	QueueEvents     = "events"
 	QueueHooksOut   = "hooks-out"
+	QueueHooksIn    = "hooks-in"
 	QueueJobsPrefix = "jobs-"
 	DLQSuffix       = "-dlq"
 	PoolDefault     = "default"
@@ -87,6 +88,7 @@ const (
 	MaxReceiveLifecycle = 10
 	MaxReceiveEvents    = 20 // more often than one that hands on events may be at work, in handOnRetry of package engine
 	MaxReceiveHooksOut  = 9  // the times after which a delivery is tried again add up to a day
+	MaxReceiveHooksIn   = 9  // as those of a delivery
 )
 
 // Functions, by role: the folder under functions/ that has the main package.
@@ -124,6 +126,7 @@ const (
 	EnvQueueLifecycle   = "LOCKSTEP_QUEUE_LIFECYCLE"    // URL
 	EnvQueueEvents      = "LOCKSTEP_QUEUE_EVENTS"       // URL; without it nobody observes
 	EnvQueueHooksOut    = "LOCKSTEP_QUEUE_HOOKS_OUT"    // URL
+	EnvQueueHooksIn     = "LOCKSTEP_QUEUE_HOOKS_IN"     // URL; without it no events come from EventBridge
 	EnvQueueJobsPrefix  = "LOCKSTEP_QUEUE_JOBS_PREFIX"  // prefix of the queue name, before the pool; resolved with GetQueueUrl
 	EnvQueueJobsURLs    = "LOCKSTEP_QUEUE_JOBS_URLS"    // optional JSON object pool -> URL, which takes precedence
 	EnvConfig           = "LOCKSTEP_CONFIG"             // path of a YAML file, optional
@@ -147,7 +150,7 @@ const (
 
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
-	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
+	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueHooksIn, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
 	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 

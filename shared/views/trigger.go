@@ -2,6 +2,7 @@ package views
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -30,15 +31,40 @@ type FireRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// TriggerView is a trigger.
+// Event is an event as EventBridge makes it, of which more fields may be sent.
+type Event struct {
+	ID         string          `json:"id"` // the same event again has the same one
+	Source     string          `json:"source"`
+	DetailType string          `json:"detail-type"`
+	Time       time.Time       `json:"time,omitzero"`
+	Resources  []string        `json:"resources,omitempty"`
+	Detail     json.RawMessage `json:"detail,omitempty"`
+}
+
+// EventReceipt is what the triggers of a tenant have made of an event.
+type EventReceipt struct {
+	ID       string       `json:"id"`       // of the event
+	Triggers []EventTaken `json:"triggers"` // whose patterns it matches
+}
+
+// EventTaken is what a trigger has made of an event.
+type EventTaken struct {
+	Trigger   string        `json:"trigger"`
+	Execution string        `json:"execution,omitempty"` // that was started, or has the signal
+	Duplicate bool          `json:"duplicate,omitempty"` // the event was accepted before
+	Code      workflow.Code `json:"code,omitempty"`      // why it was refused
+}
+
+// TriggerView is a trigger: one that is called, or one that takes events.
 type TriggerView struct {
-	Name     string         `json:"name"`
-	Address  string         `json:"address"` // path at which it is called
-	Workflow workflow.Ref   `json:"workflow"`
-	Verify   TriggerProof   `json:"verify"`
-	Signal   *string        `json:"signal"`
-	Rate     string         `json:"rate"`
-	Paused   *SchedulePause `json:"paused"`
+	Name     string          `json:"name"`
+	Address  *string         `json:"address"` // path at which it is called
+	Workflow workflow.Ref    `json:"workflow"`
+	Verify   *TriggerProof   `json:"verify"`
+	Pattern  json.RawMessage `json:"pattern"` // of the events that it takes; or null
+	Signal   *string         `json:"signal"`
+	Rate     string          `json:"rate"`
+	Paused   *SchedulePause  `json:"paused"`
 }
 
 // TriggerProof is how calls prove who makes them.
@@ -50,9 +76,14 @@ type TriggerProof struct {
 
 // NewTriggerView is a trigger of a tenant that is on.
 func NewTriggerView(tenant string, t spec.PublishedTrigger) TriggerView {
-	v := TriggerView{Name: t.Name, Address: "/hooks/" + tenant + "/" + t.Name, Workflow: t.Workflow}
+	v := TriggerView{Name: t.Name, Workflow: t.Workflow, Pattern: json.RawMessage("null")}
 	if s := t.Trigger; s != nil {
-		v.Verify = TriggerProof{string(s.Verify.Scheme), s.Verify.Secret, s.Verify.HeaderName()}
+		if s.TakesEvents() {
+			v.Pattern = s.Pattern
+		} else {
+			address := "/hooks/" + tenant + "/" + t.Name
+			v.Address, v.Verify = &address, &TriggerProof{string(s.Verify.Scheme), s.Verify.Secret, s.Verify.HeaderName()}
+		}
 		v.Rate = s.EffectiveRate().String()
 		if s.Signal != "" {
 			v.Signal = &s.Signal

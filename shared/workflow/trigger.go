@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -232,6 +233,12 @@ type TriggerCall struct {
 	Duplicate bool          `json:"duplicate,omitempty"` // it was accepted before
 	By        string        `json:"by,omitempty"`        // who has fired it by hand
 	Issues    []RefusedPart `json:"issues,omitempty"`
+}
+
+// BusEvent is an event of EventBridge for the triggers of a tenant.
+type BusEvent struct {
+	Tenant string          `json:"tenant"`
+	Event  json.RawMessage `json:"event"`
 }
 
 // RefusedPart is a part of a call that does not fit.

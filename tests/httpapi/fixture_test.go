@@ -226,7 +226,7 @@ func (f *fixture) newOperations() operations {
 	return operations{&deadletter.Service{
 		Blocks:  f.Open().Registry,
 		Open:    func(_ context.Context, name string) (deadletter.Queue, error) { return f.deadLetterQueue(name), nil },
-		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage], Announcement: decodeJSON[workflow.Announcement], Delivery: decodeJSON[*workflow.Delivery]},
+		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage], Announcement: decodeJSON[workflow.Announcement], Delivery: decodeJSON[*workflow.Delivery], BusEvent: decodeJSON[workflow.BusEvent]},
 		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
 			store := f.Open().Store
 			x, err := store.Load(ctx, tenant, execution)

@@ -31,7 +31,7 @@ const (
 	slowDefinition      = "package: p\nname: slow\nversion: 1.0.0\nseedEntity: device\nsteps:\n  - {label: one, functionBlock: p/slow:1, runOn: device}\n"
 	waitingDefinition   = "package: p\nname: patient\nversion: 1.0.0\nseedEntity: device\nconfig: {startWhen: 'entity(\"device\", \"d001\").secret == \"known\"'}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n"
 	scheduledDefinition = "package: p\nname: timed\nversion: 1.0.0\ncron: {schedule: '0 3 * * *'}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: global}\n"
-	triggeredDefinition = "package: p\nname: triggered\nversion: 1.0.0\ntriggers: {http: [{name: push, verify: {scheme: token, secret: hooks/push}}]}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: global}\n"
+	triggeredDefinition = "package: p\nname: triggered\nversion: 1.0.0\ntriggers: {http: [{name: push, verify: {scheme: token, secret: hooks/push}}], event: [{name: placed, pattern: {source: [shop]}}]}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: global}\n"
 	secret              = "only for the owner"
 	blockFormat         = `{"package":"p","name":%q,"version":"1.0.0","pure":%v}`
 	slowBlock           = `{"package":"p","name":"slow","version":"1.0.0","pool":"edge","idempotent":true}`
@@ -168,6 +168,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /function-blocks":                                         lists("/function-blocks"),
 		"GET /function-blocks/{package}/{name}/{version}/workers":      lists("/function-blocks/p/slow/1.0.0/workers"),
 		"POST /function-blocks/register":                               {{target: "/function-blocks/register", body: strings.Replace(slowBlock, `"idempotent"`, `"pure"`, 1)}},
+		"POST /events":                                                 {{target: "/events", body: `{"id":"e1","source":"shop","detail-type":"placed","detail":{"ref":"x"}}`}},
 		"GET /triggers":                                                lists("/triggers"),
 		"GET /triggers/{name}":                                         one("/triggers/push", ""),
 		"GET /triggers/{name}/history":                                 one("/triggers/push/history", ""),

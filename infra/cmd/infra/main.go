@@ -39,6 +39,8 @@ func main() {
 	flag.StringVar(&s.Secrets, "secrets", "", "where the secrets are that definitions refer to: secretsmanager:PREFIX/ or ssm:/PREFIX/")
 	flag.StringVar(&s.OpenTriggers, "open-triggers", "", "true lets everybody call the triggers of workflows, with a proof that their secrets check")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
+	flag.StringVar(&s.EventBus, "event-bus", "", "name or ARN of the bus of EventBridge whose events triggers take")
+	flag.StringVar(&s.EventSources, "event-sources", "", "the sources of these events, with commas: each whole, or its beginning and a star")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
 	flag.StringVar(&s.AssetsPrefix, "assets-prefix", "", "take the functions from keys with this prefix, in a bucket that the template's parameter AssetsBucket names; by default from that of CDK's bootstrap")
 	flag.StringVar(&s.OutDir, "out", "", "directory for the cloud assembly, CDK_OUTDIR by default")
@@ -75,6 +77,8 @@ type settings struct {
 	Secrets      string // secrets; none: jobs with secrets fail
 	OpenTriggers string // openTriggers; true lets everybody call triggers with a proof
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
+	EventBus     string // eventBus; none: events come only by POST /events
+	EventSources string // eventSources; of the events of the bus
 	Local        string // local; true deploys for an emulator
 	AssetsPrefix string // assetsPrefix; none: the functions are in the bucket of CDK's bootstrap
 
@@ -122,6 +126,9 @@ func synthesize(s settings) (template string, err error) {
 	}
 	if s.WorkerSubnets != "" || s.WorkerSecurityGroups != "" {
 		engine.WorkerNetwork = &infra.Network{Subnets: splitList(s.WorkerSubnets), SecurityGroups: splitList(s.WorkerSecurityGroups)}
+	}
+	if s.EventBus != "" || s.EventSources != "" {
+		engine.EventSources = []infra.EventSource{{Bus: s.EventBus, Sources: splitList(s.EventSources)}}
 	}
 	if s.Domain != "" || s.Certificate != "" {
 		engine.Domain = &infra.Domain{Name: s.Domain, CertificateARN: s.Certificate}
@@ -179,7 +186,7 @@ func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
-		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "openTriggers": &s.OpenTriggers,
+		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "openTriggers": &s.OpenTriggers, "eventBus": &s.EventBus, "eventSources": &s.EventSources,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
 		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables, "assetsPrefix": &s.AssetsPrefix,
 	} {

@@ -198,6 +198,30 @@ func (e ProblemCode) Valid() bool {
 	}
 }
 
+// Defines values for TriggerProofScheme.
+const (
+	TriggerProofSchemeGithub TriggerProofScheme = "github"
+	TriggerProofSchemeHmac   TriggerProofScheme = "hmac"
+	TriggerProofSchemeStripe TriggerProofScheme = "stripe"
+	TriggerProofSchemeToken  TriggerProofScheme = "token"
+)
+
+// Valid indicates whether the value is a known member of the TriggerProofScheme enum.
+func (e TriggerProofScheme) Valid() bool {
+	switch e {
+	case TriggerProofSchemeGithub:
+		return true
+	case TriggerProofSchemeHmac:
+		return true
+	case TriggerProofSchemeStripe:
+		return true
+	case TriggerProofSchemeToken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WaitingKind.
 const (
 	WaitingKindACKNOWLEDGE WaitingKind = "ACKNOWLEDGE"
@@ -441,6 +465,18 @@ type BulkList struct {
 
 	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
+}
+
+// BusEvent As EventBridge makes it: other fields are kept, too, and patterns and expressions may read them
+type BusEvent struct {
+	Detail     *map[string]interface{} `json:"detail,omitempty"`
+	DetailType string                  `json:"detail-type"`
+
+	// Id The same event again has the same one
+	Id        string     `json:"id"`
+	Resources *[]string  `json:"resources,omitempty"`
+	Source    string     `json:"source"`
+	Time      *time.Time `json:"time,omitempty"`
 }
 
 // CancelRequest defines model for CancelRequest.
@@ -702,6 +738,30 @@ type EventList struct {
 
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// EventReceipt defines model for EventReceipt.
+type EventReceipt struct {
+	// Id Of the event
+	Id string `json:"id"`
+
+	// Triggers Whose patterns it matches
+	Triggers []EventTaken `json:"triggers"`
+}
+
+// EventTaken defines model for EventTaken.
+type EventTaken struct {
+	// Code Why it was refused for good
+	Code *string `json:"code,omitempty"`
+
+	// Duplicate The event was accepted before
+	Duplicate *bool `json:"duplicate,omitempty"`
+
+	// Execution Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Execution *ExecutionId `json:"execution,omitempty"`
+
+	// Trigger Name of the trigger
+	Trigger string `json:"trigger"`
 }
 
 // ExactReference defines model for ExactReference.
@@ -1165,7 +1225,7 @@ type Question struct {
 	Until Time          `json:"until"`
 }
 
-// QueueName lifecycle, events, hooks-out, or jobs- and the name of a pool
+// QueueName lifecycle, events, hooks-out, hooks-in, or jobs- and the name of a pool
 type QueueName = string
 
 // ReasonRequest defines model for ReasonRequest.
@@ -1487,6 +1547,19 @@ type TriggerList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// TriggerProof defines model for TriggerProof.
+type TriggerProof struct {
+	// Header The header that has the proof
+	Header string             `json:"header"`
+	Scheme TriggerProofScheme `json:"scheme"`
+
+	// Secret Name of the secret
+	Secret string `json:"secret"`
+}
+
+// TriggerProofScheme defines model for TriggerProof.Scheme.
+type TriggerProofScheme string
+
 // TriggerReceipt defines model for TriggerReceipt.
 type TriggerReceipt = views.TriggerReceipt
 
@@ -1579,7 +1652,7 @@ type Package = PlainName
 // PageToken defines model for pageToken.
 type PageToken = string
 
-// Queue lifecycle, events, hooks-out, or jobs- and the name of a pool
+// Queue lifecycle, events, hooks-out, hooks-in, or jobs- and the name of a pool
 type Queue = QueueName
 
 // SignalName defines model for signalName.
@@ -2090,6 +2163,9 @@ type PatchEntityJSONRequestBody = EntityPatch
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
+// SendEventJSONRequestBody defines body for SendEvent for application/json ContentType.
+type SendEventJSONRequestBody = BusEvent
+
 // RegisterBlockJSONRequestBody defines body for RegisterBlock for application/json ContentType.
 type RegisterBlockJSONRequestBody = BlockRegistration
 
@@ -2224,6 +2300,9 @@ type ServerInterface interface {
 	// ListEntityExecutions List the last ten executions that locked an entity, newest first, with what became of it in each
 	// (GET /entities/{type}/{id}/executions)
 	ListEntityExecutions(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
+	// SendEvent Hand in an event: each trigger whose pattern it matches starts an execution, or sends a signal
+	// (POST /events)
+	SendEvent(w http.ResponseWriter, r *http.Request)
 	// GetStatus Read an execution's normalised lifecycle status, without entities
 	// (GET /executions/{id}/status)
 	GetStatus(w http.ResponseWriter, r *http.Request, id Id)
@@ -3118,6 +3197,20 @@ func (siw *ServerInterfaceWrapper) ListEntityExecutions(w http.ResponseWriter, r
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListEntityExecutions(w, r, pType, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SendEvent operation middleware
+func (siw *ServerInterfaceWrapper) SendEvent(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SendEvent(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6580,6 +6673,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}/executions", wrapper.ListEntityExecutions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/types", wrapper.ListEntityTypes)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/events", wrapper.SendEvent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/failures", wrapper.ListFailures)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)

@@ -42,6 +42,7 @@ func Open(ctx context.Context, component string) (*Host, error) {
 			o.Alerts.URL = to
 		}
 	}
+	o.StartsByWakeup = component == topology.FunctionObserver
 	return &Host{p, engine.New(engineDeps(p), o, boot.Version)}, nil
 }
 

@@ -166,7 +166,7 @@ func newOperations(h *enginehost.Host) operations {
 		Open: func(ctx context.Context, queue string) (deadletter.Queue, error) {
 			return openDeadLetters(ctx, h, queue)
 		},
-		Decoder: deadletter.Decoder{Wakeup: sqs.DecodeWakeup, Pack: sqs.DecodePack, Announcement: sqs.DecodeAnnouncement, Delivery: sqs.DecodeDelivery},
+		Decoder: deadletter.Decoder{Wakeup: sqs.DecodeWakeup, Pack: sqs.DecodePack, Announcement: sqs.DecodeAnnouncement, Delivery: sqs.DecodeDelivery, BusEvent: sqs.DecodeBusEvent},
 		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
 			store := h.Unmetered().Store
 			x, err := store.Load(ctx, tenant, execution)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/expr"
@@ -12,9 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// trigger is what a trigger makes of a call.
+// trigger is what a trigger makes of a call, or of an event.
 type trigger struct {
 	schema                                    json.RawMessage
+	takesEvents                               bool
 	parameters, selector, idempotencyKey, key *expr.Template
 }
 
@@ -35,18 +35,26 @@ func eachTriggerExpression(t *spec.Trigger, visit func(path, source string)) {
 // compileTriggers compiles what triggers make of a call.
 func (c *compiler) compileTriggers() {
 	c.triggers = map[string]*trigger{}
-	for i := range c.definition.Triggers.HTTP {
-		t, path := &c.definition.Triggers.HTTP[i], "triggers.http["+strconv.Itoa(i)+"]"
+	for i, t := range c.definition.Triggers.All() {
+		path, language := c.definition.Triggers.Path(i), expr.CallLanguage
+		if t.TakesEvents() {
+			language = expr.EventLanguage
+		}
+		l, err := language()
+		if err != nil {
+			c.reportError(path, err)
+			continue
+		}
 		c.triggers[t.Name] = &trigger{
-			schema:     t.Schema,
-			parameters: c.compileCallTemplate(t.Parameters, path+".parameters"), selector: c.compileCallTemplate(t.ExecuteOnParameters, path+".executeOnParameters"),
-			idempotencyKey: c.compileCallText(t.IdempotencyKey, path+".idempotencyKey"), key: c.compileCallText(t.Key, path+".key"),
+			schema: t.Schema, takesEvents: t.TakesEvents(),
+			parameters: c.compileCallTemplate(l, t.Parameters, path+".parameters"), selector: c.compileCallTemplate(l, t.ExecuteOnParameters, path+".executeOnParameters"),
+			idempotencyKey: c.compileCallText(l, t.IdempotencyKey, path+".idempotencyKey"), key: c.compileCallText(l, t.Key, path+".key"),
 		}
 	}
 }
 
 // compileCallText compiles a text with tokens over a call; nil if there is none.
-func (c *compiler) compileCallText(text, path string) *expr.Template {
+func (c *compiler) compileCallText(l *expr.Language, text, path string) *expr.Template {
 	if blank(text) {
 		return nil
 	}
@@ -55,17 +63,12 @@ func (c *compiler) compileCallText(text, path string) *expr.Template {
 		c.reportError(path, err)
 		return nil
 	}
-	return c.compileCallTemplate(raw, path)
+	return c.compileCallTemplate(l, raw, path)
 }
 
 // compileCallTemplate compiles the tokens of a value over a call; nil if there is none.
-func (c *compiler) compileCallTemplate(raw json.RawMessage, path string) *expr.Template {
+func (c *compiler) compileCallTemplate(l *expr.Language, raw json.RawMessage, path string) *expr.Template {
 	if len(raw) == 0 {
-		return nil
-	}
-	l, err := expr.CallLanguage()
-	if err != nil {
-		c.reportError(path, err)
 		return nil
 	}
 	t, problems := l.CompileTemplate(path, raw)
@@ -75,9 +78,9 @@ func (c *compiler) compileCallTemplate(raw json.RawMessage, path string) *expr.T
 	return t
 }
 
-// Call is a call of a trigger. Names of headers are in lower case.
+// Call is a call of a trigger, or an event that it takes. Names of headers are in lower case.
 type Call struct {
-	Body           json.RawMessage
+	Body           json.RawMessage // or the event
 	Headers, Query map[string]string
 }
 
@@ -103,9 +106,15 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 			return made, workflow.Invalid("the body does not fit the schema of the trigger", issues)
 		}
 	}
-	s := expr.Scope{Variables: map[string]any{
-		"body": expr.ValueOf(call.Body), "headers": textMap(call.Headers), "query": textMap(call.Query),
-	}}
+	variables, absent := map[string]any{"body": expr.ValueOf(call.Body), "headers": textMap(call.Headers), "query": textMap(call.Query)}, "body"
+	if t.takesEvents {
+		variables = map[string]any{"event": expr.ValueOf(call.Body)}
+		if call.Body, err = eventDetail(call.Body); err != nil {
+			return made, err
+		}
+		absent = "event.detail"
+	}
+	s := expr.Scope{Variables: variables}
 	fail := func(path string, err error) error {
 		return workflow.Invalid("the trigger cannot make an execution of this call", []workflow.Issue{{Path: path, Code: "expression", Message: err.Error()}})
 	}
@@ -116,7 +125,7 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 	} else if body := bytes.TrimSpace(call.Body); len(body) > 0 && body[0] == '{' {
 		made.Parameters = body
 	} else if len(body) > 0 && string(body) != "null" {
-		return made, workflow.Invalid("the body is the parameters of the execution", []workflow.Issue{{Path: "body", Code: "type", Message: "want an object, or no body"}})
+		return made, workflow.Invalid(absent+" is the parameters of the execution", []workflow.Issue{{Path: absent, Code: "type", Message: "want an object, or nothing"}})
 	}
 	if t.selector != nil {
 		raw, err := t.selector.Eval(s)
@@ -136,6 +145,18 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 		return made, fail("key", err)
 	}
 	return made, nil
+}
+
+// eventDetail is the detail of an event; null if it has none.
+func eventDetail(event json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(event, &fields); err != nil || fields == nil {
+		return nil, workflow.Invalid("this is no event", []workflow.Issue{{Path: "event", Code: "type", Message: "want an object"}})
+	}
+	if detail := fields["detail"]; len(detail) > 0 {
+		return detail, nil
+	}
+	return json.RawMessage("null"), nil
 }
 
 // evalCallText evaluates a text. A number is taken as it is written.

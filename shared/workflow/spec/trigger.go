@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -9,27 +10,39 @@ import (
 
 // Triggers are what starts executions of the newest version from outside, besides its schedule.
 type Triggers struct {
-	HTTP []Trigger `json:"http,omitempty"` // requests to an address of their own
+	HTTP  []Trigger `json:"http,omitempty"`  // requests to an address of their own
+	Event []Trigger `json:"event,omitempty"` // events that match a pattern
 }
 
 // All are all triggers, in order.
 func (t *Triggers) All() []*Trigger {
 	var all []*Trigger
-	for i := range t.HTTP {
-		all = append(all, &t.HTTP[i])
+	for _, list := range [][]Trigger{t.HTTP, t.Event} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
 	}
 	return all
 }
 
-// Trigger starts an execution for each call that proves who makes it, or sends a signal. Its
-// expressions read body, headers and query.
+// Path is where the trigger of number i of [Triggers.All] stands in a definition.
+func (t *Triggers) Path(i int) string {
+	if n := len(t.HTTP); i >= n {
+		return fmt.Sprintf("triggers.event[%d]", i-n)
+	}
+	return fmt.Sprintf("triggers.http[%d]", i)
+}
+
+// Trigger starts an execution for each call that proves who makes it, or for each event that matches
+// its pattern; or it sends a signal. Its expressions read body, headers and query, or event.
 type Trigger struct {
-	Name     string                `json:"name"`             // unique in a tenant
-	Verify   workflow.Verification `json:"verify"`           // how a call proves who makes it
-	Schema   json.RawMessage       `json:"schema,omitempty"` // JSON Schema of the body
+	Name     string                `json:"name"`              // unique in a tenant
+	Verify   workflow.Verification `json:"verify,omitzero"`   // how a call proves who makes it
+	Schema   json.RawMessage       `json:"schema,omitempty"`  // JSON Schema of the body
+	Pattern  json.RawMessage       `json:"pattern,omitempty"` // of the events that it takes; without one it is called over HTTP
 	Disabled bool                  `json:"disabled,omitempty"`
 
-	Parameters          json.RawMessage `json:"parameters,omitempty"`          // strings may hold ${CEL}; absent: the body
+	Parameters          json.RawMessage `json:"parameters,omitempty"`          // strings may hold ${CEL}; absent: the body, or the detail of the event
 	ExecuteOnParameters json.RawMessage `json:"executeOnParameters,omitempty"` // object; strings may hold ${CEL}
 	IdempotencyKey      string          `json:"idempotencyKey,omitempty"`      // text with ${CEL}: calls with the same are one
 	Key                 string          `json:"key,omitempty"`                 // text with ${CEL}: the business key
@@ -43,10 +56,13 @@ var DefaultTriggerRate = workflow.Rate{Count: 300, Per: time.Minute}
 
 // Limits of triggers.
 const (
-	MaxTriggers       = 10        // of a definition
+	MaxTriggers       = 10        // of a definition, of each kind
 	MaxTenantTriggers = 200       // that are on, of a tenant
-	MaxTriggerBody    = 256 << 10 // bytes
+	MaxTriggerBody    = 256 << 10 // bytes, of a body or an event
 )
+
+// TakesEvents reports whether it takes events, and is not called over HTTP.
+func (t *Trigger) TakesEvents() bool { return len(t.Pattern) > 0 }
 
 // EffectiveRate is how often it may be called.
 func (t *Trigger) EffectiveRate() workflow.Rate {
