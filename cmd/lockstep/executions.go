@@ -110,6 +110,9 @@ func newStatus(c *connection) *cobra.Command {
 			if p := string(x.Parameters); p != "" && p != "{}" && p != "null" {
 				fmt.Fprintf(out, "parameters: %s\n", render.OneLine(workflow.Truncate(p, maxShownParameters)))
 			}
+			if m := string(x.Metadata); m != "" && m != "null" {
+				fmt.Fprintf(out, "metadata: %s\n", render.OneLine(workflow.Truncate(m, maxShownParameters)))
+			}
 			if x.Key != nil && x.KeyOwner != nil {
 				fmt.Fprintf(out, "key: %s, which execution %s has\n", *x.Key, *x.KeyOwner)
 			} else if x.Key != nil {

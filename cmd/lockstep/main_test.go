@@ -95,6 +95,7 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"run", "p/w", "-p", "[1]"}, "--parameters wants a JSON object such as"},
 		{[]string{"run", "p/w", "-p", "{"}, "is not JSON"},
 		{[]string{"run", "p/w", "-p", "null"}, "not null"},
+		{[]string{"run", "p/w", "--metadata", "{"}, "--metadata wants a JSON object such as"},
 		{[]string{"dev", "--port", "70000"}, "--port is 1 to 65535"},
 		{[]string{"dev", "--config", "/nowhere.yaml"}, "there is no file /nowhere.yaml"},
 		{[]string{"dev", "--quiet", "--worker", "/no/such", "--port", "70000"}, "--worker /no/such: there is no file /no/such"},

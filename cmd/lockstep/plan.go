@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // startFlags are the flags that say what to start.
 type startFlags struct {
 	parameters, kind, query, notBefore string
-	key, rollback                      string
+	key, rollback, metadata            string
 	maxTime                            time.Duration
 	sets, ids, groups, labels          []string
 }
@@ -30,6 +31,7 @@ func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.groups, "group", nil, "entity groups (repeatable, comma-separated)")
 	f.StringVar(&r.query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
 	f.StringArrayVarP(&r.labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
+	f.StringVar(&r.metadata, "metadata", "", "a JSON object that is kept with the execution and never read, such as '{\"ticket\":\"CHG-7\"}'")
 	f.StringVar(&r.key, "key", "", "business key: at most one execution of the workflow with this key runs")
 	f.StringVar(&r.rollback, "rollback", "", "auto or never, in place of what the definition says: whether a failure is rolled back")
 	f.DurationVar(&r.maxTime, "max-time", 0, "end the execution with TIMEOUT after this time, at most the timeout of the definition")
@@ -48,6 +50,11 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	}
 	if req.Labels, err = parsePairs(r.labels); err != nil {
 		return req, err
+	}
+	if r.metadata != "" {
+		if req.Metadata = json.RawMessage(r.metadata); !json.Valid(req.Metadata) {
+			return req, fmt.Errorf("--metadata wants a JSON object such as '{\"ticket\":\"CHG-7\"}', and %q is not JSON", r.metadata)
+		}
 	}
 	if sel := (workflow.Selector{Type: r.kind, IDs: r.ids, Groups: r.groups, Query: r.query}); !sel.Empty() {
 		req.ExecuteOnParameters = &sel

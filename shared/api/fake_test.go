@@ -558,6 +558,7 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 	if !f.minimal {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)
+		v.Metadata = json.RawMessage(`{"ticket":"CHG-7"}`)
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
 		v.Progress.AsOf = ptr(at.Add(f.later))
 		v.Progress.Jobs.Pending = ptr(0)

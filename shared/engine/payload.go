@@ -32,7 +32,7 @@ func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
 // offloadInput returns the input as the state item holds it. It stores a large input.
 func (w *workspace) offloadInput(ctx context.Context, in workflow.Input) (workflow.Input, error) {
 	w.input = &in
-	if len(in.Parameters)+selectorSize(in.Selector) <= workflow.MaxInlineInputBytes {
+	if len(in.Parameters)+len(in.Metadata)+selectorSize(in.Selector) <= workflow.MaxInlineInputBytes {
 		return in, nil
 	}
 	return workflow.Input{Offloaded: true}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)

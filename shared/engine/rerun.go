@@ -111,7 +111,7 @@ func (w *workspace) rerunInput(ctx context.Context, req views.RerunRequest) (*de
 	if err != nil {
 		return nil, workflow.Input{}, err
 	}
-	start := views.StartRequest{Parameters: in.Parameters}
+	start := views.StartRequest{Parameters: in.Parameters, Metadata: in.Metadata}
 	if len(req.Parameters) > 0 {
 		start.Parameters = req.Parameters
 	}

@@ -45,7 +45,7 @@ func TestRerun_RepeatsFailedEntities(t *testing.T) {
 	s.Publish("w", rerunnable)
 	var mended bool
 	s.Script = failUntil("b", "d001", &mended)
-	of := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"target":"2"}`), Labels: map[string]string{"change": "7"},
+	of := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"target":"2"}`), Labels: map[string]string{"change": "7"}, Metadata: json.RawMessage(`{"ticket":"CHG-7"}`),
 		ExecuteOnParameters: &workflow.Selector{IDs: harness.DeviceIDs(4)}})
 	_, err := rerun(s, of, chosen(views.RerunAll))
 	wantRefused(t, err, workflow.CodeIllegalTransition, "has not ended")
@@ -66,7 +66,7 @@ func TestRerun_RepeatsFailedEntities(t *testing.T) {
 	}
 	s.RunUntilIdle(time.Hour)
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)
-	if x.RerunOf != of || x.Outcome() != workflow.OutcomeSucceeded || x.Labels["change"] != "7" || string(x.Input.Parameters) != `{"target":"2"}` || !slices.Equal(x.Input.Selector.IDs, []string{"d001"}) || x.Reason != "" {
+	if x.RerunOf != of || x.Outcome() != workflow.OutcomeSucceeded || x.Labels["change"] != "7" || string(x.Input.Parameters) != `{"target":"2"}` || string(x.Input.Metadata) != `{"ticket":"CHG-7"}` || !slices.Equal(x.Input.Selector.IDs, []string{"d001"}) || x.Reason != "" {
 		t.Errorf("repeated as %+v, input %s %+v", x, x.Input.Parameters, x.Input.Selector)
 	}
 	if data := string(s.History(id)[0].Data); !strings.Contains(data, of) || !strings.Contains(data, "power is back") {

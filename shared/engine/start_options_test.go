@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +52,30 @@ func TestStart_SaysWhetherToRollBack(t *testing.T) {
 		}
 		settle(s)
 		s.ExpectState(again.ID, test.want)
+	}
+}
+
+// Metadata is kept for the starter, apart from the state item where the input is large.
+func TestStart_KeepsMetadata(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one again device"))
+	for _, parameters := range []string{`{}`, `{"text":"` + strings.Repeat("x", workflow.MaxInlineInputBytes) + `"}`} {
+		req := harness.NewStartRequest("w", "d000")
+		req.Metadata, req.Parameters = json.RawMessage(`{"ticket":"CHG-7"}`), json.RawMessage(parameters)
+		id := s.StartWith(req)
+		settle(s)
+		if v := executionView(t, s, id); string(v.Metadata) != `{"ticket":"CHG-7"}` || v.Status != sm.StatusCompleted {
+			t.Errorf("metadata %s of %s", v.Metadata, v.State)
+		}
+	}
+	for metadata, code := range map[string]string{`"CHG-7"`: "type", `[]`: "type", `{"a":"` + strings.Repeat("x", workflow.MaxMetadataBytes) + `"}`: "limit"} {
+		req := harness.NewStartRequest("w", "d000")
+		req.Metadata = json.RawMessage(metadata)
+		_, _, err := s.Engine.Start(t.Context(), harness.Caller, req)
+		var e *workflow.Error
+		if !errors.As(err, &e) || len(e.Issues) != 1 || e.Issues[0].Path != "metadata" || e.Issues[0].Code != code {
+			t.Errorf("%.20s: %v", metadata, err)
+		}
 	}
 }
 

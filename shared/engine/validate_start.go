@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
@@ -18,7 +19,7 @@ import (
 // execution's input: its parameters, and its selector with the type filled in. What
 // is wrong is CodeInvalid, with one issue per mistake.
 func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
-	in := workflow.Input{Parameters: req.Parameters}
+	in := workflow.Input{Parameters: req.Parameters, Metadata: req.Metadata}
 	if len(in.Parameters) == 0 {
 		in.Parameters = json.RawMessage("{}")
 	}
@@ -27,6 +28,9 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	}
 	if req.Mode != "" && req.Mode != views.ModeProbe && req.Mode != views.ModeStep {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe or step, or leave it out"}})
+	}
+	if string(in.Metadata) == "null" {
+		in.Metadata = nil
 	}
 	if issues := startOptionIssues(d, req); len(issues) > 0 {
 		return in, workflow.Invalid("the request is not valid", issues)
@@ -70,7 +74,24 @@ func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []wor
 	if most := cmp.Or(d.Config.Timeout.Std(), definition.MaxTimeout); req.Timeout != 0 && (req.Timeout.Std() < time.Millisecond || req.Timeout.Std() > most) {
 		issues = append(issues, workflow.Issue{Path: "timeout", Code: "range", Message: "want up to " + most.String() + ": a start can only shorten the timeout of the definition"})
 	}
+	if issue := metadataIssue(req.Metadata); issue != nil {
+		issues = append(issues, *issue)
+	}
 	return issues
+}
+
+// metadataIssue says what is wrong with metadata, if anything is.
+func metadataIssue(metadata json.RawMessage) *workflow.Issue {
+	var object map[string]json.RawMessage
+	switch {
+	case len(metadata) == 0:
+		return nil
+	case len(metadata) > workflow.MaxMetadataBytes:
+		return &workflow.Issue{Path: "metadata", Code: "limit", Message: fmt.Sprintf("at most %d bytes as JSON, not %d", workflow.MaxMetadataBytes, len(metadata))}
+	case json.Unmarshal(metadata, &object) != nil:
+		return &workflow.Issue{Path: "metadata", Code: "type", Message: "want an object"}
+	}
+	return nil
 }
 
 // startDigest identifies the content of a start, unless it says itself what identifies it.

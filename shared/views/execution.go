@@ -40,6 +40,7 @@ type ExecutionView struct {
 
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored apart from the state item
 	Labels        map[string]string      `json:"labels"`
+	Metadata      json.RawMessage        `json:"metadata"` // null without any, and where parameters are
 	Tenant        string                 `json:"tenant"`
 	CreatedBy     string                 `json:"createdBy"`
 	CreatedAt     time.Time              `json:"createdAt"`

@@ -15,6 +15,7 @@ type StartRequest struct {
 	Parameters          json.RawMessage    `json:"parameters,omitempty"`
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
 	Labels              map[string]string  `json:"labels,omitempty"`
+	Metadata            json.RawMessage    `json:"metadata,omitempty"` // an object; kept and shown, and never read
 	NotBefore           time.Time          `json:"notBefore,omitzero"`
 	Mode                StartMode          `json:"mode,omitempty"`
 	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it

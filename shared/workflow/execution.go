@@ -292,7 +292,11 @@ type Input struct {
 	Offloaded  bool            `json:"offloaded,omitempty"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Selector   *Selector       `json:"selector,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"` // an object of at most [MaxMetadataBytes]: kept for the starter and never read
 }
+
+// MaxMetadataBytes is the size of the metadata of an execution as JSON.
+const MaxMetadataBytes = 4 << 10
 
 // Scope is the set of entities of the execution, fixed before locking. Small scopes are
 // inline. Larger ones are stored in chunks, in items of their own, under Key. The key is

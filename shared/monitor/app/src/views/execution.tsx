@@ -139,6 +139,7 @@ function Overview({ execution: x, live }: { execution: Execution; live: Live<Exe
         <h2>Started with</h2>
         {Object.keys(x.labels).length > 0 ? <p>Labels: {Object.entries(x.labels).map(([k, v]) => `${k}=${v}`).join(", ")}</p> : null}
         <Value value={x.parameters} label="Parameters" />
+        {x.metadata ? <Value value={x.metadata} label="Metadata" /> : null}
       </section>
       <p class="calm" id="as-of">{live.asOf ? `As of ${live.asOf.toLocaleTimeString()}` : ""}</p>
     </>
