@@ -250,6 +250,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchChildren(ctx, n)
 	case lifecycle.NeedEntities:
 		return w.fetchEntities(ctx)
+	case lifecycle.NeedKeptJobs:
+		return w.fetchKeptJobs(ctx)
 	case lifecycle.NeedOutcomes:
 		return w.fetchOutcomes(ctx, n, draft)
 	case lifecycle.NeedUpdatesApplied:

@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -54,4 +56,157 @@ func TestRetry_ExecutesWhatHasToBeDoneAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rollback has ended at a step of which it has undone nothing, because nobody could say how. What
+// that step did stands, and so does everything before it: a retry begins with the step that failed.
+func TestRetry_RepeatsNothingThatNoRollbackTouched(t *testing.T) {
+	const inner = "[{label: one, functionBlock: p/again:1, runOn: global}, {label: two, functionBlock: p/forever:1, runOn: global, compensate: {functionBlock: p/back:1, parameters: {id: '${two.result.none}'}}}, {label: three, functionBlock: p/pure:1, runOn: global}]"
+	for name, definition := range map[string]string{
+		"steps":     "steps: " + inner + "\n",
+		"a loop":    "steps: [{label: all, loop: {over: '${[1]}'}, workflow: {steps: " + inner + "}}]\n",
+		"a rollout": "steps: [{label: all, rollout: {batches: [1], onFailure: rollbackAll}, workflow: {steps: [{label: zero, functionBlock: p/pure:1, runOn: device}, " + inner[1:] + "}}]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 1)
+			s.RegisterBlock(workflow.Block{Name: "back", Pool: "p", Idempotent: true})
+			s.Publish("w", definition)
+			mended := false
+			s.Script = failUntil("three", "", &mended)
+			id := s.Start("w", "d000")
+			settle(s)
+			x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+			if last := x.LastStepRun(); last.Kind != workflow.JobRollback || last.Label != "two" || last.Counts.Executed() > 0 {
+				t.Fatalf("the last step run is %+v", last)
+			}
+			mended = true
+			got := retryToEnd(s, id, views.RetryRequest{})
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			if strings.Join(got, "|") != "three EXECUTE" {
+				t.Errorf("executed %q, want the step that failed", got)
+			}
+		})
+	}
+}
+
+// A rollout has stopped, and what could be undone of its wave is undone and released. A retry under
+// the locks that are held is not about these entities. One that takes all locks anew is, and executes
+// again what was undone of them.
+func TestRollout_RetryUnderNewLocksRepeatsWhatWasUndone(t *testing.T) {
+	for how, want := range map[string]string{"kept": "two 2 | three 1,2", "anew": "one 3 | two 2 | three 1,2,3", "anew after some": "one 3 | three 1,2,3"} {
+		mended, three := false, true
+		fails := failUntil("two", "d002", &mended)
+		s, id := rolledOut(t, 4, `steps:
+  - label: all
+    rollout: {batches: [1, 4]}
+    workflow: {steps: [
+      {label: one, functionBlock: p/again:1, runOn: device},
+      {label: two, functionBlock: p/forever:1, runOn: device, condition: entity.id != "d003"},
+      {label: three, functionBlock: p/pure:1, runOn: device}]}
+`, func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "three" && c.Entity == "d001" && !three {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return fails(c)
+		})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		expectSteps(t, s, id, "one 0 | two 0 | three 0 | one 1,2,3 | two 1,2 | ~one 3")
+		mended = true
+		if how == "anew after some" {
+			three = false
+			s.BlockCalls = nil
+			retry(s, id, views.RetryRequest{})
+			settle(s)
+			s.ExpectState(id, sm.ExecutionFailedUnsafe)
+			expectSteps(t, s, id, "two 2 | three 1") // stopped before it came to d002
+			three = true
+		}
+		if how != "kept" {
+			mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+				return s.Engine.Acknowledge(ctx, harness.Caller, id, "seen")
+			})
+			s.ExpectState(id, sm.ExecutionFailedUnsafeAck)
+		}
+		s.BlockCalls = nil
+		retry(s, id, views.RetryRequest{})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		expectSteps(t, s, id, want)
+	}
+}
+
+// A retry of failures keeps results from the step on with which it begins. If it goes back to a step
+// before that one, this is executed for all, as in any try that goes back.
+func TestRetry_GoingBackExecutesForAll(t *testing.T) {
+	for _, push := range []string{"runOn: item, foreach: {items: '${[1, 2]}'}", "runOn: device"} {
+		s := newHarness(t, 2)
+		s.Publish("w", "steps: [{label: push, functionBlock: p/pure:1, "+push+"}, {label: check, functionBlock: p/pure:1, runOn: global}, "+
+			"{label: choose, switch: [{when: {path: n, op: notExists}, steps: [{label: note, set: {n: 1}}], next: push}, {default: end}]}]\n")
+		mended := false
+		s.Script = failUntil("check", "", &mended)
+		id := s.Start("w", harness.DeviceIDs(2)...)
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		mended, s.BlockCalls = true, nil
+		retry(s, id, views.RetryRequest{Entities: views.RetryFailed})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		var got []string
+		for _, c := range s.BlockCalls {
+			got = append(got, c.Step)
+		}
+		if strings.Join(got, " ") != "check push push check" {
+			t.Errorf("%s: executed %q", push, got)
+		}
+	}
+}
+
+// Two entities have failed, which was tolerated. One was set back and released, the other is kept: what it
+// did cannot be undone. The retry is about that one, and begins where it failed.
+func TestRetry_RepeatsNothingOfReleasedEntities(t *testing.T) {
+	mended := false
+	s, id := rolledOut(t, 3, `config: {failureTolerance: 2}
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device, condition: entity.id != "d001"}
+  - {label: count, functionBlock: p/forever:1, runOn: global}
+  - {label: two, functionBlock: p/forever:1, runOn: device, condition: entity.id == "d001"}
+  - {label: three, functionBlock: p/pure:1, runOn: device}
+`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "three" && c.Entity != "d000" && !mended {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	expectSteps(t, s, id, "one 0,2 | count | two 1 | three 0,1,2 | ~one 2")
+	mended, s.BlockCalls = true, nil
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "three 1")
+}
+
+// A retry takes its locks anew, and does not get them. The next one begins where that one was to begin.
+func TestRetry_AfterATryWithoutLocks(t *testing.T) {
+	mended := false
+	s, id := rolledOut(t, 1, "config: {onLocked: fail}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: device}]\n", failUntil("two", "d000", &mended))
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	s.Publish("other", "steps: [{label: long, functionBlock: p/pure:1, runOn: device, delay: 1h}]\n")
+	s.Start("other", "d000")
+	s.RunFor(time.Minute)
+	mended, s.BlockCalls = true, nil
+	retry(s, id, views.RetryRequest{Entities: views.RetryAll})
+	s.RunFor(time.Minute)
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || x.Try != 2 {
+		t.Fatalf("it is in %s, try %d", x.State, x.Try)
+	}
+	settle(s)
+	s.BlockCalls = nil
+	retry(s, id, views.RetryRequest{Entities: views.RetryAll})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "two 0")
 }

@@ -33,6 +33,7 @@ type Facts struct {
 	Child          *ChildStatus
 	Children       *ChildSet
 	Entities       *ScopeEntities
+	KeptJobs       *KeptJobs
 	Observed       bool   // somebody observes the executions of the tenant, or may
 	HandedOn       *int64 // the number of the last event that was handed on to those who observe
 	UpdatesApplied bool
@@ -368,6 +369,7 @@ const (
 	NeedFailedChildren NeedKind = "failedChildren" // a ChildSet that is Checked: after reading those that did not end well
 	NeedChildrenClose  NeedKind = "childrenClose"  // a ChildSet of a step run that is closed, after reading all and telling those that are not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
+	NeedKeptJobs       NeedKind = "keptJobs"       // a KeptJobs
 	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
 	NeedHandedOn       NeedKind = "handedOn"       // how far the events have been handed on to those who observe
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory

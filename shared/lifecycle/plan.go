@@ -44,12 +44,12 @@ func (d *decider) enterStep(at int) {
 	}
 	end := at + 1
 	if n.FunctionBlock != "" {
-		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(&r) && d.inLoopOf(&r, d.execution.StepRunBySeq(d.execution.ResumeSeq))
+		r.OnlyFailed = d.keepsResults(&r)
 		if end = d.pipelineEnd(at); end > at+1 && !r.OnlyFailed {
 			r.Pipeline = r.Seq
 		}
 	} else if n.Foreach != nil {
-		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(&r) && d.inLoopOf(&r, d.execution.StepRunBySeq(d.execution.ResumeSeq))
+		r.OnlyFailed = d.keepsResults(&r)
 	}
 	plan := d.plan(NeedForPlan(&r))
 	switch {

@@ -46,24 +46,17 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.execution.ID, p.Message)
 	}
 	program := d.facts.Resolution.Program
-	from := min(d.failedStep(program), d.firstUnfinishedStep(program))
+	if to == sm.ExecutionRunning && d.execution.Kept != nil && d.facts.KeptJobs == nil {
+		d.need(Need{Kind: NeedKeptJobs})
+		return nil
+	}
+	from, resume := d.beginning(program, to)
 	if c.FromStep != "" {
 		var err error
-		if from, err = stepNamed(program, c.FromStep, "from", "begin at"); err != nil {
+		if from, resume, err = d.beginningAt(program, c.FromStep, to); err != nil {
 			return err
 		}
-		if reached := d.lastReachedStep(); from > reached || !d.wasExecuted(from) {
-			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
-		}
-		if failed := d.firstUnfinishedStep(program); from > failed {
-			return invalidRequest("from", fmt.Sprintf("step %q failed and has to be executed again: begin at or before it", program.Nodes[failed].Label))
-		}
-		if undone := d.firstUndoneStep(len(program.Nodes)); from > undone {
-			return invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", program.Nodes[undone].Label))
-		}
 	}
-	from = program.OutsideBranches(from)
-	from, resume := d.resumePoint(program, from, c.FromStep != "")
 	if p := d.repeatedUnasked(from, resume); p != nil && c.FromStep == "" {
 		return workflow.Errorf(workflow.CodeIllegalTransition,
 			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, p.Label, program.Nodes[from].Label)
@@ -124,67 +117,6 @@ func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 	return at, nil
 }
 
-// failedStep is the step at which a retry begins unless the operator names another.
-func (d *decider) failedStep(p *spec.Program) int {
-	at := 0
-	if d.execution.Error != nil {
-		at = max(0, p.IndexOf(d.execution.Error.Step))
-	}
-	if c := d.execution.StoppedRollout(); c != nil {
-		at = max(at, c.StepIndex+1) // what was done before the rollout stands
-	}
-	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try && !d.isOfReleased(r) {
-			at = min(at, r.StepIndex)
-		}
-	}
-	return min(at, d.firstUndoneStep(at))
-}
-
-// isOfReleased reports whether a rollback was about entities that the execution has released
-// since: a retry does not work on them.
-func (d *decider) isOfReleased(u *workflow.StepRun) bool {
-	return u.Only != nil && d.execution.Kept != nil && u.Only.Both(*d.execution.Kept).Len() == 0
-}
-
-// firstUndoneStep is the first step of which something was rolled back and not executed
-// again; none if there is no such step.
-func (d *decider) firstUndoneStep(none int) int {
-	at := none
-	for i := range d.execution.StepRuns {
-		u := &d.execution.StepRuns[i]
-		if u.Kind != workflow.JobRollback || u.Counts.OK == 0 || u.StepIndex >= at || d.isOfReleased(u) {
-			continue
-		}
-		redone := slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-			return r.Forward() && r.StepIndex == u.StepIndex && r.Try > u.Try && d.execution.SameTime(&r, u)
-		})
-		if target := d.execution.StepRunBySeq(u.Undoes); !redone && (target == nil || target.SupersededBy == 0) {
-			at = u.StepIndex
-		}
-	}
-	return at
-}
-
-// firstUnfinishedStep is the first step whose last step run did not complete, and whose
-// failure nothing handles; the number of steps if there is none. In a pipeline later
-// steps have been reached, but not by every entity.
-func (d *decider) firstUnfinishedStep(p *spec.Program) int {
-	last := map[int]*workflow.StepRun{}
-	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Forward() && r.HasJobs() && r.SupersededBy == 0 {
-			last[r.StepIndex] = r
-		}
-	}
-	first := len(p.Nodes)
-	for at, r := range last {
-		if (r.Status == sm.StepFailed || r.Status == sm.StepCancelled) && r.Handled == 0 && !p.ContinuesOnError(at) && !d.branchesCompleted(at) {
-			first = min(first, at)
-		}
-	}
-	return first
-}
-
 // repeatedUnasked is a step run that a new try would execute once more although it completed and
 // its block can neither be repeated nor undone: one in the branches with which the try begins, or
 // the one with which it begins, if that was stopped while its job was at work, or after it had
@@ -224,139 +156,6 @@ func (d *decider) choosesAgain(from int) bool {
 	})
 }
 
-// wasExecuted reports whether a step run of the step exists that still counts.
-func (d *decider) wasExecuted(at int) bool {
-	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.StepIndex == at })
-}
-
-// firstOf is the number of the first step run of the step that still counts, in the order of
-// time; 0 if there is none.
-func (d *decider) firstOf(at int) int {
-	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Forward() && r.StepIndex == at && r.SupersededBy == 0 {
-			return r.Seq
-		}
-	}
-	return 0
-}
-
-// resumePoint is where a retry begins that would begin at a step in a loop: at the first step
-// run, in the order of time, that failed or was undone, so that the times before it stand. A
-// step that the operator names is one at or before it. Where nothing says which time that is,
-// the retry begins with the loop. resume is 0 outside loops.
-func (d *decider) resumePoint(p *spec.Program, from int, named bool) (step int, resume *workflow.StepRun) {
-	outermost := -1
-	for at := p.Nodes[from].Parent; at >= 0; at = p.Nodes[at].Parent {
-		if p.Nodes[at].Loop != nil || p.Nodes[at].Rollout != nil {
-			outermost = at
-		}
-	}
-	if outermost < 0 {
-		return from, nil
-	}
-	first := d.firstToRepeat(p)
-	for i := len(d.execution.StepRuns) - 1; i >= 0 && named && first != nil; i-- {
-		if r := &d.execution.StepRuns[i]; r.Forward() && r.SupersededBy == 0 && r.StepIndex == from && r.Seq <= first.Seq {
-			return from, r
-		}
-	}
-	switch {
-	case first == nil: // the step that fails the execution may be one that stands, and cannot be undone
-		first = d.firstTolerated(p, -1, 0)
-	case !p.Encloses(outermost, first.StepIndex):
-		first = d.firstTolerated(p, outermost, 0)
-	case first.Try < d.execution.Try: // an earlier try has left it: what failed in the last one may come before it
-		if last := d.firstTolerated(p, outermost, d.execution.Try); last != nil && d.execution.InEarlierTime(last, first, true) {
-			first = last
-		}
-	}
-	if loop, _ := d.execution.TimeOf(first); loop == 0 && !named && first != nil {
-		return first.StepIndex, nil
-	}
-	if !named && first != nil {
-		return first.StepIndex, first
-	}
-	return outermost, nil
-}
-
-// firstTolerated is the first step run in a loop or rollout, or with -1 anywhere, in the order of time, in
-// which entities have failed and were left out of what followed, since a try; nil if there is none. What
-// an earlier try has left in a later time, or behind, comes after what a later one has left.
-func (d *decider) firstTolerated(p *spec.Program, around, since int) (first *workflow.StepRun) {
-	x := d.execution
-	for i := range x.StepRuns {
-		r := &x.StepRuns[i]
-		if !r.Forward() || r.Try < since || r.SupersededBy > 0 || r.Status != sm.StepCompleted || r.Counts.Failed+r.Counts.Unknown == 0 || around >= 0 && !p.Encloses(around, r.StepIndex) || !d.node(r).OnEntities() || p.OutsideBranches(r.StepIndex) != r.StepIndex {
-			continue
-		}
-		if !d.doneLater(r) && (first == nil || d.precedes(r, first)) {
-			first = r
-		}
-	}
-	return first
-}
-
-// precedes reports whether a step run comes before another one of an earlier or the same try: it is in
-// an earlier time of a loop, or wave of a rollout, or in the same one before it.
-func (d *decider) precedes(r, o *workflow.StepRun) bool {
-	switch {
-	case d.execution.InEarlierTime(r, o, true):
-		return true
-	case d.execution.InEarlierTime(o, r, true) || !d.execution.SameTime(r, o):
-		return false
-	}
-	return r.Try > o.Try && r.StepIndex < o.StepIndex
-}
-
-// doneLater reports whether a later step run of the same step, in the same time, stands.
-func (d *decider) doneLater(r *workflow.StepRun) bool {
-	return slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
-		return o.Forward() && o.StepIndex == r.StepIndex && d.execution.SameTime(&o, r) && o.SupersededBy == 0 && o.Seq > r.Seq
-	})
-}
-
-// firstToRepeat is the first step run in the order of time that has to be executed again: it
-// did not complete, and nothing handles that, or what it did was undone. nil if there is none.
-func (d *decider) firstToRepeat(p *spec.Program) (first *workflow.StepRun) {
-	x := d.execution
-	for i := range x.StepRuns {
-		r := &x.StepRuns[i]
-		if r.Forward() {
-			failed := r.Status == sm.StepFailed || r.Status == sm.StepCancelled
-			itself := !p.Nodes[r.StepIndex].IsContainer() || p.Nodes[r.StepIndex].Parallel != nil || r.Failure != nil // and not because of a step in it
-			if failed && itself && r.Handled == 0 && !p.ContinuesOnError(r.StepIndex) && r.SupersededBy == 0 && !d.doneLater(r) && first == nil {
-				first = r
-			}
-			continue
-		}
-		undone := x.StepRunBySeq(r.Undoes)
-		if undone == nil || d.isOfReleased(r) || r.Try < x.Try && (r.Counts.OK == 0 || undone.SupersededBy > 0 || d.doneLater(undone)) {
-			continue
-		}
-		if first == nil || undone.Seq < first.Seq {
-			first = undone
-		}
-	}
-	for r := first; r != nil && r.In > 0; { // branches are executed again as a whole
-		if r = x.StepRunBySeq(r.In); r != nil && p.Nodes[r.StepIndex].Parallel != nil {
-			first = r
-		}
-	}
-	return first
-}
-
-// inLaterRepetition reports whether a step run was in a later repetition than the first of a step around
-// the one with which a try begins: that is still to come.
-func (d *decider) inLaterRepetition(r *workflow.StepRun, from int) bool {
-	p := d.facts.Resolution.Program
-	for node := p.Nodes[from].Parent; node >= 0; node = p.Nodes[node].Parent {
-		if p.Nodes[node].Repeat != nil && p.Encloses(node, r.StepIndex) && d.execution.RepetitionAround(node, r) > 1 {
-			return true
-		}
-	}
-	return false
-}
-
 // inLoopOf reports whether the innermost loop or rollout around a step run is one that a try goes
 // on with, because it begins in it; or whether both are in none. Only there may entities be done
 // already with what the try does: it does whole loops again that it does not begin in. How often a
@@ -384,13 +183,13 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		return false
 	}
 	type place struct{ step, time int } // each time of a loop, or wave of a rollout, is other work
-	first, seen := d.firstOf(from), map[place]int{}
+	first, seen, begun := d.firstOf(from), map[place]int{}, false
 	if resume != nil {
 		first = resume.Seq
 	}
-	for i := range d.execution.StepRuns {
-		r := &d.execution.StepRuns[i]
-		if r.Kind != workflow.JobExecute && !r.IsSet() || r.SupersededBy > 0 || r.Seq < first && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
+	for _, r := range d.path() {
+		begun = begun || r.Seq == first
+		if r.Kind != workflow.JobExecute && !r.IsSet() || !begun && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
 		at := place{step: r.StepIndex}
@@ -400,26 +199,21 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 		if resume != nil && d.inLoopOf(r, resume) {
 			_, at.time = d.execution.TimeOf(r)
 		}
-		if seen[at]++; seen[at] > 1 && d.node(r).HasJobForEach() && !r.OnlyFailed {
+		if seen[at]++; seen[at] > 1 && d.node(r).HasJobForEach() {
 			return true
 		}
 	}
 	return false
 }
 
-// branchesCompleted reports whether the step that has a node in one of its branches has
-// completed: without the branches that failed.
-func (d *decider) branchesCompleted(at int) bool {
-	around := d.facts.Resolution.Program.OutsideBranches(at)
-	if around == at {
-		return false
-	}
-	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
-		if r := &d.execution.StepRuns[i]; r.Forward() && r.StepIndex == around && r.SupersededBy == 0 {
-			return r.Status == sm.StepCompleted
+// firstOf is the number of the first step run of the step on the path; 0 if there is none.
+func (d *decider) firstOf(at int) int {
+	for _, r := range d.path() {
+		if r.StepIndex == at {
+			return r.Seq
 		}
 	}
-	return false
+	return 0
 }
 
 // lastReachedStep is the last step that any try has entered.
@@ -446,18 +240,18 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 	if resume != nil && x.WentBack == 0 {
 		x.WentBack = x.Try
 	}
+	path := d.path()
+	if at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.Seq == first }); at >= 0 {
+		path = path[:at]
+	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if d.facts.Resolution.Program.Encloses(r.StepIndex, from) && r.Forward() && r.Status != sm.StepCompleted && r.SupersededBy == 0 {
 			r.SupersededBy = x.Try + 1 // the try opens the step again
 		}
-		before := r.StepIndex < from
-		if x.WentBack > 0 || resume != nil {
-			before = r.Seq < first
-		}
-		if resume == nil && (d.facts.Resolution.Program.Encloses(from, r.StepIndex) || d.inLaterRepetition(r, from)) {
-			before = false // it begins with the whole loop or rollout, whatever earlier tries have done in it, and with the first repetitions
-		}
+		before := slices.ContainsFunc(path, func(o *workflow.StepRun) bool { // or it rests on it
+			return o.StepIndex == r.StepIndex && o.Seq >= r.Seq && d.sameRepetition(o, r)
+		})
 		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}

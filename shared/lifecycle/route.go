@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -209,13 +208,4 @@ func ErrorValue(step string, why *workflow.Failure) (json.RawMessage, error) {
 		value["details"] = why.Details
 	}
 	return workflow.EncodeJSON(value)
-}
-
-// visitedInTry reports whether this try has executed the node of a step run already, because it has
-// gone back. Another time of a loop, or wave of a rollout, is other work.
-func (d *decider) visitedInTry(r *workflow.StepRun) bool {
-	x := d.execution
-	return x.WentBack > 0 && slices.ContainsFunc(x.StepRuns, func(o workflow.StepRun) bool {
-		return o.Forward() && o.StepIndex == r.StepIndex && o.Try == x.Try && x.SameTime(&o, r)
-	})
 }

@@ -613,6 +613,13 @@ func (sr *scriptRunner) decide() {
 				}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedKeptJobs { // whatever was done was done to what is kept, too
+				sr.facts.KeptJobs = &lifecycle.KeptJobs{In: map[int]bool{}}
+				for i := range sr.execution.StepRuns {
+					sr.facts.KeptJobs.In[sr.execution.StepRuns[i].Seq] = true
+				}
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedCondition && sr.condition != "" {
 				sr.facts.Conditions = map[int]*lifecycle.Readiness{d.Need.StepRunSeq: {Ready: sr.condition == "true"}}
 				continue
@@ -675,7 +682,7 @@ func (sr *scriptRunner) decide() {
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
 	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn, sr.facts.Parent, sr.facts.FromParent = nil, nil, nil, nil, nil, false
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.KeptJobs, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity

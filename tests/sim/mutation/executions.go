@@ -116,7 +116,7 @@ var executions = []Mutation{
 		{lifecycleBlocker, "if problem := sharedLockProblem(d.facts.Resolution); problem != nil {", "if problem := d.facts.Resolution.Problem; problem != nil {"},
 		{lifecyclePlan, `if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d`, `if false && !d`}}},
 	{Name: "a retry begins behind a failed step of a pipeline", Test: "shared/engine:TestRetry_RefusesStepBehindFailureInPipeline", Edits: []Edit{
-		{lifecycleRetry, "if failed := d.firstUnfinishedStep(program); from > failed {", "if failed := d.firstUnfinishedStep(program); from > failed && false {"}}},
+		{retryBegin, "case r.Try >= since && d.endedInFailure(r):", "case r.Try < 0:"}}},
 }
 
 // The files of restores.

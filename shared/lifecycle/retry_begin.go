@@ -1,0 +1,273 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Where a retry begins follows from the path of the execution: its step runs in the order in which
+// somebody executes them who reads the definition once, from its beginning. A try cuts the path
+// where it begins, and goes on from there. A retry begins with the first step run on the path that
+// did not end well, or of which something was undone.
+
+// KeptJobs says which step runs are about the entities that an execution still holds, by number: those
+// in which one of these has failed, and those that have undone something of one.
+type KeptJobs struct{ In map[int]bool }
+
+// path is the path of the execution.
+func (d *decider) path() (path []*workflow.StepRun) {
+	try := 0
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if !r.Forward() {
+			continue
+		}
+		if r.Try > try {
+			path, try = path[:d.standing(path, r.Try)], r.Try
+		}
+		path = append(path, r)
+	}
+	return path
+}
+
+// standing is how many step runs of a path stand where a try goes on: those before the one that the
+// try does again first. Step runs that it has opened only to get there may have no other.
+func (d *decider) standing(path []*workflow.StepRun, try int) int {
+	begin := d.beginOf(try)
+	for i := len(begin) - 1; i >= 0; i-- {
+		same := func(o *workflow.StepRun) bool {
+			return o.StepIndex == begin[i].StepIndex && d.execution.SameTime(o, begin[i])
+		}
+		if at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return same(o) && o.SupersededBy == try }); at >= 0 {
+			return at
+		}
+		if at := slices.IndexFunc(path, same); at >= 0 {
+			return at
+		}
+	}
+	return len(path)
+}
+
+// beginOf are the step runs with which a try has begun, the innermost last: it begins in steps with nested
+// steps by opening each. None if it has not executed anything.
+func (d *decider) beginOf(try int) (begin []*workflow.StepRun) {
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if !r.Forward() || r.Try != try {
+			continue
+		}
+		if n := len(begin); n > 0 && !d.facts.Resolution.Program.Encloses(begin[n-1].StepIndex, r.StepIndex) {
+			break
+		}
+		begin = append(begin, r)
+		if n := d.node(r); n.Parallel != nil || (n.Loop != nil || n.Rollout != nil) && r.Continues == 0 {
+			break // it begins with the whole step
+		}
+	}
+	return begin
+}
+
+// beginning is where a retry begins that names no step. resume is the step run in a loop or rollout
+// with which it goes on; nil outside of them, or if it begins with the whole of one.
+func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, resume *workflow.StepRun) {
+	x := d.execution
+	if len(d.beginOf(x.Try)) == 0 {
+		return x.PC, x.StepRunBySeq(x.ResumeSeq) // as the try was to begin that has failed
+	}
+	if first := d.firstToRepeat(to); first != nil {
+		if d.outermostLoop(p, first.StepIndex) < 0 {
+			return first.StepIndex, nil
+		}
+		return first.StepIndex, first
+	}
+	if from = min(x.PC, len(p.Nodes)-1); x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
+		from = p.IndexOf(x.Error.Step) // a doubt is left where the definition goes on after a failure
+	}
+	if loop := d.outermostLoop(p, from); loop >= 0 {
+		return loop, nil // nothing says which time it was
+	}
+	return p.OutsideBranches(from), nil
+}
+
+// outermostLoop is the outermost loop or rollout around a node, -1 for none.
+func (d *decider) outermostLoop(p *spec.Program, node int) int {
+	outermost := -1
+	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if p.Nodes[at].Loop != nil || p.Nodes[at].Rollout != nil {
+			outermost = at
+		}
+	}
+	return outermost
+}
+
+// firstToRepeat is the first step run on the path that has to be executed again: it did not end well,
+// or something of it was undone. Where the execution has come to its end, and entities have failed on
+// its way, it is also one in which such an entity has failed. nil if there is none.
+//
+// Only the tries since the last one that was about all entities of this one say so: each began with the
+// first that was to be repeated. What a later one has executed, it has executed for some of them only.
+func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
+	x, path, since := d.execution, d.path(), d.lastTryForAll(to)
+	failed := slices.ContainsFunc(path, func(r *workflow.StepRun) bool { return r.Try == x.Try && d.endedInFailure(r) })
+	came := !failed || x.StoppedRollout() != nil
+	for _, r := range path {
+		forSome := r.Try > since && !(d.node(r).IsContainer() && d.node(r).Parallel == nil)
+		if forSome || r.Try >= since && d.endedInFailure(r) || d.wasUndone(r, since, workflow.Counts.Executed) || came && d.leftBehind(r) {
+			return d.outsideBranches(r)
+		}
+	}
+	return nil
+}
+
+// lastTryForAll is the last try that was about all entities of a new one: the last one, if that is
+// restricted to the same ones or more.
+func (d *decider) lastTryForAll(to sm.ExecutionState) int {
+	x := d.execution
+	if to == sm.ExecutionRunning || x.Scope.Only == nil {
+		return x.Try
+	}
+	for try := x.Try - 1; try > 0; try-- {
+		if x.PastScopes[try].Only == nil {
+			return try
+		}
+	}
+	return 0
+}
+
+// endedInFailure reports whether a step run did not complete, not because of a step in it, and nothing
+// handles that. What has failed in a branch is a failure of the step with the branches.
+func (d *decider) endedInFailure(r *workflow.StepRun) bool {
+	p, n := d.facts.Resolution.Program, d.node(r)
+	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.ContinuesOnError(r.StepIndex) || p.InBranch(r.StepIndex) {
+		return false
+	}
+	return !n.IsContainer() || n.Parallel != nil || r.Failure != nil
+}
+
+// wasUndone reports whether a rollback since a try, of so many jobs, was about what a step run did, or about
+// what it rests on. What only belongs to entities that were released is none of this try's business.
+func (d *decider) wasUndone(r *workflow.StepRun, since int, jobs func(workflow.Counts) int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(u workflow.StepRun) bool {
+		if u.Kind != workflow.JobRollback || u.StepIndex != r.StepIndex || u.Try < since || jobs(u.Counts) == 0 || !d.concernsKept(&u) {
+			return false
+		}
+		undone := d.execution.StepRunBySeq(u.Undoes)
+		return undone != nil && undone.Seq <= r.Seq && d.execution.SameTime(undone, r)
+	})
+}
+
+// leftBehind reports whether entities have failed in a step run, and take no part in what followed.
+func (d *decider) leftBehind(r *workflow.StepRun) bool {
+	p, failed := d.facts.Resolution.Program, r.Counts.Unknown
+	if !p.ContinuesOnError(r.StepIndex) {
+		failed += r.Counts.Failed + r.Unmet
+	}
+	return failed > 0 && r.Status == sm.StepCompleted && d.node(r).OnEntities() && !p.InBranch(r.StepIndex) && d.concernsKept(r)
+}
+
+// concernsKept reports whether a step run is about entities that the new try is about.
+func (d *decider) concernsKept(r *workflow.StepRun) bool {
+	return d.facts.KeptJobs == nil || !d.node(r).OnEntities() || d.facts.KeptJobs.In[r.Seq]
+}
+
+// outsideBranches is the step run around a step run in branches that is in none, and any other itself:
+// branches are executed again as a whole.
+func (d *decider) outsideBranches(r *workflow.StepRun) *workflow.StepRun {
+	outside := r
+	for r != nil && r.In > 0 {
+		if r = d.execution.StepRunBySeq(r.In); r != nil && d.node(r).Parallel != nil {
+			outside = r
+		}
+	}
+	return outside
+}
+
+// beginningAt is where a retry begins that names a step. In a loop or rollout it goes on with the last run of
+// the step at or before what has to be executed again, or with the whole loop if there is none.
+func (d *decider) beginningAt(p *spec.Program, label string, to sm.ExecutionState) (from int, resume *workflow.StepRun, err error) {
+	if from, err = stepNamed(p, label, "from", "begin at"); err != nil {
+		return from, nil, err
+	}
+	since := d.lastTryForAll(to)
+	for _, r := range d.path() {
+		switch {
+		case r.StepIndex == from:
+			from, resume = d.lastRunOf(p, from, d.firstToRepeat(to))
+			return from, resume, nil
+		case d.wasUndone(r, since, func(c workflow.Counts) int { return c.OK }):
+			return from, nil, invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", r.Label))
+		case r.Try >= since && d.endedInFailure(r):
+			return from, nil, invalidRequest("from", fmt.Sprintf("step %q failed and has to be executed again: begin at or before it", r.Label))
+		}
+	}
+	return from, nil, invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", label, p.Nodes[d.lastReachedStep()].Label))
+}
+
+// lastRunOf is the last run on the path of a step in a loop or rollout, at or before another one; outside of
+// them, and if there is none, resume is nil, and the retry begins with the step, or with the whole loop.
+func (d *decider) lastRunOf(p *spec.Program, at int, limit *workflow.StepRun) (from int, resume *workflow.StepRun) {
+	loop := d.outermostLoop(p, at)
+	if loop < 0 {
+		return at, nil
+	}
+	for _, r := range d.path() {
+		if r.StepIndex == at && limit != nil {
+			resume = r
+		}
+		if r == limit {
+			break
+		}
+	}
+	if resume == nil {
+		return loop, nil
+	}
+	return at, resume
+}
+
+// keepsResults reports whether in a try for those that failed a step run keeps what earlier tries did in
+// the same step and time, because it does that again. If the try has gone back, to a step before the one
+// with which it began or to one of its own, that is executed for all.
+func (d *decider) keepsResults(r *workflow.StepRun) bool {
+	x := d.execution
+	if !x.OnlyFailed || !d.inLoopOf(r, x.StepRunBySeq(x.ResumeSeq)) {
+		return false
+	}
+	entered := x.StepRuns
+	x.StepRuns = append(slices.Clone(entered), *r)
+	path, cut, stands := d.path(), false, false
+	x.StepRuns = entered
+	for i := range x.StepRuns {
+		o := &x.StepRuns[i]
+		if !o.Forward() || o.StepIndex != r.StepIndex || !d.sameRepetition(o, r) {
+			continue
+		}
+		if o.Try == x.Try {
+			return false
+		}
+		if slices.ContainsFunc(path, func(p *workflow.StepRun) bool { return p.Seq == o.Seq }) {
+			stands = true
+		} else {
+			cut = cut || o.SupersededBy == 0
+		}
+	}
+	return cut || !stands
+}
+
+// sameRepetition reports whether two step runs of a step are in the same repetition of it, and of each
+// step around it, in the same time.
+func (d *decider) sameRepetition(o, r *workflow.StepRun) bool {
+	if o.Iteration != r.Iteration || !d.execution.SameTime(o, r) {
+		return false
+	}
+	nodes := d.facts.Resolution.Program.Nodes
+	for node := nodes[r.StepIndex].Parent; node >= 0; node = nodes[node].Parent {
+		if nodes[node].Repeat != nil && d.execution.RepetitionAround(node, o) != d.execution.RepetitionAround(node, r) {
+			return false
+		}
+	}
+	return true
+}
