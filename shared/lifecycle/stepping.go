@@ -120,7 +120,7 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	if d.firstOf(to) == 0 {
 		return invalidRequest("to", fmt.Sprintf("step %q has not been reached", c.FromStep))
 	}
-	to, begin := d.lastRunOf(p, to, d.firstToRepeat(sm.ExecutionRunning))
+	to, begin := d.lastRunOf(p, to, nil)
 	if r := d.changedSince(to); r != nil && !c.Force {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition,
 			Message: fmt.Sprintf("cannot rewind execution %s to step %q: step %q has been executed since, and is not pure; force it if it may be executed again", x.ID, p.Nodes[to].Label, r.Label)}
