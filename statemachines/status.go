@@ -23,6 +23,7 @@ type stateFacts struct {
 	state        ExecutionState
 	status       Status
 	holdsNoLocks bool
+	passing      bool  // it goes on at once, unless its handler dies
 	stopping     bool  // it goes on to its end, whatever is sent to it
 	terminal     Event // the event that ended it, if it has ended
 	acknowledged bool
@@ -30,15 +31,15 @@ type stateFacts struct {
 
 // executionFacts has one line per state, in lifecycle order.
 var executionFacts = []stateFacts{
-	{state: ExecutionNew, status: StatusPending, holdsNoLocks: true},
-	{state: ExecutionValid, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionNew, status: StatusPending, holdsNoLocks: true, passing: true},
+	{state: ExecutionValid, status: StatusPending, holdsNoLocks: true, passing: true},
 	{state: ExecutionBlockedWaiting, status: StatusPending, holdsNoLocks: true},
-	{state: ExecutionReady, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionReady, status: StatusPending, holdsNoLocks: true, passing: true},
 	{state: ExecutionResourceDiscovery, status: StatusPending, holdsNoLocks: true},
-	{state: ExecutionResourcesDiscovered, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionResourcesDiscovered, status: StatusPending, holdsNoLocks: true, passing: true},
 	{state: ExecutionScheduled, status: StatusPending, holdsNoLocks: true},
-	{state: ExecutionLocking, status: StatusPending},
-	{state: ExecutionLocked, status: StatusPending},
+	{state: ExecutionLocking, status: StatusPending, passing: true},
+	{state: ExecutionLocked, status: StatusPending, passing: true},
 	{state: ExecutionRunning, status: StatusRunning},
 	{state: ExecutionWaiting, status: StatusRunning},
 	{state: ExecutionCancelling, status: StatusRunning, stopping: true},
@@ -90,6 +91,16 @@ func StatesOf(status Status) []ExecutionState {
 // Statuses lists the five statuses.
 func Statuses() []Status {
 	return []Status{StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusCancelled}
+}
+
+// ListedAs is the state under which the index lists executions in a state. To move an entry costs
+// two writes. So an execution in a state that it only passes is listed among those in RUNNING,
+// where most go from there. Who lists a state leaves the others out once it has read them.
+func ListedAs(state ExecutionState) ExecutionState {
+	if factsByState[state].passing {
+		return ExecutionRunning
+	}
+	return state
 }
 
 // HoldsLocks reports whether an execution in this state holds the locks it took at

@@ -137,3 +137,16 @@ func TestParse_AcceptsOneSpelling(t *testing.T) {
 		t.Error("RUNNING is accepted as an outcome")
 	}
 }
+
+// Nobody may look for an execution in a state at a place where it is not listed.
+func TestListedAs_IsAStateOfItsOwn(t *testing.T) {
+	for _, state := range ExecutionStates() {
+		at := ListedAs(state)
+		if ListedAs(at) != at {
+			t.Errorf("%s is listed as %s, which is listed as %s", state, at, ListedAs(at))
+		}
+		if at != state && (Terminal(state) || StatusOf(state) != StatusPending) { // others may stay for long
+			t.Errorf("%s is listed as %s", state, at)
+		}
+	}
+}

@@ -15,7 +15,7 @@ type Work struct {
 // The units of the model. They are the figures of tests/bench, for entities, parameters and
 // results of a few hundred bytes, with ten messages a batch.
 const (
-	executionWrites = 9.0 // the states of an execution with one step, with their indexes
+	executionWrites = 7.0 // the states of an execution with one step, with their indexes
 	stepWrites      = 1.0 // and for each step
 	packWrites      = 2.0 // claim and results
 	entityWrites    = 0.1 // its share of the stored scope

@@ -190,7 +190,7 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 	})
 }
 
-// ListByState lists ids in a state, from the index, newest first.
+// ListByState lists ids that the index lists at a state, newest first.
 func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error) {
 	index := topology.IndexByStatus
 	shards := make([]table.Rows, topology.StatusShards)
@@ -237,7 +237,7 @@ func executionAttributes(x *workflow.Execution) (set table.Item, remove []string
 		attrCommit:       table.S(x.Commit),
 		attrDocument:     table.B(doc),
 
-		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, hashShard(x.ID, topology.StatusShards), x.State)),
+		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, hashShard(x.ID, topology.StatusShards), statemachines.ListedAs(x.State))),
 	}
 	if !x.DiscardedAt.IsZero() && x.DueAt.IsZero() {
 		set[topology.AttrTTL] = table.N(x.DiscardedAt.Unix())

@@ -52,7 +52,8 @@ func valueKey(tenant, id, owner string, ref workflow.PayloadRef, chunk int) tabl
 	return executionKey(tenant, id, fmt.Sprintf("value#%s#%s#%d", owner, ref.Digest, chunk))
 }
 
-// statusKey is the partition of the by-status index for one shard and state.
+// statusKey is the partition of the by-status index for one shard and a state of
+// [statemachines.ListedAs].
 func statusKey(tenant string, shard int, state statemachines.ExecutionState) string {
 	return table.TenantPrefix(tenant) + strconv.Itoa(shard) + "#" + string(state)
 }

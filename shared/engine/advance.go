@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -46,6 +47,9 @@ type workspace struct {
 
 	unplanned map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
 
+	locksAhead *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
+	packsAhead *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
+
 	input  *workflow.Input                   // nil until read
 	scopes map[string][]workflow.ScopeEntity // entities of the scopes read so far, by key
 
@@ -61,7 +65,11 @@ func (e *Engine) newWorkspace(tenant, id string) *workspace {
 }
 
 func (w *workspace) dispatcher() *dispatch.Dispatcher {
-	return &dispatch.Dispatcher{Packs: w.ports.Packs, Sender: w.ports.Sender, Limits: w.e.Dispatch}
+	packs := w.ports.Packs
+	if w.packsAhead != nil {
+		packs = w.packsAhead
+	}
+	return &dispatch.Dispatcher{Packs: packs, Sender: w.ports.Sender, Limits: w.e.Dispatch}
 }
 
 // Advance handles one lifecycle message: it advances the execution as far as it goes
@@ -75,7 +83,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 		return w.recordDeadLetter(ctx, *l.DeadLetter, l.Cost)
 	}
 	w.pendingCost.Add(l.Cost)
-	if err := w.load(ctx); err != nil {
+	if err := w.loadWithPacks(ctx, l); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
 			w.recorder.Log(ctx, slog.LevelWarn, "wake-up for an execution that does not exist")
 			return nil
@@ -318,7 +326,7 @@ func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 		// Another handler has pinned the versions, perhaps other ones.
 		w.facts.Resolution, w.program, w.planner = nil, nil, nil
 	}
-	w.execution, w.stale, w.facts.Command = x, false, w.command
+	w.execution, w.stale, w.facts.Command, w.locksAhead = x, false, w.command, nil
 	w.readClock(ctx)
 	w.recorder.SetExecution(x)
 	w.facts.Plans, w.facts.Routes, w.facts.Joins, w.facts.Output = nil, nil, nil, nil
@@ -332,6 +340,9 @@ func (w *workspace) clearStaleFacts() {
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
 	f.Agains = nil
+	if w.packsAhead != nil {
+		w.packsAhead.used = true
+	}
 	f.Children, f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent, f.HandedOn = nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -349,7 +360,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 
 	var waiters []string
 	if next.Version == 1 {
-		ok, err = w.ports.Store.Create(ctx, next)
+		ok, err = w.create(ctx, next)
 	} else {
 		waiters, ok, err = w.ports.Store.Commit(ctx, w.execution.Version, next, workflow.CommitOptions{
 			Release: d.WakeWaiters, Consumed: d.Consumed, SignalsSeen: d.DependsOnSignals,

@@ -37,21 +37,27 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 	if err != nil {
 		return err
 	}
+	w.facts.Discovery, err = w.discover(ctx, w.program, in, acquired)
+	return err
+}
+
+// discover searches the entities of an execution with a program. acquired are those that blocks
+// have acquired.
+func (w *workspace) discover(ctx context.Context, program *definitions.Program, in *workflow.Input, acquired map[int][]workflow.EntityKey) (*lifecycle.Discovery, error) {
 	search := &entitySearch{
-		tenant: w.tenant, registry: w.ports.Registry, program: w.program, parameters: in.Parameters, maxEntities: w.e.MaxEntities,
+		tenant: w.tenant, registry: w.ports.Registry, program: program, parameters: in.Parameters, maxEntities: w.e.MaxEntities,
 	}
 	found, err := search.findAll(ctx, in.Selector, acquired)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f := &lifecycle.Discovery{AcquireIndex: found.pendingAcquisition, Problem: found.problem}
 	if f.Problem == nil && f.AcquireIndex < 0 {
 		if f.Scope, err = w.offloadScope(ctx, found.entities); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	w.facts.Discovery = f
-	return nil
+	return f, nil
 }
 
 // readAcquired reads the entities that blocks have acquired in this try, by the index

@@ -29,11 +29,12 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		w.facts.Locks = &lifecycle.LockResult{Epoch: w.execution.Epoch, Problem: problem}
 		return nil
 	}
-	locker := locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallelism, ReserveAfter: w.e.ReserveAfter, MinFencingToken: w.e.Policy.MinFencingToken}
-	got, err := locker.Acquire(ctx, locking.Request{
+	ahead := w.locksAhead
+	w.locksAhead = nil
+	got, err := w.locker().Acquire(ctx, locking.Request{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Age(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
 		SkipLocked: w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
-		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Now: w.e.now(),
+		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Now: w.e.now(),
 	})
 	if err != nil {
 		return err
@@ -62,6 +63,10 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	w.facts.Locks = answer
 	return nil
+}
+
+func (w *workspace) locker() *locking.Locker {
+	return &locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallelism, ReserveAfter: w.e.ReserveAfter, MinFencingToken: w.e.Policy.MinFencingToken}
 }
 
 // slot is the limit of live executions that the execution takes part in, nil for none. A probe takes

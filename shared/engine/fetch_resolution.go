@@ -20,19 +20,32 @@ func (w *workspace) definition(ctx context.Context, ref workflow.Ref) (*definiti
 // that it names at the pinned version. Before anything is pinned, that is the newest
 // version that matches.
 func (w *workspace) fetchResolution(ctx context.Context) error {
-	r := &lifecycle.Resolution{Blocks: map[string]workflow.Block{}}
-	program, problem, err := w.e.definitions.Program(ctx, w.ports.Registry, w.tenant, w.execution.Workflow, w.execution.Workflows)
+	r, program, err := w.resolveProgram(ctx)
+	if err == nil && r.Problem == nil {
+		err = w.resolveBlocks(ctx, r, program)
+	}
 	if err != nil {
 		return err
 	}
-	if problem != nil {
-		r.Problem = problem
-		w.facts.Resolution = r
-		return nil
+	w.facts.Resolution, w.program, w.planner = r, program, nil
+	return nil
+}
+
+// resolveProgram is the resolution without its blocks.
+func (w *workspace) resolveProgram(ctx context.Context) (*lifecycle.Resolution, *definitions.Program, error) {
+	r := &lifecycle.Resolution{Blocks: map[string]workflow.Block{}}
+	program, problem, err := w.e.definitions.Program(ctx, w.ports.Registry, w.tenant, w.execution.Workflow, w.execution.Workflows)
+	if r.Problem = problem; err != nil || problem != nil {
+		return r, nil, err
 	}
 	program.Config.Rollback = cmp.Or(w.execution.Rollback, program.Config.Rollback)
 	program.Config.Timeout = cmp.Or(w.execution.Timeout, program.Config.Timeout)
 	r.Program, r.Workflows = &program.Program, program.Workflows
+	return r, program, nil
+}
+
+// resolveBlocks adds the blocks of a program to its resolution.
+func (w *workspace) resolveBlocks(ctx context.Context, r *lifecycle.Resolution, program *definitions.Program) (err error) {
 	for i := range program.Nodes {
 		n := &program.Nodes[i]
 		if r.Problem == nil {
@@ -57,7 +70,6 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 			return err
 		}
 	}
-	w.facts.Resolution, w.program, w.planner = r, program, nil
 	return nil
 }
 

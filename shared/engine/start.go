@@ -160,6 +160,7 @@ func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, 
 	if w.e.StartsByWakeup {
 		return w.createForWakeup(ctx, w.execution, "start")
 	}
+	w.readAhead(ctx, in.Selector)
 	if err = w.advance(ctx, command); err == nil {
 		return nil
 	}

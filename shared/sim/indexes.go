@@ -71,12 +71,12 @@ func dueKey(e indexEntry) string {
 	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
 }
 
-// ListByState lists ids in a state, newest first.
+// ListByState lists ids that the index lists at a state, newest first.
 func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, below string, limit int) ([]string, error) {
 	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
 		var ids []string
 		for _, e := range s.indexEntries(stale) {
-			if e.tenant == tenant && e.state == state && (below == "" || e.id < below) {
+			if e.tenant == tenant && sm.ListedAs(e.state) == state && (below == "" || e.id < below) {
 				ids = append(ids, e.id)
 			}
 		}

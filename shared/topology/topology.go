@@ -40,7 +40,8 @@ type Index struct {
 	SortType  string // "S" or "N"
 }
 
-// IndexByStatus lists executions by tenant, shard and exact state, newest first. IndexDue is
+// IndexByStatus lists executions by tenant, shard and state, newest first; those in a state that
+// they only pass are among those that run. IndexDue is
 // sparse: it holds the executions that have a timer, by shard, sorted by the Unix
 // millisecond at which the timer is due. IndexWorkersDue does the same for the polling
 // workers in the jobs table, and IndexScheduled for the schedules in the registry.

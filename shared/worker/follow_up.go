@@ -35,7 +35,11 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 		// write and of this message.
 		cost := s.ports.Meter.Take()
 		cost.QueueRequests++
-		return doneDisposition, s.sendWakeup(ctx, workflow.Wakeup{Cost: cost})
+		wakeup := workflow.Wakeup{Cost: cost}
+		if p.Key.StepRunOrdinal == 1 { // the engine reads the pack together with the execution
+			wakeup.StepRunSeq = p.Key.StepRunSeq
+		}
+		return doneDisposition, s.sendWakeup(ctx, wakeup)
 	}
 	if ownWrite {
 		end.Cost = p.Cost.Clone()

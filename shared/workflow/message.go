@@ -13,7 +13,7 @@ type Wakeup struct {
 	Execution  string `json:"execution"`
 	Reason     string `json:"reason,omitempty"`     // for logs
 	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine has to send
-	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to
+	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to; without a lane, of one whose only pack is final
 	Child      *int   `json:"child,omitempty"`      // the lane of a child of a set of which it has changed whether, or what, it asks a person
 	FromParent bool   `json:"fromParent,omitempty"` // the parent does not wait for the execution any more: it has to look
 	Cost       Cost   `json:"cost,omitzero"`

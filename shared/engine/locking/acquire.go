@@ -15,8 +15,8 @@
 // ENTER, COMMIT, RELEASE and END are commits of the execution's own state item and
 // belong to the decider.
 //
-// Nothing is cached between two calls: owners are read after the lock items that name
-// them, every time.
+// Nothing is kept between two calls: owners are read after the lock items that name
+// them, every time. What a call reads first may be read before it, in the same order.
 package locking
 
 import (
@@ -56,6 +56,7 @@ type Request struct {
 	Conflicts          int                  // number of conflicts before this call
 	Keys               []workflow.EntityKey // an entity's place is its position, from 1
 	Slot               *workflow.Slot       // a limit of live executions, taken with the keys; nil for none
+	Ahead              *Reading             // what the first round would read, read before; nil reads it
 	Now                time.Time
 }
 
@@ -183,36 +184,17 @@ type evaluatedLock struct {
 // nobody takes a lock from a live holder; and what it shows to be free is taken only if it has not
 // changed since. If it has, the next read is strong.
 func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, strong bool) ([]evaluatedLock, error) {
-	items, err := a.Locks.Read(ctx, a.Tenant, keys, strong)
-	if err != nil {
-		return nil, err
-	}
-	var named []string
-	seen := map[string]bool{"": true, a.Execution: true}
-	name := func(id string) {
-		if !seen[id] {
-			seen[id] = true
-			named = append(named, id)
+	reading := a.Ahead
+	if a.Ahead = nil; reading == nil || strong || !reading.covers(keys) {
+		var err error
+		if reading, err = a.ReadItems(ctx, a.Tenant, keys, strong); err != nil {
+			return nil, err
 		}
-	}
-	for _, key := range keys {
-		l := items[key]
-		name(l.Owner)
-		name(l.Reserver)
-		// To share a lock, the other holders need not be read until there are enough
-		// of them that removing the dead ones is worth the reads.
-		if a.needsHolders(key, l) {
-			for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
-				name(id)
-			}
-		}
-	}
-	heads := map[string]workflow.OwnerStatus{}
-	if len(named) > 0 {
-		if heads, err = a.Store.Heads(ctx, a.Tenant, named); err != nil {
+		if err := a.ReadOwners(ctx, a.Tenant, a.Execution, reading, func(key workflow.EntityKey, l workflow.Lock) bool { return a.needsHolders(key, l) }); err != nil {
 			return nil, err
 		}
 	}
+	items, heads := reading.items, reading.heads
 	evaluated := make([]evaluatedLock, len(keys))
 	for i, key := range keys {
 		item := items[key]
@@ -224,6 +206,51 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, stron
 		}
 	}
 	return evaluated, nil
+}
+
+// Reading is lock items as they were read, and then the states of the executions that they name.
+type Reading struct {
+	items map[workflow.EntityKey]workflow.Lock
+	heads map[string]workflow.OwnerStatus // nil until they are read
+}
+
+// covers reports whether a reading of exclusive locks is about all keys.
+func (r *Reading) covers(keys []workflow.EntityKey) bool {
+	return r.heads != nil && !slices.ContainsFunc(keys, func(key workflow.EntityKey) bool {
+		l, read := r.items[key]
+		return !read || len(l.Holders) > 0
+	})
+}
+
+// ReadItems reads lock items.
+func (l *Locker) ReadItems(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (*Reading, error) {
+	items, err := l.Locks.Read(ctx, tenant, keys, strong)
+	return &Reading{items: items}, err
+}
+
+// ReadOwners reads the executions, besides the one that asks, that the items of a reading name. Those who share a lock are
+// read where needsHolders says so; nil is nowhere. To share it as well, the others need not be
+// read until there are so many of them that removing the dead ones is worth the reads.
+func (l *Locker) ReadOwners(ctx context.Context, tenant, execution string, r *Reading, needsHolders func(workflow.EntityKey, workflow.Lock) bool) (err error) {
+	named := map[string]bool{}
+	for key, item := range r.items {
+		named[item.Owner], named[item.Reserver] = true, true
+		if needsHolders != nil && needsHolders(key, item) {
+			for id := range item.Holders {
+				named[id] = true
+			}
+		}
+	}
+	delete(named, "")
+	delete(named, execution)
+	heads := map[string]workflow.OwnerStatus{}
+	if len(named) > 0 {
+		if heads, err = l.Store.Heads(ctx, tenant, slices.Sorted(maps.Keys(named))); err != nil {
+			return err
+		}
+	}
+	r.heads = heads
+	return nil
 }
 
 // needsHolders reports whether the states of the holders of a lock have to be read. Of a limit they are

@@ -98,9 +98,9 @@ type Store interface {
 	Discard(ctx context.Context, tenant, id string, at time.Time) error
 
 	// DueExecutions lists executions of one shard whose timer is due between since (zero
-	// for any) and now, oldest first, from the index. ListByState lists ids in a state,
-	// newest first, below the id given ("" for the newest). Both may lag behind the state
-	// items.
+	// for any) and now, oldest first, from the index. ListByState lists ids of executions in
+	// the states that are listed as one ([statemachines.ListedAs]), newest first, below the id
+	// given ("" for the newest). Both may lag behind the state items.
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
 	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 

@@ -75,10 +75,17 @@ type executionBatch struct {
 	last       string
 }
 
-// readExecutions reads the next executions below an id that the index lists in any of the
-// states. end means that there are no more.
+// readExecutions reads the next executions below an id that the index lists where it lists those
+// in any of the states: the caller leaves out what is in others. end means that there are no more.
 func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (b executionBatch, end bool, err error) {
 	ports := v.engine.OpenPorts()
+	var distinct []sm.ExecutionState
+	for _, state := range states {
+		if at := sm.ListedAs(state); !slices.Contains(distinct, at) {
+			distinct = append(distinct, at)
+		}
+	}
+	states = distinct
 	listed := make([][]string, len(states))
 	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
 		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], below, limit)

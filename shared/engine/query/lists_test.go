@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -124,5 +125,51 @@ steps:
 	}
 	if !slices.Equal(listed, []string{"d001", "d000"}) {
 		t.Errorf("locks are listed as %v", listed)
+	}
+}
+
+// An execution that dies in a state that others only pass is found there, by its state and its
+// status, although the index lists it with those that run.
+func TestService_ListsStatesThatArePassed(t *testing.T) {
+	s := newHarness(t, 2, `
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device}
+`)
+	running := s.Start("w", "d000")
+	s.ExpectState(running, sm.ExecutionRunning)
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "locks.take" {
+			return faults.Throttled
+		}
+		return faults.None
+	}
+	locking := s.Start("w", "d001")
+	s.Faults = nil
+	s.ExpectState(locking, sm.ExecutionLocking)
+	for _, c := range []struct {
+		filter views.ExecutionFilter
+		want   []string
+	}{
+		{views.ExecutionFilter{State: sm.ExecutionLocking}, []string{locking}},
+		{views.ExecutionFilter{Status: sm.StatusPending}, []string{locking}},
+		{views.ExecutionFilter{State: sm.ExecutionRunning}, []string{running}},
+		{views.ExecutionFilter{Active: true}, []string{locking, running}},
+		{views.ExecutionFilter{}, []string{locking, running}},
+	} {
+		for limit := 1; limit < 3; limit++ {
+			var got []string
+			for page := (workflow.Page{Limit: limit}); ; {
+				l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(t.Context(), harness.Caller, c.filter, page))
+				for _, x := range l.Items {
+					got = append(got, x.ID)
+				}
+				if page.Token = l.NextToken; page.Token == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%+v, %d at a time: %v, want %v", c.filter, limit, got, c.want)
+			}
+		}
 	}
 }

@@ -60,6 +60,8 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	check("commit without a changed key: the item only", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
 	check("commit with another state: a delete and a put in one index", writeCost(executions, 3))
+	commit(func(x *workflow.Execution) { x.State = sm.ExecutionLocking }, false)
+	check("commit with a state that is only passed, listed as the one before", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.DueAt = x.DueAt.Add(time.Second) }, false)
 	check("commit with another timer", writeCost(executions, 3))
 	if _, ok, err := v.Store.AddHolderWaiter(ctx, x.Tenant, workflow.BlockedBy{Execution: x.ID, Epoch: 1}, "someone"); !ok || err != nil {

@@ -392,6 +392,16 @@ func Store(t *testing.T, open Open) {
 				s.Error(diff)
 			}
 		},
+		"every state is listed": func(s *fixture) {
+			for _, state := range sm.ExecutionStates() {
+				x := s.createExecution(sm.ExecutionScheduled)
+				s.commitState(x, state, false)
+				listed := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ListedAs(state), "", 1))
+				if len(listed) != 1 || listed[0] != x.ID {
+					s.Errorf("in %s: %v are listed as %s", state, listed, sm.ListedAs(state))
+				}
+			}
+		},
 		"due executions are listed, the oldest timer first": func(s *fixture) {
 			// All tenants share the index; the test skips other tenants.
 			start := baseTime.AddDate(-10, 0, 0)

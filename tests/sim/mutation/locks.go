@@ -30,6 +30,8 @@ var locks = []Mutation{
 	}
 	evaluated := make([]evaluatedLock, len(keys))
 `}}},
+	{Name: "owners that could not be read ahead hold nothing", Edits: []Edit{{acquire, "return r.heads != nil && ", "return "}, {"shared/engine/read_ahead.go", "w.tenant, x.ID, ahead, nil) != nil {\n\t\t\t\tw.locksAhead = nil", "w.tenant, x.ID, ahead, nil) != nil {\n\t\t\t\tw.locksAhead = ahead"}}},
+	{Name: "states that are passed are listed nowhere", Test: "shared/engine/query:TestService_ListsStatesThatArePassed", Edits: []Edit{{"shared/engine/query/list.go", "if at := sm.ListedAs(state); !slices", "if at := state; !slices"}}},
 	{Name: "every read of a lock is weak", Test: "shared/engine/locking:TestLocker_StaleFirstReadTakesNothing", Edits: []Edit{{acquire, "a.read(ctx, remaining, round > 0)", "a.read(ctx, remaining, round < 0)"}}},
 	{Name: "an entity that a weak read does not find is missing", Test: "shared/engine:TestStart_FindsEntitiesThatAWeakReadDoesNotShow", Edits: []Edit{{"shared/engine/fetch_discovery.go", "range []bool{false, true} {", "range []bool{false} {"}}},
 	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},

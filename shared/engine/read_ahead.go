@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// What an execution over a few entities reads would take most of its time if it read one thing
+// after the other. So what it will certainly need, and what does not depend on anything that is not
+// known yet, is read at the same time. All of it may be read too early for what it is needed for:
+// a read that has failed, or that does not fit, is made again where it is needed.
+
+// maxReadAhead is for how many entities locks are read ahead.
+const maxReadAhead = 25
+
+// readAhead reads what a new execution over some named entities needs until it has its locks: its
+// blocks, its entities and their lock items. The execution may be refused for any of them, but
+// nearly none is.
+func (w *workspace) readAhead(ctx context.Context, s *workflow.Selector) {
+	x := w.execution
+	if s == nil || len(s.IDs) == 0 || len(s.IDs) > maxReadAhead || len(s.Groups) > 0 || s.Query != "" || lifecycle.MustCheckIn(x) || x.Hold || !x.NotBefore.IsZero() || !x.RateAt.IsZero() {
+		return
+	}
+	r, program, err := w.resolveProgram(ctx)
+	if err != nil || r.Problem != nil || len(program.Acquisitions) > 0 || program.Config.StartWhen != "" {
+		return
+	}
+	in, err := w.startInput(ctx)
+	if err != nil {
+		return
+	}
+	keys := make([]workflow.EntityKey, len(s.IDs))
+	for i, id := range s.IDs {
+		keys[i] = workflow.EntityKey{Type: s.Type, ID: id}
+	}
+	w.together(ctx,
+		func(ctx context.Context) {
+			if w.resolveBlocks(ctx, r, program) == nil {
+				w.facts.Resolution, w.program, w.planner = r, program, nil
+			}
+		},
+		func(ctx context.Context) {
+			if found, err := w.discover(ctx, program, in, nil); err == nil {
+				w.facts.Discovery = found
+			}
+		},
+		func(ctx context.Context) {
+			if reading, err := w.locker().ReadItems(ctx, w.tenant, keys, false); err == nil {
+				w.locksAhead = reading
+			}
+		},
+	)
+	if w.facts.Resolution == nil || w.facts.Resolution.Problem != nil {
+		w.facts.Discovery, w.locksAhead = nil, nil
+	}
+}
+
+// together makes calls at the same time.
+func (w *workspace) together(ctx context.Context, calls ...func(context.Context)) {
+	_ = parallel.Each(ctx, w.e.Parallelism, len(calls), func(ctx context.Context, i int) error { // the calls keep their errors
+		calls[i](ctx)
+		return nil
+	})
+}
+
+// create writes a new execution, and reads meanwhile the executions that its lock items name. It
+// takes no lock before it is written.
+func (w *workspace) create(ctx context.Context, x *workflow.Execution) (ok bool, err error) {
+	ahead := w.locksAhead
+	if ahead == nil {
+		return w.ports.Store.Create(ctx, x)
+	}
+	w.together(ctx,
+		func(ctx context.Context) {
+			if w.locker().ReadOwners(ctx, w.tenant, x.ID, ahead, nil) != nil {
+				w.locksAhead = nil
+			}
+		},
+		func(ctx context.Context) { ok, err = w.ports.Store.Create(ctx, x) },
+	)
+	return ok, err
+}
+
+// packsAhead answers the first question for the packs of a step run from what was read ahead.
+type packsAhead struct {
+	port.Packs
+	stepRun workflow.StepRunKey
+	packs   []*workflow.Pack
+	err     error
+	used    bool
+}
+
+// ShardPacks implements port.Packs.
+func (p *packsAhead) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	fits := !p.used && p.err == nil && stepRun == p.stepRun && shard == 0
+	if p.used = true; fits {
+		return p.packs, nil
+	}
+	return p.Packs.ShardPacks(ctx, stepRun, shard)
+}
+
+// loadWithPacks loads the execution, and reads meanwhile the packs of the step run that the
+// wake-up names: the only one of a step run was finished before the wake-up was sent, and a pack
+// that is final stays as it is. The wake-up does not say how often the step has run: most run once.
+func (w *workspace) loadWithPacks(ctx context.Context, l workflow.Wakeup) (err error) {
+	if l.StepRunSeq == 0 || l.Lane != nil {
+		return w.load(ctx)
+	}
+	ahead := &packsAhead{Packs: w.ports.Packs, stepRun: workflow.StepRunKey{Tenant: w.tenant, Execution: w.id, Ordinal: 1, Seq: l.StepRunSeq}}
+	w.together(ctx,
+		func(ctx context.Context) { ahead.packs, ahead.err = w.ports.Packs.ShardPacks(ctx, ahead.stepRun, 0) },
+		func(ctx context.Context) { err = w.load(ctx) },
+	)
+	w.packsAhead = ahead
+	return err
+}
