@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api"
 	"github.com/lockstep-run/lockstep/shared/api/openapi"
+	"github.com/lockstep-run/lockstep/shared/views"
 )
 
 // withRoles gives each role to who has the role of the same name, in capitals, in its claim.
@@ -70,7 +72,7 @@ func TestAccess_EachRoleMayCallItsRoutes(t *testing.T) {
 		for role, is := range implied {
 			f := newFake()
 			h := newHandler(f, withRoles, withMonitor)
-			allowed := len(needed) == 0 || slices.ContainsFunc(is, func(r string) bool { return slices.Contains(needed, r) })
+			allowed := len(needed) == 0 || slices.Contains(needed, string(api.RoleAnybody)) || slices.ContainsFunc(is, func(r string) bool { return slices.Contains(needed, r) })
 			if c.pattern == "POST /workflow-execution/{id}/resume" { // the body decides which of the two
 				allowed = role == "admin" || strings.Contains(c.body, "input") && role == "approver" || !strings.Contains(c.body, "input") && role == "operator"
 			}
@@ -95,6 +97,30 @@ func TestAccess_EachRoleMayCallItsRoutes(t *testing.T) {
 	}
 	if refusals < 100 {
 		t.Errorf("only %d refusals", refusals)
+	}
+}
+
+// What a caller is told that it may call is what it may call.
+func TestCaller_IsToldWhatItMayCall(t *testing.T) {
+	for _, role := range []string{"", "VIEWER", "OPERATOR", "APPROVER", "ADMIN", "WORKER"} {
+		var me views.CallerView
+		w := sendRequest(newHandler(newFake(), withRoles), "GET /caller", "", "X-Roles: "+role, "X-Actor: ann", "X-Tenant: acme")
+		if err := json.Unmarshal(w.Body.Bytes(), &me); err != nil || me.Tenant != "acme" || me.Actor != "ann" || strings.Join(me.RoleNames, ",") != role {
+			t.Errorf("%q: %v %+v", role, err, me)
+		}
+		for _, c := range servedRoutes {
+			method, _, _ := strings.Cut(c.pattern, " ")
+			f := newFake()
+			f.tenant = "acme"
+			w := sendRequest(newHandler(f, withRoles, withMonitor), method+" "+c.target, c.body, "X-Roles: "+role, "X-Tenant: acme")
+			if id := openapi.Load().Operations[c.pattern].ID; id != "resumeExecution" && slices.Contains(me.Operations, id) != (w.Code != http.StatusForbidden) {
+				t.Errorf("%s as %q: status %d, told %v", id, role, w.Code, slices.Contains(me.Operations, id))
+			}
+		}
+	}
+	var me views.CallerView
+	if err := json.Unmarshal(sendRequest(newHandler(newFake()), "GET /caller", "").Body.Bytes(), &me); err != nil || len(me.Roles) != 5 || len(me.Operations) != len(openapi.Load().Operations) {
+		t.Errorf("without configured roles: %v %+v", err, me)
 	}
 }
 

@@ -169,10 +169,7 @@ func (m *validatingMux) HandleFunc(pattern string, handle func(http.ResponseWrit
 	if op == nil {
 		panic("the OpenAPI document has no route " + pattern)
 	}
-	roles, listed := routeRoles[strings.TrimSuffix(pattern, "{$}")]
-	if !listed {
-		roles = []Role{RoleAdmin}
-	}
+	roles := rolesOf(strings.TrimSuffix(pattern, "{$}"))
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if !op.Public {
 			caller, err := m.identify(r)

@@ -2,11 +2,30 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+// GetCaller serves GET /caller.
+func (a *routes) GetCaller(w http.ResponseWriter, r *http.Request) {
+	c := a.caller(r)
+	v := views.CallerView{Tenant: c.Tenant, Actor: c.Actor, RoleNames: nonNilSlice(c.RoleNames()), Roles: []string{}, Operations: []string{}}
+	for _, role := range []Role{RoleViewer, RoleOperator, RoleApprover, RoleAdmin, RoleWorker} {
+		if a.opt.Access.check(c, role) == nil {
+			v.Roles = append(v.Roles, string(role))
+		}
+	}
+	for pattern, op := range a.doc.Operations {
+		if op.Public || a.opt.Access.check(c, rolesOf(pattern)...) == nil {
+			v.Operations = append(v.Operations, op.ID)
+		}
+	}
+	slices.Sort(v.Operations)
+	a.respond(w, r, http.StatusOK, v, nil)
+}
 
 // ListDeadLetters serves GET /dead-letters.
 func (a *routes) ListDeadLetters(w http.ResponseWriter, r *http.Request, params gen.ListDeadLettersParams) {

@@ -199,6 +199,7 @@ var servedRoutes = []struct {
 	{"POST /dead-letters/redrive", "/dead-letters/redrive", `{"queue":"lifecycle","limit":10}`, 200},
 	{"GET /sweep", "/sweep", "", 200},
 	{"GET /secrets", "/secrets", "", 200},
+	{"GET /caller", "/caller", "", 200},
 	{"GET /health", "/health", "", 200},
 	{"GET /version", "/version", "", 200},
 	{"GET /openapi.json", "/openapi.json", "", 200},

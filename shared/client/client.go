@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -121,6 +122,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (c *Client) Health(ctx context.Context) error {
 	_, err := get[struct{}](ctx, c, "health")
 	return err
+}
+
+// Caller reads who the caller is for the service, and what it may call.
+func (c *Client) Caller(ctx context.Context) (views.CallerView, error) {
+	return get[views.CallerView](ctx, c, "caller")
 }
 
 // Version returns the build of the service.

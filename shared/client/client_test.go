@@ -85,6 +85,14 @@ func TestClient_SendsCallerHeaders(t *testing.T) {
 	}
 }
 
+func TestClient_ReadsWhoTheCallerIs(t *testing.T) {
+	c, s := newScripted(t, nil, `200 {"tenant":"acme","actor":"ann","roleNames":["netops"],"roles":["viewer"],"operations":["getCaller"]}`)
+	me, err := c.Caller(t.Context())
+	if err != nil || me.Tenant != "acme" || me.Actor != "ann" || len(me.RoleNames) != 1 || len(me.Roles) != 1 || len(me.Operations) != 1 || s.requests[0] != "GET /caller" {
+		t.Error(me, err, s.requests)
+	}
+}
+
 // A retry waits as long as the answer says, where that is no longer than its longest pause. Otherwise there is
 // none, and the error says when the next request may come.
 func TestClient_KeepsRetryAfter(t *testing.T) {

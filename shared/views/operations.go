@@ -6,6 +6,15 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
+// CallerView is who the caller is for the service.
+type CallerView struct {
+	Tenant     string   `json:"tenant"`
+	Actor      string   `json:"actor"`
+	RoleNames  []string `json:"roleNames"`  // in its claim
+	Roles      []string `json:"roles"`      // viewer, operator, approver, admin, worker
+	Operations []string `json:"operations"` // ids of the OpenAPI document that its roles allow, sorted
+}
+
 // DeadLetterQueue is one dead-letter queue, with the messages of the caller's tenant.
 type DeadLetterQueue struct {
 	Queue       string       `json:"queue"`

@@ -17,8 +17,8 @@ export function findBrowser() {
   return found;
 }
 
-/** startStack starts `lockstep dev` and the blocks that behave as the parameters of their step say. */
-export async function startStack() {
+/** startStack starts `lockstep dev`, with more variables, and the blocks that behave as the parameters of their step say. */
+export async function startStack(env = {}) {
   const refused = new Set();
   const blocks = createServer(async (request, response) => {
     let body = "";
@@ -37,7 +37,7 @@ export async function startStack() {
   });
   await new Promise((done) => blocks.listen(0, "127.0.0.1", done));
 
-  const service = spawn(`${root}bin/lockstep`, ["dev", "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] });
+  const service = spawn(`${root}bin/lockstep`, ["dev", "--port", "0"], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   service.stderr.on("data", (text) => { log = (log + text).slice(-4_000); });
   const url = await new Promise((ready, failed) => {

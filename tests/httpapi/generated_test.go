@@ -168,13 +168,14 @@ func (g *requestGenerator) populate() {
 func TestRoute_ViolationIsDetected(t *testing.T) {
 	all := documentedRoutes()
 	r := all[routeIndex(all, "GET /locks")]
-	plain, problem := http.Header{"Content-Type": {"application/json"}}, http.Header{"Content-Type": {"application/problem+json"}}
+	plain, problem := http.Header{"Content-Type": {"application/json"}, "Etag": {`W/"x"`}}, http.Header{"Content-Type": {"application/problem+json"}}
 	body := `{"type":"urn:x","title":"X","status":400,"detail":"d","code":"invalid","requestId":"r","errors":[]}`
 	for name, c := range map[string]struct {
 		answer
 		valid bool
 	}{
 		"page":                              {answer{200, plain, []byte(`{"items":[],"nextPageToken":null}`)}, true},
+		"page without its tag":              {answer{200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"items":[],"nextPageToken":null}`)}, false},
 		"problem":                           {answer{400, problem, []byte(body)}, true},
 		"page without nextPageToken":        {answer{200, plain, []byte(`{"items":[]}`)}, false},
 		"not JSON":                          {answer{200, plain, []byte(`items`)}, false},

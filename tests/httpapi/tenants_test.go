@@ -245,6 +245,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /dead-letters/redrive":     {{target: "/dead-letters/redrive"}, {target: "/dead-letters/redrive", body: `{"queue":"lifecycle"}`}, {target: "/dead-letters/redrive", body: `{"queue":"jobs-edge"}`}},
 		"GET /sweep":                     one("/sweep", ""),
 		"GET /secrets":                   one("/secrets", ""),
+		"GET /caller":                    one("/caller", ""),
 	}
 }
 

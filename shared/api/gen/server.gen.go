@@ -479,6 +479,9 @@ type BusEvent struct {
 	Time      *time.Time `json:"time,omitempty"`
 }
 
+// Caller defines model for Caller.
+type Caller = views.CallerView
+
 // CancelRequest defines model for CancelRequest.
 type CancelRequest = views.CancelRequest
 
@@ -2270,6 +2273,9 @@ type ServerInterface interface {
 	// InspectJobs Show how many packs wait for workers and which are claimed, by pool
 	// (GET /blackboard/jobs)
 	InspectJobs(w http.ResponseWriter, r *http.Request)
+	// GetCaller Read who the caller is for the service, and what it may call
+	// (GET /caller)
+	GetCaller(w http.ResponseWriter, r *http.Request)
 	// ListDeadLetters List your dead letters, by queue; it deletes none
 	// (GET /dead-letters)
 	ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams)
@@ -2740,6 +2746,20 @@ func (siw *ServerInterfaceWrapper) InspectJobs(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.InspectJobs(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCaller operation middleware
+func (siw *ServerInterfaceWrapper) GetCaller(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCaller(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6663,6 +6683,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/heartbeat", wrapper.ExtendJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/result", wrapper.FinishJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/blackboard/jobs", wrapper.InspectJobs)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/caller", wrapper.GetCaller)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/dead-letters", wrapper.ListDeadLetters)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/dead-letters/redrive", wrapper.RedriveDeadLetters)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities", wrapper.ListEntities)

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { useCaller } from "./caller";
 import { type Route, to, useRoute } from "./route";
 import { Dialog } from "./ui";
 import { Definitions } from "./views/definitions";
@@ -74,6 +75,7 @@ function App(): VNode {
   const route = useRoute();
   const [theme, nextTheme] = useTheme();
   const [help, setHelp] = useState(false);
+  const caller = useCaller();
   useKeys(() => setHelp(true));
   const place = places.find((p) => p.path[0] === route.path[0]);
   const main = useRef<HTMLElement>(null);
@@ -94,6 +96,7 @@ function App(): VNode {
           {places.map((p) => <a href={to(p.path)} aria-current={p === place ? "page" : undefined}>{p.title}</a>)}
         </nav>
         <div class="tools">
+          {caller ? <span class="calm" title={`Tenant ${caller.tenant}; ${caller.roles.length > 0 ? `roles: ${caller.roles.join(", ")}` : "no role"}`}>{caller.actor}</span> : null}
           <button type="button" onClick={nextTheme}>Theme: {theme}</button>
           <button type="button" onClick={() => setHelp(true)}>Keys</button>
         </div>

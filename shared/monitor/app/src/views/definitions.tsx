@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { all, get, publish, Refusal, type Schemas } from "../api";
+import { may, useCaller } from "../caller";
 import { diff } from "../diff";
 import { useLive } from "../live";
 import { go, type Route, to } from "../route";
@@ -19,13 +20,14 @@ export function Definitions({ route }: { route: Route }): VNode {
 }
 
 function List({ pack, name }: { pack?: string; name?: string }): VNode {
+  const caller = useCaller();
   const live = useLive(`${pack}/${name}`, (signal) => (pack && name
     ? all("/workflow-definition/{package}/{name}", { package: pack, name }, { limit: 1000 }, signal)
     : all("/workflow-definition", undefined, { limit: 1000 }, signal)));
   return (
     <>
       <h1>{pack && name ? `${pack}/${name}` : "Definitions"}</h1>
-      <p><a class="button" href={to(["definitions", "publish"])}>Publish</a></p>
+      {may(caller, "publishDefinition") ? <p><a class="button" href={to(["definitions", "publish"])}>Publish</a></p> : null}
       <Loaded live={live}>{(definitions) => (
         <Table caption="Definitions" rows={definitions} empty="No definition is published yet." columns={[
           { title: "Workflow", cell: (d) => <a href={to(["definitions", d.package, d.name])}>{d.package}/{d.name}</a> },
@@ -43,6 +45,7 @@ function List({ pack, name }: { pack?: string; name?: string }): VNode {
 
 function One({ pack, name, version, against }: { pack: string; name: string; version: string; against: string }): VNode {
   const params = { package: pack, name };
+  const caller = useCaller();
   const live = useLive(`${pack}/${name}:${version} ${against}`, async (signal) => {
     const [definition, versions, other] = await Promise.all([
       get("/workflow-definition/{package}/{name}/{version}", { ...params, version }, undefined, signal),
@@ -61,7 +64,7 @@ function One({ pack, name, version, against }: { pack: string; name: string; ver
           <p class="verbs">
             {d.archived ? null : <a class="button" href={to(["start", pack, name, version])}>Start an execution</a>}
             <a class="button" href={to(["executions"], { workflow: `${pack}/${name}:${version}` })}>Its executions</a>
-            <a class="button" href={to(["definitions", "publish"], { from: `${pack}/${name}/${version}` })}>Publish another version</a>
+            {may(caller, "publishDefinition") ? <a class="button" href={to(["definitions", "publish"], { from: `${pack}/${name}/${version}` })}>Publish another version</a> : null}
           </p>
           <div class="field">
             <label for="against">Difference to version</label>

@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Schemas, useKey } from "../api";
+import { may, useCaller } from "../caller";
 import { Form, type Schema, start } from "../form";
 import { useLive } from "../live";
 import { go, type Route } from "../route";
@@ -40,6 +41,7 @@ export function Ask({ input: i, done }: { input: Input; done: () => void }): VNo
   const [error, setError] = useState<unknown>();
   const [sent, setSent] = useState(false);
   const key = useKey();
+  const caller = useCaller();
   const who = [...i.who.actors, ...i.who.roles.map((r) => `role ${r}`)].join(", ") || "everybody";
   const send = async (e: Event) => {
     e.preventDefault();
@@ -58,7 +60,7 @@ export function Ask({ input: i, done }: { input: Input; done: () => void }): VNo
       <p>Asked by <ExecutionLink id={i.execution} /> ({name(i.workflow)}) in step {i.step} for {duration(i.since)}, until {time(i.until)}. {who} may answer{i.who.notStarter ? ", except who started it" : ""}; {i.answers.length} of {i.need} have.</p>
       {i.answers.length > 0 ? <ul>{i.answers.map((a) => <li>{a.by} on {time(a.at)}{a.via ? ` by ${a.via}` : ""}</li>)}</ul> : null}
       <Value value={i.show} label="What it shows" />
-      {sent ? <p role="status">Your answer is sent.</p> : (
+      {sent ? <p role="status">Your answer is sent.</p> : !may(caller, "resumeExecution", "approver") ? caller && <p class="calm">Your roles do not let you answer.</p> : (
         <form onSubmit={send}>
           <Form schema={schema} value={value} onChange={(v, ok) => { setValue(v); setValid(ok); }} />
           <ProblemText error={error} />

@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Schemas, useKey } from "../api";
+import { may, useCaller } from "../caller";
 import { Form, isObject, type Schema, start } from "../form";
 import { useLive } from "../live";
 import { type Route, to } from "../route";
@@ -57,6 +58,8 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
     }
   };
   const planned = plan?.of === of;
+  const caller = useCaller();
+  const mayStart = may(caller, "startExecution");
   return (
     <>
       <form onSubmit={(e) => {
@@ -78,9 +81,9 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
         </div>
         <p class="verbs">
           <button type="submit" disabled={busy || !valid}>Plan</button>
-          <button type="button" class="strong" disabled={busy || !valid || !planned}
+          <button type="button" class="strong" disabled={busy || !valid || !planned || !mayStart}
             onClick={() => attempt(async () => { location.hash = to(["executions", (await post("/workflow-execution", undefined, request, key(request))).id]); })}>Start</button>
-          {planned ? null : <span class="calm">The plan shows what a start would do. Then it can be started.</span>}
+          {caller && !mayStart ? <span class="calm">Your roles do not let you start executions.</span> : planned ? null : <span class="calm">The plan shows what a start would do. Then it can be started.</span>}
         </p>
       </form>
       <ProblemText error={error} />

@@ -3,6 +3,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { type Execution, post, Refusal, useKey } from "../api";
+import { may, type Operation, useCaller } from "../caller";
 import { moves } from "../lifecycle.gen";
 import { to } from "../route";
 import { Dialog, Field, ProblemText } from "../ui";
@@ -11,6 +12,7 @@ interface Answers { reason: string; [field: string]: string }
 interface Choice { name: string; label: string; options?: string[]; required?: boolean; hint?: string; first?: string }
 interface Verb {
   name: string;
+  operation: Operation;
   title: string;
   /** says what it does to this execution. */
   says: (x: Execution) => string;
@@ -33,7 +35,7 @@ const some: Choice = { name: "entities", label: "Only these entities", hint: "ty
 
 const verbs: Verb[] = [
   {
-    name: "cancel", title: "Cancel", allowed: moved("cancel.requested"),
+    name: "cancel", operation: "cancelExecution", title: "Cancel", allowed: moved("cancel.requested"),
     says: (x) => (x.startedAt === null
       ? "It has not executed anything: it ends CANCELLED and releases its locks."
       : `No more jobs start, those that are running come to their end. Then what was executed on ${locked(x)} is undone, newest step first, unless you choose never. It keeps its locks until that is over.`),
@@ -41,42 +43,42 @@ const verbs: Verb[] = [
     send: (x, a) => post("/workflow-execution/{id}/cancel", { id: x.id }, { reason: a.reason, rollback: a.rollback as "auto", cascade: a.cascade !== "no" }),
   },
   {
-    name: "resume", title: "Resume", says: (x) => (x.waiting?.kind === "HOLD" ? "It is held by its starter: it begins now." : "It stops waiting for its time and goes on now."),
+    name: "resume", operation: "resumeExecution", title: "Resume", says: (x) => (x.waiting?.kind === "HOLD" ? "It is held by its starter: it begins now." : "It stops waiting for its time and goes on now."),
     allowed: (x) => moved("execution.resumed")(x) && ["TIMER", "HOLD", "CONDITION"].includes(x.waiting?.kind ?? ""),
     send: (x, a) => post("/workflow-execution/{id}/resume", { id: x.id }, { reason: a.reason, step: x.waiting?.step ?? undefined }),
   },
   {
-    name: "next", title: "Next step", says: (x) => `It enters ${x.waiting?.step ?? "the step"} in front of which it waits. With all, it does not wait in front of later ones either.`,
+    name: "next", operation: "nextStep", title: "Next step", says: (x) => `It enters ${x.waiting?.step ?? "the step"} in front of which it waits. With all, it does not wait in front of later ones either.`,
     allowed: (x) => x.waiting?.kind === "STEP" && x.state === "WAITING",
     choices: () => [{ name: "all", label: "Steps", options: ["this one", "all"], first: "this one" }],
     send: (x, a) => post("/workflow-execution/{id}/next", { id: x.id }, { reason: a.reason, sequence: x.waiting?.sequence, all: a.all === "all" }),
   },
   {
-    name: "rewind", title: "Rewind", says: () => "It goes back to an earlier step, under its locks, and executes the steps from there on again. If something that is not pure was executed since, that needs force.",
+    name: "rewind", operation: "rewindExecution", title: "Rewind", says: () => "It goes back to an earlier step, under its locks, and executes the steps from there on again. If something that is not pure was executed since, that needs force.",
     allowed: moved("execution.rewound"),
     choices: () => [{ name: "to", label: "To step", required: true }, { name: "force", label: "Force", options: ["no", "yes"], first: "no" }],
     send: (x, a) => post("/workflow-execution/{id}/rewind", { id: x.id }, { to: a.to ?? "", force: a.force === "yes", reason: a.reason }),
   },
   {
-    name: "retry", title: "Retry", allowed: moved("execution.retried"),
+    name: "retry", operation: "retryExecution", title: "Retry", allowed: moved("execution.retried"),
     says: (x) => `The same execution begins another try${x.state === "FAILED_UNSAFE" ? ` with ${locked(x)}, under the locks that it still holds` : ": it takes its locks again"}, from the step that failed unless you name another. Results that are good and were not undone stay.`,
     choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }],
     send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, from: a.from || undefined, entities: (a.entities || undefined) as "failed" }),
   },
   {
-    name: "acknowledge", title: "Acknowledge", allowed: moved("execution.acknowledged"),
+    name: "acknowledge", operation: "acknowledgeExecution", title: "Acknowledge", allowed: moved("execution.acknowledged"),
     says: (x) => `You say that you have checked ${locked(x)}: something was done to them that was not undone. Their locks are released, and other executions may change them. That cannot be taken back.`,
     choices: () => [some],
     send: (x, a) => post("/workflow-execution/{id}/acknowledge", { id: x.id }, { reason: a.reason, entities: entities(a.entities) }),
   },
   {
-    name: "unlock", title: "Unlock", allowed: (x) => moved("lock.released")(x) && x.kept !== 0,
+    name: "unlock", operation: "unlockExecution", title: "Unlock", allowed: (x) => moved("lock.released")(x) && x.kept !== 0,
     says: (x) => `The locks of ${locked(x)} are released, and nothing else changes: the end still has to be acknowledged. Workers that are still at work for it are fenced off.`,
     choices: () => [some],
     send: (x, a) => post("/workflow-execution/{id}/unlock", { id: x.id }, { reason: a.reason, entities: entities(a.entities) }),
   },
   {
-    name: "rerun", title: "Run again", allowed: (x) => x.endedAt !== null && x.outcome !== null,
+    name: "rerun", operation: "rerunExecution", title: "Run again", allowed: (x) => x.endedAt !== null && x.outcome !== null,
     says: () => "This execution stays as it is. Another one starts, of the same version and with the same parameters, over the entities that you choose.",
     choices: (x) => [{ name: "entities", label: "Entities", options: ["failed", "unsafe", "skipped", "unfinished", "all"], first: x.failedEntities.length > 0 ? "failed" : "all" }],
     send: (x, a, key) => post("/workflow-execution/{id}/rerun", { id: x.id }, { entities: a.entities as "failed", reason: a.reason }, key),
@@ -88,7 +90,9 @@ const refused = new Set<string>();
 
 export function Verbs({ execution: x, done }: { execution: Execution; done: () => void }): VNode | null {
   const [open, setOpen] = useState<Verb>();
-  const possible = verbs.filter((v) => !refused.has(v.name) && v.allowed(x));
+  const caller = useCaller();
+  // Who resumes an execution without an answer is an operator.
+  const possible = verbs.filter((v) => !refused.has(v.name) && may(caller, v.operation, v.name === "resume" ? "operator" : undefined) && v.allowed(x));
   if (possible.length === 0 && !open) return null;
   return (
     <div class="verbs" role="group" aria-label="What you can do">
