@@ -30,8 +30,14 @@ func PrivateDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// ListenLoopback listens on a free port of a [LoopbackHost].
-func ListenLoopback() (net.Listener, error) {
+// ListenLoopback listens on an address of this machine that was used before, if it is one and
+// free, and otherwise on a free port of a [LoopbackHost].
+func ListenLoopback(before string) (net.Listener, error) {
+	if host, _, err := net.SplitHostPort(before); err == nil && net.ParseIP(host).IsLoopback() {
+		if l, err := net.Listen("tcp", before); err == nil {
+			return l, nil
+		}
+	}
 	return net.Listen("tcp", net.JoinHostPort(LoopbackHost(), "0"))
 }
 

@@ -14,7 +14,7 @@ import (
 func TestListenLoopback_AddressIsLoopbackAndNew(t *testing.T) {
 	seen := map[string]bool{}
 	for range 5 {
-		l, err := process.ListenLoopback()
+		l, err := process.ListenLoopback("")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,6 +28,30 @@ func TestListenLoopback_AddressIsLoopbackAndNew(t *testing.T) {
 	if len(seen) < 2 {
 		t.Errorf("the same address each time: %v", seen)
 	}
+}
+
+// An address is used again while nobody else has it.
+func TestListenLoopback_TakesTheAddressOfBefore(t *testing.T) {
+	first, err := process.ListenLoopback("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := first.Addr().String()
+	for _, before := range []string{address, "192.0.2.1:80", "nonsense"} {
+		l, err := process.ListenLoopback(before)
+		if err != nil || l.Addr().String() == before {
+			t.Fatalf("%s: %v", before, err)
+		}
+		_ = l.Close()
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := process.ListenLoopback(address)
+	if err != nil || again.Addr().String() != address {
+		t.Fatalf("%v, want %s", err, address)
+	}
+	_ = again.Close()
 }
 
 func TestPrivateDir_ClosesDirectory(t *testing.T) {

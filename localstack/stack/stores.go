@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,25 +56,31 @@ func awsConfig() aws.Config {
 func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	st := &stores{dynamodbURL: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), sqsURL: os.Getenv("AWS_ENDPOINT_URL_SQS")}
 	s.stores = st // Close closes what is open after a failure below
+	before := s.readAddresses()
+	used := before
 	if st.dynamodbURL == "" {
 		dir := ""
 		if s.options.DataDir != "" {
 			dir = filepath.Join(s.options.DataDir, "dynamodb")
 		}
-		child, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Log: s.log})
+		child, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Before: before.DynamoDB, Log: s.log})
 		if err != nil {
 			return nil, err
 		}
-		st.process, st.dynamodbURL = child, child.Endpoint()
+		st.process, st.dynamodbURL, used.DynamoDB = child, child.Endpoint(), child.Address()
 		go func() {
 			<-child.Done()
 			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(child.Err(), errCleanExit)))
 		}()
 	}
 	if st.sqsURL == "" {
-		if err := st.serveQueues(s); err != nil {
+		if err := st.serveQueues(s, before.SQS); err != nil {
 			return nil, err
 		}
+		used.SQS = strings.TrimPrefix(st.sqsURL, "http://")
+	}
+	if err := s.writeAddresses(used); err != nil {
+		return nil, err
 	}
 	client := awsdynamodb.NewFromConfig(awsConfig(), func(o *awsdynamodb.Options) { o.BaseEndpoint = &st.dynamodbURL })
 	if err := dynamodb.CreateTables(ctx, client, namePrefix); err != nil {
@@ -97,8 +104,41 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	return st, err
 }
 
+// addresses are those of the embedded tables and queues, as host:port. They stay the same with a
+// data directory, so that worker programs that were started by hand survive a restart of the stack.
+type addresses struct {
+	DynamoDB string `json:"dynamodb"`
+	SQS      string `json:"sqs"`
+}
+
+const addressesFile = "addresses.json"
+
+// readAddresses reads the addresses of an earlier run, none if there are none that can be read.
+func (s *Stack) readAddresses() (a addresses) {
+	if s.options.DataDir == "" {
+		return a
+	}
+	text, err := os.ReadFile(filepath.Join(s.options.DataDir, addressesFile))
+	if err != nil || json.Unmarshal(text, &a) != nil {
+		return addresses{} // others are found
+	}
+	return a
+}
+
+// writeAddresses keeps the addresses for the next run.
+func (s *Stack) writeAddresses(a addresses) error {
+	if s.options.DataDir == "" {
+		return nil
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.options.DataDir, addressesFile), text, 0o600)
+}
+
 // serveQueues serves SQS on a separate port, for functions and worker programs.
-func (st *stores) serveQueues(s *Stack) error {
+func (st *stores) serveQueues(s *Stack, before string) error {
 	dir := ""
 	if s.options.DataDir != "" {
 		dir = filepath.Join(s.options.DataDir, "sqs")
@@ -107,7 +147,7 @@ func (st *stores) serveQueues(s *Stack) error {
 	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: autoCreateAttributes}); err != nil {
 		return fmt.Errorf("local SQS: %w", err)
 	}
-	listener, err := process.ListenLoopback()
+	listener, err := process.ListenLoopback(before)
 	if err != nil {
 		return err
 	}

@@ -456,3 +456,28 @@ func TestDev_TerminatesWithJobsInProgress(t *testing.T) {
 		}
 	}
 }
+
+// A worker program that was started by hand goes on after a restart of the stack: the addresses of the
+// tables and the queues stay the same with the data.
+func TestStack_KeepsItsAddresses(t *testing.T) {
+	t.Parallel()
+	requireEmbedded(t, "it restarts the stack")
+	dir := t.TempDir()
+	s := startStack(t, stackOptions{data: dir, port: testkit.FreePort(t)})
+	read := func() string {
+		text, err := os.ReadFile(filepath.Join(dir, "worker.env"))
+		if err != nil || !strings.Contains(string(text), "AWS_ENDPOINT_URL_SQS=http://127.") {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		rest, _, _ := strings.Cut(string(text), "export LOCKSTEP_CONFIG=") // each start of the test has a file of its own
+		lines := strings.Split(rest, "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	before := read()
+	s.stopProcess()
+	s.startProcess()
+	if after := read(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}

@@ -25,6 +25,7 @@ type Options struct {
 	Binary string    // path of the program; "" calls Locate
 	Dir    string    // directory of the data, created if missing; "" keeps them in memory
 	Port   int       // on 127.0.0.1; 0 picks a free one, of an address that web pages cannot guess
+	Before string    // host:port of an earlier run, to be used again if Port is 0 and it is free
 	Log    io.Writer // the program's output; nil drops it
 }
 
@@ -64,6 +65,7 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		if err == nil || options.Port != 0 || attempt == 3 || ctx.Err() != nil || !errors.Is(err, errEnded) {
 			return p, err
 		}
+		options.Before = ""
 	}
 }
 
@@ -71,11 +73,12 @@ var errEnded = errors.New("the program ended before it was ready")
 
 func start(ctx context.Context, options Options) (*Process, error) {
 	// The program answers any web page: it has no way to tell them from programs.
-	host := "127.0.0.1"
-	if options.Port == 0 {
-		host = process.LoopbackHost()
+	host, port, err := "127.0.0.1", options.Port, error(nil)
+	if options.Port != 0 {
+		_, err = process.FreePort(options.Port)
+	} else {
+		host, port, err = freeAddress(options.Before)
 	}
-	port, err := process.FreePortOn(host, options.Port)
 	if err != nil {
 		return nil, fmt.Errorf("local DynamoDB: %w", err)
 	}
@@ -109,9 +112,22 @@ func start(ctx context.Context, options Options) (*Process, error) {
 	return p, nil
 }
 
+// freeAddress finds an address of this machine, the one of an earlier run if it is free.
+func freeAddress(before string) (host string, port int, err error) {
+	listener, err := process.ListenLoopback(before)
+	if err != nil {
+		return "", 0, err
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	return address.IP.String(), address.Port, listener.Close()
+}
+
+// Address is host:port of the endpoint.
+func (p *Process) Address() string { return net.JoinHostPort(p.host, strconv.Itoa(p.port)) }
+
 // Endpoint is the URL for AWS_ENDPOINT_URL_DYNAMODB.
 func (p *Process) Endpoint() string {
-	return "http://" + net.JoinHostPort(p.host, strconv.Itoa(p.port))
+	return "http://" + p.Address()
 }
 
 // Port is the port of the endpoint.

@@ -101,7 +101,7 @@ type environmentExit struct {
 // could not be started.
 func (e *environment) runProcess() (exit string, err error) {
 	h := e.fn.host
-	listener, err := process.ListenLoopback()
+	listener, err := process.ListenLoopback("")
 	if err != nil {
 		return "", err
 	}
