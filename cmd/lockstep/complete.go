@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -225,15 +224,7 @@ func typeOf(ctx context.Context, u unfinished) string {
 			break
 		}
 	}
-	d, err := u.api.Definition(ctx, ref)
-	if err != nil || d.Definition == nil {
-		return ""
-	}
-	var source struct {
-		SeedEntity string `json:"seedEntity"`
-	}
-	_ = json.Unmarshal(*d.Definition, &source) // what cannot be read has none
-	return source.SeedEntity
+	return seedEntityOf(ctx, u.api, ref)
 }
 
 func completeIDs(ctx context.Context, u unfinished) []string {
@@ -250,20 +241,13 @@ func completeGroups(ctx context.Context, u unfinished) []string {
 	if kind == "" {
 		return nil
 	}
-	groups := func(yield func(string, error) bool) {
-		n := 0
-		for e, err := range u.api.Entities(ctx, workflow.Selector{Type: kind}) {
-			if n++; err != nil || n > 10*completionItems {
-				return
-			}
-			for _, g := range e.Groups {
-				if !yield(g, nil) {
-					return
-				}
-			}
+	var all []string
+	for _, g := range groupsOf(ctx, u.api, kind) {
+		if strings.HasPrefix(g, u.word) {
+			all = append(all, g)
 		}
 	}
-	return collect(groups, u.word, func(g string) (string, string) { return g, "" })
+	return all
 }
 
 // completeSteps completes the labels of the steps that an execution has entered.

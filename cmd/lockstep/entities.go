@@ -115,9 +115,9 @@ func newEntitiesList(c *connection) *cobra.Command {
 				switch {
 				case n > 0:
 				case sel.Query == "" && len(sel.Groups) == 0:
-					printNote(cmd, "there is no entity of type %q", sel.Type)
+					printNote(cmd, "there is no entity of type %q%s", sel.Type, meantSelection(cmd.Context(), api, sel.Type, nil))
 				default:
-					printNote(cmd, "no entity of type %q matches", sel.Type)
+					printNote(cmd, "no entity of type %q matches%s", sel.Type, meantSelection(cmd.Context(), api, sel.Type, sel.Groups))
 				}
 			}()
 			return printList(cmd, c, countItems(api.Entities(cmd.Context(), sel), &n), limit,
@@ -164,7 +164,7 @@ lock a shared one.`,
 					}
 					return []string{e.ID, e.Workflow.String(), string(*e.State), render.OrDash((*string)(e.Outcome)), render.OrDash((*string)(e.EntityOutcome)), ended}
 				}, "no execution has locked "+key.String())
-			return hintNotFound(err, "\"lockstep entities list %s\" lists the entities of this type", key.Type)
+			return hintNoEntity(cmd.Context(), api, key, err)
 		},
 	}
 }
@@ -185,7 +185,7 @@ func newEntitiesShow(c *connection) *cobra.Command {
 			}
 			e, err := api.Entity(cmd.Context(), key)
 			if err != nil {
-				return hintNotFound(render.AsServiceError(err), "\"lockstep entities list %s\" lists the entities of this type", key.Type)
+				return hintNoEntity(cmd.Context(), api, key, render.AsServiceError(err))
 			}
 			return render.PrintJSON(cmd, e)
 		},

@@ -45,7 +45,7 @@ func newEntitiesPatch(c *connection) *cobra.Command {
 				return err
 			}
 			e, err := api.PatchEntity(cmd.Context(), key, patch)
-			return printText(cmd, c, e, hintNotFound(err, "\"lockstep entities list %s\" lists the entities of this type", key.Type),
+			return printText(cmd, c, e, hintNoEntity(cmd.Context(), api, key, err),
 				fmt.Sprintf("%s has version %d now", key, e.Version))
 		},
 	}
@@ -86,7 +86,7 @@ locked it yet fails safely.`,
 			deleted, failed := []string{}, []error(nil)
 			for _, key := range keys {
 				if _, err := api.DeleteEntity(cmd.Context(), key, version); err != nil {
-					err = hintNotFound(render.AsServiceError(err), "\"lockstep entities list %s\" lists the entities of this type", key.Type)
+					err = hintNoEntity(cmd.Context(), api, key, render.AsServiceError(err))
 					if len(keys) == 1 {
 						return err
 					}

@@ -95,6 +95,7 @@ if everything succeeded.`,
 			}
 			err = follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
+				noteMeant(cmd, api, x, req.ExecuteOnParameters)
 			})
 			if probe && err == nil && !c.json() {
 				return printNext(cmd, api, started.ID)
