@@ -37,24 +37,17 @@ func (c *Catalog) Lint(ctx context.Context, caller workflow.Caller, source []byt
 // checkDeclaredResults warns of expressions that read a field of the result of a block that declares
 // no results at all: nobody notices if it is misspelt.
 func (w *warner) checkDeclaredResults(d *spec.Definition) error {
-	steps, warned := map[string]*spec.Step{}, map[string]bool{}
-	for _, s := range d.FlatSteps() {
-		steps[s.Label] = s
-	}
+	steps, warned := stepsByLabel(d), map[string]bool{}
 	for path, source := range program.Expressions(d) {
-		for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
-			s := steps[m[1]]
-			if s == nil || s.FunctionBlock == "" || s.Callback != nil {
-				continue
-			}
-			b, err := w.newestBlock(s.FunctionBlock)
-			if err != nil {
-				return err
-			}
-			name, _, _ := strings.Cut(m[2], ".")
-			if key := path + " " + m[1] + "." + name; b != nil && len(b.ResultSchema) == 0 && !warned[key] {
+		reads, err := w.resultReads(steps, source)
+		if err != nil {
+			return err
+		}
+		for _, r := range reads {
+			name := r.fields[0]
+			if key := path + " " + r.step + "." + name; len(r.block.ResultSchema) == 0 && !warned[key] {
 				warned[key] = true
-				w.warn(path, "undeclared_result", "this reads %q of the result of step %q, and block %s has no result schema that declares it", name, m[1], b.Ref())
+				w.warn(path, "undeclared_result", "this reads %q of the result of step %q, and block %s has no result schema that declares it", name, r.step, r.block.Ref())
 			}
 		}
 	}

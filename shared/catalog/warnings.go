@@ -286,37 +286,62 @@ var memberExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.([A-Za-z_]\w*
 // the same entity, or label.results[id].field of another.
 var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result(?:s\[[^\[\]]*\])?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
 
-// checkResults warns of expressions that read a field which a step never has, or its result by the
-// schema of its block. Such a condition would skip every entity.
-func (w *warner) checkResults(d *spec.Definition) error {
+// resultRead is what an expression reads of the result of a step whose block is registered.
+type resultRead struct {
+	step   string // label
+	block  *workflow.Block
+	fields []string // from the outermost on
+	method bool     // the last of them is called
+}
+
+// resultReads lists what an expression reads of the results of steps, by their labels.
+func (w *warner) resultReads(steps map[string]*spec.Step, source string) ([]resultRead, error) {
+	var all []resultRead
+	for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+		s := steps[m[1]]
+		if s == nil || s.FunctionBlock == "" || s.Callback != nil { // its result is the answer
+			continue
+		}
+		b, err := w.newestBlock(s.FunctionBlock)
+		if err != nil {
+			return nil, err
+		}
+		if b != nil {
+			all = append(all, resultRead{step: m[1], block: b, fields: strings.Split(m[2], "."), method: m[3] != ""})
+		}
+	}
+	return all, nil
+}
+
+// stepsByLabel are the steps of a definition, those inside others included.
+func stepsByLabel(d *spec.Definition) map[string]*spec.Step {
 	steps := map[string]*spec.Step{}
 	for _, s := range d.FlatSteps() {
 		steps[s.Label] = s
 	}
+	return steps
+}
+
+// checkResults warns of expressions that read a field which a step never has, or its result by the
+// schema of its block. Such a condition would skip every entity.
+func (w *warner) checkResults(d *spec.Definition) error {
+	steps := stepsByLabel(d)
 	for path, source := range program.Expressions(d) {
 		for _, m := range memberExpression.FindAllStringSubmatch(program.StripStrings(source), -1) {
 			if s := steps[m[1]]; s != nil && s.FunctionBlock != "" && !slices.Contains([]string{"result", "results"}, m[2]) {
 				w.warn(path, "unknown_field", "step %q has no %q: there are %s.result, %s.results and steps.%s.status", m[1], m[2], m[1], m[1], m[1])
 			}
 		}
-		for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
-			s := steps[m[1]]
-			if s == nil || s.FunctionBlock == "" || s.Callback != nil { // its result is the answer
-				continue
+		reads, err := w.resultReads(steps, source)
+		if err != nil {
+			return err
+		}
+		for _, r := range reads {
+			if r.method {
+				r.fields = r.fields[:len(r.fields)-1]
 			}
-			b, err := w.newestBlock(s.FunctionBlock)
-			if err != nil {
-				return err
-			}
-			if b == nil {
-				continue
-			}
-			read := strings.Split(m[2], ".")
-			if m[3] != "" {
-				read = read[:len(read)-1] // the last part is a method call
-			}
-			if name, near := unknownField(b.ResultSchema, read); name != "" {
-				w.warn(path, "unknown_result", "the result of step %q has no %q by the schema of block %s%s", m[1], name, b.Ref(), near)
+			if name, near := unknownField(r.block.ResultSchema, r.fields); name != "" {
+				w.warn(path, "unknown_result", "the result of step %q has no %q by the schema of block %s%s", r.step, name, r.block.Ref(), near)
 			}
 		}
 	}
