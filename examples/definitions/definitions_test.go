@@ -110,20 +110,31 @@ var codeBlockRE = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 // Every line of YAML on the page is a line of an example.
 func TestDefinitionsPage_QuotesExamples(t *testing.T) {
-	lines := map[string]bool{}
+	var examples []string
 	for _, text := range readExamples(t) {
+		examples = append(examples, text)
+	}
+	checkExcerpts(t, readPage(t), examples, 10)
+}
+
+// checkExcerpts fails unless every line of the code blocks of a page, of which there are some, is a
+// line of one of the texts.
+func checkExcerpts(t *testing.T, page string, texts []string, some int) {
+	t.Helper()
+	lines := map[string]bool{}
+	for _, text := range texts {
 		for line := range strings.Lines(text) {
 			lines[strings.TrimSpace(line)] = true
 		}
 	}
-	excerpts := codeBlockRE.FindAllStringSubmatch(readPage(t), -1)
-	if len(excerpts) < 10 {
+	excerpts := codeBlockRE.FindAllStringSubmatch(page, -1)
+	if len(excerpts) < some {
 		t.Fatalf("found only %d excerpts", len(excerpts))
 	}
 	for _, excerpt := range excerpts {
 		for line := range strings.Lines(excerpt[1]) {
 			if line = strings.TrimSpace(line); line != "" && !lines[line] {
-				t.Errorf("no example has the line %q", line)
+				t.Errorf("no file has the line %q", line)
 			}
 		}
 	}
