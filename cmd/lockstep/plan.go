@@ -26,7 +26,7 @@ type startFlags struct {
 func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringVarP(&r.parameters, "parameters", "p", "", "parameters as a JSON object")
 	f.StringArrayVar(&r.sets, "set", nil, "one parameter as NAME=VALUE, overrides --parameters; JSON values keep their type, write text that looks like JSON as 'NAME=\"1\"' (repeatable)")
-	f.StringVar(&r.kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type")
+	f.StringVar(&r.kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type, as with --query true")
 	f.StringSliceVar(&r.ids, "id", nil, "entity ids (repeatable, comma-separated)")
 	f.StringSliceVar(&r.groups, "group", nil, "entity groups (repeatable, comma-separated)")
 	f.StringVar(&r.query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
@@ -59,7 +59,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if sel := (workflow.Selector{Type: r.kind, IDs: r.ids, Groups: r.groups, Query: r.query}); !sel.Empty() {
 		req.ExecuteOnParameters = &sel
 	} else if r.kind != "" {
-		sel.Query = "true" // all entities of the type, as in a definition
+		sel.Query = "true" // all entities of the type, as in a definition: a type alone selects none
 		req.ExecuteOnParameters = &sel
 	}
 	if r.notBefore != "" {

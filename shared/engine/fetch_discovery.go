@@ -174,7 +174,7 @@ func describeSelector(s workflow.Selector) string {
 	if len(s.Groups) > 0 {
 		parts = append(parts, "the groups "+strings.Join(s.Groups, ", "))
 	}
-	if s.Query != "" && s.Query != "true" {
+	if s.Query != "" {
 		parts = append(parts, "the query "+workflow.Truncate(s.Query, workflow.MaxShortMessage))
 	}
 	return strings.Join(parts, " and ")
