@@ -41,7 +41,7 @@ var (
 	// The page's static files.
 	pageRoutes   = []route{{id: "Page", key: "GET /", public: true}, {id: "PageFiles", key: "GET /monitor/{file+}", public: true}}
 	answerRoutes = []route{{id: "Question", key: "GET /answers", public: true}, {id: "Answers", key: "POST /answers", public: true}}
-	hookRoutes   = []route{{id: "Hooks", key: "POST /hooks/{tenant}/{name}", public: true}}
+	hookRoutes   = []route{{id: "Hooks", key: "POST /hooks/{tenant}/{name}", public: true}, {id: "Forms", key: "GET /forms/{tenant}/{name}", public: true}}
 
 	// GET changes nothing. With a route of its own there can be callers that may read only.
 	readRoute    = route{id: "Read", key: "GET /{proxy+}", reads: true}

@@ -61,7 +61,7 @@ var acceptedFindings = []struct{ rule, resource, reason string }{
 	{"AwsSolutions-APIG4", "/ApiRouteHealth$", "a health check has no credentials, and the response contains no data"},
 	{"AwsSolutions-APIG4", "/ApiRoutePage(Files)?$", "by the option Page: static files without any data"},
 	{"AwsSolutions-APIG4", "/ApiRoute(Question|Answers)$", "by the option OpenAnswers: the engine checks the token, which the gateway cannot, before it reads anything"},
-	{"AwsSolutions-APIG4", "/ApiRouteHooks$", "by the option OpenTriggers: the engine checks the proof of a call, which the gateway cannot"},
+	{"AwsSolutions-APIG4", "/ApiRoute(Hooks|Forms)$", "by the option OpenTriggers: the engine checks the proof of a call, which the gateway cannot; what a form has is public"},
 	{"AwsSolutions-SQS3", "/SchedulesDlq/", "it is the dead-letter queue of a rule and of a function, which the check does not recognise"},
 	{"Serverless-SQSRedrivePolicy", "Dlq/", "a dead-letter queue has no dead-letter queue"},
 	{"Serverless-LambdaDLQ", "/(Api|Lifecycle|Observer|Worker|ReportsWorker|Own)Function/", "invoked by a gateway or a queue, never asynchronously: a failure goes back to the caller or the queue"},

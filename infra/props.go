@@ -138,7 +138,8 @@ type EngineProps struct {
 	OpenAnswers bool
 
 	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call
-	// has to prove who makes it with a secret, which the engine checks instead of the gateway, and
+	// has to prove who makes it with a secret, which the engine checks instead of the gateway, unless the
+	// trigger is a form, which everybody also reads at GET /forms/TENANT/NAME; and
 	// all together are throttled to a tenth of RequestsPerSecond and Burst. It needs Secrets, and lets
 	// the API read those with hooks/ in their names, where secrets of triggers have it. Default: off.
 	OpenTriggers bool

@@ -283,7 +283,7 @@ func TestRoles_Secrets(t *testing.T) {
 // Whoever guesses at tokens is throttled before the others are.
 func TestHTTPAPI_AnswersAreThrottled(t *testing.T) {
 	stage := stacks()["options"].byID(t, "ApiStage")
-	if got := render(stage.property("RouteSettings")); got != "GET /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /hooks/{tenant}/{name}=ThrottlingBurstLimit=20,ThrottlingRateLimit=10" {
+	if got := render(stage.property("RouteSettings")); got != "GET /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,GET /forms/{tenant}/{name}=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /answers=ThrottlingBurstLimit=20,ThrottlingRateLimit=10,POST /hooks/{tenant}/{name}=ThrottlingBurstLimit=20,ThrottlingRateLimit=10" {
 		t.Error(got)
 	}
 	if stacks()["prod"].byID(t, "ApiStage").property("RouteSettings") != nil {
@@ -340,7 +340,7 @@ func TestTables_DenyPlainHTTP(t *testing.T) {
 func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 	authorization := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
 	open := map[string][]string{
-		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers", "POST /hooks/{tenant}/{name}"},
+		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers", "POST /hooks/{tenant}/{name}", "GET /forms/{tenant}/{name}"},
 		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // with CORS, browsers send preflight requests without credentials
 	}
 	for _, name := range engineStacks {

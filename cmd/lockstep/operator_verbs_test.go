@@ -32,6 +32,7 @@ const (
 	definitionJSON   = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
 	triggerJSON      = `{"name":"push","address":"/hooks/default/push","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":{"scheme":"github","secret":"hooks/gh","header":"x-hub-signature-256"},"signal":"pushed","rate":"300/1m","paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"items":[{"at":"2026-11-21T05:00:00Z","status":400,"code":"invalid","by":"ann","issues":[{"path":"body.ref","code":"type"}]}],"nextPageToken":null}`
 	eventTriggerJSON = `{"name":"orders","address":null,"workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":null,"pattern":{"source":["shop"]},"signal":null,"rate":"300/1m","paused":null,"items":[],"nextPageToken":null}`
+	formTriggerJSON  = `{"name":"contact","address":"/hooks/default/contact","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":null,"form":"/forms/default/contact","pattern":null,"signal":null,"rate":"20/1m","paused":null,"items":[{"at":"2026-11-21T05:00:00Z","status":202,"issues":[{"path":"body.website","code":"honeypot"}]}],"nextPageToken":null}`
 	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t"}`
 	scheduleJSON     = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
@@ -68,6 +69,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers pause push --reason r", `POST /triggers/push/pause {"reason":"r"}`, triggerJSON, "POST /hooks/default/push  starts a/b:1.0.0"},
 		{"triggers resume push", `POST /triggers/push/resume {}`, triggerJSON, "github in x-hub-signature-256, with the secret hooks/gh"},
 		{"triggers fire push --body {\"a\":1} --header x-event=push --query q=1 --key k", `POST /triggers/push/fire {"body":{"a":1},"headers":{"x-event":"push"},"query":{"q":"1"}}`, `{"id":"X","duplicate":false}`, "X"},
+		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "GET /forms/default/contact says"},
+		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "202  body.website: honeypot"},
 		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
 		{"subscriptions failures", "GET /subscriptions/failures", subscriptionJSON, "suspended since"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},

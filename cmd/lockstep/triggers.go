@@ -40,8 +40,11 @@ func newTriggers(c *connection) *cobra.Command {
 				if v.Address != nil {
 					address = *v.Address
 				}
-				if v.Verify != nil {
+				switch {
+				case v.Verify != nil:
 					proof = v.Verify.Scheme
+				case v.Form != nil:
+					proof = "form"
 				}
 				return []string{v.Name, v.Workflow.String(), address, proof, v.Rate, state}
 			}, "no published workflow has a trigger")
@@ -104,6 +107,9 @@ func printTrigger(cmd *cobra.Command, v views.TriggerView) {
 	}
 	if v.Verify != nil {
 		fmt.Fprintf(out, "proof  %s in %s, with the secret %s\n", v.Verify.Scheme, v.Verify.Header, v.Verify.Secret)
+	}
+	if v.Form != nil {
+		fmt.Fprintf(out, "form  everybody may send it; GET %s says what it has\n", *v.Form)
 	}
 	fmt.Fprintf(out, "rate  %s\n", v.Rate)
 	if v.Signal != nil {

@@ -116,6 +116,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("resume trigger", fmt.Sprint(f.trigger, on.Paused == nil), "resume pushtrue", err)
 	triggered, err := c.FireTrigger(ctx, "push", views.FireRequest{Body: json.RawMessage(`{"a":1}`), IdempotencyKey: "k"})
 	check("fire trigger", f.trigger+" "+triggered.ID, `fire push k {"a":1} `+executionID, err)
+	form, err := c.Form(ctx, "acme", "contact")
+	check("form", fmt.Sprint(f.trigger, form.Address, form.Captcha.SiteKey), "form acme contact/hooks/acme/contactk", err)
 	taken, err := c.SendEvent(ctx, views.Event{ID: "e1", Source: "shop", DetailType: "placed", Detail: json.RawMessage(`{"a":1}`)})
 	check("send event", fmt.Sprint(f.trigger, taken.Triggers[0].Duplicate, taken.Triggers[1].Code), `event {"id":"e1","source":"shop","detail-type":"placed","detail":{"a":1}}trueinvalid`, err)
 	view := views.NewSubscriptionView(aSubscription("failures"))

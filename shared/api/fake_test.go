@@ -220,6 +220,11 @@ func (f *fake) CallTrigger(_ context.Context, tenant, name string, call views.Tr
 	return views.TriggerReceipt{ID: executionID, Duplicate: f.existed}, f.record("CallTrigger", workflow.Caller{Tenant: f.tenant})
 }
 
+func (f *fake) Form(_ context.Context, tenant, name string) (views.FormView, error) {
+	f.trigger = "form " + tenant + " " + name
+	return views.NewFormView(tenant, &spec.Trigger{Name: name, Schema: json.RawMessage(`{"type":"object"}`), Form: &spec.Form{Captcha: &spec.Captcha{Provider: spec.CaptchaTurnstile, Secret: "hooks/captcha", SiteKey: "k"}}}), f.record("Form", workflow.Caller{Tenant: f.tenant})
+}
+
 func (f *fake) TakeEvent(_ context.Context, tenant string, event json.RawMessage) (views.EventReceipt, error) {
 	f.trigger = "event " + string(event)
 	return views.EventReceipt{ID: "e1", Triggers: []views.EventTaken{{Trigger: "push", Execution: executionID, Duplicate: true}, {Trigger: "other", Code: workflow.CodeInvalid}}}, f.record("TakeEvent", workflow.Caller{Tenant: tenant})

@@ -26,7 +26,17 @@ func (a *routes) CallTrigger(w http.ResponseWriter, r *http.Request, tenant gen.
 		call.Query[k] = values[0]
 	}
 	receipt, err := a.Engine.CallTrigger(r.Context(), tenant, name, call)
+	if receipt.Form {
+		a.respond(w, r, http.StatusAccepted, views.FormReceipt{Message: receipt.Message}, err)
+		return
+	}
 	a.respond(w, r, receiptStatus(receipt), receipt, err)
+}
+
+// GetForm serves GET /forms/{tenant}/{name}.
+func (a *routes) GetForm(w http.ResponseWriter, r *http.Request, tenant gen.EntityName, name gen.TriggerName) {
+	form, err := a.Engine.Form(r.Context(), tenant, name)
+	a.respond(w, r, http.StatusOK, form, err)
 }
 
 // receiptStatus is 202 for a call that has changed something.

@@ -109,8 +109,8 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 // triggerSecrets are the names of the secrets with which calls of the triggers are checked.
 func triggerSecrets(d *spec.Definition) (names []string) {
 	for _, t := range d.Triggers.All() {
-		if t.Verify.Secret != "" && !slices.Contains(names, t.Verify.Secret) {
-			names = append(names, t.Verify.Secret)
+		if name, _ := t.SecretName(); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -162,10 +162,13 @@ func (c *Catalog) checkSecrets(w *warner, d *spec.Definition, paths []string) {
 	if secrets == nil {
 		return
 	}
-	for i := range d.Triggers.HTTP {
-		name := d.Triggers.HTTP[i].Verify.Secret
+	for i, t := range d.Triggers.All() {
+		name, path := t.SecretName()
+		if name == "" {
+			continue
+		}
 		if found, err := secrets.Exists(w.ctx, w.tenant, name); err == nil && !found {
-			w.warn(fmt.Sprintf("triggers.http[%d].verify.secret", i), "unknown_secret", "there is no secret %q; the trigger refuses all calls until there is one", name)
+			w.warn(d.Triggers.Path(i)+path, "unknown_secret", "there is no secret %q; the trigger refuses all calls until there is one", name)
 		}
 	}
 	for i, s := range d.FlatSteps() {

@@ -40,6 +40,11 @@ func (c *Client) FireTrigger(ctx context.Context, name string, req views.FireReq
 	return do[views.TriggerReceipt](ctx, c, request{method: http.MethodPost, path: route("triggers", name, "fire"), body: req, key: req.IdempotencyKey})
 }
 
+// Form reads what everybody may know of a form.
+func (c *Client) Form(ctx context.Context, tenant, name string) (views.FormView, error) {
+	return get[views.FormView](ctx, c, "forms", tenant, name)
+}
+
 // SendEvent hands an event to the triggers whose patterns it matches. The same one again, by its id,
 // starts nothing again.
 func (c *Client) SendEvent(ctx context.Context, e views.Event) (views.EventReceipt, error) {

@@ -1,9 +1,12 @@
 package definition
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -16,9 +19,68 @@ import (
 // httpTrigger reads a trigger that is called over HTTP.
 func (r *reader) httpTrigger(t *spec.Trigger) yamldoc.Field {
 	return yamldoc.Named("httpTrigger", r.Object(r.triggerFields(t, "name the trigger: it is called at /hooks/TENANT/NAME", yamldoc.Fields{
-		"verify": r.verification(&t.Verify).Required("say how a call proves who makes it: scheme and secret"),
+		"verify": r.verification(&t.Verify),
 		"schema": r.schema(&t.Schema),
-	})))
+		"form":   yamldoc.Optional(&t.Form, r.form),
+	})).Finally(func(_ ast.Node, path string) {
+		switch has := func(name string) bool { return r.Has(path + "." + name) }; {
+		case !has("form") && !has("verify"):
+			r.ReportAt(path, "required", "say how a call proves who makes it: verify with scheme and secret; or form, if everybody may call it")
+		case !has("form"):
+		case has("verify"):
+			r.ReportAt(path+".verify", "conflict", "a form has no proof of who sends it")
+		default:
+			if !has("rate") {
+				r.ReportAt(path+".form", "required", "everybody may send a form: say how often, in rate")
+			}
+			if !has("schema") {
+				r.ReportAt(path+".form", "required", "everybody may send a form: say what, in schema")
+			}
+			if has("idempotencyKey") && has("form.dedupe") {
+				r.ReportAt(path+".form.dedupe", "conflict", "idempotencyKey says which calls are one")
+			}
+		}
+	}))
+}
+
+// form reads what lets everybody call a trigger.
+func (r *reader) form(f *spec.Form) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"honeypot": r.checkedText(&f.Honeypot, yamldoc.Schema{"pattern": fieldNameRE.String()}, "format", "want the name of a field: a letter, then letters, digits, - and _, at most 64", fieldNameRE.MatchString),
+		"dedupe": yamldoc.Optional(&f.Dedupe, func(d *spec.Dedupe) yamldoc.Field {
+			return r.Object(yamldoc.Fields{
+				"fields": yamldoc.List(r.Reader, &d.Fields, spec.MaxDedupeFields, r.Text).Required("name the fields that tell one call from another"),
+				"window": r.duration(&d.Window, time.Second, spec.MaxDedupeWindow).Required("say for how long calls with the same fields are one"),
+			})
+		}),
+		"captcha": yamldoc.Optional(&f.Captcha, func(c *spec.Captcha) yamldoc.Field {
+			return r.Object(yamldoc.Fields{
+				"provider": yamldoc.Enum(r.Reader, &c.Provider, spec.CaptchaTurnstile).Required("name the provider"),
+				"secret":   r.triggerSecret(&c.Secret),
+				"siteKey":  r.shortText(&c.SiteKey).Required("give the site key, which everybody may know"),
+			})
+		}),
+		"message": r.checkedText(&f.Message, yamldoc.Schema{"maxLength": spec.MaxFormMessage}, "too_long", fmt.Sprintf("want at most %d characters", spec.MaxFormMessage), func(text string) bool {
+			return utf8.RuneCountInString(text) <= spec.MaxFormMessage
+		}),
+	}).Finally(func(_ ast.Node, path string) {
+		if f.Captcha != nil && f.Honeypot == f.Captcha.Provider.Field() {
+			r.ReportAt(path+".honeypot", "conflict", "the captcha has this field")
+		}
+		if f.Dedupe != nil && len(f.Dedupe.Fields) == 0 && r.Has(path+".dedupe.fields") {
+			r.ReportAt(path+".dedupe.fields", "required", "name the fields that tell one call from another")
+		}
+	})
+}
+
+var fieldNameRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// triggerSecret reads the name of a secret of triggers.
+func (r *reader) triggerSecret(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"pattern": "^" + workflow.TriggerSecretPrefix}, "format",
+		"want the name of a secret that begins with "+workflow.TriggerSecretPrefix+": who serves triggers may read no others", func(name string) bool {
+			return strings.HasPrefix(name, workflow.TriggerSecretPrefix) && workflow.ValidSecretName(name)
+		}).Required("name the secret")
 }
 
 // eventTrigger reads a trigger that takes events.
@@ -51,11 +113,8 @@ func (r *reader) triggerFields(t *spec.Trigger, nameHint string, own yamldoc.Fie
 
 func (r *reader) verification(v *workflow.Verification) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
-		"scheme": yamldoc.Enum(r.Reader, &v.Scheme, workflow.VerifyHMAC, workflow.VerifyStripe, workflow.VerifyGitHub, workflow.VerifyToken).Required("name the scheme"),
-		"secret": r.checkedText(&v.Secret, yamldoc.Schema{"pattern": "^" + workflow.TriggerSecretPrefix}, "format",
-			"want the name of a secret that begins with "+workflow.TriggerSecretPrefix+": who serves triggers may read no others", func(name string) bool {
-				return strings.HasPrefix(name, workflow.TriggerSecretPrefix) && workflow.ValidSecretName(name)
-			}).Required("name the secret"),
+		"scheme":    yamldoc.Enum(r.Reader, &v.Scheme, workflow.VerifyHMAC, workflow.VerifyStripe, workflow.VerifyGitHub, workflow.VerifyToken).Required("name the scheme"),
+		"secret":    r.triggerSecret(&v.Secret),
 		"header":    r.checkedText(&v.Header, yamldoc.Schema{"pattern": headerNameRE.String()}, "format", "this is not a valid header name", headerNameRE.MatchString),
 		"tolerance": r.duration(&v.Tolerance, time.Second, workflow.MaxTolerance),
 	}).Finally(func(_ ast.Node, path string) {

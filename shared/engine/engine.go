@@ -84,6 +84,9 @@ type Deps struct {
 	// Secret is the value of a tenant's secret, of those that prove calls of triggers; nil for none.
 	Secret func(ctx context.Context, tenant, name string) (string, error)
 
+	// Captcha asks the provider of a captcha; nil for none.
+	Captcha CaptchaCheck
+
 	// RecordMetric records a value of one of package topology's metrics; nil records none.
 	RecordMetric func(ctx context.Context, metric string, n int)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,6 +63,10 @@ type triggered struct {
 
 	signed   string // what of the call is proved; empty if nothing but the secret is
 	sequence int64  // of the calls that the rate has let pass
+
+	dedupe  string                      // of a form: calls with the same one are one, for a while
+	captcha func(context.Context) error // of a form: checks it, when the rest is valid
+	trapped bool                        // of a form: a field was filled in that people do not see
 }
 
 func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err error) {
@@ -73,11 +78,27 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
 		return none, unproved()
 	}
+	if c.trigger.Trigger.Form != nil {
+		return c.serveForm(ctx)
+	}
 	if err := c.verify(ctx); err != nil {
 		return none, err
 	}
 	return c.admit(ctx)
 }
+
+// takeRate takes one of what the rate of the trigger allows.
+func (c *triggered) takeRate(ctx context.Context) error {
+	rate := c.trigger.Trigger.EffectiveRate()
+	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, 0, c.now)
+	if err == nil && wait > 0 {
+		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+	}
+	c.sequence = sequence
+	return err
+}
+
+var errPaused = workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
 
 // admit starts what a call asks for that has proved who makes it, or an event that has come, if the
 // rate allows it and the trigger is not paused.
@@ -87,18 +108,12 @@ func (c *triggered) admit(ctx context.Context) (none views.TriggerReceipt, err e
 		return none, err
 	}
 	if !known {
-		rate := c.trigger.Trigger.EffectiveRate()
-		sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, 0, c.now)
-		if err != nil {
+		if err := c.takeRate(ctx); err != nil {
 			return none, err
 		}
-		if wait > 0 {
-			return none, &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
-		}
-		c.sequence = sequence
 	}
 	if c.trigger.Paused != nil {
-		return none, workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
+		return none, errPaused
 	}
 	return c.start(ctx)
 }
@@ -159,13 +174,18 @@ func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err e
 	if err != nil {
 		return none, err
 	}
+	if c.captcha != nil {
+		if err := c.captcha(ctx); err != nil {
+			return none, err
+		}
+	}
 	req := views.StartRequest{
 		Workflow: c.trigger.Workflow.String(), Parameters: made.Parameters, ExecuteOnParameters: made.Selector, Key: made.Key,
 		Labels:         map[string]string{spec.LabelTrigger: c.name},
 		IdempotencyKey: c.key, IdempotencyLife: c.replayLife(),
 	}
 	if c.key == "" {
-		if req.IdempotencyKey, err = c.deduplicate(ctx, made.IdempotencyKey); err != nil {
+		if req.IdempotencyKey, err = c.deduplicate(ctx, cmp.Or(made.IdempotencyKey, c.dedupe)); err != nil {
 			return none, err
 		}
 		req.IdempotencyDigest = "trigger"
@@ -193,6 +213,9 @@ func (c *triggered) replayLife() time.Duration {
 	if c.trigger.Trigger.TakesEvents() {
 		return eventLife
 	}
+	if c.dedupe != "" {
+		return c.trigger.Trigger.Form.Dedupe.Window.Std()
+	}
 	if v := &c.trigger.Trigger.Verify; v.Timed() {
 		return max(c.e.IdempotencyKeyTTL, 2*v.Window())
 	}
@@ -215,7 +238,7 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 	if c.signed == "" {
 		return key, nil
 	}
-	want := workflow.IdempotencyRecord{Execution: key, Digest: "call", ExpiresAt: c.now.Add(c.replayLife())}
+	want := workflow.IdempotencyRecord{Execution: key, Digest: "call", ExpiresAt: c.now.Add(max(c.replayLife(), c.e.IdempotencyKeyTTL))}
 	bound, _, err := c.e.OpenPorts().Registry.BindIdempotencyKey(ctx, c.caller.Tenant, prefix+"signed/"+c.signed, want, c.now)
 	if err == nil && bound.Execution != key {
 		err = workflow.Errorf(workflow.CodeConflict, "this call was made before, with another idempotency key")
@@ -271,6 +294,9 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 	call := workflow.TriggerCall{At: c.now, Status: 202, Execution: receipt.ID, Duplicate: receipt.Duplicate}
 	if receipt.Duplicate {
 		call.Status = 200
+	}
+	if c.trapped {
+		call.Issues = []workflow.RefusedPart{{Path: "body." + c.trigger.Trigger.Form.Honeypot, Code: "honeypot"}}
 	}
 	if failed != nil {
 		call.Code = workflow.CodeOf(failed)

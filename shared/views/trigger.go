@@ -18,6 +18,39 @@ type TriggerCall struct {
 type TriggerReceipt struct {
 	ID        string `json:"id"`        // of the execution that was started, or has the signal
 	Duplicate bool   `json:"duplicate"` // the call was accepted before
+
+	// Form and Message are of what a form has sent: the answer has the message only.
+	Form    bool   `json:"-"`
+	Message string `json:"-"`
+}
+
+// FormReceipt is the answer to what a form has sent.
+type FormReceipt struct {
+	Message string `json:"message"`
+}
+
+// FormView is what everybody may know of a form.
+type FormView struct {
+	Name    string          `json:"name"`
+	Address string          `json:"address"` // path to which it is sent
+	Schema  json.RawMessage `json:"schema"`  // of its fields
+	Captcha *FormCaptcha    `json:"captcha"`
+}
+
+// FormCaptcha is what a page needs to show a captcha.
+type FormCaptcha struct {
+	Provider string `json:"provider"`
+	SiteKey  string `json:"siteKey"`
+	Field    string `json:"field"` // in which the solution is sent
+}
+
+// NewFormView is a trigger of a tenant that is a form.
+func NewFormView(tenant string, t *spec.Trigger) FormView {
+	v := FormView{Name: t.Name, Address: "/hooks/" + tenant + "/" + t.Name, Schema: t.Schema}
+	if c := t.Form.Captcha; c != nil {
+		v.Captcha = &FormCaptcha{string(c.Provider), c.SiteKey, c.Provider.Field()}
+	}
+	return v
 }
 
 // FireRequest calls a trigger by hand, without a proof.
@@ -61,6 +94,7 @@ type TriggerView struct {
 	Address  *string         `json:"address"` // path at which it is called
 	Workflow workflow.Ref    `json:"workflow"`
 	Verify   *TriggerProof   `json:"verify"`
+	Form     *string         `json:"form"`    // path at which everybody reads what its form has
 	Pattern  json.RawMessage `json:"pattern"` // of the events that it takes; or null
 	Signal   *string         `json:"signal"`
 	Rate     string          `json:"rate"`
@@ -82,7 +116,12 @@ func NewTriggerView(tenant string, t spec.PublishedTrigger) TriggerView {
 			v.Pattern = s.Pattern
 		} else {
 			address := "/hooks/" + tenant + "/" + t.Name
-			v.Address, v.Verify = &address, &TriggerProof{string(s.Verify.Scheme), s.Verify.Secret, s.Verify.HeaderName()}
+			if v.Address = &address; s.Form != nil {
+				form := "/forms/" + tenant + "/" + t.Name
+				v.Form = &form
+			} else {
+				v.Verify = &TriggerProof{string(s.Verify.Scheme), s.Verify.Secret, s.Verify.HeaderName()}
+			}
 		}
 		v.Rate = s.EffectiveRate().String()
 		if s.Signal != "" {

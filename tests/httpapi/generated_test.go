@@ -143,7 +143,7 @@ func (g *requestGenerator) populate() {
 	for _, name := range []string{"pure", "again"} {
 		g.Publish(name, "cron: {schedule: \"0 4 * * *\", concurrency: true}\n"+fmt.Sprintf(steps, "again"))
 	}
-	g.Publish("called", "triggers: {http: [{name: one, verify: {scheme: token, secret: hooks/one}, parameters: {}, rate: 900/1s}, {name: two, verify: {scheme: token, secret: hooks/two}, parameters: {}}]}\n"+fmt.Sprintf(steps, "again"))
+	g.Publish("called", "triggers: {http: [{name: one, verify: {scheme: token, secret: hooks/one}, parameters: {}, rate: 900/1s}, {name: two, verify: {scheme: token, secret: hooks/two}, parameters: {}}, {name: pure, form: {}, schema: {}, parameters: {}, rate: 900/1s}]}\n"+fmt.Sprintf(steps, "again"))
 	g.Publish("ask", "steps:\n  - {label: one, wait: {input: {title: ask}}}\n")
 	for range 6 {
 		var x struct{ ID string }

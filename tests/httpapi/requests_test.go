@@ -62,7 +62,7 @@ func (g *requestGenerator) setExisting(r route) {
 		"delay": {"1s", "0s", "1h"}, "timeout": {"1m", "10s"}, "stepTimeout": {"1h"}, "notBefore": {"2026-01-01T00:00:00Z", "${parameters.at}"}, "schedule": {"0 0 * * *", "*/5 * * * *"},
 		"zone": {"UTC", "Europe/Zurich"}, "timezone": {"UTC", "Europe/Zurich"},
 	}
-	if strings.HasPrefix(r.path, "/hooks/") {
+	if strings.HasPrefix(r.path, "/hooks/") || strings.HasPrefix(r.path, "/forms/") {
 		g.existing["tenant"] = []string{g.tenant}
 	}
 	switch {

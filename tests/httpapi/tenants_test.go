@@ -168,6 +168,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /function-blocks":                                         lists("/function-blocks"),
 		"GET /function-blocks/{package}/{name}/{version}/workers":      lists("/function-blocks/p/slow/1.0.0/workers"),
 		"POST /function-blocks/register":                               {{target: "/function-blocks/register", body: strings.Replace(slowBlock, `"idempotent"`, `"pure"`, 1)}},
+		"GET /forms/{tenant}/{name}":                                   {{target: "/forms/" + otherTenant + "/push"}},
 		"POST /events":                                                 {{target: "/events", body: `{"id":"e1","source":"shop","detail-type":"placed","detail":{"ref":"x"}}`}},
 		"GET /triggers":                                                lists("/triggers"),
 		"GET /triggers/{name}":                                         one("/triggers/push", ""),

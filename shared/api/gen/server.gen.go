@@ -93,6 +93,21 @@ func (e EventLayer) Valid() bool {
 	}
 }
 
+// Defines values for FormCaptchaProvider.
+const (
+	Turnstile FormCaptchaProvider = "turnstile"
+)
+
+// Valid indicates whether the value is a known member of the FormCaptchaProvider enum.
+func (e FormCaptchaProvider) Valid() bool {
+	switch e {
+	case Turnstile:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for JobResultOutcome.
 const (
 	BREAK JobResultOutcome = "BREAK"
@@ -479,6 +494,18 @@ type BusEvent struct {
 	Time      *time.Time `json:"time,omitempty"`
 }
 
+// CallReceipt The execution; or, of a form, a message alone
+type CallReceipt struct {
+	// Duplicate The call was accepted before
+	Duplicate *bool `json:"duplicate,omitempty"`
+
+	// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Id *ExecutionId `json:"id,omitempty"`
+
+	// Message Of the form; the same whether it was taken, was taken before, or was filled in by a machine
+	Message *string `json:"message,omitempty"`
+}
+
 // Caller defines model for Caller.
 type Caller = views.CallerView
 
@@ -843,6 +870,30 @@ type Fired struct {
 	// Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
 	Id ExecutionId `json:"id"`
 }
+
+// Form defines model for Form.
+type Form struct {
+	// Address Path to which it is sent, as JSON or as browsers send forms
+	Address string       `json:"address"`
+	Captcha *FormCaptcha `json:"captcha"`
+	Name    string       `json:"name"`
+
+	// Schema JSON Schema of its fields
+	Schema map[string]interface{} `json:"schema"`
+}
+
+// FormCaptcha defines model for FormCaptcha.
+type FormCaptcha struct {
+	// Field In which the solution is sent
+	Field    string              `json:"field"`
+	Provider FormCaptchaProvider `json:"provider"`
+
+	// SiteKey Which everybody may know
+	SiteKey string `json:"siteKey"`
+}
+
+// FormCaptchaProvider defines model for FormCaptcha.Provider.
+type FormCaptchaProvider string
 
 // Imported defines model for Imported.
 type Imported = views.ImportResult
@@ -2315,6 +2366,9 @@ type ServerInterface interface {
 	// ListFailures List the entities that did not succeed in an execution, those of the newest execution first
 	// (GET /failures)
 	ListFailures(w http.ResponseWriter, r *http.Request, params ListFailuresParams)
+	// GetForm Read what a form has, to fill it in
+	// (GET /forms/{tenant}/{name})
+	GetForm(w http.ResponseWriter, r *http.Request, tenant EntityName, name TriggerName)
 	// ListBlocks List registered blocks
 	// (GET /function-blocks)
 	ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams)
@@ -3363,6 +3417,41 @@ func (siw *ServerInterfaceWrapper) ListFailures(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListFailures(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetForm operation middleware
+func (siw *ServerInterfaceWrapper) GetForm(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tenant" -------------
+	var tenant EntityName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tenant", r.PathValue("tenant"), &tenant, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tenant", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetForm(w, r, tenant, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6697,6 +6786,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/events", wrapper.SendEvent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/failures", wrapper.ListFailures)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/forms/{tenant}/{name}", wrapper.GetForm)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/function-blocks/register", wrapper.RegisterBlock)

@@ -81,7 +81,7 @@ func engineDeps(p *boot.Process) engine.Deps {
 				Sender: v.Sender, Meter: v.Meter,
 			}
 		},
-		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys, Secret: p.Secrets.Secret,
+		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys, Secret: p.Secrets.Secret, Captcha: NewCaptchaCheck(captchaURL()),
 		RecordMetric: p.RecordMetric,
 	}
 }

@@ -40,6 +40,7 @@ type Trigger struct {
 	Verify   workflow.Verification `json:"verify,omitzero"`   // how a call proves who makes it
 	Schema   json.RawMessage       `json:"schema,omitempty"`  // JSON Schema of the body
 	Pattern  json.RawMessage       `json:"pattern,omitempty"` // of the events that it takes; without one it is called over HTTP
+	Form     *Form                 `json:"form,omitempty"`    // everybody may call it, instead of who proves himself
 	Disabled bool                  `json:"disabled,omitempty"`
 
 	Parameters          json.RawMessage `json:"parameters,omitempty"`          // strings may hold ${CEL}; absent: the body, or the detail of the event
@@ -60,6 +61,15 @@ const (
 	MaxTenantTriggers = 200       // that are on, of a tenant
 	MaxTriggerBody    = 256 << 10 // bytes, of a body or an event
 )
+
+// SecretName is the name of the secret with which calls are checked, and where it stands in the trigger;
+// empty if there is none.
+func (t *Trigger) SecretName() (name, path string) {
+	if t.Form != nil && t.Form.Captcha != nil {
+		return t.Form.Captcha.Secret, ".form.captcha.secret"
+	}
+	return t.Verify.Secret, ".verify.secret"
+}
 
 // TakesEvents reports whether it takes events, and is not called over HTTP.
 func (t *Trigger) TakesEvents() bool { return len(t.Pattern) > 0 }

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// CaptchaCheck asks the provider of a captcha whether it was solved. A provider that does not answer is
+// an error. The same idempotency key, a UUID, has the same answer, although a solution is good for once.
+type CaptchaCheck func(ctx context.Context, provider spec.CaptchaProvider, secret, solution, idempotencyKey string) (solved bool, err error)
+
+// Form is what everybody may know of a form, to fill it in. One that does not exist or is off is
+// CodeNotFound, as is a trigger that is no form.
+func (e *Engine) Form(ctx context.Context, tenant, name string) (none views.FormView, err error) {
+	t, err := e.OpenPorts().Registry.Trigger(ctx, tenant, name)
+	if err != nil {
+		return none, err
+	}
+	missing := workflow.Errorf(workflow.CodeNotFound, "there is no form %q", name)
+	if t.Trigger == nil || t.Trigger.Form == nil {
+		return none, missing
+	}
+	d, err := e.newWorkspace(tenant, "").definition(ctx, t.Workflow)
+	if err != nil {
+		return none, err
+	}
+	for _, one := range d.Triggers.All() {
+		if one.Name == name && one.Form != nil {
+			return views.NewFormView(tenant, one), nil
+		}
+	}
+	return none, missing
+}
+
+// serveForm starts what somebody has sent with a form. Nothing proves who he is, so the rate comes
+// first, and then what costs least. The answer is the same for what is taken, for what was taken before
+// and for what a machine has filled in: nobody learns from it what others have sent.
+func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, err error) {
+	if err := c.takeRate(ctx); err != nil {
+		return none, err
+	}
+	if c.trigger.Paused != nil {
+		return none, errPaused
+	}
+	f := c.trigger.Trigger.Form
+	fields, err := formFields(c.call)
+	if err != nil {
+		return none, err
+	}
+	solution := ""
+	if f.Captcha != nil {
+		_ = json.Unmarshal(fields[f.Captcha.Provider.Field()], &solution) // of another type it is none
+		delete(fields, f.Captcha.Provider.Field())
+	}
+	trap := fields[f.Honeypot]
+	if delete(fields, f.Honeypot); f.Honeypot != "" && len(trap) > 0 && string(trap) != `""` && string(trap) != "null" {
+		c.trapped = true
+		return views.TriggerReceipt{Form: true, Message: f.Message}, nil
+	}
+	if c.call.Body, err = workflow.EncodeJSON(fields); err != nil {
+		return none, err
+	}
+	c.call.Headers["content-type"] = "application/json" // as it is now
+	if f.Dedupe != nil {
+		c.dedupe = dedupeKey(f.Dedupe.Fields, fields)
+	}
+	if f.Captcha != nil {
+		c.captcha = func(ctx context.Context) error { return c.checkCaptcha(ctx, f.Captcha, solution) }
+	}
+	receipt, err := c.start(ctx)
+	receipt.Form, receipt.Message = true, f.Message
+	return receipt, err
+}
+
+// checkCaptcha asks the provider whether a captcha was solved, with one call. A solution is good for one
+// call of the trigger: the same again is the same call.
+func (c *triggered) checkCaptcha(ctx context.Context, captcha *spec.Captcha, solution string) error {
+	unsolved := workflow.Invalid("the captcha is not solved", []workflow.Issue{{Path: "body." + captcha.Provider.Field(), Code: "captcha", Message: "solve it again"}})
+	if solution == "" || len(solution) > maxSolution {
+		return unsolved
+	}
+	if c.e.Secret == nil || c.e.Captcha == nil {
+		return workflow.Errorf(workflow.CodeUnavailable, "captchas cannot be checked: this installation has no secrets")
+	}
+	secret, err := c.e.Secret(ctx, c.caller.Tenant, captcha.Secret)
+	if err != nil {
+		c.e.Log.ErrorContext(ctx, "secret of a captcha cannot be read", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
+		return workflow.Errorf(workflow.CodeUnavailable, "captchas cannot be checked: the secret cannot be read")
+	}
+	sum := sha256.Sum256([]byte(solution))
+	c.signed = "captcha/" + hex.EncodeToString(sum[:])
+	solved, err := c.e.Captcha(ctx, captcha.Provider, secret, solution, workflow.DerivedID(time.Unix(0, 0), c.caller.Tenant+" "+c.name+" "+c.signed))
+	if err != nil {
+		c.e.Log.WarnContext(ctx, "captcha not checked", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
+		return workflow.Errorf(workflow.CodeUnavailable, "the captcha cannot be checked: try again")
+	}
+	if !solved {
+		return unsolved
+	}
+	return nil
+}
+
+// maxSolution is the longest solution of a captcha, in bytes.
+const maxSolution = 2048
+
+// formFields are the fields of a form, which comes as JSON or as a browser sends it.
+func formFields(call views.TriggerCall) (map[string]json.RawMessage, error) {
+	kind, _, err := mime.ParseMediaType(cmp.Or(call.Headers["content-type"], "application/json"))
+	if err != nil || kind != "application/json" && kind != "application/x-www-form-urlencoded" {
+		return nil, workflow.Invalid("this is no form", []workflow.Issue{{Path: "headers.content-type", Code: "enum", Message: "want application/json or application/x-www-form-urlencoded"}})
+	}
+	body, err := callBody(call)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields == nil {
+		return nil, workflow.Invalid("this is no form", []workflow.Issue{{Path: "body", Code: "type", Message: "want an object of fields"}})
+	}
+	return fields, nil
+}
+
+// dedupeKey is the same for calls with the same values of the fields: a text in other letters, or with
+// spaces around it, is the same.
+func dedupeKey(names []string, fields map[string]json.RawMessage) string {
+	values := map[string]string{}
+	for _, name := range names {
+		var text string
+		if raw := fields[name]; json.Unmarshal(raw, &text) == nil {
+			values[name] = "text " + strings.ToLower(strings.TrimSpace(text))
+		} else {
+			values[name] = "value " + string(raw)
+		}
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, name, values[name])
+	}
+	raw, _ := workflow.EncodeJSON(all) // texts always have a JSON form
+	return string(raw)
+}

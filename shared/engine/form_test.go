@@ -1,0 +1,228 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+const formsYAML = `parameters: {type: object, required: [email], properties: {email: {type: string}, text: {type: string}}, additionalProperties: false}
+triggers:
+  http:
+    - name: contact
+      rate: 20/1m
+      schema: {type: object, required: [email], properties: {email: {type: string, maxLength: 40}, text: {type: string}}, additionalProperties: false}
+      form: {honeypot: website, dedupe: {fields: [email, text], window: 5m}, message: Thank you}
+    - name: guarded
+      rate: 20/1m
+      schema: {type: object, required: [email]}
+      form: {captcha: {provider: turnstile, secret: hooks/push, siteKey: "0x4AAA"}}
+    - {name: plain, verify: {scheme: token, secret: hooks/push}}
+steps:
+  - {label: one, set: {seen: "${parameters.email}"}}
+`
+
+// captchas is the provider of a test: a solution of solved is good, of none the provider does not answer.
+type captchas struct {
+	solved map[string]bool
+	asked  []string
+}
+
+func (p *captchas) check(_ context.Context, provider spec.CaptchaProvider, secret, solution, key string) (bool, error) {
+	p.asked = append(p.asked, key)
+	if solution == "no answer" || secret != harness.TriggerSecret || provider != spec.CaptchaTurnstile {
+		return false, errors.New("no answer")
+	}
+	return p.solved[solution], nil
+}
+
+func newForms(t *testing.T) (*harness.Harness, *captchas) {
+	s, p := newHarness(t, 1), &captchas{solved: map[string]bool{"good": true, "other": true}}
+	s.Engine.Captcha = p.check
+	s.Publish("w", formsYAML)
+	return s, p
+}
+
+const (
+	asJSON = "application/json; charset=utf-8"
+	asForm = "application/x-www-form-urlencoded"
+)
+
+func submit(s *harness.Harness, name, kind, body string) (views.TriggerReceipt, error) {
+	return call(s, name, views.TriggerCall{Body: []byte(body), Headers: map[string]string{"content-type": kind}})
+}
+
+func started(s *harness.Harness) int { return len(s.States(harness.Caller.Tenant)) }
+
+// What people send with a form starts an execution, once for the same fields within the time; what a
+// machine has filled in starts none. Nobody sees the difference.
+func TestForm_StartsOncePerDedupe(t *testing.T) {
+	s, _ := newForms(t)
+	first, err := submit(s, "contact", asForm, "email=ann%40a.example&text=Hello&website=")
+	if err != nil || !first.Form || first.Message != "Thank you" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if x := s.Load(first.ID); string(x.Input.Parameters) != `{"email":"ann@a.example","text":"Hello"}` || x.CreatedBy != "~trigger/contact" {
+		t.Errorf("%s by %s", x.Input.Parameters, x.CreatedBy)
+	}
+	s.Advance(4 * time.Minute)
+	again, err := submit(s, "contact", asJSON, `{"email":" ANN@a.example ","text":"hello"}`)
+	if err != nil || again.ID != first.ID || !again.Form || again.Message != first.Message {
+		t.Errorf("the same: %+v, %v", again, err)
+	}
+	trapped, err := submit(s, "contact", asJSON, `{"email":"bot@a.example","website":"http://spam.example"}`)
+	if err != nil || trapped.ID != "" || !trapped.Form || trapped.Message != first.Message || started(s) != 1 {
+		t.Errorf("a machine: %+v, %v, %d", trapped, err, started(s))
+	}
+	if other, err := submit(s, "contact", asJSON, `{"email":"ann@a.example","text":"something else"}`); err != nil || other.ID == first.ID {
+		t.Errorf("another text: %+v, %v", other, err)
+	}
+	s.Advance(2 * time.Minute)
+	if later, err := submit(s, "contact", asJSON, `{"email":"ann@a.example","text":"Hello"}`); err != nil || later.ID == first.ID {
+		t.Errorf("after the time: %+v, %v", later, err)
+	}
+	if fired, err := s.Engine.FireTrigger(context.Background(), harness.Caller, "contact", views.FireRequest{Body: json.RawMessage(`{"email":"by hand"}`)}); err != nil || fired.Form {
+		t.Errorf("%+v, %v", fired, err)
+	}
+	statuses := map[string]int{}
+	for _, c := range triggerCalls(s, "contact") {
+		statuses[fmt.Sprint(c.Status, c.Issues)]++
+	}
+	if fmt.Sprint(statuses) != "map[200 []:1 202 []:4 202 [{body.website honeypot}]:1]" {
+		t.Errorf("%v", statuses)
+	}
+}
+
+// What is no form, does not fit, or is above the rate changes nothing.
+func TestForm_RefusalsChangeNothing(t *testing.T) {
+	s, p := newForms(t)
+	for _, test := range []struct{ kind, body, path string }{
+		{"text/plain", `{"email":"a"}`, "headers.content-type"},
+		{"multipart/form-data; boundary=x", "--x", "headers.content-type"},
+		{"", `{"email":7}`, "body.email"},
+		{asJSON, `[]`, "body"},
+		{asJSON, ``, "body"},
+		{asJSON, `{"email":7}`, "body.email"},
+		{asJSON, `{"text":"a"}`, "body"},
+		{asJSON, `{"email":"` + strings.Repeat("x", 50) + `"}`, "body.email"},
+	} {
+		var refused *workflow.Error
+		if _, err := submit(s, "contact", test.kind, test.body); !errors.As(err, &refused) || refused.Code != workflow.CodeInvalid || !strings.HasPrefix(refused.Issues[0].Path, test.path) {
+			t.Errorf("%s %s: %+v", test.kind, test.body, err)
+		}
+	}
+	if started(s) != 0 || len(p.asked) != 0 {
+		t.Errorf("%d executions, %d captchas", started(s), len(p.asked))
+	}
+	for range 12 {
+		_, _ = submit(s, "contact", asJSON, `{"website":"a"}`)
+	}
+	if _, err := submit(s, "contact", asJSON, `{"email":"a"}`); !workflow.Is(err, workflow.CodeRateLimited) {
+		t.Errorf("above the rate: %v", err)
+	}
+	s.Advance(time.Minute)
+	if _, err := s.Catalog.PauseTrigger(context.Background(), harness.Caller, "contact", "spam"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := submit(s, "contact", asJSON, `{"email":"a"}`); !workflow.Is(err, workflow.CodeForbidden) || started(s) != 0 {
+		t.Errorf("paused: %v", err)
+	}
+	s.Advance(time.Minute)
+	if _, err := submit(s, "contact", asJSON, `{"email":"`+strings.Repeat("x", 256<<10)+`"}`); !workflow.Is(err, workflow.CodeTooLarge) && !workflow.Is(err, workflow.CodeForbidden) {
+		t.Errorf("large: %v", err)
+	}
+}
+
+// Only a captcha that its provider calls solved starts something, and once; the provider is asked once for
+// each call, after everything else was checked.
+func TestForm_CaptchaIsCheckedOnce(t *testing.T) {
+	s, p := newForms(t)
+	send := func(body string) (views.TriggerReceipt, error) { return submit(s, "guarded", asJSON, body) }
+	for body, want := range map[string]workflow.Code{
+		`{"email":"a"}`: workflow.CodeInvalid,
+		`{"email":"a","cf-turnstile-response":7}`:                                   workflow.CodeInvalid,
+		`{"email":"a","cf-turnstile-response":"bad"}`:                               workflow.CodeInvalid,
+		`{"email":"a","cf-turnstile-response":"no answer"}`:                         workflow.CodeUnavailable,
+		`{"cf-turnstile-response":"good"}`:                                          workflow.CodeInvalid,
+		`{"email":"a","cf-turnstile-response":"` + strings.Repeat("x", 3000) + `"}`: workflow.CodeInvalid,
+	} {
+		if _, err := send(body); !workflow.Is(err, want) {
+			t.Errorf("%.60s: %v", body, err)
+		}
+	}
+	if len(p.asked) != 2 || started(s) != 0 {
+		t.Errorf("%d captchas, %d executions", len(p.asked), started(s))
+	}
+	first, err := send(`{"email":"a","cf-turnstile-response":"good"}`)
+	if err != nil || string(s.Load(first.ID).Input.Parameters) != `{"email":"a"}` {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if again, err := send(`{"email":"b","cf-turnstile-response":"good"}`); err != nil || again.ID != first.ID || started(s) != 1 {
+		t.Errorf("the same solution again: %+v, %v", again, err)
+	}
+	if other, err := send(`{"email":"a","cf-turnstile-response":"other"}`); err != nil || other.ID == first.ID {
+		t.Errorf("another solution: %+v, %v", other, err)
+	}
+	if len(p.asked) != 5 || p.asked[2] != p.asked[3] || p.asked[3] == p.asked[4] || len(p.asked[2]) != 36 {
+		t.Errorf("%q", p.asked)
+	}
+	s.Engine.Secret = func(context.Context, string, string) (string, error) { return "", errors.New("no answer") }
+	if _, err := send(`{"email":"a","cf-turnstile-response":"good"}`); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("without its secret: %v", err)
+	}
+}
+
+// Everybody reads what a form has, and nothing of what is secret, or of what is no form.
+func TestForm_ShowsNoSecret(t *testing.T) {
+	s, _ := newForms(t)
+	ctx := context.Background()
+	v, err := s.Engine.Form(ctx, harness.Caller.Tenant, "guarded")
+	raw, _ := json.Marshal(v)
+	if want := `{"name":"guarded","address":"/hooks/acme/guarded","schema":{"required":["email"],"type":"object"},"captcha":{"provider":"turnstile","siteKey":"0x4AAA","field":"cf-turnstile-response"}}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v", raw, err)
+	}
+	v, err = s.Engine.Form(ctx, harness.Caller.Tenant, "contact")
+	if raw, _ := json.Marshal(v); err != nil || v.Captcha != nil || strings.Contains(string(raw), "website") {
+		t.Errorf("%s, %v", raw, err)
+	}
+	for tenant, name := range map[string]string{harness.Caller.Tenant: "plain", "other": "contact", "": "nothing"} {
+		if _, err := s.Engine.Form(ctx, tenant, name); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("%s of %s: %v", name, tenant, err)
+		}
+	}
+}
+
+// A handler that dies between any two calls, and a person who sends the form again: one execution.
+func TestForm_OneExecutionWhoeverDies(t *testing.T) {
+	for _, test := range []struct{ name, body string }{{"contact", `{"email":"a"}`}, {"guarded", `{"email":"a","cf-turnstile-response":"good"}`}} {
+		for at := 1; ; at++ {
+			s, _ := newForms(t)
+			calls, died := 0, false
+			s.Faults = func(faults.Call) faults.Fault {
+				if calls++; calls == at {
+					died = true
+					return faults.CrashAfter
+				}
+				return faults.None
+			}
+			faults.CatchCrash(func() { _, _ = submit(s, test.name, asJSON, test.body) })
+			s.Faults = nil
+			if _, err := submit(s, test.name, asJSON, test.body); err != nil || started(s) != 1 {
+				t.Errorf("%s, call %d: %v, %d executions", test.name, at, err, started(s))
+			}
+			if !died {
+				break
+			}
+		}
+	}
+}
