@@ -80,7 +80,7 @@ func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) (foun
 func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
 	// The schema version is not read: these attributes decide whether an execution
 	// holds its locks, whatever version wrote them.
-	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson)
+	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson, attrWaiters)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 }
 
 func headOf(it table.Item) (workflow.OwnerStatus, error) {
-	head := workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch), Narrowed: it.Int(attrNarrowed)}
+	head := workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch), Narrowed: it.Int(attrNarrowed), FullOfWaiters: len(it.StringSet(attrWaiters)) >= workflow.MaxWaiters}
 	head.AwaitsPerson = it.Has(attrAwaitsPerson) && it.Int(attrAwaitsPerson) == head.Epoch
 	if it.Has(attrKept) {
 		kept, err := workflow.ParsePlaces(it.Text(attrKept))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -253,5 +254,51 @@ func TestTolerance_EndsStepOnceItIsUsedUp(t *testing.T) {
 		if calls == 0 || calls > 150 {
 			t.Errorf("%s: %d of %d jobs were executed, all of which failed", name, calls, devices)
 		}
+	}
+}
+
+// Executions that wait for one holder write to its item until its set of waiters is full, and to
+// the lock until an older one has reserved it: what more of them cost are reads.
+func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
+	const waiters = 4 * workflow.MaxWaiters
+	o := harness.Options()
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.ImportDevices("a")
+	s.Publish("w", "steps: [{label: one, wait: {for: 40m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
+	holder := s.Start("w", "a")
+	s.ExpectState(holder, sm.ExecutionWaiting)
+	written := map[string]int{}
+	s.Faults = func(c faults.Call) faults.Fault {
+		written[c.Name]++
+		return faults.None
+	}
+	var ids []string
+	for range waiters {
+		ids = append(ids, s.Start("w", "a"))
+	}
+	for _, name := range []string{"store.add_holder_waiter", "locks.reserve", "locks.take"} {
+		if written[name] > workflow.MaxWaiters {
+			t.Errorf("%d executions call %s %d times", waiters, name, written[name])
+		}
+	}
+	clear(written)
+	const rounds = 3
+	for range rounds { // each timer of each waiter
+		s.Advance(o.Policy.PollInterval + time.Second)
+		s.Sweep()
+		s.Drain()
+	}
+	if written["store.heads"] < rounds*waiters {
+		t.Fatalf("the timers have not fired: %v", written)
+	}
+	for _, name := range []string{"store.add_holder_waiter", "locks.reserve", "locks.take"} {
+		if written[name] > 0 {
+			t.Errorf("%d timers of waiters call %s %d times", rounds*waiters, name, written[name])
+		}
+	}
+	s.Faults = nil
+	for _, id := range ids {
+		s.ExpectState(id, sm.ExecutionScheduled)
 	}
 }

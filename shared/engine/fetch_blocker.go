@@ -37,6 +37,10 @@ const maxRegistrations = 4
 // no longer does is enough for it to go on: where a limit has no place left, that is a place.
 func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	if by.Reservation {
+		reserver, err := w.head(ctx, by.Execution)
+		if err != nil || !reserver.Reserves() || reserver.FullOfWaiters {
+			return &lifecycle.Blocker{Registered: reserver.Reserves()}, err
+		}
 		ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
 		return &lifecycle.Blocker{Registered: ok}, err
 	}
@@ -62,18 +66,30 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 // registerWithHolder registers the execution with one holder. A registration that
 // fails does not mean that the entity is free: the holder may have released others. What
 // is asked is whether it holds this one.
+//
+// The holder is read first. A write that changes nothing, because the entity is free or as many
+// are registered as may be, costs as many units as the item has KB: thousands of waiters would
+// keep the item of their holder from being written.
 func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
+	holder, err := w.head(ctx, by.Execution)
+	if err != nil {
+		return nil, err
+	}
+	if !holder.HoldsEntity(by.Entity, by.Epoch, by.Place) {
+		return &lifecycle.Blocker{}, nil
+	}
+	if holder.FullOfWaiters {
+		return &lifecycle.Blocker{Registered: true, Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}, nil
+	}
 	for range maxRegistrations {
 		holder, ok, err := w.ports.Store.AddHolderWaiter(ctx, w.tenant, by, w.id)
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
-			heads, err := w.ports.Store.Heads(ctx, w.tenant, []string{by.Execution})
-			if err != nil {
+			if holder, err = w.head(ctx, by.Execution); err != nil {
 				return nil, err
 			}
-			holder = heads[by.Execution]
 		}
 		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}
 		switch {
@@ -88,4 +104,10 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 		by.Narrowed = holder.Narrowed
 	}
 	return &lifecycle.Blocker{}, nil
+}
+
+// head reads what decides about the locks of another execution.
+func (w *workspace) head(ctx context.Context, id string) (workflow.OwnerStatus, error) {
+	heads, err := w.ports.Store.Heads(ctx, w.tenant, []string{id})
+	return heads[id], err
 }

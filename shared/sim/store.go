@@ -145,10 +145,16 @@ func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[strin
 		s.countReads(tableExecutions, len(ids))
 		heads := make(map[string]workflow.OwnerStatus, len(ids))
 		for _, id := range ids {
-			heads[id] = s.item(tenant, id).ownerStatus()
+			heads[id] = s.head(s.item(tenant, id))
 		}
 		return heads, nil
 	})
+}
+
+func (s *Store) head(e *executionItem) workflow.OwnerStatus {
+	head := e.ownerStatus()
+	head.FullOfWaiters = e != nil && len(e.waiters) >= s.w.MaxWaiters
+	return head
 }
 
 // Commit replaces the state item if its version is still seen, and no signal has come where
@@ -255,6 +261,7 @@ func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.Own
 		if len(e.waiters) < s.w.MaxWaiters {
 			e.waiters[waiter] = true
 		}
+		head = s.head(e)
 		return true, nil
 	})
 	return head, ok, err

@@ -537,11 +537,15 @@ type OwnerStatus struct {
 
 	// AwaitsPerson says that it waits for a lock whose holder waits for an operator.
 	AwaitsPerson bool
+
+	// FullOfWaiters says that as many wait for it as its set of waiters has room for: to register
+	// with it changes nothing.
+	FullOfWaiters bool
 }
 
 // OwnerStatus is the part of x that decides whether its locks are held.
 func (x *Execution) OwnerStatus() OwnerStatus {
-	return OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson}
+	return OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson, FullOfWaiters: len(x.Waiters) >= MaxWaiters}
 }
 
 // Clone copies the execution deeply enough that a change of the copy, by assignment or by

@@ -109,7 +109,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		}
 		var toTake []evaluatedLock
 		var retry []workflow.EntityKey
-		var blocked *evaluation
+		var blocked *evaluatedLock
 		for _, r := range evaluated {
 			switch r.status {
 			case lockHeld:
@@ -123,7 +123,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 				if a.SkipLocked && !r.lock.Entity.IsSlot() {
 					a.skipped[r.lock.Entity] = r.blockedBy
 				} else if blocked == nil {
-					blocked = &r.evaluation
+					blocked = &r
 				}
 			case lockFree:
 				toTake = append(toTake, r)
@@ -175,7 +175,8 @@ func (a *acquisition) granted() Result {
 // evaluatedLock is a lock item as it was read, with its evaluation.
 type evaluatedLock struct {
 	evaluation
-	lock workflow.Lock
+	lock  workflow.Lock
+	heads map[string]workflow.OwnerStatus // of the executions that it names
 }
 
 // read reads lock items first, and then the states of all executions they name. The first
@@ -199,7 +200,7 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, stron
 	for i, key := range keys {
 		item := items[key]
 		item.Entity = key
-		if evaluated[i] = (evaluatedLock{a.evaluate(item, heads), item}); item.Revision < a.MinFencingToken {
+		if evaluated[i] = (evaluatedLock{a.evaluate(item, heads), item, heads}); item.Revision < a.MinFencingToken {
 			if err := a.raise(ctx, &evaluated[i]); err != nil {
 				return nil, err
 			}
@@ -266,18 +267,23 @@ func (a *acquisition) needsHolders(key workflow.EntityKey, l workflow.Lock) bool
 // waiter with the holder or reserver on the condition that it still is one. Whether the
 // holder waits for an operator is as the registration found it. done means that Acquire
 // returns the result; otherwise the items have to be read again.
-func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bool, _ Result, err error) {
+//
+// A write that would change nothing is not made: thousands of waiters would make it again and
+// again, of an item that grows with them.
+func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done bool, _ Result, err error) {
 	a.conflicts++
-	if a.conflicts >= a.ReserveAfter && !e.blockedBy.Reservation {
+	if a.conflicts >= a.ReserveAfter && !e.blockedBy.Reservation && !a.reservedByOlder(e) {
 		if still, err := a.reserve(ctx, e.blockedBy.Entity, e.voidReserver); err != nil || !still {
 			return true, Result{Stale: true}, err
 		}
 	}
 	var ok bool
-	if e.blockedBy.Reservation {
+	if e.blockedBy.Reservation && e.heads[e.blockedBy.Execution].FullOfWaiters {
+		ok = true
+	} else if e.blockedBy.Reservation {
 		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
 	} else {
-		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy)
+		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy, e.heads)
 	}
 	if err != nil {
 		return false, Result{}, err
@@ -292,12 +298,22 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bo
 	return false, Result{}, nil
 }
 
+// reservedByOlder reports whether a lock has a reservation that the execution may not replace: its
+// own, or that of an older execution.
+func (a *acquisition) reservedByOlder(e evaluatedLock) bool {
+	l := e.lock
+	return l.Reserver == a.Execution || l.Reserver != "" && e.voidReserver == "" && workflow.Older(l.ReserverAge, a.Age)
+}
+
 // registerWithAll registers the execution with all that block it. It is not ok if one of them no longer
-// does. needsPerson says that all of them wait for an operator.
-func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy) (needsPerson, ok bool, err error) {
+// does. needsPerson says that all of them wait for an operator. heads are these as they were read.
+func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy, heads map[string]workflow.OwnerStatus) (needsPerson, ok bool, err error) {
 	needsPerson = true
 	for _, one := range by.Holders() {
-		holder, ok, err := a.Store.AddHolderWaiter(ctx, a.Tenant, one, a.Execution)
+		holder, ok := heads[one.Execution], true
+		if !holder.FullOfWaiters {
+			holder, ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, one, a.Execution)
+		}
 		if err != nil || !ok {
 			return false, false, err
 		}

@@ -449,3 +449,28 @@ func TestLocker_JudgesAnewAfterRelease(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 }
+
+// Who meets a lock that an older execution has reserved, and a holder with as many waiters as
+// there is room for, writes nothing: each of these writes would change nothing.
+func TestLocker_WritesNothingThatChangesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.MaxWaiters = 1
+	y, older, x := f.newHolder("a"), f.newExecution(), f.newExecution()
+	f.wantConflict(f.acquire(f.request(older, 5, "a")), older, y, false)
+	if l := f.lockItem("a"); l.Reserver != older.ID {
+		t.Fatalf("the lock is %+v, want it reserved by %s", l, older.ID)
+	}
+	v := f.Open()
+	for range 2 {
+		got, err := lockerOf(v).Acquire(f.ctx, f.request(x, 5, "a"))
+		if err != nil || got.Conflict == nil || got.Conflict.Execution != y.ID {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+	if c := v.Meter.Take(); len(c.WriteUnits) > 0 {
+		t.Errorf("%v units were written", c.WriteUnits)
+	}
+	if waiters := f.waiters(y); len(waiters) != 1 || waiters[0] != older.ID {
+		t.Errorf("waiters %v", waiters)
+	}
+}

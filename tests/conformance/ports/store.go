@@ -283,13 +283,22 @@ func Store(t *testing.T, open Open) {
 		"a waiter registers only if nothing was released since it read": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			by := workflow.BlockedBy{Execution: x.ID, Epoch: x.Epoch, Place: 2}
+			waiters := 0
 			register := func(expected bool, narrowed int64) {
 				s.Helper()
 				by.Narrowed = narrowed
+				if expected {
+					waiters++
+				}
 				holder, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, by, newID())
 				s.wantApplied(expected)(ok, err)
-				if diff := cmp.Diff(x.OwnerStatus(), holder); diff != "" && ok {
+				want := x.OwnerStatus()
+				want.FullOfWaiters = waiters >= workflow.MaxWaiters
+				if diff := cmp.Diff(want, holder); diff != "" && ok {
 					s.Error(diff)
+				}
+				if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; head.FullOfWaiters != holder.FullOfWaiters && ok {
+					s.Errorf("read as %+v, and registered with %+v", head, holder)
 				}
 			}
 			register(true, 0)
@@ -299,7 +308,7 @@ func Store(t *testing.T, open Open) {
 				next.Kept, next.Narrowed = new(workflow.NewPlaces(1, 2)), n+1
 				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{Release: true})
 				s.wantApplied(true)(ok, err)
-				x = next
+				x, waiters = next, 0
 				register(false, n)
 				register(true, n+1)
 				register(false, 0)
