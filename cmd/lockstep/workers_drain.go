@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/views"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 func newDrain(c *connection) *cobra.Command {
@@ -23,9 +25,20 @@ stopped. It is given packs again once it is started again.`,
 			if err != nil {
 				return err
 			}
+			before, err := api.Worker(cmd.Context(), args[0])
+			if err != nil {
+				before = views.WorkerView{} // the drain says why
+			}
 			w, err := api.DrainWorker(cmd.Context(), args[0], reason)
 			if err != nil {
 				return render.AsServiceError(hintNotFound(err, "\"lockstep workers\" lists the polling workers; a pool of functions has none that could be drained."))
+			}
+			if silent := before.State == sm.WorkerUnreachable || before.State == sm.WorkerOffline; silent {
+				heard := "it has sent no heartbeat yet"
+				if w.LastHeartbeat != nil {
+					heard = "its last heartbeat was " + render.Ago(*w.LastHeartbeat)
+				}
+				printNote(cmd, "%s was %s: %s. If its process has ended, there is nothing to wait for; packs that it held are given to others when their leases end", w.ID, before.State, heard)
 			}
 			if c.json() {
 				return render.PrintJSON(cmd, w)
