@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// shownExecution is all that there is to know of an execution, for programs.
+type shownExecution struct {
+	Execution  views.ExecutionView `json:"execution"`
+	Steps      []views.StepView    `json:"steps"`
+	FailedJobs []workflow.Job      `json:"failedJobs"`
+	Result     views.ResultView    `json:"result"`
+	History    []workflow.Event    `json:"history"`
+	Cost       views.CostView      `json:"cost"`
+}
+
+func newShow(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all of an execution: status, steps, failed jobs, history and cost",
+		Long: `Show all of an execution, as "lockstep status", "steps", "jobs --state FAILED", "history" and "cost" do one after
+the other. With --output json it is one object, with the results of "lockstep result" too.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.json() {
+				return showJSON(cmd, c, args[0])
+			}
+			jobs := newJobs(c)
+			if err := jobs.Flags().Set("state", string(sm.JobFailed)); err != nil {
+				return err
+			}
+			for _, part := range []struct {
+				title string
+				verb  *cobra.Command
+			}{{"", newStatus(c)}, {"Steps", newSteps(c)}, {"Failed jobs", jobs}, {"History", newHistory(c)}, {"Cost", newCost(c)}} {
+				if part.title != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", part.title)
+				}
+				part.verb.SetContext(cmd.Context())
+				part.verb.SetOut(cmd.OutOrStdout())
+				part.verb.SetErr(cmd.ErrOrStderr())
+				if err := part.verb.RunE(part.verb, args); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func showJSON(cmd *cobra.Command, c *connection, id string) error {
+	api, err := c.newClient()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	var all shownExecution
+	if all.Execution, err = api.Execution(ctx, id); err != nil {
+		return render.AsServiceError(err)
+	}
+	if all.Steps, err = readAll(api.Steps(ctx, id)); err != nil {
+		return render.AsServiceError(err)
+	}
+	if all.FailedJobs, err = readAll(lastAttempts(api.Jobs(ctx, id, views.JobFilter{State: sm.JobFailed}))); err != nil {
+		return render.AsServiceError(err)
+	}
+	if all.Result, err = api.Result(ctx, id); err != nil {
+		return render.AsServiceError(err)
+	}
+	if all.History, err = readAll(api.History(ctx, id)); err != nil {
+		return render.AsServiceError(err)
+	}
+	if all.Cost, err = api.Cost(ctx, id); err != nil {
+		return render.AsServiceError(err)
+	}
+	return render.PrintJSON(cmd, all)
+}
+
+// readAll reads a whole list.
+func readAll[T any](items iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Show prints what the verbs for the parts of an execution print, and one object for programs.
+func TestShow_PrintsEveryPart(t *testing.T) {
+	at := "/workflow-execution/id/" + executionID
+	answers := map[string]any{
+		"GET " + at:              map[string]any{"id": executionID, "workflow": map[string]any{"package": "fleet", "name": "upgrade", "version": "1.0.0"}, "state": "FAILED_UNSAFE", "status": "FAILED", "createdAt": time.Now()},
+		"GET " + at + "/steps":   pageOf(map[string]any{"step": "upgrade", "status": "FAILED", "enteredAt": time.Now()}),
+		"GET " + at + "/jobs":    pageOf(map[string]any{"id": "j1", "step": "upgrade", "state": "FAILED", "entity": map[string]any{"type": "device", "id": "sw-7"}, "createdAt": time.Now()}),
+		"GET " + at + "/history": pageOf(map[string]any{"sequence": 1, "type": "execution.created", "at": time.Now()}),
+		"GET " + at + "/result":  map[string]any{},
+		"GET " + at + "/cost":    map[string]any{"execution": executionID, "pricesAsOf": "2026-11-21"},
+	}
+	url := serveAnswers(t, answers)
+	got := runCommand(t, "show", executionID, url)
+	from := 0
+	for _, want := range []string{"FAILED_UNSAFE (FAILED)", "\nSteps\n", "upgrade", "\nFailed jobs\n", "sw-7", "\nHistory\n", "execution.created", "\nCost\n", "at prices of 2026-11-21"} {
+		i := strings.Index(got.stdout[from:], want)
+		if i < 0 {
+			t.Fatalf("exit %d: no %q behind what comes before it\n%s%s", got.code, want, got.stdout, got.stderr)
+		}
+		from += i
+	}
+	if got.code != 0 {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+	var all shownExecution
+	got = runCommand(t, "show", executionID, "-o", "json", url)
+	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil || got.code != 0 || all.Execution.ID != executionID || len(all.Steps) != 1 || len(all.FailedJobs) != 1 || len(all.History) != 1 || all.Cost.PricesAsOf == "" {
+		t.Errorf("exit %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+	for _, part := range []string{"/steps", "/jobs", "/history", "/cost"} { // no part is left out in silence
+		answers["GET "+at+part] = workflow.Errorf(workflow.CodeForbidden, "not you")
+		for _, output := range []string{"table", "json"} {
+			if got := runCommand(t, "show", executionID, "-o", output, serveAnswers(t, answers)); got.code != exitRefused || !strings.Contains(got.stderr, "not you") {
+				t.Errorf("%s as %s: exit %d\n%s", part, output, got.code, got.stderr)
+			}
+		}
+		answers["GET "+at+part] = pageOf()
+	}
+	if got := runCommand(t, "show", executionID, serveAnswers(t, nil)); got.code != exitRefused || !strings.Contains(got.stderr, `"lockstep list" lists`) {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}
