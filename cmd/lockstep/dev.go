@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,34 +38,13 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 			if o.Port < 0 || o.Port > 65535 {
 				return fmt.Errorf("--port is 1 to 65535, or 0 for a free one, not %d", o.Port)
 			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			if self, err = filepath.EvalSymlinks(self); err != nil {
-				return err
-			}
-			if o.ConfigFile != "" {
-				if _, err := os.ReadFile(o.ConfigFile); err != nil {
-					return render.ReadError(o.ConfigFile, err)
-				}
-			}
-			if o.SecretsFile != "" {
-				if _, err := os.ReadFile(o.SecretsFile); err != nil {
-					return render.ReadError(o.SecretsFile, err)
-				}
-			}
-			o.BinDir = filepath.Dir(self)
 			o.Log = cmd.ErrOrStderr()
-			s, err := stack.Start(cmd.Context(), o)
+			s, err := startLocalStack(cmd.Context(), o)
 			if err != nil {
 				if cmd.Context().Err() != nil {
 					return nil // Ctrl-C during the start
 				}
-				if workflow.Is(err, workflow.CodeInvalid) {
-					return configError(o.ConfigFile, err)
-				}
-				return startError{err}
+				return err
 			}
 			defer s.Close()
 			fmt.Fprintf(cmd.ErrOrStderr(), "monitor %s/\n", s.URL())
@@ -97,6 +77,34 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 		}
 	}
 	return cmd
+}
+
+// startLocalStack starts the local stack with the programs that are beside this one.
+func startLocalStack(ctx context.Context, o stack.Options) (*stack.Stack, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return nil, err
+	}
+	for _, file := range []string{o.ConfigFile, o.SecretsFile} {
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return nil, render.ReadError(file, err)
+		}
+	}
+	o.BinDir = filepath.Dir(self)
+	s, err := stack.Start(ctx, o)
+	switch {
+	case err == nil:
+		return s, nil
+	case workflow.Is(err, workflow.CodeInvalid):
+		return nil, configError(o.ConfigFile, err)
+	}
+	return nil, startError{err}
 }
 
 // configError adds the file to an error in the configuration, if the error is in the

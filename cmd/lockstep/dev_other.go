@@ -8,6 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// newTry is the verb on systems without a local stack.
+func newTry(*connection) *cobra.Command {
+	cmd := newDev()
+	cmd.Use, cmd.Short = "try FILE", "Execute a definition on a local stack that is gone afterwards (Linux and macOS)"
+	return cmd
+}
+
 // newDev is the verb on systems without process groups and file locks, which the local stack
 // needs.
 func newDev() *cobra.Command {

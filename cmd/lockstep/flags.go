@@ -107,6 +107,7 @@ var flagValues = map[string][]string{
 	"init lang":       {"go", "python"},
 	"run rollback":    {"auto", "never"},
 	"plan rollback":   {"auto", "never"},
+	"try rollback":    {"auto", "never"},
 	"list state":      toStrings(sm.ExecutionStates()),
 	"list status":     toStrings(sm.Statuses()),
 	"jobs kind":       {"ACQUIRE", "EXECUTE", "ROLLBACK"},

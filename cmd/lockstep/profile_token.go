@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (f profileFile) onlyMine() error {
 	if err != nil {
 		return err
 	}
-	if info.Mode().Perm()&0o022 != 0 {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 { // there the mode does not say it
 		return workflow.Errorf(workflow.CodeUnauthorized, "others may write %s: its tokenCommand is not executed; chmod go-w %s", f.Path, f.Path)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,7 +68,7 @@ const maxProfileBytes = 1 << 20
 func profilePath(getenv func(string) string) (string, error) {
 	dir := getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) { // the specification says to ignore others
-		home := getenv("HOME")
+		home := cmp.Or(getenv("HOME"), getenv("USERPROFILE"))
 		if home == "" {
 			return "", errors.New("neither XDG_CONFIG_HOME nor HOME says where the file with the profiles is")
 		}
