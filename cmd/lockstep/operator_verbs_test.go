@@ -77,6 +77,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},
 		{"subscriptions put bus --event-bus default", `PUT /subscriptions/bus {"eventBus":"default"}`, subscriptionJSON, "failures"},
 		{"subscriptions put clean --start ops/clean --state CANCELLED", `PUT /subscriptions/clean {"workflow":"ops/clean","states":["CANCELLED"]}`, subscriptionJSON, "failures"},
+		{"subscriptions test failures --reason r", `POST /subscriptions/failures/test {"reason":"r"}`, `{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":true,"status":204,"test":true}`, "received, with status 204"},
+		{"subscriptions test failures", `POST /subscriptions/failures/test {}`, `{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":false,"status":503,"error":"the receiver has answered with status 503","test":true}`, "not received: the receiver has answered"},
 		{"subscriptions remove failures", "DELETE /subscriptions/failures", subscriptionJSON, "removed the subscription failures"},
 		{"subscriptions resume failures --reason r", `POST /subscriptions/failures/resume {"reason":"r"}`, subscriptionJSON, "lockstep redrive"},
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
@@ -234,5 +236,26 @@ func TestTriggersSend_HandsInAnEvent(t *testing.T) {
 	s.lastRequest = ""
 	if got := runCommand(t, append(send, "--detail", `{n`)...); got.code == 0 || s.lastRequest != "" || !strings.Contains(got.stderr, "--detail wants JSON") {
 		t.Errorf("exit %d, %s\n%s", got.code, s.lastRequest, got.stderr)
+	}
+}
+
+// The list says of each delivery how often it was tried, and what came of that.
+func TestSubscriptionsDeliveries_ListsThem(t *testing.T) {
+	s := &stubService{status: http.StatusOK, body: `{"items":[{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":true,"status":204,"test":true},` +
+		`{"at":"2026-11-21T05:00:00Z","delivery":"s:x:7","execution":"X","attempts":3,"delivered":false,"error":"no"}],"nextPageToken":null}`}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	list := []string{"subscriptions", "deliveries", "failures", "--url", server.URL}
+	got := runCommand(t, list...)
+	if got.code != 0 || s.lastRequest != "GET /subscriptions/failures/deliveries" || !strings.Contains(got.stdout, "1      204     received (a test)") || !strings.Contains(got.stdout, "X          3      -       no") {
+		t.Errorf("exit %d, %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
+	}
+	var all []workflow.DeliveryAttempt
+	if got := runCommand(t, append(list, "-o", "json")...); json.Unmarshal([]byte(got.stdout), &all) != nil || len(all) != 2 {
+		t.Errorf("%s", got.stdout)
+	}
+	s.body = `{"items":[],"nextPageToken":null}`
+	if got := runCommand(t, list...); got.code != 0 || !strings.Contains(got.stdout+got.stderr, "nothing was delivered") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newSubscriptions(c *connection) *cobra.Command {
@@ -39,7 +42,7 @@ func newSubscriptions(c *connection) *cobra.Command {
 			}, "nobody is told of the events of executions")
 		},
 	}
-	cmd.AddCommand(newPutSubscription(c), newRemoveSubscription(c), newResumeSubscription(c))
+	cmd.AddCommand(newPutSubscription(c), newRemoveSubscription(c), newResumeSubscription(c), newTestSubscription(c), newDeliveries(c))
 	return cmd
 }
 
@@ -109,6 +112,67 @@ func newResumeSubscription(c *connection) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
 	return cmd
+}
+
+func newTestSubscription(c *connection) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "Send one event to a webhook now, signed as any other, and say what it has answered",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			v, err := api.TestSubscription(cmd.Context(), args[0], reason)
+			text := fmt.Sprintf("received, with status %d", v.Status)
+			if !v.Delivered {
+				text = "not received: " + v.Error
+			}
+			return printText(cmd, c, v, err, text)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
+
+func newDeliveries(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "deliveries NAME",
+		Short: "List the newest deliveries of a subscription, and what became of each when it was tried last",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			all, err := api.Deliveries(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			items := func(yield func(workflow.DeliveryAttempt, error) bool) {
+				for _, one := range all {
+					if !yield(one, nil) {
+						return
+					}
+				}
+			}
+			return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, func(a workflow.DeliveryAttempt) []string {
+				status, result := "-", "received"
+				if a.Status > 0 {
+					status = strconv.Itoa(a.Status)
+				}
+				if !a.Delivered {
+					result = a.Error
+				}
+				if a.Test {
+					result += " (a test)"
+				}
+				return []string{a.At.Local().Format(time.DateTime), cmp.Or(a.Execution, "-"), strconv.Itoa(a.Attempts), status, result}
+			}, "nothing was delivered in the last seven days")
+		},
+	}
 }
 
 // printSubscription prints a subscription, with its secret if it has just been made.

@@ -47,6 +47,8 @@ var routeRoles = map[string][]Role{
 	"PUT /subscriptions/{name}":                     {RoleAdmin},
 	"DELETE /subscriptions/{name}":                  {RoleAdmin},
 	"POST /subscriptions/{name}/resume":             {RoleOperator},
+	"POST /subscriptions/{name}/test":               {RoleOperator},
+	"GET /subscriptions/{name}/deliveries":          {RoleViewer},
 	"GET /triggers":                                 {RoleViewer},
 	"GET /triggers/{name}":                          {RoleViewer},
 	"GET /triggers/{name}/history":                  {RoleViewer},

@@ -55,6 +55,7 @@ type Catalog interface {
 	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error)
 	Subscriptions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Subscription], error)
 	Subscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
+	Deliveries(ctx context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error)
 	PutSubscription(ctx context.Context, c workflow.Caller, name string, req views.SubscriptionRequest) (s workflow.Subscription, secret string, err error)
 	RemoveSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
 	ResumeSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
@@ -153,6 +154,7 @@ type Operations interface {
 	DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error)
 	Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error)
 	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
+	TestSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.DeliveryAttempt, error)
 	FireSchedule(ctx context.Context, c workflow.Caller, fullName, idempotencyKey string) (id string, existed bool, err error)
 }
 

@@ -250,6 +250,16 @@ func (f *fake) RemoveSchedule(_ context.Context, c workflow.Caller, fullName, re
 	return spec.Schedule{Name: fullName, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}, f.record("RemoveSchedule", c)
 }
 
+func (f *fake) TestSubscription(_ context.Context, c workflow.Caller, name string) (workflow.DeliveryAttempt, error) {
+	f.subscription = "test " + name
+	return workflow.DeliveryAttempt{At: at, Delivery: "s:test:1", Attempts: 1, Status: 503, Error: "no", Test: true}, f.record("TestSubscription", c)
+}
+
+func (f *fake) Deliveries(_ context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error) {
+	f.subscription = "deliveries " + name
+	return workflow.List[workflow.DeliveryAttempt]{Items: []workflow.DeliveryAttempt{{At: at, Delivery: "s:x:7", Execution: executionID, Attempts: 2, Delivered: true, Status: 200}}}, f.record("Deliveries", c)
+}
+
 func (f *fake) FireSchedule(_ context.Context, c workflow.Caller, fullName, key string) (string, bool, error) {
 	f.schedule = "fire " + fullName + " " + key
 	return executionID, f.existed, f.record("FireSchedule", c)

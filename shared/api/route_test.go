@@ -125,6 +125,8 @@ var servedRoutes = []struct {
 	{"POST /hooks/{tenant}/{name}", "/hooks/default/push", `{"a":1}`, 202},
 	{"GET /subscriptions", "/subscriptions", "", 200},
 	{"GET /subscriptions/{name}", "/subscriptions/failures", "", 200},
+	{"POST /subscriptions/{name}/test", "/subscriptions/failures/test", `{"reason":"r"}`, 200},
+	{"GET /subscriptions/{name}/deliveries", "/subscriptions/failures/deliveries", "", 200},
 	{"PUT /subscriptions/{name}", "/subscriptions/failures", `{"url":"https://hooks.example","events":["execution.*"]}`, 200},
 	{"DELETE /subscriptions/{name}", "/subscriptions/failures", "", 200},
 	{"POST /subscriptions/{name}/resume", "/subscriptions/failures/resume", `{"reason":"r"}`, 200},

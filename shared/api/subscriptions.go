@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // ListSubscriptions serves GET /subscriptions.
@@ -48,4 +49,21 @@ func (a *routes) ResumeSubscription(w http.ResponseWriter, r *http.Request, name
 	}
 	s, err := a.Catalog.ResumeSubscription(r.Context(), a.caller(r), name)
 	a.respond(w, r, http.StatusOK, views.NewSubscriptionView(s), err)
+}
+
+// TestSubscription serves POST /subscriptions/{name}/test.
+func (a *routes) TestSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	var req gen.ReasonRequest // the audit has the reason
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	attempt, err := a.Operations.TestSubscription(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, attempt, err)
+}
+
+// ListDeliveries serves GET /subscriptions/{name}/deliveries.
+func (a *routes) ListDeliveries(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
+	list, err := a.Catalog.Deliveries(r.Context(), a.caller(r), name)
+	respondList(a, w, r, list, unchanged[workflow.DeliveryAttempt], err)
 }

@@ -39,6 +39,7 @@ type Registry interface {
 	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
 	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 	Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error)
+	DeliveryAttempts(ctx context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error)
 	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
 	Trigger(ctx context.Context, tenant, name string) (spec.PublishedTrigger, error)
 	PutTrigger(ctx context.Context, tenant string, t spec.PublishedTrigger) (ok bool, err error)

@@ -50,6 +50,15 @@ func (c *Catalog) Subscription(ctx context.Context, caller workflow.Caller, name
 	return workflow.Subscription{}, noSubscription(name)
 }
 
+// Deliveries lists the newest deliveries of a subscription, and what became of each when it was tried last.
+func (c *Catalog) Deliveries(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.DeliveryAttempt], err error) {
+	if _, err := c.Subscription(ctx, caller, name); err != nil {
+		return list, err
+	}
+	list.Items, err = c.openPorts().Registry.DeliveryAttempts(ctx, caller.Tenant, name)
+	return list, err
+}
+
 func noSubscription(name string) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no subscription %q", name)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Subscriptions lists who is told of the events of executions.
@@ -32,4 +33,15 @@ func (c *Client) RemoveSubscription(ctx context.Context, name string) (views.Sub
 // ResumeSubscription lets a suspended subscription be told again.
 func (c *Client) ResumeSubscription(ctx context.Context, name, why string) (views.SubscriptionView, error) {
 	return post[views.SubscriptionView](ctx, c, reason{why}, "subscriptions", name, "resume")
+}
+
+// TestSubscription sends one event to the webhook of a subscription, and returns what became of it.
+func (c *Client) TestSubscription(ctx context.Context, name, why string) (workflow.DeliveryAttempt, error) {
+	return post[workflow.DeliveryAttempt](ctx, c, reason{why}, "subscriptions", name, "test")
+}
+
+// Deliveries lists the newest deliveries of a subscription, the newest first.
+func (c *Client) Deliveries(ctx context.Context, name string) ([]workflow.DeliveryAttempt, error) {
+	list, err := get[struct{ Items []workflow.DeliveryAttempt }](ctx, c, "subscriptions", name, "deliveries")
+	return list.Items, err
 }

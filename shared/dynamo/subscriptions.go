@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
@@ -14,6 +15,33 @@ const removedRetention = 30 * 24 * time.Hour
 
 func subscriptionKey(tenant, name string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "subscriptions", SK: name}
+}
+
+// The newest deliveries of a subscription are a partition.
+func deliveryKey(tenant, subscription, key string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "deliveries#" + subscription, SK: key}
+}
+
+// deliveryRetention is how long a delivery is remembered if no other takes its place.
+const deliveryRetention = 7 * 24 * time.Hour
+
+// PutDeliveryAttempt remembers what became of a delivery.
+func (r *Registry) PutDeliveryAttempt(ctx context.Context, tenant, subscription string, a workflow.DeliveryAttempt) error {
+	doc, err := encodeDocument(a)
+	if err != nil {
+		return err
+	}
+	it := deliveryKey(tenant, subscription, workflow.DeliveryKey(a.Delivery)).Attributes()
+	it[attrDocument], it[topology.AttrTTL] = doc, table.N(a.At.Add(deliveryRetention).Unix())
+	_, _, err = r.t.Put(ctx, it, "", nil)
+	return err
+}
+
+// DeliveryAttempts lists the remembered deliveries of a subscription, the newest first.
+func (r *Registry) DeliveryAttempts(ctx context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error) {
+	list, err := listDocuments[workflow.DeliveryAttempt](ctx, r.t, deliveryKey(tenant, subscription, "").PK, workflow.MaxDeliveryAttempts)
+	slices.SortStableFunc(list, func(a, b workflow.DeliveryAttempt) int { return b.At.Compare(a.At) })
+	return list, err
 }
 
 // Subscriptions lists the subscriptions of a tenant, removed ones included, strongly consistent.

@@ -64,7 +64,8 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 	}
 	sending, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
-	err = e.sendDelivery(sending, to, s, d)
+	status, err := e.sendDelivery(sending, to, s, d)
+	e.rememberDelivery(ctx, d.Tenant, s.Name, workflow.DeliveryAttempt{Delivery: d.ID(), Execution: d.Execution, Attempts: receives, Status: status}, err)
 	var gone *goneError
 	switch {
 	case errors.As(err, &gone):
@@ -130,67 +131,69 @@ type goneError struct{}
 func (*goneError) Error() string { return "the receiver has answered 410" }
 
 // sendDelivery sends a delivery, whole.
-func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery) error {
+// status is that of the answer of a webhook.
+func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery) (status int, err error) {
 	switch {
 	case s.To.Workflow != "":
-		return e.startFollowUps(ctx, s, d)
+		return 0, e.startFollowUps(ctx, s, d)
 	case s.To.EventBus != "":
-		return putOnBus(ctx, to, s.To.EventBus, d)
+		return 0, putOnBus(ctx, to, s.To.EventBus, d)
 	}
 	body, err := workflow.EncodeJSON(views.DeliveryBody{
 		Delivery: d.ID(), Subscription: d.Subscription, Execution: d.Execution, Workflow: d.Workflow, After: d.After, Through: d.Through, Events: d.Events,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	subject := "lockstep: events of " + d.Workflow
 	if s.To.Text {
 		text, err := e.alertText(ctx, d.Tenant, d.Execution)
 		if workflow.Is(err, workflow.CodeNotFound) {
-			return nil // it has been removed: there is nothing to look at
+			return 0, nil // it has been removed: there is nothing to look at
 		}
 		if err != nil || text == "" {
-			return err
+			return 0, err
 		}
 		subject = "lockstep: " + d.Workflow + " is " + d.Events[len(d.Events)-1].To
 		if body = []byte(text); s.To.URL != "" {
 			if body, err = workflow.EncodeJSON(map[string]string{"text": text}); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
 	if s.To.Topic != "" {
-		return to.Publish(ctx, s.To.Topic, workflow.Truncate(subject, maxSubjectBytes), string(body))
+		return 0, to.Publish(ctx, s.To.Topic, workflow.Truncate(subject, maxSubjectBytes), string(body))
 	}
-	return e.post(ctx, to, s, d, body)
+	return e.post(ctx, to, s, d.ID(), body)
 }
 
 // maxSubjectBytes is the longest subject of a message of SNS.
 const maxSubjectBytes = 99
 
-func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery, body []byte) error {
-	header := map[string]string{"Content-Type": "application/json", "Lockstep-Delivery": d.ID()}
+// post sends a request to a webhook, signed, and returns the status of its answer.
+func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscription, delivery string, body []byte) (status int, err error) {
+	header := map[string]string{"Content-Type": "application/json", "Lockstep-Delivery": delivery}
 	if len(s.To.Secret) > 0 {
 		keys, err := e.TokenKeys(ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		secret, err := keys.Open(s.To.Secret)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		header[workflow.SignatureHeader] = workflow.Sign(secret, e.now(), body)
 	}
-	status, err := to.Post(ctx, s.To.URL, header, body)
+	status, err = to.Post(ctx, s.To.URL, header, body)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case status == statusGone:
-		return &goneError{}
+		return status, &goneError{}
 	case status < 200 || status > 299:
-		return workflow.Errorf(workflow.CodeUnavailable, "the receiver has answered with status %d", status)
+		return status, workflow.Errorf(workflow.CodeUnavailable, "the receiver has answered with status %d", status)
 	}
-	return nil
+	return status, nil
 }
 
 // putOnBus puts each event on a bus.

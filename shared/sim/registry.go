@@ -236,6 +236,34 @@ func (r *Registry) PutSubscription(_ context.Context, tenant string, s workflow.
 	})
 }
 
+// PutDeliveryAttempt remembers what became of a delivery.
+func (r *Registry) PutDeliveryAttempt(_ context.Context, tenant, subscription string, a workflow.DeliveryAttempt) error {
+	_, err := call(r.conn, "registry.put_delivery_attempt", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		at := tenant + "#" + subscription
+		if r.w.deliveryAttempts[at] == nil {
+			r.w.deliveryAttempts[at] = map[string]workflow.DeliveryAttempt{}
+		}
+		r.w.deliveryAttempts[at][workflow.DeliveryKey(a.Delivery)] = a
+		return true, nil
+	})
+	return err
+}
+
+// DeliveryAttempts lists the remembered deliveries of a subscription, the newest first.
+func (r *Registry) DeliveryAttempts(_ context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error) {
+	return call(r.conn, "registry.delivery_attempts", func(bool) ([]workflow.DeliveryAttempt, error) {
+		r.countReads(tableRegistry, 1)
+		all := r.w.deliveryAttempts[tenant+"#"+subscription]
+		var list []workflow.DeliveryAttempt
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			list = append(list, all[key])
+		}
+		slices.SortStableFunc(list, func(a, b workflow.DeliveryAttempt) int { return b.At.Compare(a.At) })
+		return list, nil
+	})
+}
+
 // BusinessKey reads a business key of a workflow.
 func (r *Registry) BusinessKey(_ context.Context, tenant, workflowName, key string) (workflow.BusinessKey, error) {
 	return call(r.conn, "registry.business_key", func(bool) (workflow.BusinessKey, error) {

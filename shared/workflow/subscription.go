@@ -1,7 +1,10 @@
 package workflow
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -146,6 +149,31 @@ type Delivery struct {
 func (d *Delivery) ID() string {
 	return d.SubscriptionID + ":" + d.Execution + ":" + strconv.FormatInt(d.Through, 10)
 }
+
+// DeliveryAttempt is what became of a delivery when it was tried last. It has nothing of what was sent.
+type DeliveryAttempt struct {
+	At        time.Time `json:"at"`
+	Delivery  string    `json:"delivery"` // as the receiver has it
+	Execution string    `json:"execution,omitempty"`
+	Attempts  int       `json:"attempts"` // with this one
+	Delivered bool      `json:"delivered"`
+	Status    int       `json:"status,omitempty"` // of the answer of a webhook
+	Error     string    `json:"error,omitempty"`
+	Test      bool      `json:"test,omitempty"` // it was asked for, and tells of no execution
+}
+
+// MaxDeliveryAttempts bounds the deliveries that are remembered of a subscription: each is kept under
+// one of so many keys, in the place of an earlier one.
+const MaxDeliveryAttempts = 100
+
+// DeliveryKey is the key under which a delivery is remembered. Each time that it is tried it is the same.
+func DeliveryKey(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return fmt.Sprintf("%02d", binary.BigEndian.Uint32(sum[:])%MaxDeliveryAttempts)
+}
+
+// TestEventType is the type of the event of a test: no execution has one.
+const TestEventType = "subscription.test"
 
 // ObservedEvent is an event as others than its tenant's users may see it: who is told of the
 // events of an execution is not told what it works with.

@@ -126,6 +126,26 @@ func TestObserver_WebhookIsToldOfEveryEvent(t *testing.T) {
 		defer receiver.mu.Unlock()
 		return len(receiver.texts) > 0 && strings.Contains(receiver.texts[0], "at step b")
 	})
+	code, out, errOut := runLockstep(t, "", "--url="+s.url, "subscriptions", "test", "all")
+	if code != 0 || out != "received, with status 200\n" {
+		t.Errorf("test: exit %d\n%s%s", code, out, errOut)
+	}
+	deliveries, err := s.Deliveries(ctx, "all")
+	if err != nil || len(deliveries) < 5 || !deliveries[0].Test || deliveries[0].Status != 200 {
+		t.Errorf("%+v, %v", deliveries, err)
+	}
+	again := 0
+	for _, d := range deliveries {
+		if again = max(again, d.Attempts); !d.Delivered && d.Status != 503 {
+			t.Errorf("%+v", d)
+		}
+	}
+	if again < 2 {
+		t.Errorf("none was tried again: %+v", deliveries)
+	}
+	if code, out, errOut := runLockstep(t, "", "--url="+s.url, "subscriptions", "deliveries", "all"); code != 0 || !strings.Contains(out, "received (a test)") || strings.Contains(out, *made.Secret) {
+		t.Errorf("deliveries: exit %d\n%s%s", code, out, errOut)
+	}
 	receiver.mu.Lock()
 	defer receiver.mu.Unlock()
 	if receiver.unsigned > 0 {
@@ -136,7 +156,7 @@ func TestObserver_WebhookIsToldOfEveryEvent(t *testing.T) {
 			t.Errorf("the chat was told %q", text)
 		}
 	}
-	code, out, errOut := runLockstep(t, "", "--url="+s.url, "history", ids[0], "--follow", "-o", "json")
+	code, out, errOut = runLockstep(t, "", "--url="+s.url, "history", ids[0], "--follow", "-o", "json")
 	if lines := strings.Count(out, "\n"); code != 0 || lines != len(s.history(ids[0])) {
 		t.Errorf("follow: exit %d, %d events\n%s%s", code, lines, out, errOut)
 	}

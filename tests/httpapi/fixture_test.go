@@ -200,6 +200,10 @@ func (o operations) FireSchedule(ctx context.Context, c workflow.Caller, fullNam
 	return scheduler.Fire(ctx, o.fixture.Engine, c, fullName, key)
 }
 
+func (o operations) TestSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.DeliveryAttempt, error) {
+	return o.fixture.Engine.TestSubscription(ctx, o.fixture.Receivers(), c.Tenant, name)
+}
+
 func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
 	return scheduler.PlanSweep(ctx, o.fixture.Engine, livenessTimeouts, o.fixture.Shards, c.Tenant)
 }

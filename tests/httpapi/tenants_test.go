@@ -179,6 +179,8 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /hooks/{tenant}/{name}":                                  {{target: "/hooks/" + otherTenant + "/push", body: `{"ref":"x"}`}, {target: "/hooks/" + ownerTenant + "/push", body: `{"ref":"x"}`}},
 		"GET /subscriptions":                                           lists("/subscriptions"),
 		"GET /subscriptions/{name}":                                    one("/subscriptions/failures", ""),
+		"POST /subscriptions/{name}/test":                              one("/subscriptions/failures/test", reasonBody),
+		"GET /subscriptions/{name}/deliveries":                         one("/subscriptions/failures/deliveries", ""),
 		"PUT /subscriptions/{name}":                                    one("/subscriptions/failures", `{"topic":"arn:aws:sns:eu-west-1:123456789012:other"}`),
 		"DELETE /subscriptions/{name}":                                 one("/subscriptions/failures", ""),
 		"POST /subscriptions/{name}/resume":                            one("/subscriptions/failures/resume", reasonBody),

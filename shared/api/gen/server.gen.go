@@ -657,6 +657,38 @@ type DefinitionList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// DeliveryAttempt defines model for DeliveryAttempt.
+type DeliveryAttempt struct {
+	At Time `json:"at"`
+
+	// Attempts How often it was tried
+	Attempts  int  `json:"attempts"`
+	Delivered bool `json:"delivered"`
+
+	// Delivery Its id, as the receiver has it in `Lockstep-Delivery`
+	Delivery string `json:"delivery"`
+
+	// Error Why it was not delivered
+	Error *string `json:"error,omitempty"`
+
+	// Execution Of which it tells; absent for a test
+	Execution *string `json:"execution,omitempty"`
+
+	// Status Of the answer of a webhook
+	Status *int `json:"status,omitempty"`
+
+	// Test It was asked for
+	Test *bool `json:"test,omitempty"`
+}
+
+// DeliveryAttemptList defines model for DeliveryAttemptList.
+type DeliveryAttemptList struct {
+	Items []DeliveryAttempt `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Dropped Entities that were skipped because they were locked, if the definition allows it; the first twenty are listed
 type Dropped struct {
 	Count int `json:"count"`
@@ -2238,6 +2270,9 @@ type PutSubscriptionJSONRequestBody = SubscriptionRequest
 // ResumeSubscriptionJSONRequestBody defines body for ResumeSubscription for application/json ContentType.
 type ResumeSubscriptionJSONRequestBody = ReasonRequest
 
+// TestSubscriptionJSONRequestBody defines body for TestSubscription for application/json ContentType.
+type TestSubscriptionJSONRequestBody = ReasonRequest
+
 // FireTriggerJSONRequestBody defines body for FireTrigger for application/json ContentType.
 type FireTriggerJSONRequestBody = FireTriggerRequest
 
@@ -2426,9 +2461,15 @@ type ServerInterface interface {
 	// PutSubscription Make a subscription, or change the one of that name. The answer has the secret with which requests to a webhook are signed: another one each time
 	// (PUT /subscriptions/{name})
 	PutSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
+	// ListDeliveries List the newest deliveries of a subscription, the newest first, and what became of each when it was tried last
+	// (GET /subscriptions/{name}/deliveries)
+	ListDeliveries(w http.ResponseWriter, r *http.Request, name SubscriptionName)
 	// ResumeSubscription Let a suspended subscription be told again. What came meanwhile is among the dead letters of the queue hooks-out
 	// (POST /subscriptions/{name}/resume)
 	ResumeSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
+	// TestSubscription Send one event to a webhook now, signed as any other, and say what it has answered
+	// (POST /subscriptions/{name}/test)
+	TestSubscription(w http.ResponseWriter, r *http.Request, name SubscriptionName)
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
@@ -4308,6 +4349,32 @@ func (siw *ServerInterfaceWrapper) PutSubscription(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ListDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDeliveries(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResumeSubscription operation middleware
 func (siw *ServerInterfaceWrapper) ResumeSubscription(w http.ResponseWriter, r *http.Request) {
 
@@ -4325,6 +4392,32 @@ func (siw *ServerInterfaceWrapper) ResumeSubscription(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResumeSubscription(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSubscription operation middleware
+func (siw *ServerInterfaceWrapper) TestSubscription(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name SubscriptionName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSubscription(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6806,7 +6899,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/subscriptions/{name}", wrapper.RemoveSubscription)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/subscriptions/{name}", wrapper.GetSubscription)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/subscriptions/{name}", wrapper.PutSubscription)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/subscriptions/{name}/deliveries", wrapper.ListDeliveries)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/resume", wrapper.ResumeSubscription)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/test", wrapper.TestSubscription)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers", wrapper.ListTriggers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}", wrapper.GetTrigger)

@@ -147,12 +147,18 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 // operations serves the operators' routes.
 type operations struct {
 	*deadletter.Service
-	host *enginehost.Host
+	host      *enginehost.Host
+	receivers *enginehost.Receivers
 }
 
 // NextSweep returns what the next sweep would do for the caller's tenant.
 func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
 	return scheduler.PlanSweep(ctx, o.host.Engine, o.host.LivenessTimeouts(), topology.DueShards, c.Tenant)
+}
+
+// TestSubscription sends one event to the webhook of a subscription.
+func (o operations) TestSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.DeliveryAttempt, error) {
+	return o.host.Engine.TestSubscription(ctx, o.receivers, c.Tenant, name)
 }
 
 // FireSchedule starts an execution of a schedule now.
@@ -176,7 +182,7 @@ func newOperations(h *enginehost.Host) operations {
 			return engine.DeadLetterNotices(ctx, store, x)
 		},
 		Now: time.Now, Log: h.Log, Parallel: 8,
-	}, h}
+	}, h, enginehost.NewReceivers(h.Process)}
 }
 
 // openDeadLetters opens the dead-letter queue of a queue, named by its role; nil if

@@ -276,6 +276,10 @@ type Registry interface {
 	// gives it the next one. A write whose reply was lost is recognised. One that is removed is
 	// listed too, for a while.
 	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
+	// PutDeliveryAttempt remembers what became of a delivery when it was tried last, in the place of
+	// another one. DeliveryAttempts lists what is remembered, the newest first.
+	PutDeliveryAttempt(ctx context.Context, tenant, subscription string, a workflow.DeliveryAttempt) error
+	DeliveryAttempts(ctx context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error)
 
 	// Trigger is a strongly consistent read; at revision 0 if it was never written. PutTrigger
 	// writes a trigger if its revision is still t.Revision, and gives it the next one. A write whose

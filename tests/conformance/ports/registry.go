@@ -2,6 +2,7 @@ package ports
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -321,6 +322,31 @@ func Registry(t *testing.T, open Open) {
 			}
 			if got := must[[]workflow.TriggerCall](s)(s.Registry.TriggerCalls(s.ctx, s.tenant, "a")); len(got) != 0 {
 				s.Errorf("another has %v", got)
+			}
+		},
+		"the newest deliveries are kept, each where it was before": func(s *fixture) {
+			put := func(id string, after time.Duration, attempts int) workflow.DeliveryAttempt {
+				s.Helper()
+				a := workflow.DeliveryAttempt{At: baseTime.Add(after), Delivery: id, Execution: "x", Attempts: attempts, Status: 503, Error: "no <b>"}
+				if err := s.Registry.PutDeliveryAttempt(s.ctx, s.tenant, "b", a); err != nil {
+					s.Fatal(err)
+				}
+				return a
+			}
+			put("one", 0, 1)
+			two := put("two", time.Second, 1)
+			one := put("one", time.Minute, 2)
+			if got, want := must[[]workflow.DeliveryAttempt](s)(s.Registry.DeliveryAttempts(s.ctx, s.tenant, "b")), []workflow.DeliveryAttempt{one, two}; !cmp.Equal(got, want) {
+				s.Errorf("%s", cmp.Diff(want, got))
+			}
+			if got := must[[]workflow.DeliveryAttempt](s)(s.Registry.DeliveryAttempts(s.ctx, s.tenant, "a")); len(got) != 0 {
+				s.Errorf("another has %v", got)
+			}
+			for i := range 400 {
+				put(fmt.Sprint("many", i), time.Hour, 1)
+			}
+			if got := must[[]workflow.DeliveryAttempt](s)(s.Registry.DeliveryAttempts(s.ctx, s.tenant, "b")); len(got) > workflow.MaxDeliveryAttempts || len(got) < workflow.MaxDeliveryAttempts/2 {
+				s.Errorf("%d are kept", len(got))
 			}
 		},
 		"a rate lets so many pass, and says when the next one may": func(s *fixture) {

@@ -22,6 +22,9 @@ type Received struct {
 // receivers keeps what is sent to the receivers of events, whose answers follow a script.
 type receivers struct{ s *Harness }
 
+// Receivers are those of the engine's observer.
+func (s *Harness) Receivers() engine.Receivers { return receivers{s} }
+
 func (r receivers) answer(got Received) (status int, err error) {
 	crash := r.s.openView().Crashing("receiver")
 	status = http.StatusOK
