@@ -37,13 +37,31 @@ type recorder struct {
 	mu    sync.Mutex
 	on    bool
 	calls []call
+	added chan struct{} // closed when a request is added
 }
 
 // start forgets what was recorded and begins to record.
 func (r *recorder) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.on, r.calls = true, nil
+	r.on, r.calls, r.added = true, nil, make(chan struct{})
+}
+
+// waitFor waits for a request.
+func (r *recorder) waitFor(ctx context.Context, match func(call) bool) error {
+	for {
+		r.mu.Lock()
+		found, added := slices.ContainsFunc(r.calls, match), r.added
+		r.mu.Unlock()
+		if found {
+			return nil
+		}
+		select {
+		case <-added:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // stop returns what was recorded, in the order in which it began.
@@ -83,6 +101,8 @@ func (r *recorder) wrap(service string, next http.Handler) http.Handler {
 		}
 		r.mu.Lock()
 		r.calls = append(r.calls, c)
+		close(r.added)
+		r.added = make(chan struct{})
 		r.mu.Unlock()
 		for name, values := range answer.Header() {
 			w.Header()[name] = values

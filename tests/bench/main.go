@@ -10,7 +10,8 @@
 //   - single: 1,000 executions over one device each, a few at a time.
 //
 // With a latency, each request to DynamoDB and SQS takes that much longer, and it also counts how
-// many of them an execution over one device makes one after the other.
+// many of them an execution over one device makes one after the other. With -calls it prints the
+// requests of one execution over a device, and nothing else.
 package main
 
 import (
