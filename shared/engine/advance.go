@@ -339,7 +339,7 @@ func (w *workspace) clearStaleFacts() {
 	f := &w.facts
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
-	f.Agains = nil
+	f.Agains, f.KeptJobs = nil, nil
 	if w.packsAhead != nil {
 		w.packsAhead.used = true
 	}

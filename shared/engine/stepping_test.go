@@ -238,6 +238,35 @@ func TestRewind_GoesBack(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
+// A retry of those that failed has left what was done for the others. A rewind does it again, and so
+// has to be forced.
+func TestRewind_AfterARetryOfFailedRepeatsNothingUnasked(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `steps:
+  - {label: look, functionBlock: p/pure:1, runOn: device}
+  - {label: nap, wait: {for: 1h}}
+  - {label: write, functionBlock: p/forever:1, runOn: device}
+`)
+	mended := false
+	s.Script = failUntil("write", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mended = true
+	retry(s, id, views.RetryRequest{From: "look", Entities: views.RetryFailed})
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionWaiting)
+	if _, err := s.Engine.Rewind(t.Context(), harness.Caller, id, views.RewindRequest{To: "look"}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		t.Errorf("the rewind is not refused: %v", err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	calls := slices.DeleteFunc(s.CallsOf(id), func(call string) bool { return call != "write EXECUTE d000" })
+	if len(calls) != 1 {
+		t.Errorf("write was executed %d times on d000", len(calls))
+	}
+}
+
 // An execution whose branches all wait goes back too, and what was asked in them is asked again.
 func TestRewind_LeavesBranches(t *testing.T) {
 	for _, to := range []string{"look", "both"} {

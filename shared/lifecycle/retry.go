@@ -227,32 +227,43 @@ func (d *decider) lastReachedStep() int {
 	return at
 }
 
+// standsBefore tells what a try leaves as it is that begins at the step, or in the step run if
+// there is one: the step runs on the path before it, and those on which they rest.
+func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflow.StepRun) bool {
+	first := d.firstOf(from)
+	if resume != nil {
+		first = resume.Seq
+	}
+	path := d.path()
+	if at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.Seq == first }); at >= 0 {
+		path = path[:at]
+	}
+	return func(r *workflow.StepRun) bool {
+		return slices.ContainsFunc(path, func(o *workflow.StepRun) bool {
+			return o.StepIndex == r.StepIndex && o.Seq >= r.Seq && d.sameRepetition(o, r)
+		})
+	}
+}
+
 // resetForTry resets the execution for a new try. Step runs of earlier tries from that
 // step on are superseded. A retry of failures does not supersede step runs on entities:
 // entities whose job ended with OK keep that result.
 func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes
-	first := d.firstOf(from)
+	isBefore := d.standsBefore(from, resume)
 	if x.ResumeSeq = 0; resume != nil {
-		first, x.ResumeSeq = resume.Seq, resume.Seq
+		x.ResumeSeq = resume.Seq
 	}
 	if resume != nil && x.WentBack == 0 {
 		x.WentBack = x.Try
-	}
-	path := d.path()
-	if at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.Seq == first }); at >= 0 {
-		path = path[:at]
 	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if d.facts.Resolution.Program.Encloses(r.StepIndex, from) && r.Forward() && r.Status != sm.StepCompleted && r.SupersededBy == 0 {
 			r.SupersededBy = x.Try + 1 // the try opens the step again
 		}
-		before := slices.ContainsFunc(path, func(o *workflow.StepRun) bool { // or it rests on it
-			return o.StepIndex == r.StepIndex && o.Seq >= r.Seq && d.sameRepetition(o, r)
-		})
-		if !r.Forward() || before || r.SupersededBy > 0 {
+		if !r.Forward() || isBefore(r) || r.SupersededBy > 0 {
 			continue
 		}
 		if n := &nodes[r.StepIndex]; onlyFailed && (r.HasJobs() || r.IsSet()) && n.HasJobForEach() && d.inLoopOf(r, resume) {

@@ -121,7 +121,7 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 		return invalidRequest("to", fmt.Sprintf("step %q has not been reached", c.FromStep))
 	}
 	to, begin := d.lastRunOf(p, to, nil)
-	if r := d.changedSince(to); r != nil && !c.Force {
+	if r := d.changedSince(to, begin); r != nil && !c.Force {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition,
 			Message: fmt.Sprintf("cannot rewind execution %s to step %q: step %q has been executed since, and is not pure; force it if it may be executed again", x.ID, p.Nodes[to].Label, r.Label)}
 	}
@@ -160,14 +160,15 @@ func (d *decider) leaveContainers() {
 	d.execution.Threads = nil
 }
 
-// changedSince is the first step run from a step on that may have changed something; nil if
-// there is none.
-func (d *decider) changedSince(step int) *workflow.StepRun {
-	first := d.firstOf(step)
+// changedSince is the first step run that may have changed something, of those that a try executes
+// again which begins at the step; nil if there is none. An earlier try may have left it, for
+// entities that had not failed.
+func (d *decider) changedSince(step int, begin *workflow.StepRun) *workflow.StepRun {
+	isBefore := d.standsBefore(step, begin)
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
 		executed := r.Counts.OK + r.Counts.Failed + r.Counts.Unknown
-		if r.Seq >= first && r.SupersededBy == 0 && (r.Child != nil || r.Kind == workflow.JobExecute && !r.Pure && executed > 0) {
+		if r.SupersededBy == 0 && !isBefore(r) && (r.Child != nil || r.Kind == workflow.JobExecute && !r.Pure && executed > 0) {
 			return r
 		}
 	}

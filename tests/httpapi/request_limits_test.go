@@ -110,10 +110,14 @@ var requestLimits = map[string]probe{
 	"nesting of a body": postProbe("/workflow-execution", `{"workflow":"p/missing","parameters":{"a":*}}`, func(n int) string {
 		return strings.Repeat("[", n-2) + "1" + strings.Repeat("]", n-2)
 	}).expecting(404),
-	"items of a page":                   getProbe("/locks?limit=*", strconv.Itoa),
-	"characters of a page token":        getProbe("/locks?pageToken=*", repeatX).expecting(400),
-	"characters of a reason":            postProbe(missingExecution+"/cancel", `{"reason":"*"}`, repeatX).expecting(404),
-	"labels of an execution":            postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
+	"items of a page":            getProbe("/locks?limit=*", strconv.Itoa),
+	"characters of a page token": getProbe("/locks?pageToken=*", repeatX).expecting(400),
+	"characters of a reason":     postProbe(missingExecution+"/cancel", `{"reason":"*"}`, repeatX).expecting(404),
+	"labels of an execution":     postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
+	"bytes of metadata of an execution": {send: func(f *fixture, n int) answer {
+		f.mustDo(nil, "POST", "/workflow-definition/publish", "package: p\nname: kept\nversion: 1.0.0\nsteps: [{label: one, set: {a: '1'}}]\n")
+		return f.do("POST", "/workflow-execution", `{"workflow":"p/kept","metadata":{"a":"`+repeatX(n-8)+`"}}`)
+	}},
 	"characters of a label's name":      postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{"*":""}}`, repeatX).expecting(404),
 	"characters of a label's value":     postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{"a":"*"}}`, repeatX).expecting(404),
 	"labels in a filter":                getProbe("/workflow-execution?*", func(n int) string { return strings.ReplaceAll(joinItems(n, constant("label=a:b")), ",", "&") }),
