@@ -210,3 +210,96 @@ func TestRetry_AfterATryWithoutLocks(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	expectSteps(t, s, id, "two 0")
 }
+
+// An entity has failed behind the step with which a retry begins again: in the try before, which was rolled
+// back. That leaves it out of nothing: it is still to come.
+func TestRetry_LeavesOutNobodyForWhatIsStillToCome(t *testing.T) {
+	try := 1
+	s, id := rolledOut(t, 1, `config: {failureTolerance: 1}
+steps:
+  - label: all
+    rollout: {batches: [1], onFailure: rollbackAll}
+    workflow: {steps: [
+      {label: one, functionBlock: p/again:1, runOn: device},
+      {label: two, functionBlock: p/once:1, runOn: device},
+      {label: three, functionBlock: p/pure:1, runOn: global}]}
+`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobExecute && (c.Step == "two" && try == 2 || c.Step == "three" && try < 3) {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	settle(s)
+	for try = 2; try <= 3; try++ {
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		s.BlockCalls = nil
+		retry(s, id, views.RetryRequest{Entities: views.RetryFailed})
+		settle(s)
+	}
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "one 0 | two 0 | three")
+}
+
+// A retry goes back to a step before its beginning. It reads the variables that were set before the beginning,
+// whatever try has set them.
+func TestRetry_GoingBackReadsWhatStands(t *testing.T) {
+	mended := false
+	s, id := rolledOut(t, 1, "steps: [{label: read, functionBlock: p/pure:1, runOn: global, parameters: {n: '${has(vars.n) ? vars.n : 0}'}}, {label: note, set: {n: 3}}, {label: check, functionBlock: p/pure:1, runOn: global}, "+
+		"{label: choose, switch: [{when: {path: again, op: notExists}, steps: [{label: once, set: {again: 1}}], next: read}, {default: end}]}]\n", failUntil("check", "", &mended))
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	mended, s.BlockCalls = true, nil
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if got := strings.Join(callsWithParameters(s, id), "|"); got != `check {}|read {"n":3}|check {}` {
+		t.Errorf("executed %s", got)
+	}
+}
+
+// No wave goes on with a doubt, whatever its steps say about failures. A retry goes on with the step that has
+// left it, and repeats nothing of the wave.
+func TestRollout_RetryGoesOnWithTheDoubt(t *testing.T) {
+	for _, onFailure := range []string{"stop", "rollbackAll"} {
+		crashes := true
+		s, id := rolledOut(t, 1, `steps:
+  - label: all
+    rollout: {batches: [1], onFailure: `+onFailure+`}
+    workflow: {steps: [
+      {label: one, functionBlock: p/pure:1, runOn: device},
+      {label: count, functionBlock: p/pure:1, runOn: global},
+      {label: two, functionBlock: p/forever:1, runOn: device, continueOnError: true}]}
+`, func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{Crash: crashes && c.Step == "two"} })
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		crashes, s.BlockCalls = false, nil
+		retry(s, id, views.RetryRequest{})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		expectSteps(t, s, id, "two 0")
+	}
+}
+
+// A doubt is left in a loop, and the definition has gone on after it. A retry goes on with the step and the time
+// that have left it.
+func TestLoop_RetryGoesOnWithTheDoubt(t *testing.T) {
+	calls, mended := 0, false
+	s, id := rolledOut(t, 1, `steps:
+  - label: all
+    loop: {over: "${[1, 2, 3]}"}
+    workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: device}, {label: two, functionBlock: p/forever:1, runOn: device, continueOnError: true}]}
+`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" {
+			calls++
+		}
+		return &harness.Outcome{Crash: c.Step == "two" && calls == 2 && !mended}
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	expectSteps(t, s, id, "one 0 | two 0 | one 0 | two 0 | one 0 | two 0")
+	mended, s.BlockCalls = true, nil
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "two 0 | one 0 | two 0")
+}

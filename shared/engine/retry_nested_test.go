@@ -63,3 +63,33 @@ steps:
 		t.Error(diff)
 	}
 }
+
+// A step has repeated, and a retry of failures had nothing left to repeat. A retry of all from the step
+// behind it keeps all repetitions.
+func TestRetry_KeepsRepetitionsThatNobodyRepeated(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, repeat: {count: 2}, functionBlock: p/pure:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device, parameters: {n: '${one.result}'}}]\n")
+	try, ones := 1, 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "one" {
+			ones++
+			return &harness.Outcome{Result: json.RawMessage(strconv.Itoa(ones))}
+		}
+		if try < 3 {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w", "d000")
+	settle(s)
+	for _, req := range []views.RetryRequest{{From: "one", Entities: views.RetryFailed}, {From: "two", Entities: views.RetryAll}} {
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		try++
+		retry(s, id, req)
+		settle(s)
+	}
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if last := s.BlockCalls[len(s.BlockCalls)-1]; ones != 2 || string(last.Parameters) != `{"n":2}` {
+		t.Errorf("%d calls of the first step, and the last one of the second got %s", ones, last.Parameters)
+	}
+}

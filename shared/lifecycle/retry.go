@@ -239,7 +239,7 @@ func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflo
 		path = path[:at]
 	}
 	return func(r *workflow.StepRun) bool {
-		return slices.ContainsFunc(path, func(o *workflow.StepRun) bool {
+		return slices.ContainsFunc(path, func(o *workflow.StepRun) bool { // a repetition that all have done already has no step run
 			return o.StepIndex == r.StepIndex && o.Seq >= r.Seq && d.sameRepetition(o, r)
 		})
 	}

@@ -19,15 +19,20 @@ import (
 type KeptJobs struct{ In map[int]bool }
 
 // path is the path of the execution.
-func (d *decider) path() (path []*workflow.StepRun) {
+func (d *decider) path() []*workflow.StepRun {
+	return Path(d.execution, d.facts.Resolution.Program)
+}
+
+// Path is the path of an execution, in its order.
+func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 	try := 0
-	for i := range d.execution.StepRuns {
-		r := &d.execution.StepRuns[i]
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
 		if !r.Forward() {
 			continue
 		}
 		if r.Try > try {
-			path, try = path[:d.standing(path, r.Try)], r.Try
+			path, try = path[:standing(x, p, path, r.Try)], r.Try
 		}
 		path = append(path, r)
 	}
@@ -36,11 +41,11 @@ func (d *decider) path() (path []*workflow.StepRun) {
 
 // standing is how many step runs of a path stand where a try goes on: those before the one that the
 // try does again first. Step runs that it has opened only to get there may have no other.
-func (d *decider) standing(path []*workflow.StepRun, try int) int {
-	begin := d.beginOf(try)
+func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, try int) int {
+	begin := beginOf(x, p, try)
 	for i := len(begin) - 1; i >= 0; i-- {
 		same := func(o *workflow.StepRun) bool {
-			return o.StepIndex == begin[i].StepIndex && d.execution.SameTime(o, begin[i])
+			return o.StepIndex == begin[i].StepIndex && x.SameTime(o, begin[i])
 		}
 		if at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return same(o) && o.SupersededBy == try }); at >= 0 {
 			return at
@@ -54,17 +59,17 @@ func (d *decider) standing(path []*workflow.StepRun, try int) int {
 
 // beginOf are the step runs with which a try has begun, the innermost last: it begins in steps with nested
 // steps by opening each. None if it has not executed anything.
-func (d *decider) beginOf(try int) (begin []*workflow.StepRun) {
-	for i := range d.execution.StepRuns {
-		r := &d.execution.StepRuns[i]
+func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow.StepRun) {
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
 		if !r.Forward() || r.Try != try {
 			continue
 		}
-		if n := len(begin); n > 0 && !d.facts.Resolution.Program.Encloses(begin[n-1].StepIndex, r.StepIndex) {
+		if n := len(begin); n > 0 && !p.Encloses(begin[n-1].StepIndex, r.StepIndex) {
 			break
 		}
 		begin = append(begin, r)
-		if n := d.node(r); n.Parallel != nil || (n.Loop != nil || n.Rollout != nil) && r.Continues == 0 {
+		if n := &p.Nodes[r.StepIndex]; n.Parallel != nil || (n.Loop != nil || n.Rollout != nil) && r.Continues == 0 {
 			break // it begins with the whole step
 		}
 	}
@@ -75,7 +80,7 @@ func (d *decider) beginOf(try int) (begin []*workflow.StepRun) {
 // with which it goes on; nil outside of them, or if it begins with the whole of one.
 func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, resume *workflow.StepRun) {
 	x := d.execution
-	if len(d.beginOf(x.Try)) == 0 {
+	if len(beginOf(x, p, x.Try)) == 0 {
 		return x.PC, x.StepRunBySeq(x.ResumeSeq) // as the try was to begin that has failed
 	}
 	if first := d.firstToRepeat(to); first != nil {
@@ -111,17 +116,24 @@ func (d *decider) outermostLoop(p *spec.Program, node int) int {
 // Only the tries since the last one that was about all entities of this one say so: each began with the
 // first that was to be repeated. What a later one has executed, it has executed for some of them only.
 func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
-	x, path, since := d.execution, d.path(), d.lastTryForAll(to)
-	failed := slices.ContainsFunc(path, func(r *workflow.StepRun) bool { return r.Try == x.Try && d.endedInFailure(r) })
-	came := !failed || x.StoppedRollout() != nil
+	path, since, came := d.path(), d.lastTryForAll(to), d.cameToItsEnd()
 	for _, r := range path {
 		forSome := r.Try > since && !(d.node(r).IsContainer() && d.node(r).Parallel == nil)
 		if forSome || r.Try >= since && d.endedInFailure(r) || d.wasUndone(r, since, workflow.Counts.Executed) || came && d.leftBehind(r) {
 			return d.outsideBranches(r)
 		}
 	}
+	doubtful := func(r *workflow.StepRun) bool { // the definition has gone on after it
+		return came && d.node(r).OnEntities() && canBeInDoubt(r) && r.Counts.Failed+r.Counts.Unknown > 0 && d.concernsKept(r)
+	}
+	if at := slices.IndexFunc(path, doubtful); at >= 0 {
+		return d.outsideBranches(path[at])
+	}
 	return nil
 }
+
+// cameToItsEnd reports whether the last try has no step left to enter.
+func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
 
 // lastTryForAll is the last try that was about all entities of a new one: the last one, if that is
 // restricted to the same ones or more.
@@ -142,10 +154,21 @@ func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 // handles that. What has failed in a branch is a failure of the step with the branches.
 func (d *decider) endedInFailure(r *workflow.StepRun) bool {
 	p, n := d.facts.Resolution.Program, d.node(r)
-	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.ContinuesOnError(r.StepIndex) || p.InBranch(r.StepIndex) {
+	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.InBranch(r.StepIndex) || p.ContinuesOnError(r.StepIndex) && d.wentOnAfter(r) {
 		return false
 	}
 	return !n.IsContainer() || n.Parallel != nil || r.Failure != nil
+}
+
+// wentOnAfter reports whether the execution has gone on after the failure of a step run: not after a doubt in a
+// wave, for example, whatever the definition says.
+func (d *decider) wentOnAfter(r *workflow.StepRun) bool {
+	if d.cameToItsEnd() && d.execution.StoppedRollout() == nil {
+		return true
+	}
+	return slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
+		return o.Forward() && o.Try == r.Try && o.Seq > r.Seq && (o.Pipeline == 0 || o.Pipeline != r.Pipeline)
+	})
 }
 
 // wasUndone reports whether a rollback since a try, of so many jobs, was about what a step run did, or about
@@ -238,29 +261,29 @@ func (d *decider) keepsResults(r *workflow.StepRun) bool {
 	}
 	entered := x.StepRuns
 	x.StepRuns = append(slices.Clone(entered), *r)
-	path, cut, stands := d.path(), false, false
+	path, cut, last := d.path(), 0, 0
 	x.StepRuns = entered
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !o.Forward() || o.StepIndex != r.StepIndex || !d.sameRepetition(o, r) {
+		if !o.Forward() || o.StepIndex != r.StepIndex || o.Iteration != r.Iteration || !d.sameRepetition(o, r) {
 			continue
 		}
 		if o.Try == x.Try {
 			return false
 		}
 		if slices.ContainsFunc(path, func(p *workflow.StepRun) bool { return p.Seq == o.Seq }) {
-			stands = true
-		} else {
-			cut = cut || o.SupersededBy == 0
+			last = o.Seq
+		} else if o.SupersededBy == 0 {
+			cut = o.Seq
 		}
 	}
-	return cut || !stands
+	return last == 0 || cut > last // what stands may rest on an earlier one
 }
 
-// sameRepetition reports whether two step runs of a step are in the same repetition of it, and of each
-// step around it, in the same time.
+// sameRepetition reports whether two step runs of a step are in the same repetition of each step around it,
+// in the same time.
 func (d *decider) sameRepetition(o, r *workflow.StepRun) bool {
-	if o.Iteration != r.Iteration || !d.execution.SameTime(o, r) {
+	if !d.execution.SameTime(o, r) {
 		return false
 	}
 	nodes := d.facts.Resolution.Program.Nodes

@@ -217,10 +217,14 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 	if p.compareBranches(x, r, o) != 0 {
 		return false // before and after the branches are joined
 	}
-	if o.Try < r.Try && x.InEarlierTime(r, o, false) {
+	if o.Try < r.Try && (x.InEarlierTime(r, o, false) || p.isStillToCome(x, r, o)) {
 		return false // what an earlier try has done then stands, and is still to come
 	}
-	return r.CanReadResultsOf(o, x.WentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
+	wentBack := x.WentBack
+	if p.followsPath(x, r) {
+		wentBack = 1 // of what earlier tries did, all stands that is on the path
+	}
+	return r.CanReadResultsOf(o, wentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
 
 // readResults binds the results of earlier step runs that the expressions read. It begins

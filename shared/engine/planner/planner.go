@@ -51,13 +51,14 @@ type Planner struct {
 	values   map[string]json.RawMessage    // of step runs, by digest
 	lists    map[int][]json.RawMessage     // of loops and foreach, by StepRunSeq
 	waves    map[int]*dividedWaves         // of rollouts, by StepRunSeq
+	paths    map[int]*pathBefore           // by StepRunSeq
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes, p.lists, p.waves = nil, nil, nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lists, p.waves, p.paths = nil, nil, nil, nil, nil, nil
 	}
 }
 

@@ -61,6 +61,7 @@ func Borders() []Mutation {
 		stepping,
 		foreach,
 		rollouts,
+		retries,
 		schedules,
 		children, family, childSets, deadlocks,
 		inventory,
