@@ -419,28 +419,6 @@ func TestExecute_ReturnsSignalExitCode(t *testing.T) {
 	}
 }
 
-// A real signal cancels the context.
-func TestWithInterrupt_CancelsOnFirstSignal(t *testing.T) {
-	ctx, stop := withInterrupt(t.Context())
-	defer stop()
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the signal did not arrive")
-	}
-	if by := interruptCause(ctx); by == nil || by.exitCode() != 143 {
-		t.Errorf("the cause is %v", by)
-	}
-	other, end := withInterrupt(t.Context())
-	end()
-	if <-other.Done(); interruptCause(other) != nil {
-		t.Error("an end without a signal has an interrupt as its cause")
-	}
-}
-
 // A command that does not do what the caller expects says so, and what to do next.
 func TestExecute_PrintsNextSteps(t *testing.T) {
 	ended := map[string]any{"id": executionID, "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "state": "COMPLETED_ACK", "status": "COMPLETED"}
