@@ -113,7 +113,7 @@ func (c *connection) complete(find completer, u unfinished) ([]cobra.Completion,
 	if find == nil {
 		return nil, inOrder
 	}
-	c.stderr = func() io.Writer { return io.Discard }
+	c.stderr, c.noPrograms = func() io.Writer { return io.Discard }, true
 	api, err := c.newClient(func(o *client.Options) { o.Retries = -1 })
 	if err != nil {
 		return nil, inOrder

@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +49,7 @@ func TestCompletion_AsksTheService(t *testing.T) {
 		"GET /schedules":                                       pageOf(map[string]any{"schedule": "fleet/scan", "cron": "0 3 * * *"}),
 		"GET /function-blocks":                                 pageOf(map[string]any{"package": "fleet", "name": "show", "version": "1.0.0"}),
 	})
-	useProfiles(t, "profiles:\n  prod: {url: https://prod.example}\n  lab: {auth: none}\n")
+	useProfiles(t, "profiles:\n  prod: {url: https://prod.example}\n  lab: {tenant: acme}\n")
 	const noFiles, inOrder, noSpace = ":4", ":36", ":38"
 	for _, c := range []struct {
 		args      string
@@ -121,6 +125,31 @@ func TestCompletion_IsSilentOnFailure(t *testing.T) {
 	cancel(errors.New("stopped"))
 	if got := entitiesOf(ctx, nil, "device", `x") || true || ("`, ""); got != nil {
 		t.Errorf("a prefix becomes a part of the query: %q", got)
+	}
+}
+
+// A shell that completes a word executes no program for a token; with a token that is there it asks the service.
+func TestCompletion_ExecutesNoProgram(t *testing.T) {
+	count := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count++
+		fmt.Fprint(w, `{"items":["device"],"nextPageToken":null}`)
+	}))
+	defer s.Close()
+	trace := filepath.Join(t.TempDir(), "executed")
+	useProfiles(t, "current: lab\nprofiles:\n  lab: {url: '"+s.URL+"', tokenCommand: [sh, -c, 'echo x >\"$0\"; echo token', '"+trace+"']}\n")
+	if got, directive := completions(t, "entities", "list", ""); len(got) > 0 || directive != ":36" || count > 0 {
+		t.Errorf("%q %s, after %d requests", got, directive, count)
+	}
+	if _, err := os.Stat(trace); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the program was executed: %v", err)
+	}
+	if got, _ := completions(t, "config", "use", ""); !slices.Equal(got, []string{"lab\t" + s.URL}) {
+		t.Errorf("%q, without a service", got)
+	}
+	t.Setenv("LOCKSTEP_TOKEN", "mine")
+	if got, _ := completions(t, "entities", "list", ""); !slices.Equal(got, []string{"device"}) || count != 1 {
+		t.Errorf("%q, after %d requests", got, count)
 	}
 }
 

@@ -17,15 +17,17 @@ func newConfig(c *connection) *cobra.Command {
 		Short: "Name services in profiles, and show which one is used",
 		Long: `Name services in profiles: a file has, for each, the address, the tenant and how requests are authorised.
 Each setting is that of a flag, else of a variable, else of the profile, else a default. The profile is the one of
---profile, else of LOCKSTEP_PROFILE, else the one of "lockstep config use". Its credentials are used for its url only.
+--profile, else of LOCKSTEP_PROFILE, else the one of "lockstep config use". Its credentials are used for its url only,
+and it cannot have any without one. A token is sent by https, and by http to this machine alone.
 
 A profile has these keys: url; tenant, actor and roles, for a service that trusts headers; region, for which requests
 to a domain of your own are signed; and one of auth (iam signs with the credentials of AWS's own tools, none sends
 none), tokenEnv (the variable that holds a bearer token) and tokenCommand (a program that writes one; it is
-executed without a shell, and its token is used for a minute). awsProfile names a profile of AWS's own tools. No
-secret is in the file.`,
+executed without a shell, its token is used for a minute, and completion never executes it). awsProfile names a
+profile of AWS's own tools. No secret is in the file.`,
 		Example: `  lockstep config set --profile prod url https://abc123.execute-api.eu-central-1.amazonaws.com
   lockstep config set --profile prod auth iam
+  lockstep config set --profile lab url https://lockstep.lab.example.com
   lockstep config set --profile lab tokenCommand -- gcloud auth print-identity-token
   lockstep config use prod
   lockstep list --profile lab`,

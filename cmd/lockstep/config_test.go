@@ -130,6 +130,44 @@ func TestProfile_CredentialsAreForItsService(t *testing.T) {
 	}
 }
 
+// A profile that names no service cannot authorise a caller: its credentials would go to any.
+func TestProfile_WithoutAddressHasNoCredentials(t *testing.T) {
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		fmt.Fprint(w, `{"items":[],"nextPageToken":null}`)
+	}))
+	defer s.Close()
+	path := useProfiles(t, "current: lab\nprofiles:\n  lab:\n    tenant: acme\n    tokenCommand: [echo, secret-of-lab]\n")
+	got := runCommand(t, "list", "--url="+s.URL)
+	if want := path + ":5:5 profiles.lab.tokenCommand: tokenCommand is for one service only, and the profile has no url: set that first (lockstep config set --profile lab url https://...)"; got.code != exitUsage || !strings.Contains(got.stderr, want) || requests > 0 {
+		t.Errorf("exit %d, %d requests\n%swant %s", got.code, requests, got.stderr, want)
+	}
+	// It says who calls all the same.
+	useProfiles(t, "current: lab\nprofiles:\n  lab: {tenant: acme}\n")
+	if got := runCommand(t, "list", "--url="+s.URL); got.code != 0 || requests != 1 || strings.Contains(got.stderr, "not used") {
+		t.Errorf("exit %d, %d requests\n%s", got.code, requests, got.stderr)
+	}
+	if got := runCommand(t, "config", "set", "tokenEnv", "T"); got.code != exitUsage || !strings.Contains(got.stderr, "nothing was written") || !strings.Contains(got.stderr, "set that first") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}
+
+// Nobody on the way reads a token, and no program is executed for one that cannot be sent.
+func TestProfile_TokenIsNotSentOverPlainHTTP(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "executed")
+	useProfiles(t, "current: lab\nprofiles:\n  lab: {url: 'http://lockstep.example', tokenCommand: [sh, -c, 'echo x >\"$0\"; echo token', '"+trace+"']}\n")
+	for _, token := range []string{"", "of-the-variable"} {
+		t.Setenv("LOCKSTEP_TOKEN", token)
+		if got := runCommand(t, "list"); got.code != exitRefused || !strings.Contains(got.stderr, "no token is sent to http://lockstep.example") || !strings.Contains(got.stderr, "use its https address") {
+			t.Errorf("exit %d\n%s", got.code, got.stderr)
+		}
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("the program was executed")
+	}
+}
+
 func TestProfile_ExplainsWhatIsWrong(t *testing.T) {
 	path := useProfiles(t, "profiles:\n  prod: {url: http://prod.example, auth: iam}\n  broken:\n    url: https://a.example\n")
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/client/auth"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // connection finds the service of a command line: each setting is that of a flag, else of a variable,
@@ -27,7 +29,13 @@ type connection struct {
 	flags  *pflag.FlagSet
 	stderr func() io.Writer // for programs that give tokens
 	found  *service         // nil until it is needed
+
+	// noPrograms refuses requests whose token a program would give: a shell that completes a word
+	// executes nothing, for it may ask its user something, or open a browser.
+	noPrograms bool
 }
+
+var errNoProgram = workflow.Errorf(workflow.CodeUnauthorized, "no program is executed for a token here")
 
 const defaultURL = "http://localhost:3030"
 
@@ -94,7 +102,7 @@ func (c *connection) service() (*service, error) {
 	s.tenant = c.setting("tenant", topology.EnvTenant, p.Tenant, from)
 	s.actor = c.setting("actor", topology.EnvActor, p.Actor, from)
 	s.roles = c.setting("roles", topology.EnvRoles, p.Roles, from)
-	if p.URL != "" && !sameOrigin(p.URL, s.url.Value) {
+	if !sameOrigin(p.URL, s.url.Value) {
 		// What authorises a caller for one service is not sent to another.
 		if p.Region != "" || p.Describe() != "" {
 			s.ignored = fmt.Sprintf("the address is from the %s: the credentials of the profile %s are for %s, and are not used", s.url.From, s.profile.Value, p.URL)
@@ -109,6 +117,9 @@ func (c *connection) service() (*service, error) {
 		s.credentials.Token, s.auth = token, setting{"token", "variable " + topology.EnvToken}
 	case p.TokenEnv != "" || len(p.TokenCommand) > 0:
 		s.credentials.TokenFrom, s.credentials.IAM = s.file.Token(s.profile.Value, os.Getenv, time.Now, c.stderr()), nil
+		if c.noPrograms && len(p.TokenCommand) > 0 {
+			s.credentials.TokenFrom = func(context.Context) (string, error) { return "", errNoProgram }
+		}
 	case p.Auth == authNone:
 		s.credentials.IAM = nil
 	case p.Auth == authIAM && !auth.CanSign(s.url.Value, s.region.Value):

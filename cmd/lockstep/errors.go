@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/client/auth"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -93,7 +93,7 @@ func printError(w io.Writer, err error) {
 // unreachableHint says what to do if the service at an address does not answer.
 func unreachableHint(address string) string {
 	u, err := url.Parse(address)
-	if err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+	if err == nil && (auth.IsLoopback(u.Hostname())) {
 		start := "lockstep dev"
 		if port := u.Port(); port != "" && port != "3030" {
 			start += " --port " + port

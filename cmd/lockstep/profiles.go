@@ -52,6 +52,9 @@ const (
 // profileKeys are the keys of a profile, in the order in which they are shown.
 var profileKeys = []string{"url", "tenant", "actor", "roles", "region", "auth", "awsProfile", "tokenEnv", "tokenCommand"}
 
+// credentialKeys are those of profileKeys that authorise a caller. They need a url.
+var credentialKeys = []string{"region", "auth", "awsProfile", "tokenEnv", "tokenCommand"}
+
 // profileFile is the file with the profiles.
 type profileFile struct {
 	Path     string                 `yaml:"-"`
@@ -137,7 +140,7 @@ func profilesField(r *yamldoc.Reader, into map[string]userProfile) yamldoc.Field
 				r.Report(pair.Key, at, "pattern", "the name of a profile has up to 64 letters, digits and ._-")
 			}
 			var p userProfile
-			p.read(r, pair.Value, at)
+			p.read(r, pair.Value, name, at)
 			into[name] = p
 		}
 	})
@@ -153,7 +156,7 @@ var (
 const maxTokenWords = 50
 
 // read reads one profile.
-func (p *userProfile) read(r *yamldoc.Reader, n ast.Node, path string) {
+func (p *userProfile) read(r *yamldoc.Reader, n ast.Node, name, path string) {
 	matches := func(into *string, re *regexp.Regexp, want string) yamldoc.Field {
 		return r.Text(into).Then(r, func(n ast.Node, at string) {
 			if !re.MatchString(*into) {
@@ -198,6 +201,7 @@ func (p *userProfile) read(r *yamldoc.Reader, n ast.Node, path string) {
 			}
 		}
 		r.Object(fields).Read(n, path)
+		p.checkAddressed(r, pairs, name, path)
 	}
 	var ways []string
 	for key, set := range map[string]bool{"auth": p.Auth != "", "tokenEnv": p.TokenEnv != "", "tokenCommand": len(p.TokenCommand) > 0} {
@@ -207,6 +211,19 @@ func (p *userProfile) read(r *yamldoc.Reader, n ast.Node, path string) {
 	}
 	if slices.Sort(ways); len(ways) > 1 {
 		r.Report(n, path, "conflict", "only one of %s", strings.Join(ways, ", "))
+	}
+}
+
+// checkAddressed refuses keys that authorise a caller in a profile without an address: they would go to
+// whatever service a command line happens to name.
+func (p userProfile) checkAddressed(r *yamldoc.Reader, pairs []*ast.MappingValueNode, name, path string) {
+	if slices.ContainsFunc(pairs, func(pair *ast.MappingValueNode) bool { return yamldoc.KeyOf(pair) == "url" }) {
+		return // one that is none has an issue of its own
+	}
+	for _, pair := range pairs {
+		if key := yamldoc.KeyOf(pair); slices.Contains(credentialKeys, key) {
+			r.Report(pair.Key, yamldoc.JoinPath(path, key), "required", "%s is for one service only, and the profile has no url: set that first (lockstep config set --profile %s url https://...)", key, name)
+		}
 	}
 }
 

@@ -34,13 +34,19 @@ func TestReadProfiles_NamesTheLine(t *testing.T) {
 		"no address":            {"profiles:\n  prod:\n    url: prod\n", "profiles.prod.url", "value", 3},
 		"a password":            {"profiles:\n  prod:\n    url: https://me:pw@a.example\n", "profiles.prod.url", "secret", 3},
 		"a token":               {"profiles:\n  prod:\n    token: abc\n", "profiles.prod.token", "secret", 3},
-		"a token as a variable": {"profiles:\n  prod:\n    tokenEnv: eyJ.abc.def\n", "profiles.prod.tokenEnv", "pattern", 3},
-		"a word of auth":        {"profiles:\n  prod:\n    auth: basic\n", "profiles.prod.auth", "enum", 3},
-		"two ways":              {"profiles:\n  prod:\n    auth: iam\n    tokenEnv: T\n", "profiles.prod", "conflict", 3},
-		"no program":            {"profiles:\n  prod:\n    tokenCommand: []\n", "profiles.prod.tokenCommand", "required", 3},
-		"a command as a text":   {"profiles:\n  prod:\n    tokenCommand: cat x\n", "profiles.prod.tokenCommand", "type", 3},
+		"a token as a variable": {"profiles:\n  prod:\n    tokenEnv: eyJ.abc.def\n    url: https://a.example\n", "profiles.prod.tokenEnv", "pattern", 3},
+		"a word of auth":        {"profiles:\n  prod:\n    auth: basic\n    url: https://a.example\n", "profiles.prod.auth", "enum", 3},
+		"two ways":              {"profiles:\n  prod:\n    auth: iam\n    tokenEnv: T\n    url: https://a.example\n", "profiles.prod", "conflict", 3},
+		"no program":            {"profiles:\n  prod:\n    tokenCommand: []\n    url: https://a.example\n", "profiles.prod.tokenCommand", "required", 3},
+		"a command as a text":   {"profiles:\n  prod:\n    tokenCommand: cat x\n    url: https://a.example\n", "profiles.prod.tokenCommand", "type", 3},
 		"no such profile":       {"current: prd\nprofiles:\n  prod: {url: https://a.example}\n", "current", "reference", 1},
-		"a name":                {"profiles:\n  a b: {auth: none}\n", "profiles.a b", "pattern", 2},
+		"a name":                {"profiles:\n  a b: {tenant: acme}\n", "profiles.a b", "pattern", 2},
+		"a variable for any":    {"profiles:\n  prod:\n    tenant: acme\n    tokenEnv: T\n", "profiles.prod.tokenEnv", "required", 4},
+		"a program for any":     {"profiles:\n  prod:\n    tokenCommand: [echo, t]\n", "profiles.prod.tokenCommand", "required", 3},
+		"a signature for any":   {"profiles:\n  prod:\n    auth: iam\n", "profiles.prod.auth", "required", 3},
+		"a profile for any":     {"profiles:\n  prod:\n    awsProfile: ops\n", "profiles.prod.awsProfile", "required", 3},
+		"a region for any":      {"profiles:\n  prod:\n    region: eu-west-1\n", "profiles.prod.region", "required", 3},
+		"no text as address":    {"profiles:\n  prod:\n    url: null\n    tokenEnv: T\n", "profiles.prod.url", "type", 3},
 	} {
 		path := writeProfiles(t, c.text)
 		_, err := readProfiles(path)
@@ -70,7 +76,7 @@ func TestReadProfiles_FileThatDoesNotExistHasNoProfile(t *testing.T) {
 func TestProfileFile_SetKeepsTheRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "config.yaml")
 	f := profileFile{Path: path}
-	steps := [][]string{{"prod", "url", "https://a.example"}, {"prod", "auth", "iam"}, {"lab", "tokenCommand", "print", "a token"}}
+	steps := [][]string{{"prod", "url", "https://a.example"}, {"prod", "auth", "iam"}, {"lab", "url", "http://localhost:4000"}, {"lab", "tokenCommand", "print", "a token"}}
 	for _, s := range steps {
 		if err := f.Set(s[0], s[1], s[2:]...); err != nil {
 			t.Fatal(err)
@@ -119,7 +125,7 @@ func TestProfileFile_SetKeepsTheRest(t *testing.T) {
 
 // What would not be valid is not written.
 func TestProfileFile_WriteRefusesWhatIsNotValid(t *testing.T) {
-	path := writeProfiles(t, "profiles:\n  prod: {auth: iam}\n")
+	path := writeProfiles(t, "profiles:\n  prod: {url: https://a.example, auth: iam}\n")
 	f, err := readProfiles(path)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +160,7 @@ func TestProfilePath_FollowsXDG(t *testing.T) {
 // A program is asked for a token when one is needed, and again after a minute.
 func TestProfileToken_OfAProgramIsUsedForAMinute(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
-	path := writeProfiles(t, "profiles:\n  lab:\n    tokenCommand: [sh, -c, 'echo x >>\"$0\"; echo \"  t$(wc -l <\"$0\" | tr -d \" \")\"', "+count+"]\n")
+	path := writeProfiles(t, "profiles:\n  lab:\n    url: https://a.example\n    tokenCommand: [sh, -c, 'echo x >>\"$0\"; echo \"  t$(wc -l <\"$0\" | tr -d \" \")\"', "+count+"]\n")
 	f, err := readProfiles(path)
 	if err != nil {
 		t.Fatal(err)
@@ -182,13 +188,13 @@ func TestProfileToken_OfAProgramIsUsedForAMinute(t *testing.T) {
 // What is no token is refused, and not repeated in the error.
 func TestProfileToken_RefusesWhatIsNone(t *testing.T) {
 	path := writeProfiles(t, `profiles:
-  lines: {tokenCommand: [printf, 'one\nsecret']}
-  none: {tokenCommand: ["true"]}
-  fails: {tokenCommand: [sh, -c, "echo secret; exit 3"]}
-  missing: {tokenCommand: [/no/such/program]}
-  long: {tokenCommand: [head, -c, "20000", /dev/zero]}
-  empty: {tokenEnv: EMPTY}
-  broken: {tokenEnv: BROKEN}
+  lines: {url: https://a.example, tokenCommand: [printf, 'one\nsecret']}
+  none: {url: https://a.example, tokenCommand: ["true"]}
+  fails: {url: https://a.example, tokenCommand: [sh, -c, "echo secret; exit 3"]}
+  missing: {url: https://a.example, tokenCommand: [/no/such/program]}
+  long: {url: https://a.example, tokenCommand: [head, -c, "20000", /dev/zero]}
+  empty: {url: https://a.example, tokenEnv: EMPTY}
+  broken: {url: https://a.example, tokenEnv: BROKEN}
 `)
 	f, err := readProfiles(path)
 	if err != nil {

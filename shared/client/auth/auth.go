@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,7 +27,7 @@ import (
 
 // Credentials authorise a caller.
 type Credentials struct {
-	// Token is sent unchanged. It takes precedence over a signature.
+	// Token is sent unchanged, by https or to this machine. It takes precedence over a signature.
 	Token string
 
 	// TokenFrom gives the token of each request, if Token is empty; nil for none.
@@ -100,8 +101,18 @@ type transport struct {
 // other hosts, such as a local stack, are signed only if a region is named.
 var apiGatewayHost = regexp.MustCompile(`^[a-z0-9]+\.execute-api\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$`)
 
-// RoundTrip sends a copy of the request with its authorization.
+// IsLoopback reports whether the host of an address is this machine.
+func IsLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// RoundTrip sends a copy of the request with its authorization. Whoever can read a token can use it:
+// one is sent by https, or to this machine. A signature is of one request, and no secret.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	hasToken := t.Token != "" || t.TokenFrom != nil || r.Header.Get("Authorization") != ""
+	if hasToken && r.URL.Scheme != "https" && !IsLoopback(r.URL.Hostname()) {
+		return nil, workflow.Errorf(workflow.CodeUnauthorized, "no token is sent to %s://%s, where others on the way can read it: use its https address, or a tunnel from this machine (ssh -L), or no token", r.URL.Scheme, r.URL.Host)
+	}
 	region := ""
 	if match := apiGatewayHost.FindStringSubmatch(r.URL.Hostname()); match != nil {
 		region = match[1]

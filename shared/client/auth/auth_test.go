@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -104,7 +105,7 @@ func TestTransport_ChoosesAuthorization(t *testing.T) {
 		c                   Credentials
 	}{
 		{"a token takes precedence", apiURL, "Bearer jwt", token},
-		{"a token is sent to any host", "http://localhost:3030", "Bearer jwt", token},
+		{"a token is sent to this machine", "http://localhost:3030", "Bearer jwt", token},
 		{"no credentials", apiURL, "", Credentials{}},
 		{"a local stack gets no signature", "http://localhost:3030", "", iamCredentials("")},
 		{"a foreign host gets no signature", "https://x.execute-api.eu-west-1.amazonaws.com.evil.example", "", iamCredentials("")},
@@ -175,6 +176,41 @@ func TestClient_FollowsNoRedirectToAnotherHost(t *testing.T) {
 	}
 	if len(seen) > 0 {
 		t.Errorf("the other service was sent %q", seen)
+	}
+}
+
+// A token, whoever it is from, is sent by https, or to this machine.
+func TestTransport_SendsNoTokenOverPlainHTTP(t *testing.T) {
+	executed := 0
+	program := func(context.Context) (string, error) { executed++; return "jwt", nil }
+	for address, sent := range map[string]bool{
+		"http://lockstep.example.com": false, "http://10.0.0.7:3030": false, "http://127.0.0.1.example.com": false, "http://localhost.example.com": false, "http://[fe80::1]": false,
+		"https://lockstep.example.com": true, "http://localhost:3030": true, "http://127.0.0.1:3030": true, "http://[::1]:3030": true,
+	} {
+		for name, c := range map[string]Credentials{"a variable's": {Token: "jwt"}, "a program's": {TokenFrom: program}, "its own": {}} {
+			next := &recordingTransport{}
+			r, err := http.NewRequest(http.MethodGet, address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "its own" {
+				r.Header.Set("Authorization", "Bearer jwt")
+			}
+			executed = 0
+			res, err := (&transport{c, time.Now, next}).RoundTrip(r)
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			if (err == nil) != sent || (next.request != nil) != sent || err != nil && (!workflow.Is(err, workflow.CodeUnauthorized) || !strings.Contains(err.Error(), "use its https address")) {
+				t.Errorf("%s token, to %s: sent %v, %v", name, address, next.request != nil, err)
+			}
+			if !sent && executed > 0 {
+				t.Errorf("%s: asked for a token that is not sent", address)
+			}
+		}
+	}
+	if got := send(t, Credentials{}, "GET", "http://lockstep.example.com", ""); got.request == nil {
+		t.Error("a request without a token is not sent")
 	}
 }
 
