@@ -107,7 +107,7 @@ type Engine interface {
 	QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error)
 	CallTrigger(ctx context.Context, tenant, name string, call views.TriggerCall) (views.TriggerReceipt, error)
 	Form(ctx context.Context, tenant, name string) (views.FormView, error)
-	TakeEvent(ctx context.Context, tenant string, event json.RawMessage) (views.EventReceipt, error)
+	TakeEvent(ctx context.Context, caller workflow.Caller, event json.RawMessage) (views.EventReceipt, error)
 	FireTrigger(ctx context.Context, c workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error)
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }

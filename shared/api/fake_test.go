@@ -225,9 +225,9 @@ func (f *fake) Form(_ context.Context, tenant, name string) (views.FormView, err
 	return views.NewFormView(tenant, &spec.Trigger{Name: name, Schema: json.RawMessage(`{"type":"object"}`), Form: &spec.Form{Captcha: &spec.Captcha{Provider: spec.CaptchaTurnstile, Secret: "hooks/captcha", SiteKey: "k"}}}), f.record("Form", workflow.Caller{Tenant: f.tenant})
 }
 
-func (f *fake) TakeEvent(_ context.Context, tenant string, event json.RawMessage) (views.EventReceipt, error) {
+func (f *fake) TakeEvent(_ context.Context, c workflow.Caller, event json.RawMessage) (views.EventReceipt, error) {
 	f.trigger = "event " + string(event)
-	return views.EventReceipt{ID: "e1", Triggers: []views.EventTaken{{Trigger: "push", Execution: executionID, Duplicate: true}, {Trigger: "other", Code: workflow.CodeInvalid}}}, f.record("TakeEvent", workflow.Caller{Tenant: tenant})
+	return views.EventReceipt{ID: "e1", Triggers: []views.EventTaken{{Trigger: "push", Execution: executionID, Duplicate: true}, {Trigger: "other", Code: workflow.CodeInvalid}}}, f.record("TakeEvent", c)
 }
 
 func (f *fake) FireTrigger(_ context.Context, c workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error) {

@@ -107,6 +107,6 @@ func (a *routes) SendEvent(w http.ResponseWriter, r *http.Request) {
 		a.writeError(w, r, err)
 		return
 	}
-	receipt, err := a.Engine.TakeEvent(r.Context(), a.caller(r).Tenant, event)
+	receipt, err := a.Engine.TakeEvent(r.Context(), a.caller(r), event)
 	a.respond(w, r, http.StatusAccepted, receipt, err)
 }

@@ -45,7 +45,7 @@ func (c *Client) Form(ctx context.Context, tenant, name string) (views.FormView,
 	return get[views.FormView](ctx, c, "forms", tenant, name)
 }
 
-// SendEvent hands an event to the triggers whose patterns it matches. The same one again, by its id,
+// SendEvent hands an event to the triggers whose patterns it matches. The same one again, by its source and id,
 // starts nothing again.
 func (c *Client) SendEvent(ctx context.Context, e views.Event) (views.EventReceipt, error) {
 	return post[views.EventReceipt](ctx, c, e, "events")

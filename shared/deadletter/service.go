@@ -192,7 +192,7 @@ func errNoQueue(queue string) error {
 // maxBlockPages bounds the pages of blocks that one call reads to find the pools.
 const maxBlockPages = 20
 
-// engineQueues are the queues that every deployment has once.
+// engineQueues are the queues that a deployment has once, or not at all.
 var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut, topology.QueueHooksIn}
 
 // queueNames lists the queues that may hold messages of a tenant: the engine's own, and

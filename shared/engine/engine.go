@@ -100,12 +100,13 @@ type Engine struct {
 	uncounted   *uncountedCosts
 	observers   *observedTenants
 	refused     *refusedCalls
+	events      *keptTriggers
 	version     string // written on every state item that the engine commits
 }
 
 // New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
-	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, version: version}
+	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, events: &keptTriggers{tenants: map[string]tenantTriggers{}}, version: version}
 }
 
 // now is the current time in the resolution in which it is stored, so that a value

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"maps"
 	"mime"
 	"slices"
@@ -45,13 +46,10 @@ func (e *Engine) Form(ctx context.Context, tenant, name string) (none views.Form
 	return none, missing
 }
 
-// serveForm starts what somebody has sent with a form. Nothing proves who he is, so the rate comes
-// first, and then what costs least. The answer is the same for what is taken, for what was taken before
-// and for what a machine has filled in: nobody learns from it what others have sent.
+// serveForm starts what somebody has sent with a form. Nothing proves who he is, so what costs least
+// comes first, and what is no form, or is refused by its schema or captcha, takes nothing of the rate
+// that all share.
 func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, err error) {
-	if err := c.takeRate(ctx); err != nil {
-		return none, err
-	}
 	if c.trigger.Paused != nil {
 		return none, errPaused
 	}
@@ -68,7 +66,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 	trap := fields[f.Honeypot]
 	if delete(fields, f.Honeypot); f.Honeypot != "" && len(trap) > 0 && string(trap) != `""` && string(trap) != "null" {
 		c.trapped = true
-		return views.TriggerReceipt{Form: true, Message: f.Message}, nil
+		return none, nil
 	}
 	if c.call.Body, err = workflow.EncodeJSON(fields); err != nil {
 		return none, err
@@ -77,20 +75,87 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 	if f.Dedupe != nil {
 		c.dedupe = dedupeKey(f.Dedupe.Fields, fields)
 	}
-	if f.Captcha != nil {
-		c.captcha = func(ctx context.Context) error { return c.checkCaptcha(ctx, f.Captcha, solution) }
+	c.allowed = func(ctx context.Context) error {
+		if f.Captcha != nil {
+			if err := c.checkCaptcha(ctx, f.Captcha, solution); err != nil {
+				return err
+			}
+		}
+		return c.takeRate(ctx)
 	}
-	receipt, err := c.start(ctx)
-	receipt.Form, receipt.Message = true, f.Message
-	return receipt, err
+	return c.start(ctx)
+}
+
+// formTexts are what a stranger is told of a form that is not taken; nothing of why.
+var formTexts = map[workflow.Code]string{
+	workflow.CodeInvalid:     "the form does not fit",
+	workflow.CodeTooLarge:    "the form is too large",
+	workflow.CodeForbidden:   "the form is not open",
+	workflow.CodeRateLimited: "the form was sent too often: try again later",
+	workflow.CodeUnavailable: "the form cannot be taken now: try again later",
+}
+
+// answerForm is what a stranger is told who has sent a form. It is the same for what is taken, for what
+// was taken before, for what a machine has filled in, and for what is refused because of an execution
+// that is there: nobody learns from it what others have sent. The history of the trigger has what it was.
+func (c *triggered) answerForm(receipt views.TriggerReceipt, err error) (views.TriggerReceipt, error) {
+	message := c.trigger.Trigger.Form.Message
+	if err == nil {
+		return views.TriggerReceipt{ID: receipt.ID, Form: true, Message: message}, nil
+	}
+	told := &workflow.Error{Code: workflow.CodeOf(err), Cause: err}
+	var coded *workflow.Error
+	switch told.Code {
+	case workflow.CodeInternal:
+		return views.TriggerReceipt{}, err // the API says nothing of it
+	case workflow.CodeConflict, workflow.CodeIdempotencyMismatch, workflow.CodeIllegalTransition, workflow.CodeLimit:
+		return views.TriggerReceipt{Form: true, Message: message}, nil
+	case workflow.CodeInvalid:
+		if errors.As(err, &coded) {
+			for _, i := range coded.Issues { // not those of what the trigger makes of it
+				if i.Path == "body" || strings.HasPrefix(i.Path, "body.") || strings.HasPrefix(i.Path, "body[") || i.Path == "headers.content-type" {
+					told.Issues = append(told.Issues, i)
+				}
+			}
+		}
+	case workflow.CodeRateLimited:
+		if errors.As(err, &coded) {
+			told.RetryAfter = coded.RetryAfter
+		}
+	case workflow.CodeTooLarge, workflow.CodeForbidden, workflow.CodeUnavailable:
+	default:
+		told.Code = workflow.CodeUnavailable
+	}
+	told.Message = formTexts[told.Code]
+	return views.TriggerReceipt{}, told
+}
+
+// captchaRate bounds how often the provider of a captcha is asked for a form, solved or not, so that
+// few processes wait for one that is slow. A form whose own rate is faster has that.
+var captchaRate = workflow.Rate{Count: 5, Per: time.Second}
+
+// takeCaptchaRate takes one of what captchaRate allows.
+func (c *triggered) takeCaptchaRate(ctx context.Context) error {
+	rate := captchaRate
+	if own := c.trigger.Trigger.EffectiveRate(); own.Each() < rate.Each() {
+		rate = own
+	}
+	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "captcha/"+c.name, rate, 0, c.now)
+	if err == nil && sequence == 0 {
+		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: "captchas of the form are checked " + rate.String(), RetryAfter: wait}
+	}
+	return err
 }
 
 // checkCaptcha asks the provider whether a captcha was solved, with one call. A solution is good for one
 // call of the trigger: the same again is the same call.
 func (c *triggered) checkCaptcha(ctx context.Context, captcha *spec.Captcha, solution string) error {
-	unsolved := workflow.Invalid("the captcha is not solved", []workflow.Issue{{Path: "body." + captcha.Provider.Field(), Code: "captcha", Message: "solve it again"}})
+	unsolved := workflow.Invalid("the captcha is not solved", []workflow.Issue{{Path: "body." + captcha.Provider.Field(), Code: issueCaptcha, Message: "solve it again"}})
 	if solution == "" || len(solution) > maxSolution {
 		return unsolved
+	}
+	if err := c.takeCaptchaRate(ctx); err != nil {
+		return err
 	}
 	if c.e.Secret == nil || c.e.Captcha == nil {
 		return workflow.Errorf(workflow.CodeUnavailable, "captchas cannot be checked: this installation has no secrets")
@@ -112,6 +177,8 @@ func (c *triggered) checkCaptcha(ctx context.Context, captcha *spec.Captcha, sol
 	}
 	return nil
 }
+
+const issueCaptcha = "captcha"
 
 // maxSolution is the longest solution of a captcha, in bytes.
 const maxSolution = 2048

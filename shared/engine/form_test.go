@@ -124,8 +124,12 @@ func TestForm_RefusalsChangeNothing(t *testing.T) {
 	if started(s) != 0 || len(p.asked) != 0 {
 		t.Errorf("%d executions, %d captchas", started(s), len(p.asked))
 	}
-	for range 12 {
+	for i := range 30 { // takes nothing of the rate
 		_, _ = submit(s, "contact", asJSON, `{"website":"a"}`)
+		_, _ = submit(s, "contact", asJSON, `{"email":7}`)
+		if _, err := submit(s, "contact", asJSON, fmt.Sprintf(`{"email":"%d"}`, i)); (err == nil) != (i < 20) {
+			t.Errorf("form %d: %v", i, err)
+		}
 	}
 	if _, err := submit(s, "contact", asJSON, `{"email":"a"}`); !workflow.Is(err, workflow.CodeRateLimited) {
 		t.Errorf("above the rate: %v", err)
@@ -134,7 +138,7 @@ func TestForm_RefusalsChangeNothing(t *testing.T) {
 	if _, err := s.Catalog.PauseTrigger(context.Background(), harness.Caller, "contact", "spam"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := submit(s, "contact", asJSON, `{"email":"a"}`); !workflow.Is(err, workflow.CodeForbidden) || started(s) != 0 {
+	if _, err := submit(s, "contact", asJSON, `{"email":"a"}`); !workflow.Is(err, workflow.CodeForbidden) || started(s) != 20 {
 		t.Errorf("paused: %v", err)
 	}
 	s.Advance(time.Minute)
@@ -173,12 +177,96 @@ func TestForm_CaptchaIsCheckedOnce(t *testing.T) {
 	if other, err := send(`{"email":"a","cf-turnstile-response":"other"}`); err != nil || other.ID == first.ID {
 		t.Errorf("another solution: %+v, %v", other, err)
 	}
+	s.Advance(time.Second)
 	if len(p.asked) != 5 || p.asked[2] != p.asked[3] || p.asked[3] == p.asked[4] || len(p.asked[2]) != 36 {
 		t.Errorf("%q", p.asked)
 	}
 	s.Engine.Secret = func(context.Context, string, string) (string, error) { return "", errors.New("no answer") }
 	if _, err := send(`{"email":"a","cf-turnstile-response":"good"}`); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("without its secret: %v", err)
+	}
+}
+
+// Forms that are not solved take nothing of the rate, and the provider is asked only so often.
+func TestForm_UnsolvedCaptchasKeepNobodyOut(t *testing.T) {
+	s, p := newForms(t)
+	for range 20 {
+		_, _ = submit(s, "guarded", asJSON, `{"email":"a","cf-turnstile-response":"bad"}`)
+		_, _ = submit(s, "guarded", asJSON, `{"email":"a"}`)
+	}
+	if len(p.asked) != 5 {
+		t.Errorf("the provider was asked %d times in a second", len(p.asked))
+	}
+	for range 30 {
+		s.Advance(200 * time.Millisecond)
+		_, _ = submit(s, "guarded", asJSON, `{"email":"a","cf-turnstile-response":"bad"}`)
+	}
+	s.Advance(200 * time.Millisecond)
+	if _, err := submit(s, "guarded", asJSON, `{"email":"a","cf-turnstile-response":"good"}`); err != nil || len(p.asked) != 36 {
+		t.Errorf("a person: %v, %d captchas", err, len(p.asked))
+	}
+}
+
+// A stranger learns nothing of what others have sent, nor of the workflow; the history tells it.
+func TestForm_TellsNobodyWhatOthersHaveSent(t *testing.T) {
+	s, p := newForms(t)
+	s.Publish("keys", `parameters: {type: object, required: [n], properties: {n: {type: integer}}}
+triggers:
+  http:
+    - {name: keyed, rate: 20/1m, schema: {type: object}, form: {message: Thank you}, key: "${body.email}", parameters: {n: 1}}
+    - {name: signals, rate: 20/1m, schema: {type: object}, form: {message: Thank you}, key: "${body.email}", signal: more, parameters: {n: 1}, idempotencyKey: "${body.id}"}
+    - {name: computed, rate: 2/1m, schema: {type: object}, form: {}, parameters: {n: "${body.secretField}"}}
+    - {name: unfit, rate: 20/1m, schema: {type: object}, form: {}, parameters: {n: "${body.n}"}}
+steps:
+  - {label: one, wait: {for: 1h}}
+`)
+	s.Publish("limited", `config: {rate: {limit: 1/1h, onLimit: fail}}
+triggers: {http: [{name: bounded, rate: 20/1m, schema: {type: object}, form: {}}]}
+steps: [{label: one, set: {a: 1}}]
+`)
+	send := func(name, body string) string {
+		got, err := submit(s, name, asJSON, body)
+		if err == nil {
+			return got.Message
+		}
+		var coded *workflow.Error
+		if !errors.As(err, &coded) {
+			t.Fatal(err)
+		}
+		for _, i := range coded.Issues {
+			coded.Message += " " + i.Path + " " + i.Code
+		}
+		return string(coded.Code) + " " + coded.Message
+	}
+	for i, test := range []struct{ name, body, want string }{
+		{"keyed", `{"email":"ann","text":"1"}`, "Thank you"},
+		{"keyed", `{"email":"ann","text":"2"}`, "Thank you"},
+		{"signals", `{"email":"ann","id":"1"}`, "Thank you"},
+		{"computed", `{}`, "invalid the form does not fit"},
+		{"computed", `[]`, "invalid the form does not fit body type"},
+		{"unfit", `{"n":"text"}`, "invalid the form does not fit"},
+		{"contact", `{"email":7}`, "invalid the form does not fit body.email type"},
+		{"contact", `{"email":"` + strings.Repeat("x", 256<<10) + `"}`, "too_large the form is too large"},
+		{"guarded", `{"email":"a","cf-turnstile-response":"no answer"}`, "unavailable the form cannot be taken now: try again later"},
+		{"guarded", `{"email":"a"}`, "invalid the form does not fit body.cf-turnstile-response captcha"},
+		{"bounded", `{}`, ""},
+		{"bounded", `{"a":1}`, "rate_limited the form was sent too often: try again later"},
+	} {
+		if got := send(test.name, test.body); got != test.want {
+			t.Errorf("%d: %s %.60s: %q", i, test.name, test.body, got)
+		}
+	}
+	if calls := triggerCalls(s, "keyed"); len(calls) != 2 || calls[0].Status+calls[1].Status != 202+409 {
+		t.Errorf("%+v", calls)
+	}
+	if len(p.asked) != 1 {
+		t.Errorf("%d captchas", len(p.asked))
+	}
+	if _, err := s.Catalog.PauseTrigger(context.Background(), harness.Caller, "contact", "spam by somebody"); err != nil {
+		t.Fatal(err)
+	}
+	if got := send("contact", `{"email":"a"}`); got != "forbidden the form is not open" {
+		t.Error(got)
 	}
 }
 

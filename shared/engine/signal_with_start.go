@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
@@ -31,8 +33,16 @@ func (w *workspace) refuseHeldKey(ctx context.Context, ref workflow.Ref, key str
 func keyHeld(owner string, ref workflow.Ref, key, next string) error {
 	return &workflow.Error{
 		Code: workflow.CodeConflict, Message: fmt.Sprintf("execution %s of %s has the key %q and has not ended: %s", owner, ref.FullName(), key, next),
-		Issues: []workflow.Issue{{Path: "key", Code: "held", Message: owner}},
+		Issues: []workflow.Issue{{Path: "key", Code: issueHeld, Message: owner}},
 	}
+}
+
+const issueHeld = "held"
+
+// keyIsHeld reports whether a request was refused by keyHeld.
+func keyIsHeld(err error) bool {
+	var coded *workflow.Error
+	return errors.As(err, &coded) && coded.Code == workflow.CodeConflict && slices.ContainsFunc(coded.Issues, func(i workflow.Issue) bool { return i.Code == issueHeld })
 }
 
 // refuseOtherHolder does as refuseHeldKey for a request that may have been made before, under

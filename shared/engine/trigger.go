@@ -34,6 +34,9 @@ func (e *Engine) CallTrigger(ctx context.Context, tenant, name string, call view
 	c := triggered{e: e, caller: workflow.Caller{Tenant: tenant, Actor: spec.TriggerActor + name}, name: name, call: call, now: e.now()}
 	receipt, err := c.serve(ctx)
 	c.remember(ctx, receipt, err)
+	if c.trigger.Trigger != nil && c.trigger.Trigger.Form != nil {
+		return c.answerForm(receipt, err)
+	}
 	return receipt, err
 }
 
@@ -58,14 +61,16 @@ type triggered struct {
 	call    views.TriggerCall
 	now     time.Time
 	byHand  bool
+	sent    bool   // an event that somebody has handed in
 	key     string // the Idempotency-Key, if it is called by hand
 	trigger spec.PublishedTrigger
 
-	signed   string // what of the call is proved; empty if nothing but the secret is
-	sequence int64  // of the calls that the rate has let pass
+	signed    string    // what of the call is proved; empty if nothing but the secret is
+	sequence  int64     // of the calls that the rate has let pass
+	notBefore time.Time // of an event: when the rate lets its execution begin; zero for now
 
 	dedupe  string                      // of a form: calls with the same one are one, for a while
-	captcha func(context.Context) error // of a form: checks it, when the rest is valid
+	allowed func(context.Context) error // of a form: whether it may start something, when it is valid
 	trapped bool                        // of a form: a field was filled in that people do not see
 }
 
@@ -87,21 +92,35 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	return c.admit(ctx)
 }
 
-// takeRate takes one of what the rate of the trigger allows.
+// takeRate takes one of what the rate of the trigger allows. A call above it is refused: its caller sends
+// it again. An event has nobody who does, so it takes its place in advance, and its execution waits for
+// that. A place that is taken and then not used is lost: fewer executions begin, never more.
 func (c *triggered) takeRate(ctx context.Context) error {
-	rate := c.trigger.Trigger.EffectiveRate()
-	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, 0, c.now)
-	if err == nil && wait > 0 {
-		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+	rate, within := c.trigger.Trigger.EffectiveRate(), time.Duration(0)
+	if c.trigger.Trigger.TakesEvents() {
+		within = maxEventWait
 	}
+	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, within, c.now)
 	c.sequence = sequence
-	return err
+	switch {
+	case err != nil:
+		return err
+	case sequence == 0:
+		if within > 0 {
+			wait = maxEventRetry // until then many places are free again
+		}
+		return &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
+	case wait > 0:
+		c.notBefore = c.now.Add(wait + time.Millisecond - 1) // times of executions are cut to milliseconds
+	}
+	return nil
 }
 
 var errPaused = workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
 
 // admit starts what a call asks for that has proved who makes it, or an event that has come, if the
-// rate allows it and the trigger is not paused.
+// rate allows it and the trigger is not paused. What was accepted before is finished in any case: its
+// handler may have died before it had started what it had bound.
 func (c *triggered) admit(ctx context.Context) (none views.TriggerReceipt, err error) {
 	known, err := c.known(ctx)
 	if err != nil {
@@ -111,9 +130,9 @@ func (c *triggered) admit(ctx context.Context) (none views.TriggerReceipt, err e
 		if err := c.takeRate(ctx); err != nil {
 			return none, err
 		}
-	}
-	if c.trigger.Paused != nil {
-		return none, errPaused
+		if c.trigger.Paused != nil {
+			return none, errPaused
+		}
 	}
 	return c.start(ctx)
 }
@@ -174,13 +193,13 @@ func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err e
 	if err != nil {
 		return none, err
 	}
-	if c.captcha != nil {
-		if err := c.captcha(ctx); err != nil {
+	if c.allowed != nil {
+		if err := c.allowed(ctx); err != nil {
 			return none, err
 		}
 	}
 	req := views.StartRequest{
-		Workflow: c.trigger.Workflow.String(), Parameters: made.Parameters, ExecuteOnParameters: made.Selector, Key: made.Key,
+		Workflow: c.trigger.Workflow.String(), Parameters: made.Parameters, ExecuteOnParameters: made.Selector, Key: made.Key, NotBefore: c.notBefore,
 		Labels:         map[string]string{spec.LabelTrigger: c.name},
 		IdempotencyKey: c.key, IdempotencyLife: c.replayLife(),
 	}
@@ -295,27 +314,36 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 	if receipt.Duplicate {
 		call.Status = 200
 	}
+	kind := ""
 	if c.trapped {
+		kind = "honeypot"
 		call.Issues = []workflow.RefusedPart{{Path: "body." + c.trigger.Trigger.Form.Honeypot, Code: "honeypot"}}
 	}
 	if failed != nil {
 		call.Code = workflow.CodeOf(failed)
+		kind = string(call.Code)
 		var coded *workflow.Error
 		if errors.As(failed, &coded) && call.Code != workflow.CodeInternal {
 			for _, i := range coded.Issues[:min(len(coded.Issues), maxRememberedIssues)] {
 				call.Issues = append(call.Issues, workflow.RefusedPart{Path: workflow.Truncate(i.Path, maxIssuePath), Code: i.Code})
+				if i.Code == issueCaptcha {
+					kind = i.Code
+				}
 			}
 		}
 		call.Status = call.Code.HTTPStatus()
 	}
+	if c.byHand || c.sent {
+		call.By = c.caller.Actor
+	}
 	var key string
 	switch {
 	case c.byHand:
-		call.By, key = c.caller.Actor, fmt.Sprintf("fired-%02d", c.now.Unix()%workflow.MaxRefusedMinutes)
+		key = fmt.Sprintf("fired-%02d", c.now.Unix()%workflow.MaxRefusedMinutes)
 	case c.sequence > 0:
 		key = fmt.Sprintf("call-%03d", c.sequence%workflow.MaxTriggerCalls)
-	case c.e.refused.first(c.caller.Tenant+"#"+c.name+"#"+string(call.Code), c.now):
-		key = fmt.Sprintf("other-%s-%02d", call.Code, c.now.Unix()/60%workflow.MaxRefusedMinutes)
+	case c.e.refused.first(c.caller.Tenant+"#"+c.name+"#"+kind, c.now):
+		key = fmt.Sprintf("other-%s-%02d", kind, c.now.Unix()/60%workflow.MaxRefusedMinutes)
 	default:
 		return
 	}
