@@ -54,7 +54,7 @@ dist: ## Build the functions for AWS (linux/arm64) into dist as VERSION=text, wi
 	done
 	@echo '$(RELEASE)' > $(DIST)/functions/VERSION
 	@cd $(DIST) && sha256sum functions/*/bootstrap > SHA256SUMS && cat SHA256SUMS
-	@go run ./tests/dist/cmd/release -sbom $(DIST)/functions/*/bootstrap > $(DIST)/sbom.cdx.json
+	@go run ./tests/dist/cmd/release -sbom -root $(DIST) $(DIST)/functions > $(DIST)/sbom.cdx.json
 
 dist-check: dist ## Build the functions again elsewhere, and fail if a byte differs
 	@rm -rf $(DIST)/again && mkdir -p $(DIST)/again/source
@@ -128,9 +128,12 @@ PLATFORMS     := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 RELEASE_ARCHS := arm64 amd64
 PACKAGES      := $(DIST)/packages
 ASSEMBLY      := $(DIST)/assembly
+# The local DynamoDB, which npm has for this system alone.
+DYNOXIDE      := localstack/node_modules/@dynoxide/linux-x64
 
-release: npm ## Build a release of this commit's tag, or of VERSION=text, into dist/release: archives, template, hashes, bill of materials, notes; signed with the SSH key in the file LOCKSTEP_RELEASE_KEY
-	@go run ./tests/dist/cmd/release -check -version '$(RELEASE)'
+release: npm ## Build a release of this commit's tag into dist/release: archives, template, hashes, bill of materials, notes; signed with the SSH key in the file LOCKSTEP_RELEASE_KEY. VERSION=v1.2.3 TRIAL=1 packs any working tree, unsigned
+	@go run ./tests/dist/cmd/release -check $(if $(TRIAL),-trial) -version '$(RELEASE)'
+	@[ -x $(DYNOXIDE)/dynoxide ] || { echo "no $(DYNOXIDE)/dynoxide, which the archive for linux/amd64 contains: make the release on linux/amd64, where npm installs it"; exit 1; }
 	@rm -rf $(PACKAGES) $(ASSEMBLY)
 	@for platform in $(PLATFORMS); do \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
@@ -139,8 +142,8 @@ release: npm ## Build a release of this commit's tag, or of VERSION=text, into d
 		echo "build $$platform"; mkdir -p $$dir && cp LICENSE README.md CHANGELOG.md $$dir/ || exit 1; \
 		$(RELEASE_BUILD) -o $$dir/lockstep$$suffix ./cmd/lockstep || exit 1; \
 		for f in $$programs; do $(RELEASE_BUILD) -tags lambda.norpc -o $$dir/functions/$$f/bootstrap ./functions/$$f || exit 1; done; \
-		if [ $$platform = linux/amd64 ] && [ -e localstack/node_modules/@dynoxide/linux-x64/dynoxide ]; then \
-			install -m 755 localstack/node_modules/@dynoxide/linux-x64/dynoxide $$dir/ || exit 1; \
+		if [ $$platform = linux/amd64 ]; then \
+			install -m 755 $(DYNOXIDE)/dynoxide $$dir/ && GOOS= GOARCH= go run ./tests/dist/cmd/release -npm $(DYNOXIDE) -notice dynoxide > $$dir/NOTICE || exit 1; \
 		fi; \
 	done
 	@for arch in $(RELEASE_ARCHS); do \
@@ -150,8 +153,9 @@ release: npm ## Build a release of this commit's tag, or of VERSION=text, into d
 	@go run ./infra/cmd/infra -functions $(DIST)/$(firstword $(RELEASE_ARCHS))/functions -architecture $(subst amd64,x86_64,$(firstword $(RELEASE_ARCHS))) \
 		-assets-prefix lockstep/$(RELEASE)/ -out $(ASSEMBLY) >/dev/null
 	@go build -o $(DIST)/pack ./tests/dist/cmd/release
-	@cd $(PACKAGES) && $(abspath $(DIST))/pack -sbom lockstep_*/lockstep* lockstep-functions_*/*/bootstrap > lockstep_$(RELEASE).sbom.cdx.json
-	@$(DIST)/pack -version '$(RELEASE)' -assembly $(ASSEMBLY) -out $(DIST)/release $(PACKAGES)/*
+	@$(DIST)/pack -sbom -root $(PACKAGES) -npm $(DYNOXIDE) $(PACKAGES)/* > $(DIST)/sbom.cdx.json
+	@mv $(DIST)/sbom.cdx.json $(PACKAGES)/lockstep_$(RELEASE).sbom.cdx.json
+	@$(DIST)/pack $(if $(TRIAL),-trial) -version '$(RELEASE)' -assembly $(ASSEMBLY) -out $(DIST)/release $(PACKAGES)/*
 
 synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out

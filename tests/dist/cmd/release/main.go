@@ -8,13 +8,18 @@
 // SHA256SUMS.sig signs it with the SSH key in the file that LOCKSTEP_RELEASE_KEY names.
 // The same directories give the same bytes.
 //
-// With -sbom it writes the bill of materials of the programs that it is given to standard
-// output, and with -check it only checks the version.
+// A release is of a working tree that is exactly the commit with the tag of the version; with
+// -trial any is packed, is never signed, and says so in its notes.
+//
+// With -sbom it writes the bill of materials of the programs in the directories that it is given to
+// standard output, with -notice what an archive has to say of the program of -npm, and with -check it
+// only checks the version and the working tree.
 package main
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,26 +40,65 @@ func main() {
 	flag.StringVar(&r.assembly, "assembly", "", "directory of the cloud assembly")
 	flag.StringVar(&r.changelog, "changelog", "CHANGELOG.md", "file with the notes")
 	flag.StringVar(&r.out, "out", "", "directory for the release; it is emptied")
-	checkOnly := flag.Bool("check", false, "check only that the version can be that of a release")
-	materials := flag.Bool("sbom", false, "write only the bill of materials of programs")
+	flag.BoolVar(&r.trial, "trial", false, "pack any working tree, and sign nothing")
+	var only part
+	flag.BoolVar(&only.check, "check", false, "check only the version and the working tree")
+	flag.BoolVar(&only.sbom, "sbom", false, "write only the bill of materials of the programs in directories")
+	flag.StringVar(&only.notice, "notice", "", "write only the notice for this program of the package of npm")
+	flag.StringVar(&only.root, "root", ".", "directory to which the bill of materials names programs")
+	flag.StringVar(&only.npm, "npm", "", "directory of the package of npm with a program that is packed")
 	flag.Parse()
 	r.packages, r.key, r.log = flag.Args(), os.Getenv(keyVariable), os.Stdout
-	err := checkVersion(r.version)
-	switch {
-	case *materials:
-		err = writeSBOM(os.Stdout, flag.Args())
-	case err == nil && !*checkOnly:
-		err = r.write()
-	}
-	if err != nil {
+	if err := r.do(only); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
+// part is what is done instead of the whole release.
+type part struct {
+	check  bool
+	sbom   bool
+	notice string // program; "" for none
+
+	root, npm string // directories; npm is "" where no program of such a package is packed
+}
+
+func (r release) do(only part) error {
+	var from *npmPackage
+	if only.npm != "" {
+		var err error
+		if from, err = readNPMPackage(only.npm); err != nil {
+			return err
+		}
+	}
+	switch {
+	case only.notice != "" && from == nil:
+		return errors.New("-notice needs -npm")
+	case only.notice != "":
+		_, err := fmt.Fprint(os.Stdout, from.notice(only.notice))
+		return err
+	case only.sbom:
+		return writeSBOM(os.Stdout, only.root, r.packages, from)
+	}
+	if err := checkVersion(r.version); err != nil {
+		return err
+	}
+	if !r.trial { // before anything is built, and again before it is signed
+		if err := checkTree(".", r.version); err != nil {
+			return err
+		}
+	}
+	if only.check {
+		return nil
+	}
+	return r.write()
+}
+
 // release is what is packed.
 type release struct {
 	version   string
+	trial     bool // of any working tree; not signed
 	packages  []string
 	assembly  string
 	changelog string
@@ -68,8 +112,8 @@ var versionRE = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-
 // betweenTagsRE matches what git calls a commit after a tag, such as v1.2.3-4-g5e6f7a8.
 var betweenTagsRE = regexp.MustCompile(`-\d+-g[0-9a-f]{7,}$`)
 
-// checkVersion refuses what is no version of a Go module: a commit between two tags, and a
-// working tree with changes.
+// checkVersion refuses what is no version of a Go module, such as what git calls a commit between two
+// tags, or a working tree with changes.
 func checkVersion(version string) error {
 	if !versionRE.MatchString(version) || strings.HasSuffix(version, "-dirty") || betweenTagsRE.MatchString(version) {
 		return fmt.Errorf("%q is no version such as v1.2.3: commit everything and tag the commit (git tag v1.2.3)", version)
@@ -131,6 +175,9 @@ func (r release) writeNotes() error {
 	if notes == "" {
 		return fmt.Errorf("%s has no section for %s and none of what is unreleased", r.changelog, r.version)
 	}
+	if r.trial {
+		notes = trialNote + "\n\n" + notes
+	}
 	return os.WriteFile(filepath.Join(r.out, "NOTES.md"), []byte("# Lockstep "+r.version+"\n\n"+notes+"\n"), 0o600)
 }
 
@@ -150,6 +197,8 @@ func section(text, name string) string {
 	}
 	return strings.TrimSpace(rest)
 }
+
+const trialNote = "**This is a trial, not a release.** It is not signed, and nobody has compared it with a tagged commit."
 
 const sumsFile = "SHA256SUMS"
 
@@ -174,6 +223,10 @@ func (r release) writeSums() error {
 // sign signs the sums as OpenSSH signs files, so that ssh-keygen, which most machines have,
 // verifies them.
 func (r release) sign() error {
+	if r.trial {
+		fmt.Fprintln(r.log, "not signed: this is a trial")
+		return nil
+	}
 	if r.key == "" {
 		fmt.Fprintf(r.log, "not signed: %s names no file with a key\n", keyVariable)
 		return nil

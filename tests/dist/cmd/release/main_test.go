@@ -228,6 +228,45 @@ func TestRelease_IsSignedWithTheKey(t *testing.T) {
 	}
 }
 
+// A trial is never signed, also where there is a key, and its notes say what it is.
+func TestRelease_TrialIsNotSigned(t *testing.T) {
+	r, log := newRelease(t)
+	r.trial, r.key = true, filepath.Join(t.TempDir(), "missing")
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(r.out, sumsFile+".sig")); err == nil || !strings.Contains(log.String(), "not signed: this is a trial") {
+		t.Errorf("signed: %v\n%s", err == nil, log)
+	}
+	if notes, err := os.ReadFile(filepath.Join(r.out, "NOTES.md")); err != nil || !strings.HasPrefix(string(notes), "# Lockstep v1.2.3\n\n**This is a trial, not a release.**") {
+		t.Errorf("notes %q, %v", notes, err)
+	}
+}
+
+// A release is made of its commit alone; a trial of any.
+func TestRelease_ChecksTheWorkingTree(t *testing.T) {
+	r, _ := newRelease(t)
+	t.Chdir(newTree(t, "v1.2.3"))
+	if err := r.do(part{check: true}); err != nil {
+		t.Errorf("the commit is refused: %v", err)
+	}
+	change(t, ".", "more.go", "package x")
+	for _, checkOnly := range []bool{true, false} {
+		if err := r.do(part{check: checkOnly}); err == nil || !strings.Contains(err.Error(), "TRIAL=1") {
+			t.Errorf("a working tree with changes: %v", err)
+		}
+	}
+	if _, err := os.Stat(r.out); err == nil {
+		t.Error("something was packed")
+	}
+	if r.trial = true; r.do(part{}) != nil {
+		t.Error("a trial is refused")
+	}
+	if r.version = "nonsense"; r.do(part{check: true}) == nil {
+		t.Error("a trial of no version")
+	}
+}
+
 func TestCheckVersion(t *testing.T) {
 	for version, valid := range map[string]bool{
 		"v1.2.3": true, "v0.9.0-rc.1": true,
