@@ -80,6 +80,9 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 			if err := c.checkCaptcha(ctx, f.Captcha, solution); err != nil {
 				return err
 			}
+			if known, err := c.known(ctx); known || err != nil {
+				return err // who has solved one cannot use up the rate with it
+			}
 		}
 		return c.takeRate(ctx)
 	}

@@ -27,6 +27,10 @@ triggers:
       rate: 20/1m
       schema: {type: object, required: [email]}
       form: {captcha: {provider: turnstile, secret: hooks/push, siteKey: "0x4AAA"}}
+    - name: both
+      rate: 20/1m
+      schema: {type: object, required: [email]}
+      form: {captcha: {provider: turnstile, secret: hooks/push, siteKey: "0x4AAA"}, dedupe: {fields: [email], window: 5m}}
     - {name: plain, verify: {scheme: token, secret: hooks/push}}
 steps:
   - {label: one, set: {seen: "${parameters.email}"}}
@@ -204,6 +208,23 @@ func TestForm_UnsolvedCaptchasKeepNobodyOut(t *testing.T) {
 	s.Advance(200 * time.Millisecond)
 	if _, err := submit(s, "guarded", asJSON, `{"email":"a","cf-turnstile-response":"good"}`); err != nil || len(p.asked) != 36 {
 		t.Errorf("a person: %v, %d captchas", err, len(p.asked))
+	}
+}
+
+// Who has solved one captcha starts one thing with it, and takes one of the rate.
+func TestForm_OneSolutionTakesOneOfTheRate(t *testing.T) {
+	for _, name := range []string{"guarded", "both"} {
+		s, _ := newForms(t)
+		for i := range 40 {
+			s.Advance(200 * time.Millisecond)
+			if _, err := submit(s, name, asJSON, fmt.Sprintf(`{"email":"%d","cf-turnstile-response":"good"}`, i%2)); err != nil {
+				t.Fatalf("%s, time %d: %v", name, i, err)
+			}
+		}
+		s.Advance(200 * time.Millisecond)
+		if other, err := submit(s, name, asJSON, `{"email":"ann","cf-turnstile-response":"other"}`); err != nil || other.ID == "" || started(s) != 2 {
+			t.Errorf("%s: %+v, %v, %d executions", name, other, err, started(s))
+		}
 	}
 }
 

@@ -272,7 +272,7 @@ func (c *triggered) known(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	key := spec.TriggerActor + c.name + "/" + c.signed
-	if c.trigger.Trigger.IdempotencyKey != "" {
+	if c.trigger.Trigger.IdempotencyKey != "" || c.dedupe != "" {
 		key = spec.TriggerActor + c.name + "/signed/" + c.signed
 	}
 	record, err := c.e.OpenPorts().Registry.IdempotencyRecord(ctx, c.caller.Tenant, key, c.now)

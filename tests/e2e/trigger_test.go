@@ -101,7 +101,7 @@ steps:
 	if code, out, errOut := runLockstep(t, "", "--url="+s.url, "triggers", "pause", "shop", "--reason", "freeze"); code != 0 {
 		t.Errorf("pause: exit %d\n%s%s", code, out, errOut)
 	}
-	if status, _, answer := call("three", `{"n":1}`); status != http.StatusForbidden {
+	if status, _, answer := call("three", `{"n":33}`); status != http.StatusForbidden {
 		t.Errorf("paused: %d %s", status, answer)
 	}
 	code, out, errOut := runLockstep(t, "", "--url="+s.url, "triggers", "fire", "shop", "--body", `{"n":41}`, "--header", "x-delivery=by-hand")

@@ -333,11 +333,15 @@ func (p *parser) numeric(operand any, path string) tester {
 	}
 }
 
-// number is a value as a number; nil if it is none. 128 bits tell all numbers apart that a JSON
-// number of a usual length can be.
+// maxDigits is the longest text of a number. A sender may write one as long as his event, which would
+// cost much time for each comparison.
+const maxDigits = 64
+
+// number is a value as a number; nil if it is none, or a longer one. 128 bits tell all numbers apart that
+// a JSON number of a usual length can be.
 func number(v any) *big.Float {
 	n, ok := v.(json.Number)
-	if !ok {
+	if !ok || len(n) > maxDigits {
 		return nil
 	}
 	f, _, err := big.ParseFloat(n.String(), 10, 128, big.ToNearestEven)

@@ -94,6 +94,25 @@ func TestPattern_MatchesAsEventBridgeDoes(t *testing.T) {
 	}
 }
 
+// A number that is written with more than 64 characters is none: parsing it takes long.
+func TestPattern_LongNumbersAreNone(t *testing.T) {
+	for pattern, want := range map[string]map[int]bool{
+		`{"n":[{"numeric":[">",0]}]}`:  {1: true, 64: true, 65: false, 200_000: false},
+		`{"n":[{"anything-but":[7]}]}`: {1: false, 64: true, 65: true},
+	} {
+		p, issues := eventpattern.Parse(json.RawMessage(pattern))
+		if len(issues) > 0 {
+			t.Fatal(issues)
+		}
+		for digits, want := range want {
+			event, err := eventpattern.Decode([]byte(`{"n":` + strings.Repeat("7", digits) + `}`))
+			if err != nil || p.Matches(event) != want {
+				t.Errorf("%s, %d digits: %v, %v", pattern, digits, !want, err)
+			}
+		}
+	}
+}
+
 // What cannot match, and what is not known, is refused with its place.
 func TestParse_RefusesWhatItDoesNotKnow(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 20) + `["b"]` + strings.Repeat("}", 20)
