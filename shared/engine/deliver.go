@@ -69,10 +69,13 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 	var gone *goneError
 	switch {
 	case errors.As(err, &gone):
-		return 0, e.changeSubscription(ctx, d, func(s *workflow.Subscription) bool {
+		if err := e.changeSubscription(ctx, d, func(s *workflow.Subscription) bool {
 			s.Suspended = &workflow.SubscriptionPause{At: e.now(), Reason: "its receiver has answered 410: it does not want to be told any more"}
 			return true
-		})
+		}); err != nil {
+			return retryDelays[0], err
+		}
+		return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, "subscription %s is suspended: %w", s.Name, err) // kept for whoever resumes it
 	case err == nil:
 		if s.Dead > 0 {
 			e.noteDelivery(ctx, d, func(s *workflow.Subscription) bool {

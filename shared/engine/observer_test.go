@@ -400,6 +400,27 @@ func TestObserver_SuspendsWhoeverIsDead(t *testing.T) {
 	}
 }
 
+// What a receiver has refused with 410 it is told once somebody resumes its subscription, as what
+// came meanwhile.
+func TestObserver_ResumedAfterGone(t *testing.T) {
+	s := newObserved(t, 1, stepsYAML("one pure global"))
+	subscribe(s, workflow.Subscription{Name: "hook", To: webhook})
+	s.Receiver = func(harness.Received) (int, error) { return http.StatusGone, nil }
+	ids := []string{s.Start("w")}
+	s.RunFor(time.Hour)
+	ids = append(ids, s.Start("w"))
+	s.RunFor(time.Hour)
+	s.Receiver = nil
+	hook := subscriptionOf(s, "hook")
+	hook.Suspended = nil
+	subscribe(s, hook)
+	s.RedriveDeliveries()
+	s.RunFor(time.Hour)
+	for _, id := range ids {
+		expectToldAll(s, webhook.URL, id)
+	}
+}
+
 // A receiver that answers 410 is not asked again. One that was removed, or made anew under the
 // same name, is not told of what was meant for the old one.
 func TestObserver_GoneAndRemoved(t *testing.T) {

@@ -486,3 +486,37 @@ func TestParallelWait_ClosedBranchesAreNotMerged(t *testing.T) {
 		}
 	}
 }
+
+// An hour in which no wake-up comes is nobody's fault. The first one after it may have other
+// things to do in the branch before: what the timer has fired for in a later branch is done all
+// the same, so that its jobs are offered once more before they count as unclaimed.
+func TestParallel_JobsAreOfferedAgainAfterAnOutage(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: both
+    parallel:
+      branches:
+        - {label: x, steps: [{label: first, functionBlock: "p/again:1", runOn: device}, {label: second, functionBlock: "p/again:1", runOn: device}]}
+        - {label: y, steps: [{label: other, functionBlock: "p/pure:1", runOn: global}]}
+`)
+	id := s.Start("w", "d000")
+	s.DrainWakeups()
+	q := s.PoolQueue("default")
+	for range 2 {
+		m, ok := q.Receive(time.Minute)
+		if !ok {
+			t.Fatal("a pack was not sent")
+		}
+		if p := m.Pack(); s.Load(id).StepRunBySeq(p.Key.StepRunSeq).Label == "first" {
+			if _, err := s.HandlePack(0, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.Delete(m) // that of the other branch is lost
+	}
+	s.LifecycleQueue().Purge()
+	s.Advance(3 * time.Hour)
+	s.Sweep()
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

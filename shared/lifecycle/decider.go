@@ -53,8 +53,10 @@ func (d *decider) commitFirst() {
 
 // setDueAt sets the timer of the execution. A commit may move the timer earlier. Only
 // the wake-up of the timer itself may move it later, so that no commit drops a timer
-// that something relies on, and one that pauses: nothing is at work that could. Moving it
-// costs an index write, which a pause costs anyway.
+// that something relies on, and one that pauses: nothing is at work that could. Where
+// several steps are at work it does so once it has looked at all of them: until then, the
+// timer may have fired for one that comes later. Moving it costs an index write, which a
+// pause costs anyway.
 func (d *decider) setDueAt() {
 	if at := NextDeadline(d.execution); !d.wakeAt.IsZero() && !at.IsZero() {
 		d.wakeAt = earlier(d.wakeAt, at)
@@ -70,7 +72,7 @@ func (d *decider) setDueAt() {
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
-	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired, d.paused && d.execution.State == sm.ExecutionWaiting:
+	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired && (d.decision.Idle || len(d.openStepRuns()) < 2), d.paused && d.execution.State == sm.ExecutionWaiting:
 		d.execution.DueAt, d.changed = d.wakeAt, true
 	}
 }

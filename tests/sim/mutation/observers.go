@@ -3,6 +3,7 @@ package mutation
 // observers are mistakes in telling those who observe executions of their events. The simulation
 // has no observers; the tests of package engine tell under a fault at every call.
 var observers = []Mutation{
+	{Name: "a delivery that is refused for good is lost", Test: "shared/engine:TestObserver_ResumedAfterGone", Edits: []Edit{{"shared/engine/deliver.go", "return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, \"subscription %s is suspended: %w\", s.Name, err)", "return 0, nil"}}},
 	{Name: "an execution at rest keeps no timer for its announcement", Test: "shared/engine:TestObserver_IsToldOfEveryEvent", Edits: []Edit{{"shared/lifecycle/handed_on.go", "\tcase d.decision.Idle && (d.idleUntil.IsZero() || at.Before(d.idleUntil)):\n\t\td.idleUntil = at\n", ""}}},
 	{Name: "an execution that waits keeps only the timer of its wait", Test: "shared/engine:TestObserver_IsToldOfEveryEvent", Edits: []Edit{{"shared/lifecycle/handed_on.go", "\tcase !d.wakeAt.IsZero():\n\t\td.wakeAt = earlier(d.wakeAt, at)\n", ""}}},
 	{Name: "the timer ends with an announcement, not with the cursor", Test: "shared/engine:TestObserver_IsToldUnderManyFaults", Edits: []Edit{{"shared/lifecycle/handed_on.go", "case *d.facts.HandedOn >= x.Sequence:", "default:"}}},
