@@ -200,8 +200,11 @@ func newRetry(c *connection) *cobra.Command {
 		Use:   "retry ID",
 		Short: "Retry a failed execution",
 		Long: `Retry a failed execution, from the step that failed or from a named one. It keeps the locks
-that it still holds and acquires the others again. It keeps what completed before that step.`,
-		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from upgrade --entities all",
+that it still holds and acquires the others again. It keeps what completed before that step,
+with the results that it had then, and nothing looks whether they are still true. If others may
+have changed the entities since they were released ("lockstep entities history TYPE/ID"), begin
+with the step that reads them (--from), or start another execution ("lockstep rerun ID").`,
+		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
