@@ -426,3 +426,58 @@ func (c *FlowCondition) yaml() string {
 	}
 	return fmt.Sprintf("'vars.%s %s %d'", c.Path, sign, c.Than)
 }
+
+// Around are the labels of the steps that are open while a step is executed, the outermost first.
+func Around(steps []FlowStep, label string) []string {
+	around, _ := aroundIn(steps, label)
+	return around
+}
+
+func aroundIn(steps []FlowStep, label string) (around []string, found bool) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Label == label {
+			return nil, true
+		}
+		within := [][]FlowStep{s.Inner}
+		for _, c := range s.Switch {
+			within = append(within, c.Steps)
+		}
+		if s.Rollout != nil && s.Rollout.Between != nil {
+			within = append(within, []FlowStep{*s.Rollout.Between})
+		}
+		if s.Parallel != nil {
+			for _, b := range s.Parallel.Branches {
+				within = append(within, b.Steps)
+			}
+		}
+		for _, list := range within {
+			if inner, found := aroundIn(list, label); found {
+				return append([]string{s.Label}, inner...), true
+			}
+		}
+		for _, c := range s.OnFailure { // which belong to no step that has failed
+			if inner, found := aroundIn(c.Steps, label); found {
+				return inner, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// OutermostParallel is the label of the outermost step with branches in one of which a step is, "" for none.
+func OutermostParallel(steps []FlowStep, label string) (outermost string) {
+	eachStep(steps, func(s *FlowStep) {
+		if s.Parallel == nil || outermost != "" {
+			return
+		}
+		for _, b := range s.Parallel.Branches {
+			eachStep(b.Steps, func(inner *FlowStep) {
+				if inner.Label == label {
+					outermost = s.Label
+				}
+			})
+		}
+	})
+	return outermost
+}

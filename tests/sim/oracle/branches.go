@@ -49,6 +49,9 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	if goesOn.failed != nil {
 		return goesOn
 	}
+	if r.Cancelled(s.Label, before.counts[s.Label]) {
+		return flowEnd{failed: closed} // with what is around it, at the moment when it was over
+	}
 	merged, ok := mergeResults(p, given)
 	if !ok {
 		return flowEnd{failed: failureIn(s.Label, workflow.FailureMergeConflict)}

@@ -19,6 +19,12 @@ type FlowEntry struct {
 
 	Entities []string // those that take part, in their order; nil where the step has none
 	Items    []any    // the parameter v for each item that takes part; nil where the step has none
+
+	Time  string // which time of each loop, or wave of each rollout, around it
+	at    int
+	Again bool               // the block is called again after the wait that it has asked for
+	Of    []int              // of which items Items are, of those that take part
+	Keep  map[string]keptJob // who is not called, because it keeps what it did: entities by ID, items by number
 }
 
 // Jobs is how many jobs a step run has that calls a block.
@@ -67,10 +73,17 @@ type FlowRun struct {
 	Outcome func(FlowEntry) FlowOutcome
 	Devices []string // of the execution, in their order
 
+	// Begin is called at each step that is entered, with its number from 0: where another try has gone
+	// on, it sets Devices to those of the try. Keeps says for which entities and items the block is not
+	// called, because they keep what an earlier try did, and what that gave.
+	Begin func(at int, r *FlowRun)
+	Keeps func(r *FlowRun, e *FlowEntry, at int, key string) (keptJob, bool)
+
 	// Closed says that the branches of a step were closed, or are to be, the nth time, and Has
 	// whether another step was entered in them, for its own nth time.
-	Closed func(label string, n int) bool
-	Has    func(label string, n int, around FlowEntry) bool
+	Closed    func(label string, n int) bool
+	Cancelled func(label string, n int) bool
+	Has       func(label string, n int, around FlowEntry) bool
 
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes
@@ -79,11 +92,13 @@ type FlowRun struct {
 	Vars    map[string]any
 
 	Lost   map[string]bool // the entities that have failed, which is tolerated
+	LostAt map[string]int  // the number of the entry in which
 	Stop   *flowStop       // the rollout that has stopped, nil for none
 	Wrong  string          // a step run has ended well, or failed, and should not have
 	Settle []FlowEntry     // the step runs whose jobs have ended
 
 	wave      *flowWave         // in which the steps are
+	lastWave  int               // the number of the last one that was executed
 	failedIn  map[*flowWave]int // how many entities have failed; nil for outside of waves with a tolerance
 	goesOn    int               // steps around with continueOnError
 	tolerated int
@@ -91,6 +106,7 @@ type FlowRun struct {
 	error  *FlowFailure // the failure that was handled last
 	counts map[string]int
 	items  []int // of the loops around, the innermost last
+	times  []string
 
 	writes []flowWrite // what was set in the present branch
 	closed *FlowEntry  // the step around the present branch, if that is closed
@@ -132,7 +148,7 @@ const maxFlowRuns = 90
 // Follow executes a definition from its beginning to its end.
 func (r *FlowRun) Follow(f *defgen.Flow) {
 	r.Vars, r.counts = map[string]any{}, map[string]int{}
-	r.Lost, r.failedIn, r.tolerated = map[string]bool{}, map[*flowWave]int{}, f.Tolerated
+	r.Lost, r.LostAt, r.failedIn, r.tolerated = map[string]bool{}, map[string]int{}, map[*flowWave]int{}, f.Tolerated
 	r.finish(r.list(f.Steps))
 }
 
@@ -164,7 +180,8 @@ func (r *FlowRun) list(steps []defgen.FlowStep) flowEnd {
 // enter notes that a step is executed.
 func (r *FlowRun) enter(label string) {
 	r.counts[label]++
-	r.Entered = append(r.Entered, FlowEntry{Label: label, Nth: r.counts[label]})
+	r.Entered = append(r.Entered, FlowEntry{Label: label, Nth: r.counts[label], at: len(r.Entered), Time: strings.Join(r.times, "/")})
+	r.Begin(len(r.Entered)-1, r)
 }
 
 func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
@@ -240,10 +257,11 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		return flowEnd{failed: failureIn(s.Label, workflow.FailureNoRoute)}
 	case s.Loops:
 		r.enter(s.Label)
-		for _, item := range s.Items {
-			r.items = append(r.items, item)
+		loop := r.counts[s.Label]
+		for i, item := range s.Items {
+			r.items, r.times = append(r.items, item), append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, loop, i))
 			end := r.list(s.Inner)
-			r.items = r.items[:len(r.items)-1]
+			r.items, r.times = r.items[:len(r.items)-1], r.times[:len(r.times)-1]
 			if end.failed != nil || end.next != "" {
 				return end
 			}
@@ -268,6 +286,7 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	r.enter(s.Label)
 	at := len(r.Entered) - 1
+	r.Entered[at].Again = again
 	if s.Block != "" {
 		r.plan(s, &r.Entered[at])
 	}
@@ -291,7 +310,7 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	switch {
 	case s.OutputKey == "" || outcome.Skipped:
 	case s.Each != nil:
-		r.write(s.OutputKey, resultsOf(s.Each, &outcome))
+		r.write(s.OutputKey, resultsOf(s.Each, &r.Entered[at], &outcome))
 	default:
 		r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
 	}

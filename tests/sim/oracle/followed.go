@@ -16,7 +16,7 @@ import (
 // lawFollows is the law about definitions that choose, jump, loop and handle failures.
 const lawFollows = "an execution goes where somebody goes who reads its definition"
 
-// followed compares the first try of an execution with what comes of following its definition,
+// followed compares an execution with what comes of following its definition,
 // step by step, with what its blocks have returned so far.
 type followed struct {
 	*execution
@@ -24,6 +24,8 @@ type followed struct {
 	branches   map[string]string // in which each step is
 	resumed    map[string]bool   // the steps whose wait an operator has ended
 	over       bool              // nothing more is said of it
+	retries    retried
+	following  int // up to the end of which try
 
 	tokens     map[int]string    // that the block of a step run was called with, by Seq
 	wave       map[string]int    // in which wave of a rollout an entity was executed first
@@ -36,7 +38,14 @@ func (f *followed) written(before, after *workflow.Execution) {
 	if after.Try != before.Try {
 		f.forgetWaves(before, after)
 	}
-	f.over = f.over || after.Cancellation != nil || after.Try > 1 || after.Probe || after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal ||
+	if len(f.retries.begins) == 0 {
+		f.retries.begins = []flowTry{{number: 1, devices: slices.Sorted(slices.Values(f.request.Devices))}}
+	}
+	f.over = f.over || after.Try > 1 && !Retries
+	if after.Try > max(1, before.Try) && !f.over && before.Version > 0 {
+		f.begin(before, after)
+	}
+	f.over = f.over || after.Cancellation != nil || after.Probe || after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal ||
 		after.MinFencingToken != before.MinFencingToken && before.Version > 0
 	if f.over {
 		return
@@ -53,11 +62,9 @@ func (f *followed) written(before, after *workflow.Execution) {
 		return
 	}
 	entered, want := map[string][]string{}, map[string][]string{} // by branch
-	for i := range after.StepRuns {
-		if r := &after.StepRuns[i]; r.Forward() {
-			entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
-			f.checkWait(r)
-		}
+	for _, r := range f.runs(after, max(1, after.Try)) {
+		entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
+		f.checkWait(r)
 	}
 	for _, e := range run.Entered {
 		want[f.branches[e.Label]] = append(want[f.branches[e.Label]], e.Label)
@@ -78,7 +85,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 	}
 	unsafe := false
 	if all && !run.Pending && run.Failed == nil {
-		unsafe = f.checkTold(run)
+		unsafe = after.Try > 1 || f.checkTold(run)
 	}
 	switch after.State {
 	case sm.ExecutionCompleted, sm.ExecutionCompletedAck:
@@ -96,8 +103,8 @@ func (f *followed) written(before, after *workflow.Execution) {
 
 // find is the step run of a step, the nth time that it was entered, nil for none.
 func (f *followed) find(label string, n int) *workflow.StepRun {
-	for i := range f.x.StepRuns {
-		if r := &f.x.StepRuns[i]; r.Label == label && r.Forward() {
+	for _, r := range f.runs(f.x, f.following) {
+		if r.Label == label {
 			if n--; n == 0 {
 				return r
 			}
@@ -107,10 +114,15 @@ func (f *followed) find(label string, n int) *workflow.StepRun {
 }
 
 // follow follows the definition as far as its step runs have ended.
-func (f *followed) follow(x *workflow.Execution) *FlowRun {
+func (f *followed) follow(x *workflow.Execution) *FlowRun { return f.followTo(x, max(1, x.Try)) }
+
+// followTo follows it up to the end of a try.
+func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
+	f.following = try
 	find := f.find
 	run := &FlowRun{
-		Devices: slices.Sorted(slices.Values(f.request.Devices)),
+		Begin: func(at int, r *FlowRun) { r.Devices = f.tryAt(at).devices },
+		Keeps: f.keeps,
 		Outcome: func(e FlowEntry) FlowOutcome {
 			if r := find(e.Label, e.Nth); r != nil {
 				return f.outcomeOf(r)
@@ -125,6 +137,10 @@ func (f *followed) follow(x *workflow.Execution) *FlowRun {
 				}
 			}
 			return false
+		},
+		Cancelled: func(label string, n int) bool {
+			r := find(label, n)
+			return r != nil && r.Status == sm.StepCancelled
 		},
 		Closed: func(label string, n int) bool {
 			r := find(label, n)
@@ -240,8 +256,8 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 		return
 	}
 	nth := 0
-	for i := range f.x.StepRuns {
-		if o := &f.x.StepRuns[i]; o.Label == r.Label && o.Forward() && o.Seq <= r.Seq {
+	for _, o := range f.runs(f.x, max(1, f.x.Try)) {
+		if o.Label == r.Label && o.Seq <= r.Seq {
 			nth++
 		}
 	}

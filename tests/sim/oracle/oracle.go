@@ -12,7 +12,7 @@
 // scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
 // their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
-// choices as somebody would who reads it, and followed.go compares; branches.go has steps with
+// choices as somebody would who reads it, and followed.go compares; retried.go follows new tries, branches.go has steps with
 // branches, rollouts.go those with a job for each entity or item, and waits.go judges those that wait for people and signals.
 package oracle
 

@@ -22,6 +22,9 @@ const (
 type flowWave struct {
 	rollout  *defgen.FlowRollout
 	entities []string
+
+	last  bool            // it is the last one, which also has those who were in none when the waves were made
+	known map[string]bool // those who were in one
 }
 
 // flowStop is a rollout that has stopped.
@@ -47,30 +50,52 @@ func (r *FlowRun) plan(s *defgen.FlowStep, e *FlowEntry) {
 	case s.OnDevices:
 		e.Entities = []string{}
 		for _, id := range r.here() {
-			if !r.Lost[id] {
+			if !r.Lost[id] && !r.keeps(e, id) {
 				e.Entities = append(e.Entities, id)
 			}
 		}
 	case s.Each != nil:
 		e.Items = []any{}
-		for _, item := range s.Each.Items {
-			if s.Each.Takes(item) {
-				r.items = append(r.items, item)
-				e.Items = append(e.Items, r.value(s.Value))
-				r.items = r.items[:len(r.items)-1]
+		for number, item := range s.Each.Items {
+			if !s.Each.Takes(item) {
+				continue
 			}
+			if r.keeps(e, fmt.Sprint(number)) {
+				continue
+			}
+			r.items = append(r.items, item)
+			e.Items, e.Of = append(e.Items, r.value(s.Value)), append(e.Of, number)
+			r.items = r.items[:len(r.items)-1]
 		}
 		return
 	}
 	e.Value = r.value(s.Value)
 }
 
+// keeps reports whether an entity or item is not called, because it keeps what an earlier try did.
+func (r *FlowRun) keeps(e *FlowEntry, key string) bool {
+	k, kept := r.Keeps(r, e, e.at, key)
+	if kept && e.Keep == nil {
+		e.Keep = map[string]keptJob{}
+	}
+	if kept {
+		e.Keep[key] = k
+	}
+	return kept
+}
+
 // here are the entities with which steps are executed at present.
 func (r *FlowRun) here() []string {
-	if r.wave != nil {
-		return r.wave.entities
+	if r.wave == nil {
+		return r.Devices
 	}
-	return r.Devices
+	var here []string
+	for _, id := range r.Devices {
+		if slices.Contains(r.wave.entities, id) || r.wave.last && !r.wave.known[id] {
+			here = append(here, id)
+		}
+	}
+	return here
 }
 
 // divide divides the entities that take part into the waves of a rollout.
@@ -83,7 +108,7 @@ func (r *FlowRun) divide(o *defgen.FlowRollout) (waves []*flowWave) {
 	}
 	add := func(ids []string) {
 		if len(ids) > 0 {
-			waves = append(waves, &flowWave{o, ids})
+			waves = append(waves, &flowWave{rollout: o, entities: ids})
 		}
 	}
 	if o.Shares == nil {
@@ -117,7 +142,14 @@ func (r *FlowRun) divide(o *defgen.FlowRollout) (waves []*flowWave) {
 
 // rollout executes the steps of a rollout wave by wave.
 func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
-	waves := r.divide(s.Rollout)
+	waves, known, rollout := r.divide(s.Rollout), map[string]bool{}, r.counts[s.Label]
+	for i, w := range waves {
+		w.known, w.last = known, i == len(waves)-1
+		for _, id := range w.entities {
+			known[id] = true
+		}
+	}
+	begun := false
 	stop := func(from int, why *FlowFailure) flowEnd {
 		r.Stop = &flowStop{why, map[string]bool{}}
 		for _, w := range waves[from:] {
@@ -128,8 +160,17 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 		return flowEnd{next: "end"}
 	}
 	for i, w := range waves {
-		if i > 0 && s.Rollout.Between != nil {
-			switch end := r.step(s.Rollout.Between); {
+		r.Begin(len(r.Entered)-1, r) // who goes on with which wave
+		if r.wave = w; len(r.here()) == 0 {
+			r.wave = nil
+			continue // nobody of it takes part in this try
+		}
+		r.wave = nil
+		if begun && s.Rollout.Between != nil {
+			r.times = append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, rollout, r.lastWave))
+			end := r.step(s.Rollout.Between)
+			r.times = r.times[:len(r.times)-1]
+			switch {
 			case end.failed == nil:
 			case end.failed == pending || s.Rollout.RollbackAll:
 				return end
@@ -137,8 +178,10 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 				return stop(i, end.failed)
 			}
 		}
-		r.wave = w
+		begun, r.lastWave, r.wave = true, i, w
+		r.times = append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, rollout, i))
 		end := r.list(s.Inner)
+		r.times = r.times[:len(r.times)-1]
 		r.wave = nil
 		switch {
 		case end.failed == nil:
@@ -198,7 +241,7 @@ func (r *FlowRun) endsWell(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) {
 	}
 	for _, index := range o.Lost {
 		if index < len(e.Entities) {
-			r.Lost[e.Entities[index]] = true
+			r.Lost[e.Entities[index]], r.LostAt[e.Entities[index]] = true, e.at
 		}
 	}
 	r.failedIn[r.group()] += len(o.Lost)
@@ -220,9 +263,13 @@ func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowF
 }
 
 // resultsOf are the results of the items of a step.
-func resultsOf(each *defgen.FlowEach, o *FlowOutcome) []any {
+func resultsOf(each *defgen.FlowEach, e *FlowEntry, o *FlowOutcome) []any {
 	all, index := []any{}, 0
-	for _, item := range each.Items {
+	for number, item := range each.Items {
+		if k, kept := e.Keep[fmt.Sprint(number)]; kept {
+			all = append(all, map[string]any{"n": int64(k.n)})
+			continue
+		}
 		if !each.Takes(item) {
 			all = append(all, nil)
 			continue

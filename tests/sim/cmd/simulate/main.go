@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 	"github.com/lockstep-run/lockstep/tests/sim/simulator"
 )
 
@@ -26,12 +27,13 @@ func run() int {
 	small := flag.Bool("small", false, "shrink the bounds of engine and world, so that few entities reach them")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of seeds simulated at a time")
 	brief := flag.Bool("brief", false, "print failures in one line, and do not shrink them")
+	retries := flag.Bool("retries", false, "judge also what retries of definitions do that choose, loop and have rollouts")
 	quiet := flag.Bool("quiet", false, "with -seed: print only the result")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
 	debug.SetGCPercent(1600) // a world is small and short-lived: memory is cheaper here than time
 	debug.SetMemoryLimit(2 << 30)
-	simulator.Small = *small
+	simulator.Small, oracle.Retries = *small, *retries
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {
@@ -100,7 +102,7 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	cut, short := simulator.Shrink(first.Seed, first.Violation.Invariant, maxShrinkRuns)
 	simulator.Trace(first.Seed, cut, func(line string) { fmt.Println(line) })
 	fmt.Printf("violated %q: %s\n%d of %d calls and %d of %d faults remain; to repeat:\n  make simulate SEED=%d CUT='%s'%s\n",
-		short.Violation.Invariant, short.Violation.Text, short.Calls, first.Calls, len(short.Faults), len(first.Faults), first.Seed, cut, smallArgument())
+		short.Violation.Invariant, short.Violation.Text, short.Calls, first.Calls, len(short.Faults), len(first.Faults), first.Seed, cut, settingsArguments())
 	return 1
 }
 
@@ -124,9 +126,12 @@ func formatFailed(n int) string {
 	return fmt.Sprintf("%d seeds violated an invariant", n)
 }
 
-func smallArgument() string {
+func settingsArguments() (text string) {
 	if simulator.Small {
-		return " SMALL=1"
+		text = " SMALL=1"
 	}
-	return ""
+	if oracle.Retries {
+		text += " RETRIES=1"
+	}
+	return text
 }

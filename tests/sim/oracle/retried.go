@@ -1,0 +1,363 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+)
+
+// Retries says that new tries of definitions that are followed are judged. It is set before the first
+// simulation.
+var Retries bool
+
+// lawRetried is the law about what a new try of an execution does.
+const lawRetried = "a try does again what failed or was undone, and nothing that stands"
+
+// A new try goes on with the list of steps that somebody has entered who follows the definition. What
+// stands of it is what comes before the first that failed or was undone. The entries behind that are
+// made again, and each entity or item that ended well in one of them keeps that, as long as nothing
+// before it was done to the same entity again.
+
+// retried is what new tries have left of an execution.
+type retried struct {
+	begins []flowTry
+	prefix []int                         // Seq of the step runs that stand where the present try began
+	kept   []map[string]keptJob          // by number of the entry: who was not called in it
+	done   map[string]map[string]keptJob // who is done behind that, by place and by entity or item
+}
+
+// flowTry is a try, with the number of the entry with which it began.
+type flowTry struct {
+	at, number int
+	devices    []string
+	opens      []string // the steps around, which it opens
+	some       bool     // it is about some of the entities only
+	failed     bool     // who is done keeps that
+}
+
+// keptJob is a job that ended well, and what it gave.
+type keptJob struct{ seq, try, n int }
+
+// place is where an entry stands, whatever try makes it.
+func (e *FlowEntry) place() string { return e.Label + " " + e.Time }
+
+// present is the present try.
+func (f *followed) present() *flowTry { return &f.retries.begins[len(f.retries.begins)-1] }
+
+// tryAt is the try that has made the entry with a number.
+func (f *followed) tryAt(at int) *flowTry {
+	for i := len(f.retries.begins) - 1; i > 0; i-- {
+		if f.retries.begins[i].at <= at {
+			return &f.retries.begins[i]
+		}
+	}
+	return &f.retries.begins[0]
+}
+
+// runs are the step runs of an execution, without those that a later try has made again, and those that
+// it has opened only to get where it began.
+func (f *followed) runs(of *workflow.Execution, number int) (runs []*workflow.StepRun) {
+	for _, seq := range f.retries.prefix {
+		runs = append(runs, of.StepRunBySeq(seq))
+	}
+	opened := len(f.present().opens)
+	for i := range of.StepRuns {
+		r := &of.StepRuns[i]
+		if !r.Forward() || max(1, r.Try) != number {
+			continue
+		}
+		if opened > 0 {
+			opened--
+			continue
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// keeps says whether an entity or item is not called in an entry, because it keeps what it did.
+func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJob, bool) {
+	if t := f.present(); at < t.at {
+		k, kept := f.retries.kept[at][key]
+		return k, kept
+	} else if !t.failed {
+		return keptJob{}, false
+	}
+	k, kept := f.retries.done[e.place()][key]
+	for i := f.present().at; i < at && kept; i++ {
+		again := &run.Entered[i]
+		kept = again.place() != e.place() && !slices.Contains(again.Entities, key)
+	}
+	return k, kept
+}
+
+// begin is called where a try of an execution that is followed begins.
+func (f *followed) begin(before, after *workflow.Execution) {
+	last := max(1, before.Try)
+	t := flowTry{number: after.Try}
+	inPlace, rewound, asked := false, false, ""
+	for _, e := range after.Events {
+		data, _ := decode(e.Data).(map[string]any)
+		if e.Sequence <= before.Sequence || data["try"] != float64(after.Try) {
+			continue
+		}
+		t.failed, inPlace = data["entities"] == "failed", e.To == string(sm.ExecutionRunning)
+		rewound = sm.Event(e.Type) == sm.EventExecutionRewound
+		if asked, _ = data["from"].(string); rewound {
+			asked, _ = data["to"].(string)
+		}
+	}
+	all := f.retries.begins[0].devices
+	t.devices = all
+	if inPlace {
+		t.devices, t.some = f.present().devices, f.present().some
+		if before.Kept != nil {
+			t.some, t.devices = true, nil
+			for i, id := range all {
+				if before.Kept.Contains(i + 1) {
+					t.devices = append(t.devices, id)
+				}
+			}
+		}
+	}
+	nothing := !slices.ContainsFunc(after.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && max(1, r.Try) == last })
+	run := f.followTo(after, last)
+	ok := true
+	switch {
+	case nothing && last > 1:
+		t.at, t.opens = f.present().at, f.present().opens
+	case rewound:
+		t.at = slices.IndexFunc(run.Entered, func(e FlowEntry) bool { return e.Label == asked })
+		ok = t.at >= 0 && f.find(asked, 1) != nil
+	default:
+		t.at, ok = f.beginning(run, &t, last)
+	}
+	if f.over = f.over || !ok; f.over {
+		return
+	}
+	if !nothing || last == 1 {
+		if t.at < len(run.Entered) {
+			t.opens = defgen.Around(f.definition.Steps, run.Entered[t.at].Label)
+		}
+	}
+	if t.at < len(run.Entered) && asked != "" && run.Entered[t.at].Label != asked {
+		f.Failf(lawRetried, "try %d of %s begins with step %s, want %s %q, of %d entered", after.Try, after.ID, asked, run.Entered[t.at].Label, run.Entered[t.at].Time, len(run.Entered))
+		f.over = true
+		return
+	}
+	f.cut(after, run, t, last)
+}
+
+// cut leaves of an execution what stands where a try begins, and notes who is done with what comes then.
+func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, last int) {
+	next := retried{done: map[string]map[string]keptJob{}}
+	called := map[string]bool{} // by the last try
+	for i := f.present().at; i < len(run.Entered); i++ {
+		for _, id := range run.Entered[i].Entities {
+			called[id] = called[id] || f.find(run.Entered[i].Label, run.Entered[i].Nth) != nil
+		}
+	}
+	entered := map[string]bool{}
+	for i := range run.Entered {
+		e := &run.Entered[i]
+		r := f.find(e.Label, e.Nth)
+		entered[e.place()] = entered[e.place()] || i >= f.present().at && r != nil
+		if i < t.at {
+			next.prefix, next.kept = append(next.prefix, r.Seq), append(next.kept, e.Keep)
+			continue
+		}
+		if r == nil {
+			continue
+		}
+		place := next.at(e.place())
+		maps.Copy(place, e.Keep)
+		for index := range max(len(e.Entities), len(e.Of)) {
+			key := ""
+			if index < len(e.Of) {
+				key = fmt.Sprint(e.Of[index])
+			} else {
+				key = e.Entities[index]
+			}
+			delete(place, key)
+			if c, attempt := f.latest(r.Seq, index); c.code == workflow.JobCodeOK && index < r.Jobs {
+				made := f.calls[workflow.JobID(f.x.ID, r.Seq, index, attempt)]
+				result, _ := made.Result.(map[string]any)
+				n, _ := result["n"].(float64)
+				place[key] = keptJob{r.Seq, max(1, r.Try), int(n)}
+			}
+		}
+	}
+	for place, keys := range f.retries.done { // where the last try has not come to
+		for key, k := range keys {
+			if _, isDone := next.at(place)[key]; !entered[place] && !isDone && !called[key] {
+				next.at(place)[key] = k
+			}
+		}
+	}
+	begin := ""
+	if t.at < len(run.Entered) {
+		begin = run.Entered[t.at].Time
+	}
+	for place, keys := range next.done {
+		_, time, _ := strings.Cut(place, " ")
+		for key, k := range keys {
+			if touched, known := f.undone(x, k.seq, key, 0); touched || !known {
+				f.over = f.over || !known && t.failed
+				delete(keys, key)
+			}
+		}
+		if !t.failed || !goesOnWith(time, begin) {
+			delete(next.done, place)
+		}
+	}
+	next.begins = append(next.begins, f.retries.begins...)
+	for len(next.begins) > 1 && next.begins[len(next.begins)-1].at >= t.at {
+		next.begins = next.begins[:len(next.begins)-1]
+	}
+	next.begins = append(next.begins, t)
+	f.retries = next
+}
+
+func (r *retried) at(place string) map[string]keptJob {
+	if r.done[place] == nil {
+		r.done[place] = map[string]keptJob{}
+	}
+	return r.done[place]
+}
+
+// goesOnWith reports whether a try that begins at a time goes on with the innermost loop of another time.
+func goesOnWith(time, begin string) bool {
+	if time == "" {
+		return true
+	}
+	loop := time[:strings.LastIndex(time, ":")+1]
+	return strings.HasPrefix(begin, loop)
+}
+
+// beginning is the number of the entry with which a retry has to begin; ok is false where that is not said.
+func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok bool) {
+	since := last
+	if !t.some {
+		for i := len(f.retries.begins) - 1; i > 0 && f.retries.begins[i].some; i-- {
+			since = 1
+			if i > 0 {
+				since = f.retries.begins[i-1].number
+			}
+		}
+	}
+	at = len(run.Entered)
+	came := run.Failed == nil && !run.Pending
+	if !came || run.Stop != nil {
+		at = len(run.Entered) - 1
+		if e := &run.Entered[at]; f.find(e.Label, e.Nth) == nil {
+			return at, false
+		}
+	}
+	for _, b := range f.retries.begins {
+		if b.number > since {
+			at = min(at, b.at)
+		}
+	}
+	for i := 0; i < at; i++ {
+		e := &run.Entered[i]
+		r := f.find(e.Label, e.Nth)
+		if r == nil {
+			return at, false
+		}
+		s := f.definition.Find(e.Label)
+		switch {
+		case s == nil || s.Block == "":
+			continue
+		case s.OnDevices:
+			for _, id := range t.devices {
+				seq := r.Seq
+				if k, kept := e.Keep[id]; kept {
+					seq = k.seq
+				}
+				touched, known := f.undone(f.x, seq, id, since)
+				if !known {
+					return at, false
+				}
+				index := slices.Index(e.Entities, id)
+				if touched || came && index >= 0 && run.LostAt[id] == i && run.Lost[id] {
+					at = i
+					continue
+				}
+				if c, _ := f.latest(r.Seq, max(index, 0)); came && index >= 0 && (c.code == workflow.JobCodeUnknown || c.inDoubt(s.Block)) {
+					return at, false // the definition has gone on after a doubt
+				}
+			}
+		default:
+			touched := f.anyUndone(f.x, r.Seq, since)
+			for _, k := range e.Keep {
+				touched = touched || f.anyUndone(f.x, k.seq, since)
+			}
+			if touched {
+				at = i
+			}
+		}
+	}
+	if at == len(run.Entered) {
+		return at, false
+	}
+	if around := defgen.OutermostParallel(f.definition.Steps, run.Entered[at].Label); around != "" {
+		for run.Entered[at].Label != around {
+			at--
+		}
+	}
+	for run.Entered[at].Again {
+		at--
+	}
+	if e := &run.Entered[at]; e.Time == "" {
+		at = slices.IndexFunc(run.Entered, func(o FlowEntry) bool { return o.Label == e.Label })
+	}
+	return at, true
+}
+
+// anyUndone reports whether a rollback since a try has called a block for a job of a step run.
+func (f *followed) anyUndone(x *workflow.Execution, seq, since int) bool {
+	for i := range x.StepRuns {
+		u := &x.StepRuns[i]
+		if u.Kind != workflow.JobRollback || u.Undoes != seq || max(1, u.Try) < since {
+			continue
+		}
+		for index := range f.records[u.Seq] {
+			if c, _ := f.latest(u.Seq, index); c.executed() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// undone reports whether a rollback since a try has called a block for what a step run did to an entity
+// or item. known is false where its worker died before the call, or the item is not said.
+func (f *followed) undone(x *workflow.Execution, seq int, key string, since int) (touched, known bool) {
+	r := x.StepRunBySeq(seq)
+	if s := f.definition.Find(r.Label); s == nil || !s.OnDevices {
+		return false, !f.anyUndone(x, seq, since)
+	}
+	for i := range x.StepRuns {
+		u := &x.StepRuns[i]
+		if u.Kind != workflow.JobRollback || u.Undoes != seq || max(1, u.Try) < since {
+			continue
+		}
+		for index := range f.records[u.Seq] {
+			c, attempt := f.latest(u.Seq, index)
+			if !c.executed() {
+				continue
+			}
+			made := f.calls[workflow.JobID(x.ID, u.Seq, index, attempt)]
+			if made == nil {
+				return false, false
+			}
+			touched = touched || made.Entity == key
+		}
+	}
+	return touched, true
+}
