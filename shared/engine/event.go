@@ -59,7 +59,18 @@ func (e *Engine) TakeEvent(ctx context.Context, caller workflow.Caller, event js
 		}
 		err = firstToRetry(err, failed)
 	}
-	return receipt, err
+	return receipt, nameEvent(err, receipt.ID)
+}
+
+// nameEvent says of an error which event has to be handed in again.
+func nameEvent(err error, id string) error {
+	var coded *workflow.Error
+	if !errors.As(err, &coded) {
+		return err
+	}
+	named := *coded
+	named.Message = fmt.Sprintf("hand in the event %s again, with this id: %s", workflow.Truncate(id, 100), coded.Message)
+	return &named
 }
 
 // HandleEvent hands an event that EventBridge has sent to the triggers of its tenant. receives is how
@@ -97,6 +108,11 @@ func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.P
 		return taken, nil
 	}
 	taken.Code = workflow.CodeOf(err)
+	var coded *workflow.Error
+	if errors.As(err, &coded) {
+		named := *coded
+		named.Message, err = "trigger "+t.Name+": "+coded.Message, &named
+	}
 	if keyIsHeld(err) {
 		return taken, err // until the execution that has it ends
 	}

@@ -229,6 +229,9 @@ func TestEvent_ComesAgainWhileItsKeyIsHeld(t *testing.T) {
 	if after, err := handle(s, second, 1); !workflow.Is(err, workflow.CodeConflict) || after <= 0 {
 		t.Errorf("%s, %v", after, err)
 	}
+	if _, err := send(s, second); err == nil || !strings.Contains(err.Error(), "hand in the event 2 again, with this id: trigger any: ") {
+		t.Errorf("who hands it in is told %v", err)
+	}
 	s.RunFor(2 * time.Hour)
 	if _, err := handle(s, second, 2); err != nil || len(s.States(harness.Caller.Tenant)) != 2 {
 		t.Errorf("%v, %v", err, s.States(harness.Caller.Tenant))
