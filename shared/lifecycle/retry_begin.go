@@ -215,19 +215,21 @@ func (d *decider) beginningAt(p *spec.Program, label string, to sm.ExecutionStat
 	if from, err = stepNamed(p, label, "from", "begin at"); err != nil {
 		return from, nil, err
 	}
-	since := d.lastTryForAll(to)
-	for _, r := range d.path() {
+	path, since := d.path(), d.lastTryForAll(to)
+	at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.StepIndex == from })
+	if at < 0 {
+		return from, nil, invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", label, p.Nodes[d.lastReachedStep()].Label))
+	}
+	for _, r := range path[:at] {
 		switch {
-		case r.StepIndex == from:
-			from, resume = d.lastRunOf(p, from, d.firstToRepeat(to))
-			return from, resume, nil
 		case d.wasUndone(r, since, func(c workflow.Counts) int { return c.OK }):
 			return from, nil, invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", r.Label))
 		case r.Try >= since && d.endedInFailure(r):
 			return from, nil, invalidRequest("from", fmt.Sprintf("step %q failed and has to be executed again: begin at or before it", r.Label))
 		}
 	}
-	return from, nil, invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", label, p.Nodes[d.lastReachedStep()].Label))
+	from, resume = d.lastRunOf(p, from, d.firstToRepeat(to))
+	return from, resume, nil
 }
 
 // lastRunOf is the last run on the path of a step in a loop or rollout, at or before another one; outside of
