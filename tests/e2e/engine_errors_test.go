@@ -43,13 +43,14 @@ func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 	}
 	d.rejectWhen(nil)
 
-	// The jobs cannot be read, once or permanently.
+	// The jobs cannot be read, once or permanently. What is read ahead, beside the execution, is read
+	// again if that fails.
 	pure, unsafe, never := c.startRef(readOnly, "{}", ids[0]), c.startRef(fires, "{}", ids[1]), c.startRef(readOnly, "{}", ids[2])
 	for range 3 {
 		<-g.entered
 	}
 	var mu sync.Mutex
-	failures := map[string]int{pure: 1, unsafe: 1, never: math.MaxInt}
+	failures := map[string]int{pure: 2, unsafe: 2, never: math.MaxInt}
 	d.rejectWhen(func(operation, body string) bool {
 		if operation != "GetItem" && operation != "BatchGetItem" && operation != "Query" || !strings.Contains(body, `"lockstep-jobs"`) {
 			return false
