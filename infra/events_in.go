@@ -117,8 +117,7 @@ func (e *Engine) addEventSources() {
 			State:        jsii.String("ENABLED"),
 			Targets: []any{&awsevents.CfnRule_TargetProperty{
 				Id: jsii.String(topology.QueueHooksIn), Arn: q.QueueArn(),
-				// A JSON text of its own: nothing of an event can change the tenant.
-				InputTransformer: &awsevents.CfnRule_InputTransformerProperty{InputTemplate: jsii.String(fmt.Sprintf(`{"v":1,"tenant":%q,"event":<aws.events.event.json>}`, tenant))},
+				InputTransformer: &awsevents.CfnRule_InputTransformerProperty{InputTemplate: jsii.String(topology.EventTemplate(tenant))},
 				DeadLetterConfig: &awsevents.CfnRule_DeadLetterConfigProperty{Arn: q.DLQ.QueueArn()},
 			}},
 		})

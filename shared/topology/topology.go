@@ -156,6 +156,12 @@ var EnvVars = []string{
 	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvCaptchaURL, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 
+// EventTemplate is what a rule of EventBridge makes of an event for the queue [QueueHooksIn]: a JSON text
+// of its own, so that nothing of an event can change the tenant, whose name needs no escaping in it.
+func EventTemplate(tenant string) string {
+	return `{"v":1,"tenant":"` + tenant + `","event":<aws.events.event.json>}`
+}
+
 // TenantDefault is the tenant of callers that name none.
 const TenantDefault = "default"
 
