@@ -74,8 +74,8 @@ func (w *waits) written(before, after *workflow.Execution) {
 	}
 	for _, e := range after.Events {
 		if r := after.LastStepRun(); e.Sequence > before.Sequence && e.Type == "token.revoked" {
-			for i := range after.StepRuns {
-				if o := &after.StepRuns[i]; o.Label == e.Step && o.Waiting() {
+			for i := range before.StepRuns { // the write may have ended it, and entered its step again
+				if o := &after.StepRuns[i]; o.Label == e.Step && o.Forward() {
 					r = o
 				}
 			}
