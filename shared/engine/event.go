@@ -59,18 +59,18 @@ func (e *Engine) TakeEvent(ctx context.Context, caller workflow.Caller, event js
 		}
 		err = firstToRetry(err, failed)
 	}
-	return receipt, nameEvent(err, receipt.ID)
+	return receipt, prefixMessage(err, "hand in the event "+workflow.Truncate(receipt.ID, 100)+" again, with this id: ")
 }
 
-// nameEvent says of an error which event has to be handed in again.
-func nameEvent(err error, id string) error {
+// prefixMessage puts a text in front of the message of an error with a code, and leaves any other as it is.
+func prefixMessage(err error, prefix string) error {
 	var coded *workflow.Error
 	if !errors.As(err, &coded) {
 		return err
 	}
-	named := *coded
-	named.Message = fmt.Sprintf("hand in the event %s again, with this id: %s", workflow.Truncate(id, 100), coded.Message)
-	return &named
+	prefixed := *coded
+	prefixed.Message = prefix + coded.Message
+	return &prefixed
 }
 
 // HandleEvent hands an event that EventBridge has sent to the triggers of its tenant. receives is how
@@ -107,12 +107,7 @@ func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.P
 	if err == nil {
 		return taken, nil
 	}
-	taken.Code = workflow.CodeOf(err)
-	var coded *workflow.Error
-	if errors.As(err, &coded) {
-		named := *coded
-		named.Message, err = "trigger "+t.Name+": "+coded.Message, &named
-	}
+	taken.Code, err = workflow.CodeOf(err), prefixMessage(err, "trigger "+t.Name+": ")
 	if keyIsHeld(err) {
 		return taken, err // until the execution that has it ends
 	}
