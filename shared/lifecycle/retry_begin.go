@@ -282,15 +282,19 @@ func (d *decider) keepsResults(r *workflow.StepRun) bool {
 	return last == 0 || cut > last // what stands may rest on an earlier one
 }
 
-// sameRepetition reports whether two step runs of a step are in the same repetition of each step around it,
-// in the same time.
 func (d *decider) sameRepetition(o, r *workflow.StepRun) bool {
-	if !d.execution.SameTime(o, r) {
+	return SameRepetition(d.execution, d.facts.Resolution.Program, o, r)
+}
+
+// SameRepetition reports whether two step runs of a step are in the same repetition of each step around it,
+// in the same time.
+func SameRepetition(x *workflow.Execution, p *spec.Program, o, r *workflow.StepRun) bool {
+	if !x.SameTime(o, r) {
 		return false
 	}
-	nodes := d.facts.Resolution.Program.Nodes
+	nodes := p.Nodes
 	for node := nodes[r.StepIndex].Parent; node >= 0; node = nodes[node].Parent {
-		if nodes[node].Repeat != nil && d.execution.RepetitionAround(node, o) != d.execution.RepetitionAround(node, r) {
+		if nodes[node].Repeat != nil && x.RepetitionAround(node, o) != x.RepetitionAround(node, r) {
 			return false
 		}
 	}

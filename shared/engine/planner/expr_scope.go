@@ -180,15 +180,7 @@ func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow
 // sameRepetition reports whether two step runs of a step are the same repetition of it, or o is
 // the one so many before, within the same repetition of each step around it.
 func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, before int) bool {
-	if o.Iteration != r.Iteration-before || !x.SameTime(o, r) {
-		return false
-	}
-	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent {
-		if p.Program.Nodes[node].Repeat != nil && x.RepetitionAround(node, r) != x.RepetitionAround(node, o) {
-			return false
-		}
-	}
-	return true
+	return o.Iteration == r.Iteration-before && lifecycle.SameRepetition(x, &p.Program.Program, o, r)
 }
 
 // laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
