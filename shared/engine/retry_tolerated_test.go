@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +60,98 @@ func TestRetry_RepeatsNoStepThatWasStoppedAndEndedWell(t *testing.T) {
 		if got := callsWithParameters(s, id); got[len(got)-1] != `after {"n":7}` || strings.Count(strings.Join(got, " "), "first") != 2+strings.Count(strings.Join(s.CallsOf(id), " "), "ROLLBACK") {
 			t.Errorf("%+v: %v", test, got)
 		}
+	}
+}
+
+// A retry begins with what failed, and would come to a step behind that which ended well, and whose block
+// can neither be repeated nor undone. It does so only where somebody has named the step to begin with.
+func TestRetry_RepeatsNothingUnaskedBehindItsBeginning(t *testing.T) {
+	for name, test := range map[string]struct {
+		definition string
+		fails      string // the step that fails for d001
+		begins     string
+		anew       bool   // it was acknowledged, and takes its locks anew
+		repeats    string // the step for which the retry is refused, empty if it is not
+		want       string // what it calls, of the retry that names the step
+	}{
+		"a step for all of them": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: note, functionBlock: p/forever:1, runOn: global}]\n",
+			"push", "push", false, "note", "push d001|note ",
+		},
+		"one that may be repeated": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: note, functionBlock: p/pure:1, runOn: global}]\n",
+			"push", "push", false, "", "push d001|note ",
+		},
+		"one that can be undone": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: note, functionBlock: p/once:1, runOn: global}]\n",
+			"push", "push", false, "", "push d001|note ",
+		},
+		"results for entities are kept": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: more, functionBlock: p/forever:1, runOn: device}]\n",
+			"push", "push", false, "", "push d001|more d001",
+		},
+		"one that a retry for all would come to": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: choose, switch: [{default: true, steps: [{label: note, functionBlock: p/pure:1, runOn: global}]}]}]\n",
+			"push", "push", true, "push", "push d000|push d001|note ",
+		},
+		"one for entities that were released": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: choose, switch: [{default: true, steps: [{label: note, functionBlock: p/pure:1, runOn: global}]}]}]\n",
+			"push", "push", false, "", "push d001|note ",
+		},
+		"a repetition that ended well": {
+			"steps: [{label: push, functionBlock: p/pure:1, runOn: device}, {label: note, functionBlock: p/forever:1, runOn: global, repeat: {count: 2}}]\n",
+			"note", "note", false, "note", "note |note ",
+		},
+		"one before what failed": {
+			"steps: [{label: note, functionBlock: p/forever:1, runOn: global}, {label: push, functionBlock: p/forever:1, runOn: device}]\n",
+			"push", "push", false, "", "push d001",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 2)
+			s.Publish("w", test.definition)
+			mended, seen := false, 0
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				if c.Step != test.fails || c.Kind != workflow.JobExecute || mended {
+					return nil
+				}
+				if seen++; c.Entity == "d001" || c.Entity == "" && seen > 1 {
+					return &harness.Outcome{FailCode: "REFUSED"}
+				}
+				return nil
+			}
+			id := s.Start("w", harness.DeviceIDs(2)...)
+			settle(s)
+			before := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+			if test.anew {
+				mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+					return s.Engine.Acknowledge(ctx, harness.Caller, id, "seen")
+				})
+				before = s.Load(id)
+			}
+			mended, s.BlockCalls = true, nil
+			request := views.RetryRequest{}
+			if test.repeats != "" {
+				err := retryError(s, id, request)
+				if want := fmt.Sprintf("would execute step %q once more", test.repeats); !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("retry from %q", test.begins)) {
+					t.Errorf("retry: %v", err)
+				}
+				if x := s.Load(id); x.Version != before.Version {
+					t.Error("the retry was refused, and changed the execution")
+				}
+				request.From = test.begins
+			}
+			retry(s, id, request)
+			settle(s)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			var calls []string
+			for _, c := range s.BlockCalls {
+				calls = append(calls, c.Step+" "+c.Entity)
+			}
+			if got := strings.Join(calls, "|"); got != test.want {
+				t.Errorf("called %s, want %s", got, test.want)
+			}
+		})
 	}
 }
 

@@ -57,10 +57,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 			return err
 		}
 	}
-	if p := d.repeatedUnasked(from, resume); p != nil && c.FromStep == "" {
-		return workflow.Errorf(workflow.CodeIllegalTransition,
-			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, p.Label, program.Nodes[from].Label)
-	}
+	asked := c.Entities
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
@@ -77,6 +74,10 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	case "all":
 	default:
 		return invalidRequest("entities", "want failed or all")
+	}
+	if r := d.repeatedUnasked(from, resume, to, c.Entities == "failed", asked == "all"); r != nil && c.FromStep == "" {
+		return workflow.Errorf(workflow.CodeIllegalTransition,
+			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, r.Label, program.Nodes[from].Label)
 	}
 	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe // after a restore it may still hold its locks, and of some the place may be unknown
 	if to == sm.ExecutionRunning && d.execution.Kept != nil && d.facts.Entities == nil {
@@ -117,35 +118,32 @@ func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 	return at, nil
 }
 
-// repeatedUnasked is a step run that a new try would execute once more although it completed and
-// its block can neither be repeated nor undone: one in the branches with which the try begins, or
-// the one with which it begins, if that was stopped while its job was at work, or after it had
-// started an execution that nobody waits for. nil for none.
-func (d *decider) repeatedUnasked(at int, resume *workflow.StepRun) *workflow.StepRun {
-	p := d.facts.Resolution.Program
-	var last *workflow.StepRun // of the node itself
-	for i := range d.execution.StepRuns {
-		r := &d.execution.StepRuns[i]
-		if r.Kind != workflow.JobExecute && !r.IsForgotten() || r.SupersededBy > 0 {
-			continue
-		}
-		if r.StepIndex == at {
-			last = r
-		}
-		if p.Nodes[at].Parallel != nil && r.Kind == workflow.JobExecute && p.Encloses(at, r.StepIndex) && r.Counts.OK > 0 && d.cannotExecuteAgain(r) {
+// repeatedUnasked is the first step run on the path, at or behind where a new try begins, that it would
+// execute once more although it completed, nothing of it was undone, and its block can neither be repeated
+// nor undone; or that has started an execution that nobody waits for. nil for none. A try for those that
+// failed keeps what has a job for each entity or item; one for all entities that somebody has asked for
+// executes it again.
+func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.ExecutionState, onlyFailed, askedForAll bool) *workflow.StepRun {
+	begun, first := false, d.firstOf(from)
+	if resume != nil {
+		first = resume.Seq
+	}
+	for _, r := range d.path() {
+		begun = begun || r.Seq == first
+		switch {
+		case !begun || r.Kind != workflow.JobExecute && !r.IsForgotten():
+		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is to be executed again
+		case r.Wait != nil && r.Wait.Asked: // and a block that has asked to wait is to be called again
+		case r.Repeatable() && !r.IsForgotten() || r.Reversible:
+		case !d.node(r).HasJobForEach():
+			return r
+		case onlyFailed && d.inLoopOf(r, resume) || askedForAll:
+		case d.node(r).OnEntities() && to == sm.ExecutionRunning && d.execution.Kept != nil: // its jobs that ended well were for entities that were released
+		default:
 			return r
 		}
 	}
-	if resume == nil && last != nil && last.Status == sm.StepCompleted && last.Closing && last.Counts.OK > 0 && d.cannotExecuteAgain(last) {
-		return last
-	}
 	return nil
-}
-
-// cannotExecuteAgain reports whether what a step run did, with one job for all entities, can neither
-// be repeated nor undone.
-func (d *decider) cannotExecuteAgain(r *workflow.StepRun) bool {
-	return (!r.Repeatable() || r.IsForgotten()) && !r.Reversible && !d.node(r).OnEntities()
 }
 
 // choosesAgain reports whether a try that begins at the node may take another way than the one
