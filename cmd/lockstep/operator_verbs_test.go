@@ -33,7 +33,7 @@ const (
 	triggerJSON      = `{"name":"push","address":"/hooks/default/push","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":{"scheme":"github","secret":"hooks/gh","header":"x-hub-signature-256"},"signal":"pushed","rate":"300/1m","paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"items":[{"at":"2026-11-21T05:00:00Z","status":400,"code":"invalid","by":"ann","issues":[{"path":"body.ref","code":"type"}]}],"nextPageToken":null}`
 	eventTriggerJSON = `{"name":"orders","address":null,"workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":null,"pattern":{"source":["shop"]},"signal":null,"rate":"300/1m","paused":null,"items":[],"nextPageToken":null}`
 	formTriggerJSON  = `{"name":"contact","address":"/hooks/default/contact","workflow":{"package":"a","name":"b","version":"1.0.0"},"verify":null,"form":"/forms/default/contact","pattern":null,"signal":null,"rate":"20/1m","paused":null,"items":[{"at":"2026-11-21T05:00:00Z","status":202,"issues":[{"path":"body.website","code":"honeypot"}]}],"nextPageToken":null}`
-	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t"}`
+	subscriptionJSON = `{"name":"failures","url":"https://a.example","events":["execution.*"],"suspended":{"at":"2026-11-21T05:00:00Z","reason":"no"},"secret":"s3cr3t","items":[{"at":"2026-11-21T05:00:00Z","delivery":"s:x:7","execution":"X","attempts":3,"delivered":false,"error":"no answer"}],"nextPageToken":null}`
 	scheduleJSON     = `{"schedule":"a/b","workflow":{"package":"a","name":"b","version":"1.0.0"},"cron":"0 4 * * *","zone":"UTC","nextAt":null,"last":"X","skipped":0,"paused":{"by":"ann","at":"2026-11-21T05:00:00Z","reason":"freeze"},"executions":[{"id":"X","at":"2026-11-21T05:00:00Z","by":"bob","state":"COMPLETED_ACK"}]}`
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
@@ -72,7 +72,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "GET /forms/default/contact says"},
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "202  body.website: honeypot"},
 		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
-		{"subscriptions failures", "GET /subscriptions/failures", subscriptionJSON, "suspended since"},
+		{"subscriptions failures", "GET /subscriptions/failures/deliveries", subscriptionJSON, "X  3  -  not received: no answer"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},
 		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},
 		{"subscriptions put bus --event-bus default", `PUT /subscriptions/bus {"eventBus":"default"}`, subscriptionJSON, "failures"},
@@ -216,7 +216,7 @@ func TestBatch_StartsEachLine(t *testing.T) {
 
 // An event has an id and a time of its own, and the output says what each trigger has made of it.
 func TestTriggersSend_HandsInAnEvent(t *testing.T) {
-	s := &stubService{status: http.StatusAccepted, body: `{"id":"e1","triggers":[{"trigger":"orders","execution":"X"},{"trigger":"late","execution":"Y","duplicate":true},{"trigger":"other","code":"invalid"}]}`}
+	s := &stubService{status: http.StatusAccepted, body: `{"id":"e1","triggers":[{"trigger":"orders","execution":"X"},{"trigger":"late","execution":"Y","duplicate":true},{"trigger":"other","code":"invalid","message":"it does not fit","issues":[{"path":"parameters.order","code":"required","message":"this is required"}]}]}`}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	send := []string{"triggers", "send", "--source", "shop", "--type", "order placed", "--resource", "a", "--url", server.URL}
@@ -226,8 +226,12 @@ func TestTriggersSend_HandsInAnEvent(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &e); err != nil || len(e.ID) != 36 || e.Time.IsZero() || e.DetailType != "order placed" || e.Source != "shop" || string(e.Detail) != `{"n":1}` || e.Resources[0] != "a" {
 		t.Errorf("%v %s", err, s.lastRequest)
 	}
-	if want := "orders  X\nlate  Y  again\nother  refused: invalid\n"; got.code != 0 || got.stdout != want {
+	if want := "orders  X\nlate  Y  again\nother  refused: it does not fit\n  parameters.order: this is required\n"; got.code != exitPartial || got.stdout != want {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	s.body = `{"id":"e1","triggers":[{"trigger":"other","code":"forbidden"}]}`
+	if got := runCommand(t, send...); got.code != exitRefused || got.stdout != "other  refused: forbidden\n" {
+		t.Errorf("nobody takes it: exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	s.lastRequest, s.body = "", `{"id":"e1","triggers":[]}`
 	if got := runCommand(t, append(send, "--id", "e1")...); got.code != 0 || got.stdout != "" || !strings.Contains(got.stderr, "no trigger takes this event") || !strings.Contains(s.lastRequest, `"id":"e1"`) {
@@ -247,7 +251,7 @@ func TestSubscriptionsDeliveries_ListsThem(t *testing.T) {
 	defer server.Close()
 	list := []string{"subscriptions", "deliveries", "failures", "--url", server.URL}
 	got := runCommand(t, list...)
-	if got.code != 0 || s.lastRequest != "GET /subscriptions/failures/deliveries" || !strings.Contains(got.stdout, "1      204     received (a test)") || !strings.Contains(got.stdout, "X          3      -       no") {
+	if got.code != 0 || s.lastRequest != "GET /subscriptions/failures/deliveries" || !strings.Contains(got.stdout, "1      204     received (a test)") || !strings.Contains(got.stdout, "X          3      -       not received: no") {
 		t.Errorf("exit %d, %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
 	}
 	var all []workflow.DeliveryAttempt

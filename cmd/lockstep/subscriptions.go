@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -30,13 +31,15 @@ func newSubscriptions(c *connection) *cobra.Command {
 				return err
 			}
 			if len(args) == 1 {
-				v, err := api.Subscription(cmd.Context(), args[0])
-				return printSubscription(cmd, c, v, err)
+				return showSubscription(cmd, c, api, args[0])
 			}
 			return printListOrNote(cmd, c, api.Subscriptions(cmd.Context()), 0, []string{"NAME", "TO", "EVENTS", "STATES", "WORKFLOWS", "STATE"}, func(v views.SubscriptionView) []string {
 				state := "on"
-				if v.Suspended != nil {
+				switch {
+				case v.Suspended != nil:
 					state = "suspended"
+				case v.Dead > 0:
+					state = fmt.Sprintf("on, but %d in a row were given up", v.Dead)
 				}
 				return []string{v.Name, subscriptionTarget(v), orAll(v.Events), orAll(v.States), orAll(v.Workflows), state}
 			}, "nobody is told of the events of executions")
@@ -44,6 +47,32 @@ func newSubscriptions(c *connection) *cobra.Command {
 	}
 	cmd.AddCommand(newPutSubscription(c), newRemoveSubscription(c), newResumeSubscription(c), newTestSubscription(c), newDeliveries(c))
 	return cmd
+}
+
+// showSubscription prints a subscription with its newest deliveries: one whose receiver fails is on until
+// so many were given up.
+func showSubscription(cmd *cobra.Command, c *connection, api *client.Client, name string) error {
+	v, err := api.Subscription(cmd.Context(), name)
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	all, err := api.Deliveries(cmd.Context(), name)
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	if c.json() {
+		return render.PrintJSON(cmd, struct {
+			views.SubscriptionView
+			Deliveries []workflow.DeliveryAttempt `json:"deliveries"`
+		}{v, all})
+	}
+	if err := printSubscription(cmd, c, v, nil); err != nil {
+		return err
+	}
+	for _, one := range all[:min(len(all), 10)] {
+		fmt.Fprintln(cmd.OutOrStdout(), strings.Join(deliveryCells(one), "  "))
+	}
+	return nil
 }
 
 func newPutSubscription(c *connection) *cobra.Command {
@@ -158,21 +187,25 @@ func newDeliveries(c *connection) *cobra.Command {
 					}
 				}
 			}
-			return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, func(a workflow.DeliveryAttempt) []string {
-				status, result := "-", "received"
-				if a.Status > 0 {
-					status = strconv.Itoa(a.Status)
-				}
-				if !a.Delivered {
-					result = a.Error
-				}
-				if a.Test {
-					result += " (a test)"
-				}
-				return []string{a.At.Local().Format(time.DateTime), cmp.Or(a.Execution, "-"), strconv.Itoa(a.Attempts), status, result}
-			}, "nothing was delivered in the last seven days")
+			return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, deliveryCells, "nothing was delivered in the last seven days")
 		},
 	}
+}
+
+// deliveryCells are when a delivery was tried last, of which execution, how often, with which status, and
+// what came of it.
+func deliveryCells(a workflow.DeliveryAttempt) []string {
+	status, result := "-", "received"
+	if a.Status > 0 {
+		status = strconv.Itoa(a.Status)
+	}
+	if !a.Delivered {
+		result = "not received: " + a.Error
+	}
+	if a.Test {
+		result += " (a test)"
+	}
+	return []string{a.At.Local().Format(time.DateTime), cmp.Or(a.Execution, "-"), strconv.Itoa(a.Attempts), status, result}
 }
 
 // printSubscription prints a subscription, with its secret if it has just been made.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -184,7 +185,9 @@ func newSendEvent(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send",
 		Short: "Hand an event to the triggers whose patterns it matches, as EventBridge would",
-		Args:  cobra.NoArgs,
+		Long: `Hands an event to the triggers whose patterns it matches, as EventBridge would, and says what each has made of it.
+It exits with 3 if every one of them refuses the event, with 5 if some do.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.newClient()
 			if err != nil {
@@ -199,10 +202,11 @@ func newSendEvent(c *connection) *cobra.Command {
 				return render.AsServiceError(err)
 			}
 			if c.json() {
-				return render.PrintJSON(cmd, v)
+				err = render.PrintJSON(cmd, v)
+			} else {
+				printTaken(cmd, v)
 			}
-			printTaken(cmd, v)
-			return nil
+			return cmp.Or(err, refusal(v))
 		},
 	}
 	f := cmd.Flags()
@@ -221,7 +225,8 @@ func printTaken(cmd *cobra.Command, v views.EventReceipt) {
 	for _, t := range v.Triggers {
 		switch {
 		case t.Code != "":
-			fmt.Fprintf(out, "%s  refused: %s\n", t.Trigger, t.Code)
+			fmt.Fprintf(out, "%s  refused: %s\n", t.Trigger, cmp.Or(t.Message, string(t.Code)))
+			printIssues(out, "", t.Issues)
 		case t.Duplicate:
 			fmt.Fprintf(out, "%s  %s  again\n", t.Trigger, t.Execution)
 		default:
@@ -231,4 +236,21 @@ func printTaken(cmd *cobra.Command, v views.EventReceipt) {
 	if len(v.Triggers) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "no trigger takes this event")
 	}
+}
+
+// refusal is the error with which a command ends after triggers have refused an event, which it has said.
+func refusal(v views.EventReceipt) error {
+	var refused int
+	for _, t := range v.Triggers {
+		if t.Code != "" {
+			refused++
+		}
+	}
+	switch refused {
+	case 0:
+		return nil
+	case len(v.Triggers):
+		return &render.ReportedError{Worst: render.AsServiceError(errors.New("the event was refused"))}
+	}
+	return render.ErrPartial
 }

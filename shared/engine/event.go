@@ -114,6 +114,10 @@ func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.P
 	switch taken.Code {
 	case workflow.CodeInvalid, workflow.CodeTooLarge, workflow.CodeForbidden, workflow.CodeConflict, workflow.CodeIdempotencyMismatch:
 		e.Log.InfoContext(ctx, "trigger has refused an event", observe.Tenant, caller.Tenant, "trigger", t.Name, observe.Err(err))
+		taken.Message = err.Error()
+		if refused := (*workflow.Error)(nil); errors.As(err, &refused) {
+			taken.Message, taken.Issues = refused.Message, refused.Issues
+		}
 		return taken, nil // the next time it would be the same
 	}
 	return taken, err

@@ -103,8 +103,12 @@ func TestEvent_StartsOnceForEachTrigger(t *testing.T) {
 // What is refused for good is in the history and does not come again.
 func TestEvent_RefusedForGood(t *testing.T) {
 	s := newEvents(t, false)
-	if got, err := send(s, busEvent("bad", "placed", `{"order":7}`)); err != nil || taken(got) != "placed invalid" {
-		t.Errorf("%+v, %v", got, err)
+	got, err := send(s, busEvent("bad", "placed", `{"order":7}`))
+	if err != nil || taken(got) != "placed invalid" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if bad := got.Triggers[0]; bad.Message == "" || len(bad.Issues) != 1 || bad.Issues[0].Path != "parameters.order" {
+		t.Errorf("who hands it in does not learn what does not fit: %+v", bad)
 	}
 	if got, err := send(s, busEvent("none", "placed", `"text"`)); err != nil || taken(got) != "placed invalid" {
 		t.Errorf("%+v, %v", got, err)

@@ -161,6 +161,10 @@ func (c *triggered) verify(ctx context.Context) error {
 		c.e.Log.ErrorContext(ctx, "secret of a trigger cannot be read", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
 		return workflow.Errorf(workflow.CodeUnavailable, "calls cannot be checked: the secret of the trigger cannot be read")
 	}
+	if len(secret) < workflow.MinSecretBytes {
+		c.e.Log.ErrorContext(ctx, "secret of a trigger is too short", observe.Tenant, c.caller.Tenant, "trigger", c.name)
+		return workflow.Errorf(workflow.CodeUnavailable, "calls cannot be checked: the secret of the trigger is shorter than %d bytes", workflow.MinSecretBytes)
+	}
 	header := v.HeaderName()
 	signed, ok := v.Check([]byte(secret), c.call.Headers[header], c.call.Body, c.now)
 	if !ok {

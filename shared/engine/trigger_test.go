@@ -217,6 +217,10 @@ func TestTrigger_RefusalsChangeNothing(t *testing.T) {
 	if _, err := call(s, "push", signedCall(s, "e", `{"ref":"other"}`)); err != nil {
 		t.Errorf("after %s: %v", limited.RetryAfter, err)
 	}
+	s.Engine.Secret = func(context.Context, string, string) (string, error) { return "short", nil }
+	if _, err := call(s, "push", signedCall(s, "f", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeUnavailable) || !strings.Contains(err.Error(), "shorter than 8 bytes") {
+		t.Errorf("with a secret that is too short: %v", err)
+	}
 	s.Engine.Secret = func(context.Context, string, string) (string, error) { return "", errors.New("no answer") }
 	if _, err := call(s, "push", signedCall(s, "f", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("without its secret: %v", err)

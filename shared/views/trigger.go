@@ -82,10 +82,14 @@ type EventReceipt struct {
 
 // EventTaken is what a trigger has made of an event.
 type EventTaken struct {
-	Trigger   string        `json:"trigger"`
-	Execution string        `json:"execution,omitempty"` // that was started, or has the signal
-	Duplicate bool          `json:"duplicate,omitempty"` // the event was accepted before
-	Code      workflow.Code `json:"code,omitempty"`      // why it was refused
+	Trigger   string `json:"trigger"`
+	Execution string `json:"execution,omitempty"` // that was started, or has the signal
+	Duplicate bool   `json:"duplicate,omitempty"` // the event was accepted before
+
+	// Why it was refused for good.
+	Code    workflow.Code    `json:"code,omitempty"`
+	Message string           `json:"message,omitempty"`
+	Issues  []workflow.Issue `json:"issues,omitempty"`
 }
 
 // TriggerView is a trigger: one that is called, or one that takes events.

@@ -822,6 +822,12 @@ type EventTaken struct {
 	// Execution Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
 	Execution *ExecutionId `json:"execution,omitempty"`
 
+	// Issues What does not fit
+	Issues *[]Issue `json:"issues,omitempty"`
+
+	// Message The same in words
+	Message *string `json:"message,omitempty"`
+
 	// Trigger Name of the trigger
 	Trigger string `json:"trigger"`
 }
