@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -78,11 +79,11 @@ func (p *play) check(ctx context.Context, r *Result) error {
 		{"error", want.failure, failure}, {"waiting", want.waiting, waiting},
 	} {
 		if field.want != "" && field.want != field.got {
-			p.fail("expect."+field.name, "want %s, got %s%s", field.want, orNone(field.got), because(r))
+			p.fail("expect."+field.name, "want %s, got %s%s", field.want, orNone(field.got), because(r, x.FailedEntities))
 		}
 	}
 	if x.Status == statemachines.StatusFailed && want.status+want.state+want.outcome+want.cause+want.failure == "" {
-		p.fail("expect", "nothing says that it fails%s", because(r))
+		p.fail("expect", "nothing says that it fails%s", because(r, x.FailedEntities))
 	}
 	if want.within > 0 && (x.EndedAt == nil || r.Took > want.within) {
 		p.fail("expect.within", "want the end within %s, got %s", want.within.Std(), map[bool]string{true: "no end", false: r.Took.Std().String()}[x.EndedAt == nil])
@@ -98,10 +99,14 @@ func (p *play) check(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// because says why an execution has failed.
-func because(r *Result) string {
+// because says why an execution has failed, or else some of its entities.
+func because(r *Result, failed []workflow.EntityFailure) string {
 	if r.Error == nil {
-		return ""
+		var all strings.Builder
+		for _, f := range failed {
+			fmt.Fprintf(&all, "; %s ended %s in step %s with %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)
+		}
+		return all.String()
 	}
 	text := "; it failed with " + r.Error.Code + ": " + r.Error.Message
 	if r.Error.Step != "" {

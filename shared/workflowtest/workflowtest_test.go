@@ -113,6 +113,19 @@ func TestRun_CallsEndAsScripted(t *testing.T) {
 	}
 }
 
+// Where only some entities have failed, it is told which, and why.
+func TestRun_TellsWhyAnEntityFailed(t *testing.T) {
+	tolerant := strings.Replace(upgrade, "steps:", "config: {failureTolerance: 50%}\nsteps:", 1)
+	file := write(t, tolerant, head+"  - {name: a, parameters: {target: \"1\"}, start: {ids: [d1, d2]}, answers: [{step: read, entity: device/d2, fail: GONE, message: it is away}], expect: {outcome: SUCCEEDED}}\n")
+	all, err := Run(t.Context(), file, func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(all[0].Failures); !strings.Contains(got, "want SUCCEEDED, got PARTIAL; device/d2 ended FAILED_SAFE in step read with GONE: it is away") {
+		t.Errorf("%s", got)
+	}
+}
+
 // Each expectation that is not met is told with its line, and what came.
 func TestRun_TellsWhatCame(t *testing.T) {
 	failures, _ := played(t, `  - name: a

@@ -60,6 +60,7 @@ func DescribeEntities(x views.ExecutionView) string {
 	case x.State == sm.ExecutionCancelled:
 		next(`check them, then "lockstep acknowledge %s" releases their locks.`, x.ID)
 	case len(x.RerunBy) > 0:
+		next(`"lockstep status %s" says what became of them then.`, x.RerunBy[len(x.RerunBy)-1])
 		return b.String()
 	case failedCount(x) > 0 && hasSkipped:
 		next(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on those whose turn never came; --failed or --skipped alone is one of the two.`, x.ID)

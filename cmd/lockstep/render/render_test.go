@@ -231,7 +231,11 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: \"lockstep rerun x-1 --failed\" runs it again on those that failed.\n") {
 		t.Errorf("got\n%s", got)
 	}
-	x.State = sm.ExecutionCancelled
+	x.RerunBy = []string{"x-0", "x-9"}
+	if got := DescribeEntities(x); !strings.HasSuffix(got, "It was run again by x-9.\nNext: \"lockstep status x-9\" says what became of them then.\n") {
+		t.Errorf("got\n%s", got)
+	}
+	x.State, x.RerunBy = sm.ExecutionCancelled, nil
 	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: check them, then \"lockstep acknowledge x-1\" releases their locks.\n") {
 		t.Errorf("got\n%s", got)
 	}
