@@ -61,7 +61,7 @@ func (c *connection) addCompletion(cmd *cobra.Command) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			switch name := strings.Trim(usage, "[]."); name {
-			case "FILE", "DIR", "PROGRAM", "ARGUMENT":
+			case "FILE", "FILE|WORKFLOW", "DIR", "PROGRAM", "ARGUMENT":
 				return nil, cobra.ShellCompDirectiveDefault
 			default:
 				find := argumentCompleters[groupOf(cmd)+" "+name]
