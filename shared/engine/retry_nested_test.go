@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,4 +94,92 @@ func TestRetry_KeepsRepetitionsThatNobodyRepeated(t *testing.T) {
 	if last := s.BlockCalls[len(s.BlockCalls)-1]; ones != 2 || string(last.Parameters) != `{"n":2}` {
 		t.Errorf("%d calls of the first step, and the last one of the second got %s", ones, last.Parameters)
 	}
+}
+
+// A step in one that repeats was entered in a later repetition for the first time. A retry that begins with
+// it goes on in that repetition: what was executed in those before it stands, and nothing is executed there
+// that the definition has passed. So does one that begins with a step that was not entered, and was to be next.
+func TestRetry_GoesOnInTheRepetitionThatEnteredItsStep(t *testing.T) {
+	const (
+		choice = `{label: choose, switch: [{when: count.result > 1, steps: [{label: work, functionBlock: p/pure:1, runOn: global}]}, {default: true}]}`
+		part   = `{label: part, continueOnError: true, workflow: {steps: [{label: check, functionBlock: p/pure:1, runOn: global}, {label: work, delay: 2h, functionBlock: p/pure:1, runOn: global, parameters: {c: "${check.result}"}}]}}`
+		second = `work {}|after d000 {"n":2,"seen":1}|after d001 {"n":2,"seen":1}|count {}|`
+		third  = `work {}|after d000 {"n":3,"seen":2}|after d001 {"n":3,"seen":2}`
+	)
+	repeated := func(middle string) string {
+		return `{label: all, repeat: {count: 3}, workflow: {steps: [
+    {label: count, functionBlock: p/pure:1, runOn: global},
+    ` + middle + `,
+    {label: after, functionBlock: p/forever:1, runOn: device, parameters: {n: "${count.result}", seen: "${has(entity.n) ? entity.n : 0}"}}]}}`
+	}
+	for name, test := range map[string]struct{ definition, want string }{
+		"a step that repeats":         {"steps: [" + repeated(choice) + "]\n", second + third},
+		"one in a loop":               {"steps: [{label: once, loop: {over: '${[1]}'}, workflow: {steps: [" + repeated(choice) + "]}}]\n", second + third},
+		"one in another":              {"steps: [{label: once, repeat: {count: 1}, workflow: {steps: [" + repeated(choice) + "]}}]\n", second + third},
+		"a step that was not entered": {"config: {timeout: 1h}\nsteps: [" + repeated(part) + "]\n", strings.Replace(second, "{}", `{"c":2}`, 1) + "check {}|" + strings.Replace(third, "{}", `{"c":3}`, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counts, mended := 0, false
+			s, id := rolledOut(t, 2, test.definition, func(c harness.BlockCall) *harness.Outcome {
+				switch {
+				case c.Step == "count":
+					counts++
+				case c.Step == "after":
+					return &harness.Outcome{SetAttributes: map[string]any{"n": counts}}
+				case c.Step == "check" && counts == 1, c.Step == "work" && !mended:
+					return &harness.Outcome{FailCode: "REFUSED"}
+				}
+				return &harness.Outcome{Result: json.RawMessage(strconv.Itoa(counts))}
+			})
+			settle(s)
+			s.ExpectState(id, sm.ExecutionFailedUnsafe)
+			mended, s.BlockCalls = true, nil
+			retry(s, id, views.RetryRequest{Entities: views.RetryFailed})
+			for s.Drain(); s.Load(id).State == sm.ExecutionWaiting; s.Drain() {
+				mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+					return s.Engine.Resume(ctx, harness.Caller, id, "now")
+				})
+			}
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			if got := strings.Join(callsWithParameters(s, id), "|"); got != test.want {
+				t.Errorf("executed\n%s, want\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// An entity has failed in a step, which was tolerated. A retry that goes on in a later repetition leaves it
+// out of that step, too, as the try before did.
+func TestRetry_LeavesOutWhoFailedInAnEarlierRepetition(t *testing.T) {
+	counts, ones, mended := 0, 0, false
+	s, id := rolledOut(t, 2, `config: {failureTolerance: 1}
+steps:
+  - label: all
+    repeat: {count: 3}
+    workflow: {steps: [
+      {label: one, functionBlock: p/forever:1, runOn: device},
+      {label: count, functionBlock: p/pure:1, runOn: global},
+      {label: choose, switch: [{when: count.result > 1, steps: [{label: work, functionBlock: p/pure:1, runOn: global}]}, {default: true}]}]}
+`, func(c harness.BlockCall) *harness.Outcome {
+		switch c.Step {
+		case "one":
+			if ones++; c.Entity == "d001" && ones < 3 {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+		case "count":
+			counts++
+			return &harness.Outcome{Result: json.RawMessage(strconv.Itoa(counts))}
+		case "work":
+			if !mended {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+		}
+		return nil
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mended, s.BlockCalls = true, nil
+	retry(s, id, views.RetryRequest{Entities: views.RetryFailed})
+	settle(s)
+	expectSteps(t, s, id, "work | one 0 | count | work")
 }

@@ -228,19 +228,36 @@ func (d *decider) lastReachedStep() int {
 // standsBefore tells what a try leaves as it is that begins at the step, or in the step run if
 // there is one: the step runs on the path before it, and those on which they rest.
 func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflow.StepRun) bool {
-	first := d.firstOf(from)
+	x, p := d.execution, d.facts.Resolution.Program
+	last := map[Place]int{} // a repetition that all have done already has no step run
+	for _, r := range d.path() {
+		if resume == nil && r.StepIndex == from || resume != nil && r.Seq == resume.Seq {
+			break
+		}
+		at := PlaceOf(x, p, r)
+		last[at] = max(last[at], r.Seq)
+	}
+	return func(r *workflow.StepRun) bool { return last[PlaceOf(x, p, r)] >= r.Seq }
+}
+
+// openedFor are the step runs around the place where a try begins, by number: it opens these steps again.
+func (d *decider) openedFor(from int, resume *workflow.StepRun) map[int]bool {
+	first, last := d.execution.StepRunSeq+1, map[int]int{} // by step
 	if resume != nil {
 		first = resume.Seq
+	} else if seq := d.firstOf(from); seq > 0 {
+		first = seq
 	}
-	path := d.path()
-	if at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.Seq == first }); at >= 0 {
-		path = path[:at]
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Seq < first && r.Forward() && d.facts.Resolution.Program.Encloses(r.StepIndex, from) {
+			last[r.StepIndex] = r.Seq
+		}
 	}
-	return func(r *workflow.StepRun) bool {
-		return slices.ContainsFunc(path, func(o *workflow.StepRun) bool { // a repetition that all have done already has no step run
-			return o.StepIndex == r.StepIndex && o.Seq >= r.Seq && d.sameRepetition(o, r)
-		})
+	opened := map[int]bool{}
+	for _, seq := range last {
+		opened[seq] = true
 	}
+	return opened
 }
 
 // resetForTry resets the execution for a new try. Step runs of earlier tries from that
@@ -249,7 +266,7 @@ func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflo
 func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes
-	isBefore := d.standsBefore(from, resume)
+	isBefore, opened := d.standsBefore(from, resume), d.openedFor(from, resume)
 	if x.ResumeSeq = 0; resume != nil {
 		x.ResumeSeq = resume.Seq
 	}
@@ -258,7 +275,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
-		if d.facts.Resolution.Program.Encloses(r.StepIndex, from) && r.Forward() && r.Status != sm.StepCompleted && r.SupersededBy == 0 {
+		if opened[r.Seq] && r.Status != sm.StepCompleted && r.SupersededBy == 0 {
 			r.SupersededBy = x.Try + 1 // the try opens the step again
 		}
 		if !r.Forward() || isBefore(r) || r.SupersededBy > 0 {

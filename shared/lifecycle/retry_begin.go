@@ -40,17 +40,24 @@ func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 }
 
 // standing is how many step runs of a path stand where a try goes on: those before the one that the
-// try does again first. Step runs that it has opened only to get there may have no other.
+// try does again first. All do if it begins with a step that was to be next; a step run around that may
+// be one that it has opened only to get there.
 func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, try int) int {
 	begin := beginOf(x, p, try)
 	for i := len(begin) - 1; i >= 0; i-- {
+		place := PlaceOf(x, p, begin[i])
 		same := func(o *workflow.StepRun) bool {
-			return o.StepIndex == begin[i].StepIndex && x.SameTime(o, begin[i])
+			return o.StepIndex == begin[i].StepIndex && PlaceOf(x, p, o) == place
 		}
-		if at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return same(o) && o.SupersededBy == try }); at >= 0 {
-			return at
+		at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return o.SupersededBy == try && same(o) })
+		if at < 0 {
+			at = slices.IndexFunc(path, same)
 		}
-		if at := slices.IndexFunc(path, same); at >= 0 {
+		switch {
+		case at < 0:
+		case i < len(begin)-1 && at+1 < len(path) && p.Encloses(path[at].StepIndex, path[at+1].StepIndex) && path[at+1].SupersededBy != try:
+			return len(path)
+		default:
 			return at
 		}
 	}
@@ -65,15 +72,17 @@ func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow
 		if !r.Forward() || r.Try != try {
 			continue
 		}
-		if n := len(begin); n > 0 && !p.Encloses(begin[n-1].StepIndex, r.StepIndex) {
-			break
+		n := &p.Nodes[r.StepIndex]
+		if len(begin) > 0 && !p.Encloses(begin[len(begin)-1].StepIndex, r.StepIndex) {
+			return begin
 		}
 		begin = append(begin, r)
-		if n := &p.Nodes[r.StepIndex]; n.Parallel != nil || (n.Loop != nil || n.Rollout != nil) && r.Continues == 0 {
-			break // it begins with the whole step
+		again := n.IsContainer() && n.Parallel == nil && (n.Loop == nil && n.Rollout == nil || r.Continues > 0)
+		if !again || r.Status == sm.StepSkipped || r.Failure != nil {
+			return begin // it begins with this step, or with the whole of it
 		}
 	}
-	return begin
+	return nil // it has opened steps only
 }
 
 // beginning is where a retry begins that names no step. resume is the step run in a loop or rollout
@@ -89,7 +98,7 @@ func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, re
 		}
 		return first.StepIndex, first
 	}
-	if from = min(x.PC, len(p.Nodes)-1); x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
+	if from = min(x.PC, len(p.Nodes)-1); d.cameToItsEnd() && x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
 		from = p.IndexOf(x.Error.Step) // a doubt is left where the definition goes on after a failure
 	}
 	if loop := d.outermostLoop(p, from); loop >= 0 {
@@ -261,13 +270,14 @@ func (d *decider) keepsResults(r *workflow.StepRun) bool {
 	if !x.OnlyFailed || !d.inLoopOf(r, x.StepRunBySeq(x.ResumeSeq)) {
 		return false
 	}
-	entered := x.StepRuns
+	program := d.facts.Resolution.Program
+	at, entered := PlaceOf(x, program, r), x.StepRuns
 	x.StepRuns = append(slices.Clone(entered), *r)
 	path, cut, last := d.path(), 0, 0
 	x.StepRuns = entered
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !o.Forward() || o.StepIndex != r.StepIndex || o.Iteration != r.Iteration || !d.sameRepetition(o, r) {
+		if !o.Forward() || o.StepIndex != r.StepIndex || o.Iteration != r.Iteration || PlaceOf(x, program, o) != at {
 			continue
 		}
 		if o.Try == x.Try {
@@ -282,21 +292,37 @@ func (d *decider) keepsResults(r *workflow.StepRun) bool {
 	return last == 0 || cut > last // what stands may rest on an earlier one
 }
 
-func (d *decider) sameRepetition(o, r *workflow.StepRun) bool {
-	return SameRepetition(d.execution, d.facts.Resolution.Program, o, r)
-}
-
-// SameRepetition reports whether two step runs of a step are in the same repetition of each step around it,
-// in the same time.
-func SameRepetition(x *workflow.Execution, p *spec.Program, o, r *workflow.StepRun) bool {
-	if !x.SameTime(o, r) {
-		return false
-	}
-	nodes := p.Nodes
-	for node := nodes[r.StepIndex].Parent; node >= 0; node = nodes[node].Parent {
-		if nodes[node].Repeat != nil && x.RepetitionAround(node, o) != x.RepetitionAround(node, r) {
-			return false
+// repetitionToBegin is the repetition of a step around the one with which this try begins in which the try
+// goes on: that of the step run that it does again first, or the last one if it begins with a step that
+// was to be next.
+func (d *decider) repetitionToBegin(around int) int {
+	before, p := *d.execution, d.facts.Resolution.Program
+	before.StepRuns = slices.DeleteFunc(slices.Clone(before.StepRuns), func(r workflow.StepRun) bool { return r.Try == before.Try })
+	begin := before.StepRunBySeq(before.ResumeSeq)
+	if path := Path(&before, p); begin == nil {
+		begin = &workflow.StepRun{Seq: before.StepRunSeq + 1}
+		if at := slices.IndexFunc(path, func(r *workflow.StepRun) bool { return r.StepIndex == d.cursor().PC }); at >= 0 {
+			begin = path[at]
 		}
 	}
-	return true
+	return max(1, before.RepetitionAround(around, begin))
+}
+
+// Place is where a step run stands: its step, in which time of which loop, and in which repetition of each
+// step around it.
+type Place struct {
+	step, loop, time int
+	repetitions      string
+}
+
+// PlaceOf is the place of a step run of an execution, or of one that is entered next.
+func PlaceOf(x *workflow.Execution, p *spec.Program, r *workflow.StepRun) Place {
+	at := Place{step: r.StepIndex}
+	at.loop, at.time = x.TimeOf(r)
+	for node := p.Nodes[r.StepIndex].Parent; node >= 0; node = p.Nodes[node].Parent {
+		if p.Nodes[node].Repeat != nil {
+			at.repetitions += fmt.Sprint(x.RepetitionAround(node, r), ".")
+		}
+	}
+	return at
 }

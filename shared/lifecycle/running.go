@@ -52,7 +52,7 @@ func (d *decider) advanceCursor() {
 		// A retry begins inside nested steps.
 		iteration := 0
 		if nodes[outer].Repeat != nil {
-			iteration = 1
+			iteration = d.repetitionToBegin(outer)
 		}
 		d.enterContainer(outer, iteration)
 		return

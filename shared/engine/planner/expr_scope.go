@@ -98,7 +98,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if ofItems && !o.HasUpdates {
 			continue
 		}
-		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && x.SameTime(o, r)
+		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && p.placeOf(x, o) == p.placeOf(x, r)
 		if !o.HasUpdates && o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && otherWave(x, r, o) {
 			continue // it is about none of the same entities
 		}
@@ -122,7 +122,6 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		switch {
 		case ofItems:
-		case !alreadyOK && p.laterRepetition(x, r, o): // that is tried again itself
 		case !alreadyOK:
 			s.exclude(p.Program, o, got)
 		case p.sameRepetition(x, r, o, 0):
@@ -180,24 +179,7 @@ func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow
 // sameRepetition reports whether two step runs of a step are the same repetition of it, or o is
 // the one so many before, within the same repetition of each step around it.
 func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, before int) bool {
-	return o.Iteration == r.Iteration-before && lifecycle.SameRepetition(x, &p.Program.Program, o, r)
-}
-
-// laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
-// a step around both. What has failed there is still to come.
-func (p *Planner) laterRepetition(x *workflow.Execution, r, o *workflow.StepRun) (later bool) {
-	if o.Try == r.Try || r.StepIndex >= len(p.Program.Nodes) { // behind all steps
-		return false
-	}
-	for node := p.Program.Nodes[r.StepIndex].Parent; node >= 0; node = p.Program.Nodes[node].Parent { // the outermost says it
-		if p.Program.Nodes[node].Repeat == nil || !p.Program.Encloses(node, o.StepIndex) {
-			continue
-		}
-		if a, b := x.RepetitionAround(node, o), x.RepetitionAround(node, r); a != b {
-			later = a > b
-		}
-	}
-	return later
+	return o.Iteration == r.Iteration-before && p.placeOf(x, o) == p.placeOf(x, r)
 }
 
 // seesStepRun reports whether a step run sees another one that is not of its pipeline. Those

@@ -5,30 +5,50 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // pathBefore is what lies before a step run on the path of the execution.
 type pathBefore struct {
 	seqs  map[int]bool
-	rests []*workflow.StepRun // those that keep what earlier tries did in the same step and time
+	rests map[lifecycle.Place]int // the last step run at each place that keeps what earlier tries did there
 }
 
 // isStillToCome reports whether what an earlier try did in a step run comes only after another one: it was cut
 // off the path, and the try has not come there again.
 func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	if !p.followsPath(x, r) || o.StepIndex == r.StepIndex && x.SameTime(o, r) {
+	if !p.followsPath(x, r) {
+		return false
+	}
+	at := p.placeOf(x, o)
+	if at == p.placeOf(x, r) {
 		return false
 	}
 	before := p.pathBefore(x, r)
-	return !before.seqs[o.Seq] && !slices.ContainsFunc(before.rests, func(q *workflow.StepRun) bool {
-		return q.StepIndex == o.StepIndex && q.Seq > o.Seq && x.SameTime(q, o)
-	})
+	return !before.seqs[o.Seq] && before.rests[at] < o.Seq
 }
 
-// followsPath reports whether the path says what lies before a step run. Where an execution has never gone
-// back, the order of its steps says so, too.
+// followsPath reports whether the path says what lies before a step run. Where an execution can never have
+// gone back, the order of its steps says so, too.
 func (p *Planner) followsPath(x *workflow.Execution, r *workflow.StepRun) bool {
-	return x.WentBack > 0 && r.Forward() && r.StepIndex < len(p.Program.Nodes)
+	goesBack := x.WentBack > 0 || slices.ContainsFunc(p.Program.Nodes, func(n spec.Node) bool { return n.Repeat != nil && n.IsContainer() })
+	return goesBack && r.Forward() && r.StepIndex < len(p.Program.Nodes)
+}
+
+// placeOf is the place of a step run. That of one that exists stays as it is.
+func (p *Planner) placeOf(x *workflow.Execution, r *workflow.StepRun) lifecycle.Place {
+	if x.StepRunBySeq(r.Seq) == nil {
+		return lifecycle.PlaceOf(x, &p.Program.Program, r)
+	}
+	known, ok := p.places[r.Seq]
+	if !ok {
+		if p.places == nil {
+			p.places = map[int]lifecycle.Place{}
+		}
+		known = lifecycle.PlaceOf(x, &p.Program.Program, r)
+		p.places[r.Seq] = known
+	}
+	return known
 }
 
 func (p *Planner) pathBefore(x *workflow.Execution, r *workflow.StepRun) *pathBefore {
@@ -43,10 +63,10 @@ func (p *Planner) pathBefore(x *workflow.Execution, r *workflow.StepRun) *pathBe
 		}
 	}
 	entered.StepRuns = append(entered.StepRuns, *r)
-	before := &pathBefore{seqs: map[int]bool{}}
+	before := &pathBefore{seqs: map[int]bool{}, rests: map[lifecycle.Place]int{}}
 	for _, o := range lifecycle.Path(&entered, &p.Program.Program) {
 		if before.seqs[o.Seq] = true; o.OnlyFailed {
-			before.rests = append(before.rests, o)
+			before.rests[p.placeOf(x, o)] = o.Seq
 		}
 	}
 	if p.paths == nil {

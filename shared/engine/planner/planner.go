@@ -52,13 +52,14 @@ type Planner struct {
 	lists    map[int][]json.RawMessage     // of loops and foreach, by StepRunSeq
 	waves    map[int]*dividedWaves         // of rollouts, by StepRunSeq
 	paths    map[int]*pathBefore           // by StepRunSeq
+	places   map[int]lifecycle.Place       // by StepRunSeq
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes, p.lists, p.waves, p.paths = nil, nil, nil, nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lists, p.waves, p.paths, p.places = nil, nil, nil, nil, nil, nil, nil
 	}
 }
 

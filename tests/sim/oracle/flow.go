@@ -24,12 +24,14 @@ type flow struct {
 const stopped = -1
 
 // beginTry continues at a step, after those around it.
-func (f *flow) beginTry(x *execution, from int) {
-	*f = flow{next: from, iteration: map[int]int{}, dueAt: x.KnownSince, opened: f.opened, begun: true}
-	for outer := x.program.nodes[from].parent; outer >= 0; outer = x.program.nodes[outer].parent {
-		f.around = append(f.around, outer)
+func (f *flow) beginTry(x *execution, t *try) {
+	*f = flow{next: t.from, iteration: map[int]int{}, dueAt: x.KnownSince, opened: f.opened, begun: true}
+	for _, outer := range t.begin[:len(t.begin)-1] {
+		f.around = append(f.around, outer.node)
+		if x.program.nodes[outer.node].Repeat != nil {
+			f.iteration[outer.node] = outer.repetition
+		}
 	}
-	slices.Reverse(f.around)
 }
 
 // followStepRuns follows the step runs that a commit adds and ends.

@@ -138,6 +138,7 @@ func (c code) executed() bool {
 type try struct {
 	since      map[string]int // the version of each entity when it began
 	from       int            // index of the step at which it begins
+	begin      spot           // and where that stands
 	onlyFailed bool           // jobs that ended well keep their results
 
 	entities   []string                  // in their order

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -137,26 +139,9 @@ func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
 
 // superseded reports whether a try up to the given one does the work of a step run again.
 func (x *execution) superseded(r *workflow.StepRun, by int) bool {
-	n := x.program.find(r.Label)
-	b := x.program.block(n)
+	b := x.program.block(x.program.find(r.Label))
 	for number, t := range x.tries {
-		if number > r.Try && number <= by && (n >= t.from || x.isLaterThanBegin(r, t.from)) && !(t.onlyFailed && b != nil && b.OnDevice) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLaterThanBegin reports whether a step run is in a later repetition of a step around the one with
-// which a try begins, which begins with the first repetition of each.
-func (x *execution) isLaterThanBegin(r *workflow.StepRun, from int) bool {
-	path, around := x.pathOf(r), []int{} // of r, outermost first
-	at := x.program.find(r.Label)
-	for n := x.program.nodes[at].parent; n >= 0; n = x.program.nodes[n].parent {
-		around = append([]int{n}, around...)
-	}
-	for depth, n := range around {
-		if n < from && from < x.program.nodes[n].end && path[depth] > 1 {
+		if number > r.Try && number <= by && x.spotOf(r).compare(t.begin) >= 0 && !(t.onlyFailed && b != nil && b.OnDevice) {
 			return true
 		}
 	}
@@ -221,7 +206,7 @@ func (x *execution) sees(r, o *workflow.StepRun) bool {
 	}
 	at, other := x.program.find(r.Label), x.program.find(o.Label)
 	encloses := other < at && at < x.program.nodes[other].end
-	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || other <= at)
+	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || x.spotOf(o).compare(x.spotOf(r)) <= 0)
 }
 
 // past is what the earlier step runs have made of an entity.
@@ -255,7 +240,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 		undone := x.undone(o, id, r.Try)
 		ok := f.ok() && !undone
 		switch {
-		case own && t.onlyFailed && o.Try < r.Try:
+		case own && t.onlyFailed && o.Try < r.Try && slices.Equal(x.pathOf(o)[:len(path)-1], path[:len(path)-1]):
 			switch again := x.pathOf(o); {
 			case slices.Equal(again, path):
 				p.kept = ok || p.kept && !tookPart && !undone
@@ -268,7 +253,6 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 					keptBeforeSince = o.Try
 				}
 			}
-		case o.Try < r.Try && x.laterRepetition(o, r): // that is still to come
 		default:
 			if ok {
 				delete(failedAt, at)
@@ -316,24 +300,69 @@ func (x *execution) pathOf(r *workflow.StepRun) []int {
 	return path
 }
 
-// laterRepetition reports whether a step run of an earlier try is in a later repetition than r of
-// a step around both.
-func (x *execution) laterRepetition(o, r *workflow.StepRun) bool {
-	theirs, mine := x.pathOf(o), x.pathOf(r)
-	at, other := x.program.find(r.Label), x.program.find(o.Label)
-	var around []int // r, outermost first
-	for n := x.program.nodes[at].parent; n >= 0; n = x.program.nodes[n].parent {
-		around = append([]int{n}, around...)
+// spot is where a step run stands: the steps around it, outermost first, and its own, with the repetition
+// of each.
+type spot []struct{ node, repetition int }
+
+func (x *execution) spotOf(r *workflow.StepRun) spot {
+	return x.spotAt(x.program.find(r.Label), x.pathOf(r))
+}
+
+func (x *execution) spotAt(n int, path []int) spot {
+	s := make(spot, len(path))
+	for depth := len(path) - 1; depth >= 0; depth-- {
+		s[depth].node, s[depth].repetition = n, path[depth]
+		n = x.program.nodes[n].parent
 	}
-	for depth, n := range around {
-		if other <= n || other >= x.program.nodes[n].end {
-			return false
+	return s
+}
+
+// compare is negative if somebody who follows the definition comes to s before o, and 0 if both are the
+// same, whichever repetition of the step itself.
+func (s spot) compare(o spot) int {
+	for depth := range min(len(s), len(o)) {
+		if by := cmp.Compare(s[depth].node, o[depth].node); by != 0 {
+			return by
 		}
-		if theirs[depth] != mine[depth] {
-			return theirs[depth] > mine[depth]
+		if by := cmp.Compare(s[depth].repetition, o[depth].repetition); by != 0 && depth+1 < max(len(s), len(o)) {
+			return by
 		}
 	}
-	return false
+	return cmp.Compare(len(s), len(o))
+}
+
+// opensAgain reports whether a step run is one that a try opens only to get where it begins.
+func (x *execution) opensAgain(r *workflow.StepRun) bool {
+	at, begin := x.spotOf(r), x.tries[r.Try].begin
+	return len(at) < len(begin) && slices.Equal(at, begin[:len(at)])
+}
+
+// beginsAt is where a try begins that begins with a step: where the step was entered first, as far as that
+// stands, or the execution was to enter it next.
+func (x *execution) beginsAt(n int, stepRuns []workflow.StepRun) (begin spot) {
+	executed := map[int]bool{} // tries that did more than to open steps
+	for i := range stepRuns {
+		r := &stepRuns[i]
+		executed[r.Try] = executed[r.Try] || r.Forward() && x.program.find(r.Label) >= x.tries[r.Try].from
+	}
+	last := workflow.StepRun{Seq: math.MaxInt, Label: x.program.nodes[n].label}
+	begin = x.spotAt(n, x.pathOf(&last))
+	found := false
+	for i := range stepRuns {
+		r := &stepRuns[i]
+		if !r.Forward() || x.program.find(r.Label) != n {
+			continue
+		}
+		at := x.spotOf(r)
+		cut := false
+		for number, t := range x.tries {
+			cut = cut || number > r.Try && executed[number] && at.compare(t.begin) >= 0
+		}
+		if !cut && (!found || at.compare(begin) < 0) {
+			begin, found = at, true
+		}
+	}
+	return begin
 }
 
 // partOf is the part that an entity, or with "" the one global job, takes in a step run.
@@ -342,7 +371,7 @@ func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, 
 	before := x.pastOf(r, n, id)
 	onDevice := id != ""
 	v := x.values(r, n, id, before.attributes)
-	iteration := r.Iteration > 1
+	iteration := r.Iteration > 1 && !x.opensAgain(r)
 	switch {
 	case iteration && !before.repeats:
 		return job, partNone, ""
@@ -360,7 +389,7 @@ func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, 
 			return job, partNone, ""
 		}
 	}
-	if !iteration && step.Condition != nil {
+	if r.Iteration <= 1 && step.Condition != nil {
 		if is, _ := step.Condition.True(v); !is {
 			return job, partSkipped, ""
 		}

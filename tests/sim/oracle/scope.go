@@ -198,7 +198,6 @@ func (x *execution) followTries(before, after *workflow.Execution) {
 // beginTry begins a try as its event says. In place, it is about the entities that are kept.
 func (x *execution) beginTry(before, after *workflow.Execution) {
 	t := &try{since: x.presentAt(x.KnownSince)}
-	x.tries[after.Try] = t
 	for _, e := range after.Events {
 		data, _ := decode(e.Data).(map[string]any)
 		if e.Sequence <= before.Sequence || data["try"] != float64(after.Try) {
@@ -210,6 +209,9 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 		}
 		t.from, t.onlyFailed = x.program.find(label), data["entities"] == "failed"
 	}
+	x.x = before
+	t.begin = x.beginsAt(t.from, before.StepRuns)
+	x.x, x.tries[after.Try] = after, t
 	old := x.tries[before.Try]
 	if old == nil {
 		x.unjudged = true
@@ -228,5 +230,5 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 			}
 		}
 	}
-	x.flow.beginTry(x, t.from)
+	x.flow.beginTry(x, t)
 }
