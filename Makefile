@@ -171,10 +171,10 @@ model: ## Check the models of the protocols with Spin: BOUNDS=small, default or 
 	@go build -o bin/models ./tests/models
 	@bin/models -bounds $(or $(BOUNDS),default) -only '$(ONLY)'
 
-simulate: ## Simulate SEEDS=2000 seeds from FROM=0 or FROM=commit on, or print the steps of one: SEED=n, shortened by CUT; SMALL=1 with small bounds, RETRIES=1 to judge retries more strictly
+simulate: ## Simulate SEEDS=2000 seeds from FROM=0 or FROM=commit on, or print the steps of one: SEED=n, shortened by CUT; SMALL=1 with small bounds
 	@$(if $(SMALL),go run ./tests/sim/cmd/mutations -small bin/_small)
 	@go build $(if $(SMALL),-overlay bin/_small/overlay.json) -o bin/simulate ./tests/sim/cmd/simulate
-	@bin/simulate $(if $(SMALL),-small) $(if $(RETRIES),-retries) $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(if $(filter commit,$(FROM)),$$((16#$$(git rev-parse HEAD | cut -c1-7))),$(or $(FROM),0)))
+	@bin/simulate $(if $(SMALL),-small) $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(if $(filter commit,$(FROM)),$$((16#$$(git rev-parse HEAD | cut -c1-7))),$(or $(FROM),0)))
 
 fuzz-http: build ## Fuzz a local stack by its OpenAPI document with Schemathesis, SECONDS=120 SEED=n (needs Python)
 	tests/httpapi/schemathesis.sh $(or $(SECONDS),120) $(SEED)

@@ -41,7 +41,6 @@ func (f *followed) written(before, after *workflow.Execution) {
 	if len(f.retries.begins) == 0 {
 		f.retries.begins = []flowTry{{number: 1, devices: slices.Sorted(slices.Values(f.request.Devices))}}
 	}
-	f.over = f.over || after.Try > 1 && !Retries
 	if after.Try > max(1, before.Try) && !f.over && before.Version > 0 {
 		f.begin(before, after)
 	}

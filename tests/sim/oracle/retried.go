@@ -11,10 +11,6 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// Retries says that new tries of definitions that are followed are judged. It is set before the first
-// simulation.
-var Retries bool
-
 // lawRetried is the law about what a new try of an execution does.
 const lawRetried = "a try does again what failed or was undone, and nothing that stands"
 
@@ -125,7 +121,13 @@ func (f *followed) begin(before, after *workflow.Execution) {
 			}
 		}
 	}
-	nothing := !slices.ContainsFunc(after.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && max(1, r.Try) == last })
+	entered := 0
+	for i := range after.StepRuns {
+		if r := &after.StepRuns[i]; r.Forward() && max(1, r.Try) == last {
+			entered++
+		}
+	}
+	nothing := entered <= len(f.present().opens) // but the steps around its beginning
 	run := f.followTo(after, last)
 	ok := true
 	switch {
@@ -251,12 +253,10 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 		}
 	}
 	at = len(run.Entered)
-	came := run.Failed == nil && !run.Pending
+	came, next := run.Failed == nil && !run.Pending, false
 	if !came || run.Stop != nil {
 		at = len(run.Entered) - 1
-		if e := &run.Entered[at]; f.find(e.Label, e.Nth) == nil {
-			return at, false
-		}
+		next = f.find(run.Entered[at].Label, run.Entered[at].Nth) == nil // it was to be entered next
 	}
 	for _, b := range f.retries.begins {
 		if b.number > since {
@@ -304,6 +304,13 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 	}
 	if at == len(run.Entered) {
 		return at, false
+	}
+	if next && at == len(run.Entered)-1 {
+		for _, around := range defgen.Around(f.definition.Steps, run.Entered[at].Label) {
+			if s := f.definition.Find(around); s.Loops || s.Rollout != nil { // nothing says which time it was to be
+				return slices.IndexFunc(run.Entered, func(o FlowEntry) bool { return o.Label == around }), true
+			}
+		}
 	}
 	if around := defgen.OutermostParallel(f.definition.Steps, run.Entered[at].Label); around != "" {
 		for run.Entered[at].Label != around {

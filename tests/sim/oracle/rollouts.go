@@ -177,6 +177,12 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 			default:
 				return stop(i, end.failed)
 			}
+			r.Begin(len(r.Entered)-1, r)
+			if r.wave = w; len(r.here()) == 0 {
+				r.wave = nil
+				continue // nobody of it takes part in the try that went on behind the wave before
+			}
+			r.wave = nil
 		}
 		begun, r.lastWave, r.wave = true, i, w
 		r.times = append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, rollout, i))

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 	"github.com/lockstep-run/lockstep/tests/sim/simulator"
 )
 
@@ -27,13 +26,12 @@ func run() int {
 	small := flag.Bool("small", false, "shrink the bounds of engine and world, so that few entities reach them")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of seeds simulated at a time")
 	brief := flag.Bool("brief", false, "print failures in one line, and do not shrink them")
-	retries := flag.Bool("retries", false, "judge also what retries of definitions do that choose, loop and have rollouts")
 	quiet := flag.Bool("quiet", false, "with -seed: print only the result")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
 	debug.SetGCPercent(1600) // a world is small and short-lived: memory is cheaper here than time
 	debug.SetMemoryLimit(2 << 30)
-	simulator.Small, oracle.Retries = *small, *retries
+	simulator.Small = *small
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {
@@ -126,12 +124,9 @@ func formatFailed(n int) string {
 	return fmt.Sprintf("%d seeds violated an invariant", n)
 }
 
-func settingsArguments() (text string) {
+func settingsArguments() string {
 	if simulator.Small {
-		text = " SMALL=1"
+		return " SMALL=1"
 	}
-	if oracle.Retries {
-		text += " RETRIES=1"
-	}
-	return text
+	return ""
 }
