@@ -20,8 +20,8 @@ import (
 
 // filterFlags are the flags that choose executions.
 type filterFlags struct {
-	state, status, outcome, workflow, parent, key string
-	labels                                        []string
+	state, status, outcome, workflow, parent, key, region string
+	labels                                                []string
 }
 
 func (f *filterFlags) addTo(cmd *cobra.Command) {
@@ -31,12 +31,13 @@ func (f *filterFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.outcome, "outcome", "", "only this outcome: SUCCEEDED, PARTIAL, FAILED_SAFE, FAILED_UNSAFE, CANCELLED, PROBED")
 	flags.StringVar(&f.workflow, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
 	flags.StringVar(&f.key, "key", "", "only executions with this business key")
+	flags.StringVar(&f.region, "region", "", "only executions with this region")
 	flags.StringVar(&f.parent, "parent", "", "only executions started by the one with this id")
 	flags.StringArrayVarP(&f.labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
 }
 
 func (f *filterFlags) parse() (filter views.ExecutionFilter, err error) {
-	filter = views.ExecutionFilter{Parent: f.parent, Key: f.key, Outcome: workflow.Outcome(strings.ToUpper(f.outcome))}
+	filter = views.ExecutionFilter{Parent: f.parent, Key: f.key, Region: f.region, Outcome: workflow.Outcome(strings.ToUpper(f.outcome))}
 	if f.state != "" {
 		if filter.State, err = sm.ParseExecutionState(strings.ToUpper(f.state)); err != nil {
 			return filter, err

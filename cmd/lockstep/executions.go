@@ -118,6 +118,9 @@ func newStatus(c *connection) *cobra.Command {
 			} else if x.Key != nil {
 				fmt.Fprintf(out, "key: %s\n", *x.Key)
 			}
+			if x.Region != nil {
+				fmt.Fprintf(out, "region: %s\n", *x.Region)
+			}
 			if x.Parent != nil {
 				of := ""
 				if x.Item != nil {

@@ -151,8 +151,8 @@ func TestList_ShowsWhatExecutionsWaitFor(t *testing.T) {
 		t.Errorf("exit %d, request %s, want %s\n%s", got.code, s.lastRequest, want, got.stderr)
 	}
 	s.body = fmt.Sprintf(`{"items":[%s,{"id":"Y","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"WAITING","waiting":{"kind":"CHILD","since":"2026-01-02T03:04:05Z","child":"Z","step":"reboot"}}],"nextPageToken":null}`, executionJSON)
-	got = runCommand(t, "list", "--parent", "P", "--url", server.URL)
-	if got.code != 0 || s.lastRequest != "GET /workflow-execution?parent=P" || !strings.Contains(got.stdout, `for execution Z of step "reboot"`) {
+	got = runCommand(t, "list", "--parent", "P", "--region", "eu", "--url", server.URL)
+	if got.code != 0 || s.lastRequest != "GET /workflow-execution?parent=P&region=eu" || !strings.Contains(got.stdout, `for execution Z of step "reboot"`) {
 		t.Errorf("exit %d, request %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // startFlags are the flags that say what to start.
 type startFlags struct {
 	parameters, kind, query, notBefore string
-	key, rollback, metadata            string
+	key, rollback, metadata, region    string
 	maxTime                            time.Duration
 	sets, ids, groups, labels          []string
 }
@@ -34,6 +34,7 @@ func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.metadata, "metadata", "", "a JSON object that is kept with the execution and never read, such as '{\"ticket\":\"CHG-7\"}'")
 	f.StringVar(&r.key, "key", "", "business key: at most one execution of the workflow with this key runs")
 	f.StringVar(&r.rollback, "rollback", "", "auto or never, in place of what the definition says: whether a failure is rolled back")
+	f.StringVar(&r.region, "region", "", "the pools of this region get the jobs, in place of the region of the definition")
 	f.DurationVar(&r.maxTime, "max-time", 0, "end the execution with TIMEOUT after this time, at most the timeout of the definition")
 	f.StringVar(&r.notBefore, "not-before", "", "do not start before this time (RFC 3339)")
 }
@@ -43,7 +44,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if _, err := workflow.ParseRef(name); err != nil {
 		return req, err
 	}
-	req.Workflow, req.Key = name, r.key
+	req.Workflow, req.Key, req.Region = name, r.key, r.region
 	req.Rollback, req.Timeout = workflow.RollbackMode(strings.ToLower(r.rollback)), workflow.Duration(r.maxTime)
 	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {
 		return req, err

@@ -13,16 +13,16 @@ import (
 // execution shows, and ends any other wait. A rewind sends what it is given.
 func TestResume_EntersNextStep(t *testing.T) {
 	for args, want := range map[string][]string{
-		"resume STEP":                                      {`POST /workflow-execution/STEP/next {"sequence":3}`},
-		"resume STEP --all --reason go":                    {`POST /workflow-execution/STEP/next {"reason":"go","sequence":3,"all":true}`},
-		"resume TIMER":                                     {`POST /workflow-execution/TIMER/resume {}`},
-		"resume TIMER --all":                               nil,
-		"rewind STEP --to a.b --force":                     {`POST /workflow-execution/STEP/rewind {"to":"a.b","force":true}`},
-		"rewind STEP":                                      nil,
-		"run a/b --step --probe --id sw-1":                 nil,
-		"run a/b --step --id sw-1 --detach":                {`POST /workflow-execution {"workflow":"a/b","executeOnParameters":{"ids":["sw-1"]},"mode":"step"}`},
-		"run a/b --rollback NEVER --max-time 90m --detach": {`POST /workflow-execution {"workflow":"a/b","rollback":"never","timeout":"1h30m0s"}`},
-		"run a/b --hold --id sw-1 --detach":                {`POST /workflow-execution {"workflow":"a/b","executeOnParameters":{"ids":["sw-1"]},"hold":true}`},
+		"resume STEP":                       {`POST /workflow-execution/STEP/next {"sequence":3}`},
+		"resume STEP --all --reason go":     {`POST /workflow-execution/STEP/next {"reason":"go","sequence":3,"all":true}`},
+		"resume TIMER":                      {`POST /workflow-execution/TIMER/resume {}`},
+		"resume TIMER --all":                nil,
+		"rewind STEP --to a.b --force":      {`POST /workflow-execution/STEP/rewind {"to":"a.b","force":true}`},
+		"rewind STEP":                       nil,
+		"run a/b --step --probe --id sw-1":  nil,
+		"run a/b --step --id sw-1 --detach": {`POST /workflow-execution {"workflow":"a/b","executeOnParameters":{"ids":["sw-1"]},"mode":"step"}`},
+		"run a/b --rollback NEVER --max-time 90m --region eu --detach": {`POST /workflow-execution {"workflow":"a/b","rollback":"never","timeout":"1h30m0s","region":"eu"}`},
+		"run a/b --hold --id sw-1 --detach":                            {`POST /workflow-execution {"workflow":"a/b","executeOnParameters":{"ids":["sw-1"]},"hold":true}`},
 	} {
 		var requests []string
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,11 +44,11 @@ func (s *Stack) deploy() error {
 			return err
 		}
 	}
-	if !s.options.NoWorker {
-		err := s.host.AddMapping(lambdahost.Mapping{
-			QueueURL: s.stores.jobsURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionWorker],
-			ReportBatchItemFailures: true,
-		})
+	for _, url := range s.stores.jobsURLs {
+		if s.options.NoWorker {
+			break
+		}
+		err := s.host.AddMapping(lambdahost.Mapping{QueueURL: url, Client: s.stores.sqs, Function: s.funcs[topology.FunctionWorker], ReportBatchItemFailures: true})
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ type stores struct {
 	eventsURL    string
 	hooksOutURL  string
 	hooksInURL   string
-	jobsURL      string // queue of the default pool
+	jobsURLs     []string // queues of the default pool: the one without a region, and that of each region
 }
 
 // awsConfig is the configuration of the SDK; local services ignore the credentials.
@@ -100,8 +100,14 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	if st.hooksInURL, err = st.createQueue(ctx, topology.QueueHooksIn); err != nil {
 		return nil, err
 	}
-	st.jobsURL, err = st.createQueue(ctx, topology.JobsQueue(topology.PoolDefault))
-	return st, err
+	for _, region := range append([]string{""}, s.config.Regions...) {
+		url, err := st.createQueue(ctx, topology.JobsQueue(topology.PoolInRegion(topology.PoolDefault, region)))
+		if err != nil {
+			return nil, err
+		}
+		st.jobsURLs = append(st.jobsURLs, url)
+	}
+	return st, nil
 }
 
 // addresses are those of the embedded tables and queues, as host:port. They stay the same with a

@@ -206,7 +206,7 @@ func configOfExecution(c *spec.Config) (fields []string) {
 	}{
 		{"executionStrategy", c.Parallel}, {"lockMode", c.LockMode == workflow.LockShared}, {"notBefore", c.NotBefore != ""},
 		{"onLocked", c.OnLocked != "" && c.OnLocked != spec.OnLockedWait}, {"rollback", c.Rollback == workflow.RollbackNever || c.RollbackContinue},
-		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0}, {"concurrency", c.Concurrency != nil}, {"rate", c.Rate != nil},
+		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0}, {"concurrency", c.Concurrency != nil}, {"rate", c.Rate != nil}, {"region", c.Region != ""},
 	} {
 		if field.set {
 			fields = append(fields, field.name)

@@ -88,6 +88,7 @@ func filterQuery(f views.ExecutionFilter) url.Values {
 	set(query, "outcome", string(f.Outcome))
 	set(query, "parent", f.Parent)
 	set(query, "key", f.Key)
+	set(query, "region", f.Region)
 	if !f.CreatedAfter.IsZero() {
 		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	// The addresses of this stage by the names that definitions and blocks call them: NAME=ADDRESS. Their hosts may be called, as if they stood in worker.allowHosts. Default: none.
 	Endpoints []string `yaml:"endpoints"`
 
+	// The regions that pools of this stage serve, at most 20: their queues are listed and redriven with the others, and the worker of a local stack serves them. On AWS, the stack sets it. Default: none.
+	Regions []string `yaml:"regions"`
+
 	Worker      Worker      `yaml:"worker"`
 	Job         Job         `yaml:"job"`
 	Lock        Lock        `yaml:"lock"`
@@ -53,6 +56,8 @@ type Worker struct {
 	Forget time.Duration `yaml:"forget"`
 	// Jobs that one worker process works on at a time.
 	Concurrency int `yaml:"concurrency"`
+	// The region for whose executions a worker process works that receives from its queue by itself. Default: for those without a region.
+	Region string `yaml:"region"`
 	// Hosts that HTTP blocks may name: host or host:port, or loopback for this machine. Default: loopback on a local stack, nothing elsewhere.
 	AllowHosts []string `yaml:"allowHosts"`
 }

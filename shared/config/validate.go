@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -94,6 +95,14 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	}
 	if _, err := workflow.ParseEndpoints(c.Endpoints); err != nil {
 		issues = append(issues, workflow.Issue{Path: "endpoints", Code: "value", Message: err.Error()})
+	}
+	for path, names := range map[string][]string{"regions": c.Regions, "worker.region": {c.Worker.Region}} {
+		for _, name := range names {
+			if name != "" && !topology.ValidRegion(name) || name == "" && path == "regions" || len(names) > topology.MaxRegions {
+				issues = append(issues, workflow.Issue{Path: path, Code: "pattern", Message: fmt.Sprintf("want %s, and at most %d of them", topology.RegionNames, topology.MaxRegions)})
+				break
+			}
+		}
 	}
 	if from := c.Secrets.From; from != "" && !secretsFrom.MatchString(from) {
 		issues = append(issues, workflow.Issue{Path: "secrets.from", Code: "pattern", Message: "want secretsmanager:PREFIX/, ssm:/PREFIX/ or file:PATH, and never a secret itself"})

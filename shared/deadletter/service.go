@@ -27,7 +27,8 @@ import (
 
 // Service lists and redrives dead letters.
 type Service struct {
-	Blocks Blocks
+	Blocks  Blocks
+	Regions []string // of the pools: each has a queue in each of them
 	// Open opens a queue by its role: lifecycle, or jobs- and the pool. It returns nil if
 	// there is no such queue, or if it has no dead-letter queue.
 	Open    func(ctx context.Context, queue string) (Queue, error)
@@ -195,6 +196,15 @@ const maxBlockPages = 20
 // engineQueues are the queues that a deployment has once, or not at all.
 var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut, topology.QueueHooksIn}
 
+// jobsQueues are the queues of a pool: that of each region, and the one without.
+func (s *Service) jobsQueues(pool string) []string {
+	names := []string{topology.JobsQueue(pool)}
+	for _, region := range s.Regions {
+		names = append(names, topology.JobsQueue(topology.PoolInRegion(pool, region)))
+	}
+	return names
+}
+
 // queueNames lists the queues that may hold messages of a tenant: the engine's own, and
 // those of the pools that its blocks name. requested is a single queue, or "" for all. all
 // means that every block was read.
@@ -204,7 +214,7 @@ func (s *Service) queueNames(ctx context.Context, tenant, requested string) (nam
 	} else if requested != "" {
 		return nil, false, errNoQueue(requested)
 	}
-	names = append(slices.Clone(engineQueues), topology.JobsQueue(topology.PoolDefault))
+	names = append(slices.Clone(engineQueues), s.jobsQueues(topology.PoolDefault)...)
 	page := workflow.Page{Limit: workflow.MaxPageSize}
 	for range maxBlockPages {
 		blocks, err := s.Blocks.Blocks(ctx, tenant, page)
@@ -212,7 +222,7 @@ func (s *Service) queueNames(ctx context.Context, tenant, requested string) (nam
 			return nil, false, err
 		}
 		for _, b := range blocks.Items {
-			names = append(names, topology.JobsQueue(cmp.Or(b.Pool, topology.PoolDefault)))
+			names = append(names, s.jobsQueues(cmp.Or(b.Pool, topology.PoolDefault))...)
 		}
 		if page.Token = blocks.NextToken; page.Token == "" {
 			all = true

@@ -44,7 +44,7 @@ func (b blocks) Blocks(_ context.Context, tenant string, page workflow.Page) (li
 
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{T: t, now: time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC), queues: map[string]*sim.DLQ{}}
-	clock := func() time.Time { return f.now }
+	clock := f.clock
 	random, faults := rand.New(rand.NewPCG(1, 2)), &sim.QueueFaults{Shuffle: true}
 	for _, name := range []string{"lifecycle", "jobs-default", "jobs-edge"} {
 		f.queues[name] = &sim.DLQ{Source: sim.NewQueue(clock, random, faults), DeadLetters: sim.NewQueue(clock, random, faults), Now: clock}
@@ -144,6 +144,17 @@ func TestService_ListDoesNotConsume(t *testing.T) {
 		if _, err := f.Redrive(t.Context(), ann, views.RedriveRequest{Queue: unknown}); !workflow.Is(err, workflow.CodeNotFound) {
 			t.Errorf("%s: %v", unknown, err)
 		}
+	}
+}
+
+// Each pool has a queue in each region of the stage, whose dead letters are redriven with the others.
+func TestService_RedrivesRegions(t *testing.T) {
+	f := newFixture(t)
+	f.Regions = []string{"asia", "eu"}
+	f.queues["jobs-edge--eu"] = &sim.DLQ{Source: sim.NewQueue(f.clock, rand.New(rand.NewPCG(1, 2)), &sim.QueueFaults{}), DeadLetters: sim.NewQueue(f.clock, rand.New(rand.NewPCG(1, 2)), &sim.QueueFaults{}), Now: f.clock}
+	f.addDeadLetter("jobs-edge--eu", "acme", "x")
+	if v := f.redrive(views.RedriveRequest{}); v.Moved != 1 || !v.Complete || f.queues["jobs-edge--eu"].Source.Len() != 1 {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -282,7 +293,7 @@ func TestService_IncompleteWhileMessagesAreInFlight(t *testing.T) {
 // The messages of those who observe belong to the tenant of their execution.
 func TestService_AnnouncementsAndDeliveries(t *testing.T) {
 	f := newFixture(t)
-	clock := func() time.Time { return f.now }
+	clock := f.clock
 	faults := &sim.QueueFaults{}
 	for name, message := range map[string]func(tenant string) any{
 		"events": func(tenant string) any { return workflow.Announcement{Tenant: tenant, Execution: "x"} },
@@ -360,3 +371,5 @@ func TestService_BlockReadsAreBounded(t *testing.T) {
 		t.Errorf("%d pages, %+v", pages, v)
 	}
 }
+
+func (f *fixture) clock() time.Time { return f.now }

@@ -119,6 +119,7 @@ type canonicalConfig struct {
 	NotBefore         string               `json:"notBefore,omitempty"`
 	Concurrency       *spec.Concurrency    `json:"concurrency,omitempty"`
 	Rate              *spec.StartRate      `json:"rate,omitempty"`
+	Region            string               `json:"region,omitempty"`
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
@@ -233,7 +234,7 @@ func toCanonicalTolerance(t spec.Tolerance) any {
 }
 
 func toCanonicalConfig(c *spec.Config) *canonicalConfig {
-	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency, Rate: c.Rate}
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency, Rate: c.Rate, Region: c.Region}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -36,6 +37,7 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 			"deadline": r.duration(&c.StartDeadline, time.Millisecond, maxWait),
 		})),
 		"notBefore": r.notBefore(&c.NotBefore),
+		"region":    r.region(&c.Region),
 		"concurrency": yamldoc.Optional(&c.Concurrency, func(l *spec.Concurrency) yamldoc.Field {
 			return r.Object(yamldoc.Fields{
 				"limit":   r.Integer(&l.Limit, 1, workflow.MaxConcurrency).Required("say how many executions may be live at the same time"),
@@ -51,6 +53,11 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 			}))
 		}),
 	})
+}
+
+// region reads the region of executions.
+func (r *reader) region(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"pattern": topology.RegionPattern, "maxLength": topology.MaxRegion}, "format", "want "+topology.RegionNames, topology.ValidRegion)
 }
 
 // limitKey reads the key of a limit: those with the same key share it.

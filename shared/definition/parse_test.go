@@ -278,7 +278,7 @@ func TestValidateBlock_ReportsField(t *testing.T) {
 func TestValidateBlock_PoolIsOneThatCanBeDeployed(t *testing.T) {
 	for pool, want := range map[string]bool{
 		"": true, "print": true, "print-dlq-2": true, "dlq": true, strings.Repeat("p", 40): true,
-		"print-dlq": false, "-dlq": false, "_print": false, "1st": false, strings.Repeat("p", 41): false,
+		"print-dlq": false, "-dlq": false, "_print": false, "print--eu": false, "print@eu": false, "1st": false, strings.Repeat("p", 41): false,
 	} {
 		err := definition.ValidateBlock(&workflow.Block{Package: "p", Name: "b", Version: "1.0.0", Pool: pool})
 		if (err == nil) != want {

@@ -225,9 +225,13 @@ func (r *reader) workflowReference(f *spec.Reference) yamldoc.Field {
 		"mode":                yamldoc.Enum(r.Reader, &f.Mode, workflow.ModeEmbed, workflow.ModeDispatch, workflow.ModeFireAndForget),
 		"executeOnParameters": r.Raw(&f.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
 		"onParentClose":       yamldoc.Enum(r.Reader, &f.OnParentClose, workflow.OnParentCloseCancel, workflow.OnParentCloseAbandon),
+		"region":              r.region(&f.Region),
 	}).Finally(func(_ ast.Node, path string) {
 		if at := path + ".executeOnParameters"; f.Mode == workflow.ModeEmbed && r.Has(at) {
 			r.ReportAt(at, "conflict", "an embedded workflow uses the entities of its execution")
+		}
+		if at := path + ".region"; f.Mode == workflow.ModeEmbed && r.Has(at) {
+			r.ReportAt(at, "conflict", "an embedded workflow is executed in the region of its execution")
 		}
 		if at := path + ".onParentClose"; f.Mode != workflow.ModeDispatch && r.Has(at) {
 			r.ReportAt(at, "conflict", "only the step of a workflow in mode dispatch waits for the execution that it starts")

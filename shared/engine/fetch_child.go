@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,7 +111,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		return refused, err
 	}
 	c.inline = true
-	return nil, c.createAndAdvance(ctx, w.newChild(d, parent), in, nil)
+	return nil, c.createAndAdvance(ctx, w.newChild(d, r, parent), in, nil)
 }
 
 // parentOf is what a child of a step run knows of its parent, or why there can be none.
@@ -163,10 +164,11 @@ func (w *workspace) countChildren(ctx context.Context, r *workflow.StepRun, root
 	return &workflow.Failure{Code: workflow.FailureLimit, Step: r.Label, Message: message}, nil
 }
 
-// newChild is a child without its input.
-func (w *workspace) newChild(d *definitions.Definition, parent *workflow.Parent) workflow.Execution {
+// newChild is a child of a step run without its input. It has the region of its parent, unless the
+// step says another.
+func (w *workspace) newChild(d *definitions.Definition, r *workflow.StepRun, parent *workflow.Parent) workflow.Execution {
 	return workflow.Execution{
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
-		Parent: parent,
+		Parent: parent, Region: cmp.Or(w.program.Nodes[r.StepIndex].Reference.Region, w.execution.Region),
 	}
 }

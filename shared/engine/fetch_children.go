@@ -416,7 +416,7 @@ func (w *workspace) startLanes(ctx context.Context, r *workflow.StepRun, lanes [
 				return nil
 			}
 			children[i] = w.e.newWorkspace(w.tenant, r.ChildID(w.id, lanes[i]))
-			x, err := children[i].newExecution(ctx, w.newChild(d, &by), in)
+			x, err := children[i].newExecution(ctx, w.newChild(d, r, &by), in)
 			if err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ func (w *workspace) startEscalation(ctx context.Context, r *workflow.StepRun, id
 	}
 	x, err := c.newExecution(ctx, workflow.Execution{
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
-		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth},
+		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth}, Region: w.execution.Region,
 	}, in)
 	if err != nil {
 		return err

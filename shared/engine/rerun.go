@@ -15,7 +15,7 @@ import (
 
 // Rerun starts an execution of the same version of the definition as one that has ended,
 // over some of its entities, and records in the ended one that it did. The labels, the
-// business key, and the rollback and the timeout of its start are carried over, and the parameters unless the request has others. The idempotency key is as
+// business key, the region, and the rollback and the timeout of its start are carried over, and the parameters unless the request has others. The idempotency key is as
 // in [Engine.Start]; a request that is repeated with it makes up for a record that is missing.
 // An archived version allows no new executions, so none by a rerun either.
 func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error) {
@@ -66,7 +66,7 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	err = w.createAndAdvance(ctx, workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(), RerunOf: of, Reason: req.Reason,
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
-		Labels: old.execution.Labels, Key: old.execution.Key, Rollback: old.execution.Rollback, Timeout: old.execution.Timeout,
+		Labels: old.execution.Labels, Key: old.execution.Key, Rollback: old.execution.Rollback, Timeout: old.execution.Timeout, Region: old.execution.Region,
 	}, in, nil)
 	if err != nil {
 		return nil, false, err

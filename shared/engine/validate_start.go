@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -73,6 +74,9 @@ func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []wor
 	}
 	if most := cmp.Or(d.Config.Timeout.Std(), definition.MaxTimeout); req.Timeout != 0 && (req.Timeout.Std() < time.Millisecond || req.Timeout.Std() > most) {
 		issues = append(issues, workflow.Issue{Path: "timeout", Code: "range", Message: "want up to " + most.String() + ": a start can only shorten the timeout of the definition"})
+	}
+	if req.Region != "" && !topology.ValidRegion(req.Region) {
+		issues = append(issues, workflow.Issue{Path: "region", Code: "pattern", Message: "want " + topology.RegionNames})
 	}
 	if issue := metadataIssue(req.Metadata); issue != nil {
 		issues = append(issues, *issue)

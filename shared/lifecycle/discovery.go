@@ -44,7 +44,7 @@ func (d *decider) startAcquire(index int) {
 	b := d.facts.Resolution.Blocks[a.Block]
 	r := workflow.StepRun{
 		Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: index, Label: "acquire", Ordinal: 1, Kind: workflow.JobAcquire,
-		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now, Block: b.Ref().String(), Pool: b.Pool, Pure: true, Jobs: 1,
+		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now, Block: b.Ref().String(), Pool: d.poolOf(b), Pure: true, Jobs: 1,
 	}
 	if a.StepIndex >= 0 {
 		r.Label = d.facts.Resolution.Program.LabelOf(a.Origin, a.StepIndex)

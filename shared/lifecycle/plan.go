@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -180,11 +181,11 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 	r.Jobs, r.Skipped = plan.Jobs, plan.Skipped
 	if n.FunctionBlock != "" {
 		b := d.facts.Resolution.Blocks[n.FunctionBlock]
-		r.Block, r.Pool = b.Ref().String(), b.Pool
+		r.Block, r.Pool = b.Ref().String(), d.poolOf(b)
 		r.Pure, r.Idempotent, r.Reversible, r.UndoHarmless = b.Pure, b.Idempotent, b.Reversible, b.UndoHarmless
 		if n.Compensate != nil && !r.Pure {
 			c := d.facts.Resolution.Blocks[n.Compensate.FunctionBlock]
-			r.Compensation = &workflow.Compensation{Block: c.Ref().String(), Pool: c.Pool, Idempotent: c.Repeatable()}
+			r.Compensation = &workflow.Compensation{Block: c.Ref().String(), Pool: d.poolOf(c), Idempotent: c.Repeatable()}
 			r.Reversible, r.UndoHarmless = true, n.Compensate.UndoHarmless
 		}
 	}
@@ -192,6 +193,11 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 		d.cutPacks(&r, n.Retry, n.Pace, d.facts.Resolution.Program.MaxInFlight(at))
 	}
 	return r
+}
+
+// poolOf is the pool to which the jobs of a block go: that of the region of the execution.
+func (d *decider) poolOf(b workflow.Block) string {
+	return topology.PoolInRegion(b.Pool, d.execution.Region)
 }
 
 // cutPacks sets how many jobs go into a pack, how often each is tried, and how many

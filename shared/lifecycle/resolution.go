@@ -27,14 +27,14 @@ func (d *decider) resolve() {
 	d.transition(sm.EventExecutionValidated, sm.ExecutionValid, "", nil)
 }
 
-// pin stores the versions that the execution uses until it ends, and its deadline.
+// pin stores the versions and the region that the execution uses until it ends, and its deadline.
 func (d *decider) pin() {
 	r := d.facts.Resolution
 	d.execution.Blocks = make(map[string]string, len(r.Blocks))
 	for ref, b := range r.Blocks {
 		d.execution.Blocks[ref] = b.Version
 	}
-	d.execution.Workflows = maps.Clone(r.Workflows)
+	d.execution.Workflows, d.execution.Region = maps.Clone(r.Workflows), d.config().Region
 	if t := d.config().Timeout.Std(); t > 0 {
 		d.execution.Deadline = d.now.Add(t)
 	}

@@ -132,7 +132,7 @@ func (c *Client) queueURL(ctx context.Context, now time.Time, pool string, optio
 	if missing && now.Sub(since) < missingTTL && !now.Before(since) {
 		return "", nil
 	}
-	name := c.queues.Prefix + pool
+	name := c.queues.Prefix + topology.PoolInQueueName(pool)
 	if len(name) > maxQueueName {
 		return "", nil // SQS would refuse the name, which would count as a bug of ours
 	}

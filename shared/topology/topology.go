@@ -7,6 +7,7 @@
 package topology
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -138,6 +139,7 @@ const (
 	EnvTokenKeys        = "LOCKSTEP_TOKEN_KEYS"         // the setting token.keys
 	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets are that jobs are called with
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
+	EnvRegions          = "LOCKSTEP_REGIONS"            // the setting regions
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may use
 	EnvCaptchaURL       = "LOCKSTEP_CAPTCHA_URL"        // where captchas are checked, of a local stack only; optional
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack
@@ -153,7 +155,7 @@ const (
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueHooksIn, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
-	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvCaptchaURL, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
+	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvRegions, EnvWorkerAllowHosts, EnvCaptchaURL, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 
 // EventTemplate is what a rule of EventBridge makes of an event for the queue [QueueHooksIn]: a JSON text
@@ -174,16 +176,59 @@ var TableEnv = map[string]string{
 }
 
 // JobsQueue is the name of the queue of a worker pool, without a deployment prefix.
-func JobsQueue(pool string) string { return QueueJobsPrefix + pool }
+func JobsQueue(pool string) string { return QueueJobsPrefix + PoolInQueueName(pool) }
+
+// PoolInQueueName is a pool as the names of queues have it: they may not contain @.
+func PoolInQueueName(pool string) string {
+	return strings.Replace(pool, regionSeparator, regionInQueueName, 1)
+}
+
+// The region of a pool, in its name and in that of its queue.
+const (
+	regionSeparator   = "@"
+	regionInQueueName = "--"
+)
+
+// PoolInRegion is the pool that serves the jobs of a pool for executions with the region: the pool
+// itself without one.
+func PoolInRegion(pool, region string) string {
+	if region == "" {
+		return pool
+	}
+	return cmp.Or(pool, PoolDefault) + regionSeparator + region
+}
+
+// RegionOf is the region of a pool, empty for none.
+func RegionOf(pool string) string {
+	_, region, _ := strings.Cut(pool, regionSeparator)
+	return region
+}
+
+// RegionNames says what [ValidRegion] accepts, and RegionPattern is what of it a pattern can say.
+const (
+	RegionNames   = "small letters and digits, in words joined by -, at most 20 characters, such as eu or eu-central-1, without " + DLQSuffix + " at the end"
+	RegionPattern = "^[a-z0-9]+(-[a-z0-9]+)*$"
+	MaxRegion     = 20
+	MaxRegions    = 20 // of one deployment
+)
+
+var regionRE = regexp.MustCompile(RegionPattern)
+
+// ValidRegion reports whether an execution may have the region: it becomes a part of names of queues.
+func ValidRegion(name string) bool {
+	return len(name) <= MaxRegion && regionRE.MatchString(name) && !NamesDeadLetters(name)
+}
 
 // PoolNames says what [ValidPool] accepts.
-const PoolNames = "a letter, then letters, digits, - and _, at most 40, without " + DLQSuffix + " at the end, which names the dead letters of another pool"
+const PoolNames = "a letter, then letters, digits, - and _, at most 40, without " + regionInQueueName + ", which names the queue of a region, and without " + DLQSuffix + " at the end, which names the dead letters of another pool"
 
 var poolRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // ValidPool reports whether a pool may have a name. Blocks and deployments have the same rule, so
 // that a pool which one can name the other can have. The queue of a pool is found by its name.
-func ValidPool(name string) bool { return poolRE.MatchString(name) && !NamesDeadLetters(name) }
+func ValidPool(name string) bool {
+	return poolRE.MatchString(name) && !NamesDeadLetters(name) && !strings.Contains(name, regionInQueueName)
+}
 
 // NamesDeadLetters reports whether the queue of a pool of this name would be the dead-letter queue
 // of another one.

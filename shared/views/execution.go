@@ -27,6 +27,8 @@ type ExecutionView struct {
 	Remains    *string                      `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
 	Rollback   *workflow.RollbackMode       `json:"rollback"` // that its start asked for; null for that of the definition
 
+	Region *string `json:"region"` // whose pools get its jobs
+
 	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
 	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of one that completed in part: the first ten, in the order in which they were entered

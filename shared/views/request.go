@@ -23,6 +23,8 @@ type StartRequest struct {
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // in place of that of the definition
 	Timeout  workflow.Duration     `json:"timeout,omitempty"`  // of the whole execution, at most that of the definition
 
+	Region string `json:"region,omitempty"` // whose pools get the jobs, in place of that of the definition
+
 	// Key is the business key: at most one execution of the workflow with the same key is live.
 	// With Signal, a start while the key is held sends that to the execution that holds it.
 	Key    string       `json:"key,omitempty"`
@@ -227,13 +229,14 @@ type ExecutionFilter struct {
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id
 	Key           string                       // business key
-	CreatedAfter  time.Time                    // exclusive
-	CreatedBefore time.Time                    // exclusive
+	Region        string
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
 }
 
 // Empty reports whether the filter matches every execution.
 func (f ExecutionFilter) Empty() bool {
-	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.Region == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
 }
 
 // FailureFilter filters a list of failed entities, as [ExecutionFilter] does.

@@ -24,6 +24,7 @@ type WorkerView struct {
 type WorkerRegistration struct {
 	ID      string   `json:"id,omitempty"`
 	Pool    string   `json:"pool,omitempty"`
+	Region  string   `json:"region,omitempty"` // for whose executions it works; empty for those without one
 	Blocks  []string `json:"blocks"`
 	Version string   `json:"version,omitempty"`
 }
@@ -32,6 +33,7 @@ type WorkerRegistration struct {
 // for this poll. It repeats it only if it sends the poll again because it got no answer.
 type JobPoll struct {
 	Worker string             `json:"worker"`
+	Region string             `json:"region,omitempty"` // as in the registration
 	Blocks []string           `json:"blocks"`
 	Wait   *workflow.Duration `json:"wait"`
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -100,7 +101,7 @@ func (h *heartbeater) logDraining(ctx context.Context, draining bool) {
 
 // descriptor returns what the worker registers itself with.
 func (w *Worker) descriptor() workflow.Worker {
-	d := workflow.Worker{ID: w.opts.Name, Pool: w.opts.Pool, Version: w.opts.Version}
+	d := workflow.Worker{ID: w.opts.Name, Pool: topology.PoolInRegion(w.opts.Pool, w.opts.Region), Version: w.opts.Version}
 	for _, b := range w.Blocks() {
 		d.Blocks = append(d.Blocks, b.Ref().String())
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	// Pool serves the blocks that name no pool. Default: "default".
 	Pool string
 
+	// Region is that of the executions for which it works; empty for those without one.
+	Region string
+
 	// Version is the version of the program. It is shown with a polling worker.
 	Version string
 

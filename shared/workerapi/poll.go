@@ -32,7 +32,10 @@ var errDrained = errors.New("the worker drains")
 //
 // A poll with an attempt may be repeated under it: see [attempt].
 func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
-	pools, err := s.pools(ctx, c.Tenant, r.Blocks)
+	if err := checkRegion(r.Region); err != nil {
+		return nil, err
+	}
+	pools, err := s.pools(ctx, c.Tenant, r.Region, r.Blocks)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +115,8 @@ func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll,
 	return draining, err
 }
 
-// pools returns the pools of the blocks that a worker names.
-func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]string, error) {
+// pools returns the pools of the blocks that a worker names, those of its region.
+func (s *Service) pools(ctx context.Context, tenant, region string, names []string) ([]string, error) {
 	var pools []string
 	for _, name := range names {
 		ref, err := workflow.ParseRef(name)
@@ -128,6 +131,7 @@ func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]s
 			return nil, workflow.Errorf(workflow.CodeNotFound, "there is no block %s", name)
 		}
 		for _, pool := range matching {
+			pool = topology.PoolInRegion(pool, region)
 			if !slices.Contains(pools, pool) {
 				pools = append(pools, pool)
 			}

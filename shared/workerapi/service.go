@@ -66,6 +66,9 @@ type Service struct {
 	WorkerRegistry *workers.Registry
 	BlockRegistry  BlockRegistry
 	NewPorts       func() Ports
+	// Regions are those that pools of the stage serve.
+	Regions []string
+
 	// PoolQueue returns a pool's queue; CodeUnavailable if it has none.
 	PoolQueue func(ctx context.Context, pool string) (PoolQueue, error)
 	// OwnsQueues reports whether every message in the queues is the tenant's. Only then is it

@@ -3,6 +3,7 @@ package workerapi
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -12,11 +13,22 @@ import (
 
 // RegisterWorker adds a worker, or changes its registration.
 func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error) {
+	if err := checkRegion(r.Region); err != nil {
+		return views.WorkerView{}, err
+	}
 	w := workflow.Worker{
-		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: cmp.Or(r.Pool, topology.PoolDefault), Blocks: r.Blocks, Version: r.Version,
+		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: topology.PoolInRegion(cmp.Or(r.Pool, topology.PoolDefault), r.Region), Blocks: r.Blocks, Version: r.Version,
 	}
 	registered, err := s.WorkerRegistry.Register(ctx, w)
 	return workerView(registered), err
+}
+
+// checkRegion refuses what cannot be a region.
+func checkRegion(region string) error {
+	if region == "" || topology.ValidRegion(region) {
+		return nil
+	}
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "region", Code: "pattern", Message: "want " + topology.RegionNames}})
 }
 
 // HeartbeatWorker records that a worker is alive.
@@ -74,7 +86,8 @@ func workerView(w workflow.Worker) views.WorkerView {
 const maxListed = workflow.MaxPageSize
 
 // Pools returns the queue depth of every pool that a registered block names, and the
-// packs that its workers have reported to hold.
+// packs that its workers have reported to hold. The pools of regions are those of the regions of
+// the stage that have a queue, and those that a worker has registered with.
 func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error) {
 	blocks, err := s.BlockRegistry.Blocks(ctx, c.Tenant, workflow.Page{Limit: maxListed})
 	if err != nil {
@@ -90,7 +103,16 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 			claims[poolName(b)] = nil
 		}
 	}
+	for pool := range maps.Clone(claims) {
+		for _, region := range s.Regions {
+			claims[topology.PoolInRegion(pool, region)] = nil
+		}
+	}
+	registered := map[string]bool{}
 	for _, w := range workers.Items {
+		if registered[w.Pool] = true; topology.RegionOf(w.Pool) != "" && claims[w.Pool] == nil {
+			claims[w.Pool] = nil
+		}
 		for _, h := range w.ClaimedPacks {
 			claims[w.Pool] = append(claims[w.Pool], views.ClaimView{Pack: h.Name(), Execution: h.Wakeup().Execution, Worker: w.ID})
 		}
@@ -101,6 +123,9 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 		q, err := s.PoolQueue(ctx, pool)
 		switch {
 		case workflow.Is(err, workflow.CodeUnavailable): // the pool has no queue
+			if topology.RegionOf(pool) != "" && !registered[pool] {
+				continue // not every pool is served in every region
+			}
 		case err != nil:
 			return nil, err
 		case !s.OwnsQueues(c.Tenant):

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 ||
+	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -70,6 +70,10 @@ type Execution struct {
 	// Rollback and Timeout are those that its starter wants in place of those of the definition.
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Timeout  Duration     `json:"timeout,omitempty"`
+
+	// Region is that of the pools to which its jobs go. Before it is VALID it is empty where its
+	// definition says it.
+	Region string `json:"region,omitempty"`
 
 	CreatedAt time.Time         `json:"createdAt"`
 	StartedAt time.Time         `json:"startedAt,omitzero"`

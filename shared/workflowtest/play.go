@@ -94,6 +94,12 @@ func (p *play) publish(ctx context.Context, s source) (*spec.Definition, error) 
 	if err != nil {
 		return nil, &FileError{s.path, err}
 	}
+	p.world.serveRegion(d.Config.Region)
+	for _, s := range d.FlatSteps() {
+		if s.Reference != nil {
+			p.world.serveRegion(s.Reference.Region)
+		}
+	}
 	if d.Cron != nil {
 		if _, err := p.catalog.PauseSchedule(ctx, author, d.Ref().FullName(), "a test starts what it plays"); err != nil {
 			return nil, &FileError{s.path, err}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
@@ -34,7 +35,8 @@ type world struct {
 	worker  *worker.Worker
 	config  config.Config
 	log     *slog.Logger
-	failure error // of the engine, which no test can cause
+	pools   []*sim.Queue // of the one worker: the default one, and those of the regions that definitions name
+	failure error        // of the engine, which no test can cause
 }
 
 // visibilityTimeout is how long a message stays hidden whose handler has not succeeded.
@@ -50,7 +52,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	}
 	w := &world{World: sim.New(1), config: defaults, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	w.Advance(at.Sub(w.Now()))
-	w.PoolQueue(topology.PoolDefault)
+	w.serveRegion("")
 	endpoints := workflow.Endpoints(s.endpoints)
 	o := engine.ConfiguredOptions(w.config, endpoints)
 	o.Policy.Retention = 0 // the result is read after the end, whenever that is
@@ -102,17 +104,26 @@ func (w *world) deliver(ctx context.Context) bool {
 		}
 		return true
 	}
-	m, ok := w.PoolQueue(topology.PoolDefault).Receive(w.config.Job.Lease)
-	if ok {
-		w.work(ctx, m)
+	for _, q := range w.pools {
+		if m, ok := q.Receive(w.config.Job.Lease); ok {
+			w.work(ctx, q, m)
+			return true
+		}
 	}
-	return ok
+	return false
+}
+
+// serveRegion lets the worker serve a region.
+func (w *world) serveRegion(region string) {
+	if q := w.PoolQueue(topology.PoolInRegion(topology.PoolDefault, region)); !slices.Contains(w.pools, q) {
+		w.pools = append(w.pools, q)
+	}
 }
 
 // work lets the worker handle the message of a pack. One that is received too often becomes a dead
 // letter, of which the engine is told, as in the service.
-func (w *world) work(ctx context.Context, m sim.Message) {
-	v, q, pack := w.Open(), w.PoolQueue(topology.PoolDefault), m.Pack()
+func (w *world) work(ctx context.Context, q *sim.Queue, m sim.Message) {
+	v, pack := w.Open(), m.Pack()
 	final := worker.NewFinalReceive(worker.FinalReceiveOptions{
 		MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.config.Job.Lease, WakeupSender: v.Sender, Logger: w.log,
 	}, m.ID(), m.Receives, pack)
@@ -154,7 +165,7 @@ func (w *world) drain(ctx context.Context) error {
 func (w *world) next(ctx context.Context, until time.Time) (bool, error) {
 	now, found, sweeps := w.Now(), false, false
 	at := until
-	for _, q := range []*sim.Queue{w.LifecycleQueue(), w.PoolQueue(topology.PoolDefault)} {
+	for _, q := range append([]*sim.Queue{w.LifecycleQueue()}, w.pools...) {
 		if t, ok := q.NextVisible(); ok && !t.After(at) {
 			at, found = t, true
 		}

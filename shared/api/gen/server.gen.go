@@ -1334,6 +1334,9 @@ type RedriveRequest = views.RedriveRequest
 // Reference `package/name[:major[.minor[.patch]]]`
 type Reference = string
 
+// Region Examples: eu
+type Region = string
+
 // ReleaseRequest defines model for ReleaseRequest.
 type ReleaseRequest struct {
 	// Entities The entities of the execution to release; all if absent
@@ -2045,6 +2048,9 @@ type ListExecutionsParams struct {
 	// Key Business key
 	Key *EntityName `form:"key,omitempty" json:"key,omitempty"`
 
+	// Region Whose pools get the jobs
+	Region *Region `form:"region,omitempty" json:"region,omitempty"`
+
 	// CreatedAfter Exclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
 
@@ -2106,6 +2112,9 @@ type ChangeExecutionsParams struct {
 
 	// Key Business key
 	Key *EntityName `form:"key,omitempty" json:"key,omitempty"`
+
+	// Region Whose pools get the jobs
+	Region *Region `form:"region,omitempty" json:"region,omitempty"`
 
 	// CreatedAfter Exclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
@@ -5242,6 +5251,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 		return
 	}
 
+	// ------------- Optional query parameter "region" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "region", r.URL.Query(), &params.Region, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "region"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "region", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "createdAfter" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "createdAfter", r.URL.Query(), &params.CreatedAfter, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -5595,6 +5617,19 @@ func (siw *ServerInterfaceWrapper) ChangeExecutions(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "region" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "region", r.URL.Query(), &params.Region, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "region"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "region", Err: err})
 		}
 		return
 	}

@@ -119,6 +119,7 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 			v := h.Metered(requestCost)
 			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 		},
+		Regions: cfg.Regions,
 		PoolQueue: func(ctx context.Context, pool string) (workerapi.PoolQueue, error) {
 			url, err := h.Queues.PoolQueueURL(ctx, time.Now(), pool)
 			if err != nil {
@@ -168,7 +169,7 @@ func (o operations) FireSchedule(ctx context.Context, c workflow.Caller, fullNam
 
 func newOperations(h *enginehost.Host) operations {
 	return operations{&deadletter.Service{
-		Blocks: h.Unmetered().Registry,
+		Blocks: h.Unmetered().Registry, Regions: h.Config.Regions,
 		Open: func(ctx context.Context, queue string) (deadletter.Queue, error) {
 			return openDeadLetters(ctx, h, queue)
 		},

@@ -72,7 +72,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	}
 	calls := httpblock.NewWithEndpoints(allow, p.Endpoints)
 	w := worker.New(worker.Options{
-		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
+		Pool: poolName, Region: c.Worker.Region, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
 		MaxClockSkew: c.Clock.Skew, LeaseMargin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, UnclaimedTimeout: c.Job.Unclaimed,
 		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: calls, Secrets: p.Secrets, Logger: p.Log, Tracer: p.Tracer,
 		MinFencingToken: func() int64 { return int64(c.Lock.MinFencingToken) },
@@ -141,9 +141,10 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 // errNoQueue is the error about a pool without a queue.
 var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsURLs + " or " + topology.EnvQueueJobsPrefix)
 
-// queueURL returns the URL of the pool's queue, from the environment or by the queue's
-// name.
+// queueURL returns the URL of the queue of the pool in the worker's region, from the environment or
+// by the queue's name.
 func queueURL(ctx context.Context, p *boot.Process, poolName string) (string, error) {
+	poolName = topology.PoolInRegion(poolName, p.Config.Worker.Region)
 	if url := p.PoolURLs[poolName]; url != "" {
 		return url, nil
 	}
@@ -154,7 +155,7 @@ func queueURL(ctx context.Context, p *boot.Process, poolName string) (string, er
 	if topology.NamesDeadLetters(poolName) {
 		return "", errors.New("the pool " + poolName + " cannot be served: name it with " + topology.PoolNames)
 	}
-	name := prefix + poolName
+	name := prefix + topology.PoolInQueueName(poolName)
 	queue, err := p.SQS.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
 		return "", err

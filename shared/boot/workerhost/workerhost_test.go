@@ -3,6 +3,7 @@ package workerhost
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -51,6 +52,25 @@ func TestQueueURL_RefusesDeadLetters(t *testing.T) {
 	}
 	if _, err := queueURL(t.Context(), p, "print"); err == nil || !asked {
 		t.Errorf("print: %v, asked SQS: %v", err, asked)
+	}
+}
+
+// A worker process with a region receives from the queue of its pool in that.
+func TestQueueURL_IsThatOfTheRegion(t *testing.T) {
+	t.Setenv(topology.EnvQueueJobsPrefix, "lockstep-jobs-")
+	asked := ""
+	p := &boot.Process{SQS: awssqs.New(awssqs.Options{Region: "eu-west-1", Retryer: aws.NopRetryer{}, Credentials: aws.AnonymousCredentials{}, HTTPClient: doFunc(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		asked = string(body)
+		return nil, errors.Join(err, errors.New("connection refused"))
+	})})}
+	p.Config.Worker.Region = "eu"
+	if _, err := queueURL(t.Context(), p, "print"); err == nil || asked != `{"QueueName":"lockstep-jobs-print--eu"}` {
+		t.Errorf("%v, asked for %s", err, asked)
+	}
+	p.PoolURLs = map[string]string{"print": "https://here", "print@eu": "https://there"}
+	if url, err := queueURL(t.Context(), p, "print"); err != nil || url != "https://there" {
+		t.Errorf("%s, %v", url, err)
 	}
 }
 

@@ -138,7 +138,7 @@ func matchesFilter(x *workflow.Execution, f views.ExecutionFilter) bool {
 	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {
 		return false
 	}
-	if f.Key != "" && x.Key != f.Key {
+	if f.Key != "" && x.Key != f.Key || f.Region != "" && x.Region != f.Region {
 		return false
 	}
 	for k, want := range f.Labels {

@@ -57,7 +57,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -65,7 +65,7 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
-	if !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && s.Reference.OnParentClose != "" {
+	if !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "") {
 		return true
 	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
@@ -147,6 +147,7 @@ type Config struct {
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 	Concurrency      *Concurrency          `json:"concurrency,omitempty"`
 	Rate             *StartRate            `json:"rate,omitempty"`
+	Region           string                `json:"region,omitempty"` // of executions that are given none
 }
 
 // StartRate limits how often executions of a workflow begin.
@@ -279,6 +280,7 @@ type Reference struct {
 	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
 	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may hold ${CEL}
 	OnParentClose       workflow.OnParentClose `json:"onParentClose,omitempty"`       // of mode dispatch; empty for cancel
+	Region              string                 `json:"region,omitempty"`              // of an execution of its own; empty for that of the parent
 }
 
 // Repeat repeats a step as long as the condition is true after an iteration, at most Count

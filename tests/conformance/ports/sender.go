@@ -61,16 +61,17 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 		w := open(t)
 		w.MakePool("p1")
 		w.MakePool("p2")
+		w.MakePool("p2@eu") // that of a region is another one
 		var all []*workflow.PackMessage
 		for i := range 33 {
 			all = append(all, message(fmt.Sprintf("p%d", 1+i%2), i, 10))
 		}
-		all = append(all, message("p1", 40, 900<<10), message("p1", 41, 100<<10), message("p1", 42, 500<<10), message("p2", 43, 900<<10))
+		all = append(all, message("p1", 40, 900<<10), message("p1", 41, 100<<10), message("p1", 42, 500<<10), message("p2", 43, 900<<10), message("p2@eu", 44, 10))
 		failed, err := w.Sender.SendPacks(ctx, baseTime, all)
 		if err != nil || len(failed) != 0 {
 			t.Fatalf("failed %v: %v", failed, err)
 		}
-		got := map[string]map[string]*workflow.PackMessage{"p1": receivePacks(w, "p1", 20), "p2": receivePacks(w, "p2", 17)}
+		got := map[string]map[string]*workflow.PackMessage{"p1": receivePacks(w, "p1", 20), "p2": receivePacks(w, "p2", 17), "p2@eu": receivePacks(w, "p2@eu", 1)}
 		for _, m := range all {
 			if diff := cmp.Diff(m, got[m.Work.Pool][m.Key.String()], compareRawJSON); diff != "" {
 				t.Errorf("the pack of lane %d is missing or changed", m.Key.Lane)

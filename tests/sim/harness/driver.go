@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // visibilityTimeout is how long a received message stays hidden.
@@ -61,8 +62,13 @@ func (s *Harness) DrainPacks() {
 	}
 }
 
+// workerQueue is the queue of the workers.
+func (s *Harness) workerQueue() *sim.Queue {
+	return s.PoolQueue(topology.PoolInRegion(topology.PoolDefault, s.Region))
+}
+
 func (s *Harness) deliverPack() bool {
-	q := s.PoolQueue("default")
+	q := s.workerQueue()
 	m, ok := q.Receive(visibilityTimeout)
 	if ok {
 		s.processDelivery(q, m)

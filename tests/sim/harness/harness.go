@@ -60,6 +60,8 @@ type Harness struct {
 
 	// Script decides the outcome of a block's call. A nil Script or outcome is success.
 	Script func(BlockCall) *Outcome
+	// Region is that for whose executions the workers work.
+	Region string
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
 	// Endpoints are those of the stage, as the catalog knows them.

@@ -109,5 +109,5 @@ func (s *Harness) RedriveDeliveries() {
 
 // queues are all queues of the world.
 func (s *Harness) queues() []*sim.Queue {
-	return []*sim.Queue{s.LifecycleQueue(), s.PoolQueue("default"), s.EventsQueue(), s.HooksQueue()}
+	return []*sim.Queue{s.LifecycleQueue(), s.workerQueue(), s.EventsQueue(), s.HooksQueue()}
 }

@@ -52,6 +52,7 @@ func Borders() []Mutation {
 		answers,
 		mailbox,
 		keys,
+		regions,
 		waits,
 		callbacks,
 		pipelines,

@@ -3,7 +3,7 @@
 //
 // A mistake replaces text in source files. Only the compiler gets the changed files; the tree
 // stays as it is. locks.go and narrow.go have the mistakes in the lock protocol, outcomes.go those in the outcomes of entities, partaking.go those in what step runs are made of, packs.go those in the pack
-// protocol, mailbox.go those about signals, keys.go those about business keys, waits.go those in steps that wait, retries.go those about where a retry begins, executions.go the others, and adapters.go those in the real adapters, for
+// protocol, mailbox.go those about signals, keys.go those about business keys, regions.go those about regions, waits.go those in steps that wait, retries.go those about where a retry begins, executions.go the others, and adapters.go those in the real adapters, for
 // tests/protocol. mutation.go applies a mistake and builds the simulation with it, or the test
 // that finds it where no simulation does: because it lies between two calls of one lease, or
 // needs too many coincidences.

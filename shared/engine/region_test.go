@@ -1,0 +1,177 @@
+package engine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// startIn starts an execution of p/w with a region.
+func startIn(s *harness.Harness, region string) string {
+	s.Helper()
+	req := harness.NewStartRequest("w", "d000")
+	req.Region = region
+	return s.StartWith(req)
+}
+
+// poolsOf are the pools to which the jobs of an execution have gone, in order.
+func poolsOf(x *workflow.Execution) (pools []string) {
+	for i := range x.StepRuns {
+		pools = append(pools, x.StepRuns[i].Pool)
+	}
+	return pools
+}
+
+// All jobs of an execution with a region go to the pools of that: those that find entities, attempts,
+// rollbacks and compensations too. What the start says comes before what the definition says. Workers of
+// other regions do nothing of it.
+func TestRegion_GetsAllJobs(t *testing.T) {
+	for _, test := range []struct{ defined, asked, want string }{
+		{"", "", "default"}, {"", "eu", "default@eu"}, {"us-east-1", "", "default@us-east-1"}, {"us-east-1", "eu", "default@eu"},
+	} {
+		s := newHarness(t, 2)
+		config := ""
+		if test.defined != "" {
+			config = "config: {region: " + test.defined + "}\n"
+		}
+		s.Publish("w", config+`
+acquire: [{type: device, block: p/pure:1}]
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 1}}
+  - {label: two, functionBlock: p/again:1, runOn: device, compensate: {functionBlock: p/once:1}}
+  - {label: three, functionBlock: p/again:1, runOn: device}
+`)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			switch {
+			case c.Kind == workflow.JobAcquire:
+				return &harness.Outcome{Acquired: []string{"d001"}}
+			case c.Kind == workflow.JobExecute && (c.Step == "one" && c.Attempt == 1 || c.Step == "three"):
+				return &harness.Outcome{FailCode: "NO", Retryable: true}
+			}
+			return nil
+		}
+		s.Region = "asia"
+		id := startIn(s, test.asked)
+		s.Drain()
+		if len(s.BlockCalls) != 0 {
+			t.Fatalf("%+v: a worker of another region has called %+v", test, s.BlockCalls)
+		}
+		s.Region = cutRegion(test.want)
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		if pools := poolsOf(x); len(pools) != 7 || slices.ContainsFunc(pools, func(p string) bool { return p != test.want }) {
+			t.Errorf("%+v: %v", test, pools)
+		}
+		if v := executionView(t, s, id); (v.Region != nil) != (s.Region != "") || v.Region != nil && *v.Region != s.Region {
+			t.Errorf("%+v: region %v", test, v.Region)
+		}
+		if needs := workflow.SchemaVersion; s.Region != "" && x.Needs() != needs {
+			t.Errorf("schema %d", x.Needs())
+		}
+		again, _, err := s.Engine.Rerun(t.Context(), harness.Caller, id, views.RerunRequest{Entities: views.RerunEntities{Choice: views.RerunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		if x := s.ExpectState(again.ID, sm.ExecutionFailedSafeAck); x.Region != s.Region {
+			t.Errorf("%+v: it runs again in %q", test, x.Region)
+		}
+	}
+}
+
+func cutRegion(pool string) string {
+	if pool == "default" {
+		return ""
+	}
+	return pool[len("default@"):]
+}
+
+// A child has the region of its parent, unless its step says another, and that of its definition if
+// neither says one. So has a child of a set, and what an overdue question starts.
+func TestRegion_IsInheritedByChildren(t *testing.T) {
+	for _, test := range []struct{ parent, step, defined, want string }{
+		{"", "", "", ""}, {"eu", "", "", "eu"}, {"eu", "us", "", "us"}, {"", "us", "asia", "us"}, {"", "", "asia", "asia"}, {"eu", "", "asia", "eu"},
+	} {
+		for _, set := range []string{"", "foreach: {items: '${[1]}'}, "} {
+			s := newHarness(t, 1)
+			config, region := "", ""
+			if test.defined != "" {
+				config = "config: {region: " + test.defined + "}\n"
+			}
+			if test.step != "" {
+				region = ", region: " + test.step
+			}
+			s.Publish("child", config+stepsYAML("work pure global"))
+			s.Publish("w", "steps:\n  - {label: go, "+set+"workflowReference: {workflow: p/child:1, mode: dispatch"+region+"}}\n")
+			s.Region = test.want
+			id := startIn(s, test.parent)
+			settle(s)
+			x := s.ExpectState(id, sm.ExecutionCompletedAck)
+			child := x.StepRuns[0].Child.ID
+			if set != "" {
+				child = x.StepRuns[0].ChildID(id, 0)
+			}
+			if c := s.ExpectState(child, sm.ExecutionCompletedAck); c.Region != test.want || x.Region != test.parent {
+				t.Errorf("%+v, %q: the child is in %q, its parent in %q", test, set, c.Region, x.Region)
+			}
+		}
+	}
+	s := newHarness(t, 1)
+	s.Publish("late", stepsYAML("work pure global"))
+	s.Publish("w", "steps:\n  - {label: ask, wait: {input: {title: Go on?, deadline: 2h, escalate: [{after: 1h, start: {workflow: 'p/late:1'}}]}}}\n")
+	s.Region = "eu"
+	id := startIn(s, "eu")
+	s.RunUntilIdle(90 * time.Minute)
+	l, err := s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{Region: "eu", Parent: id}, workflow.Page{})
+	if err != nil || len(l.Items) != 1 || l.Items[0].Workflow.Name != "late" || l.Items[0].State != sm.ExecutionCompletedAck {
+		t.Errorf("%v: %+v", err, l.Items)
+	}
+	if l, err = s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{Region: "us"}, workflow.Page{}); err != nil || len(l.Items) != 0 {
+		t.Errorf("%v: %+v", err, l.Items)
+	}
+}
+
+// R21: where nobody serves the region, the execution says for which pool it waits, and ends UNCLAIMED. A
+// retry goes to the same region.
+func TestRegion_NobodyServesIt(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one again device"))
+	id := startIn(s, "eu")
+	s.RunUntilIdle(30 * time.Minute)
+	if w := executionView(t, s, id).Waiting; w == nil || w.Kind != workflow.WaitWorker || w.Pool == nil || *w.Pool != "default@eu" {
+		t.Errorf("it waits for %+v", w)
+	}
+	settle(s)
+	x := s.Load(id)
+	if x.Cause != workflow.CauseUnclaimed || x.Error == nil || x.Error.Message != `no worker of pool "default@eu" has claimed the jobs of step "one"` || len(s.BlockCalls) != 0 {
+		t.Fatalf("%s: %s, %+v, %d calls", x.State, x.Cause, x.Error, len(s.BlockCalls))
+	}
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "workers were added"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Region = "eu"
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// What cannot be the name of a region is refused, and starts nothing.
+func TestRegion_HasAName(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one again device"))
+	for _, region := range []string{"EU", "e u", "eu--west", "eu@1", "eu-", "x-dlq", "a-region-with-a-long-name"} {
+		req := harness.NewStartRequest("w", "d000")
+		req.Region = region
+		_, _, err := s.Engine.Start(t.Context(), harness.Caller, req)
+		if e := (*workflow.Error)(nil); !workflow.Is(err, workflow.CodeInvalid) || !asError(err, &e) || len(e.Issues) != 1 || e.Issues[0].Path != "region" {
+			t.Errorf("%s: %v", region, err)
+		}
+	}
+	if n := len(s.States(harness.Caller.Tenant)); n != 0 {
+		t.Errorf("%d executions", n)
+	}
+}
