@@ -73,6 +73,7 @@ type Engine struct {
 	props      EngineProps
 	monitoring *monitoring
 
+	regions        []string          // of added pools
 	poolByFunction map[string]string // pools by the path of a user's function
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -21,6 +23,13 @@ import (
 type WorkerPoolProps struct {
 	// Pool is the name by which blocks select the pool: [topology.PoolNames].
 	Pool string
+
+	// Region makes this the pool for executions with that region: [topology.RegionNames]. It is a
+	// name, and need not be that of a region of AWS: its queue is in this stack, as all queues, and
+	// its workers run where you connect or start them. Default: executions without a region.
+	//
+	// The pool "default" in a region has the stock worker if none of CodeDir, Function and Polled is set.
+	Region string
 
 	// CodeDir is a directory with bootstrap, a program with the worker SDK
 	// (shared/boot/workerhost), built for Linux and the engine's Architecture. It becomes
@@ -66,13 +75,16 @@ func (p *WorkerPoolProps) Validate() error {
 	if !topology.ValidPool(p.Pool) {
 		return fmt.Errorf("pool %q: want %s", p.Pool, topology.PoolNames)
 	}
+	if p.Region != "" && !topology.ValidRegion(p.Region) {
+		return fmt.Errorf("region %q: want %s", p.Region, topology.RegionNames)
+	}
 	kinds := 0
 	for _, set := range []bool{p.CodeDir != "", p.Function != nil, p.Polled} {
 		if set {
 			kinds++
 		}
 	}
-	if kinds != 1 {
+	if kinds != 1 && !p.hasStockWorker() {
 		return errors.New("want exactly one of CodeDir, Function and Polled")
 	}
 	if p.Concurrency != 0 {
@@ -92,6 +104,9 @@ func (p *WorkerPoolProps) Validate() error {
 		}
 		return validateProgram(p.CodeDir, "")
 	}
+	if p.hasStockWorker() {
+		return validateEnvironment(p.Environment)
+	}
 	if p.Timeout != 0 || p.Memory != 0 || p.Network != nil || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
 		return errors.New("timeout, memory, network and environment can only be set with CodeDir, and concurrency not with Polled")
 	}
@@ -101,6 +116,14 @@ func (p *WorkerPoolProps) Validate() error {
 	return nil
 }
 
+// hasStockWorker reports whether the pool is that of the stock worker in a region.
+func (p *WorkerPoolProps) hasStockWorker() bool {
+	return p.Pool == topology.PoolDefault && p.Region != "" && p.CodeDir == "" && p.Function == nil && !p.Polled
+}
+
+// pool is the name of the pool, with its region.
+func (p *WorkerPoolProps) pool() string { return topology.PoolInRegion(p.Pool, p.Region) }
+
 // AddWorkerPool adds a worker pool of your own to the engine. Its worker gets the
 // permissions of the stock worker, on its own queue. Of the tables it may use only jobs,
 // so that it cannot change the state of an execution or hold a lock. It panics on invalid
@@ -109,6 +132,11 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	if err := props.Validate(); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
 	}
+	if props.hasStockWorker() {
+		stock := *props
+		stock.CodeDir = filepath.Join(e.props.FunctionsDir, topology.FunctionWorker)
+		props = &stock
+	}
 	if err := e.validatePool(props); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
 	}
@@ -116,7 +144,7 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	label := "Jobs" + pascalCase(id)
 	age := valueOr(props.PackAge, e.props.Thresholds.PackAge)
 	if props.Polled {
-		q := e.newPoolQueue(label, props.Pool, polledSeconds)
+		q := e.newPoolQueue(label, props.pool(), polledSeconds)
 		e.addPoolMonitoring(e.Construct, id, q, nil, age)
 		e.outputQueue(q)
 		return &WorkerPool{Queue: q}
@@ -124,8 +152,8 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	function, scope := e.poolFunction(id, label, props)
 	e.grantRuntimePermissions(function)
 	e.setEnvironment(function)
-	q := e.newPoolQueue(label, props.Pool, int(*function.Timeout().ToSeconds(nil)))
-	mapping := e.attachFunction(scope, props.Pool, q, function, valueOr(props.Concurrency, defaultConcurrency))
+	q := e.newPoolQueue(label, props.pool(), int(*function.Timeout().ToSeconds(nil)))
+	mapping := e.attachFunction(scope, props.pool(), q, function, valueOr(props.Concurrency, defaultConcurrency))
 	e.addPoolMonitoring(scope, id, q, function, age)
 	e.outputQueue(q)
 	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
@@ -139,7 +167,7 @@ const polledSeconds = 60
 func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
 	if props.Function == nil {
 		function := e.newFunction(functionSpec{
-			id: pascalCase(id) + "Worker", name: workerName(props.Pool), description: "Lockstep: runs the packs of the pool " + props.Pool,
+			id: pascalCase(id) + "Worker", name: workerName(props.pool()), description: "Lockstep: runs the packs of the pool " + props.pool(),
 			dir: props.CodeDir, timeout: valueOr(props.Timeout, 900), memory: valueOr(props.Memory, defaultMemory), network: props.Network,
 		}, topology.FunctionWorker)
 		for _, key := range slices.Sorted(maps.Keys(props.Environment)) {
@@ -160,13 +188,16 @@ func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Functi
 
 // validatePool checks a pool's names and program against the engine's props.
 func (e *Engine) validatePool(props *WorkerPoolProps) error {
-	if err := validateQueueName(e.poolPrefix() + props.Pool + topology.DLQSuffix); err != nil {
+	if err := validateQueueName(e.poolPrefix() + topology.PoolInQueueName(props.pool()) + topology.DLQSuffix); err != nil {
 		return err
+	}
+	if props.Region != "" && !slices.Contains(e.regions, props.Region) && len(e.regions) == topology.MaxRegions {
+		return fmt.Errorf("region %q: the pools of an engine have at most %d regions", props.Region, topology.MaxRegions)
 	}
 	if props.CodeDir == "" {
 		return nil
 	}
-	if name := e.physicalName(workerName(props.Pool)); name != nil {
+	if name := e.physicalName(workerName(props.pool())); name != nil {
 		if err := validateFunctionName(*name); err != nil {
 			return err
 		}
@@ -174,13 +205,15 @@ func (e *Engine) validatePool(props *WorkerPoolProps) error {
 	return validateProgram(props.CodeDir, e.props.Architecture)
 }
 
-func workerName(pool string) string { return topology.FunctionWorker + "-" + pool }
+func workerName(pool string) string {
+	return topology.FunctionWorker + "-" + topology.PoolInQueueName(pool)
+}
 
 // reservePool panics for a pool that exists, and for a function that serves another pool:
 // its environment has one queue.
 func (e *Engine) reservePool(id string, props *WorkerPoolProps) {
-	if e.Pools[props.Pool] != nil {
-		panic(fmt.Errorf("worker pool %s: the pool %s already exists", id, props.Pool))
+	if e.Pools[props.pool()] != nil {
+		panic(fmt.Errorf("worker pool %s: the pool %s already exists", id, props.pool()))
 	}
 	if props.Function == nil {
 		return
@@ -189,7 +222,7 @@ func (e *Engine) reservePool(id string, props *WorkerPoolProps) {
 	if pool, ok := e.poolByFunction[path]; ok {
 		panic(fmt.Errorf("worker pool %s: the function %s already serves the pool %s", id, path, pool))
 	}
-	e.poolByFunction[path] = props.Pool
+	e.poolByFunction[path] = props.pool()
 }
 
 // addStockPool creates the pool of the stock worker.
@@ -204,12 +237,16 @@ func (e *Engine) addStockPool() {
 // the functions that send packs find it: the names of any number of pools take no room in their
 // environments and policies.
 func (e *Engine) newPoolQueue(label, pool string, timeout int) *Queue {
-	name := e.poolPrefix() + pool
+	name := e.poolPrefix() + topology.PoolInQueueName(pool)
 	q := e.newNamedQueue(label, &name, jsii.String(name+topology.DLQSuffix), timeout, topology.MaxReceiveJobs)
 	if len(e.Pools) == 1 { // the stock pool
 		e.serveAddedPools()
 	}
 	e.Pools[pool] = q
+	if region := topology.RegionOf(pool); region != "" && !slices.Contains(e.regions, region) {
+		e.regions = append(e.regions, region)
+		e.Functions[topology.FunctionAPI].setEnv(topology.EnvRegions, strings.Join(e.regions, ",")) // whose queues it lists and redrives
+	}
 	return q
 }
 

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,30 @@ func TestWorkerPool_OfUserFunction(t *testing.T) {
 	}
 }
 
+// The pool of the stock worker in a region has a queue of that, which a function with the stock worker's
+// program and rights consumes. The HTTP interface knows the region.
+func TestWorkerPool_OfRegion(t *testing.T) {
+	x := stacks()["options"]
+	q, f := x.byID(t, "JobsEuropeQueue"), x.byID(t, "EuropeWorkerFunction")
+	for what, pair := range map[string][2]string{
+		"queue":      {render(q.property("QueueName")), "acme-jobs-default--eu"},
+		"consumer":   {functionsByQueue(t, x)[q.ID].ID, f.ID},
+		"program":    {render(f.property("Code")), render(x.byID(t, "WorkerFunction").property("Code"))},
+		"pools":      {f.environment()[topology.EnvQueueJobsURLs], `{"default@eu":"${` + q.ID + `}"}`},
+		"name":       {render(f.property("FunctionName")), "acme-worker-default--eu"},
+		"regions":    {x.byID(t, "ApiFunction").environment()[topology.EnvRegions], "eu"},
+		"receives":   {render(q.property("RedrivePolicy", "maxReceiveCount")), "20"},
+		"visibility": {render(q.property("VisibilityTimeout")), "540"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s is %s, want %s", what, pair[0], pair[1])
+		}
+	}
+	if stock := x.byID(t, "JobsDefaultQueue"); stock.ID == q.ID {
+		t.Error("it is the queue of those without a region")
+	}
+}
+
 // A polled pool is a queue without a function. The HTTP interface receives from it, so
 // that polling workers need no permission except on that interface.
 func TestWorkerPool_PolledHasNoFunction(t *testing.T) {
@@ -193,9 +218,15 @@ func TestAddWorkerPool_PanicsOnInvalidPool(t *testing.T) {
 	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir, NamePrefix: prefix})
 	function := newUserFunction(stack, dir)
 	e.AddWorkerPool("First", &WorkerPoolProps{Pool: "first", Function: function})
+	e.AddWorkerPool("Europe", &WorkerPoolProps{Pool: topology.PoolDefault, Region: "eu"})
+	for i := range topology.MaxRegions - 1 {
+		e.AddWorkerPool(fmt.Sprintf("Region%d", i), &WorkerPoolProps{Pool: "r", Region: fmt.Sprintf("r%d", i), Polled: true})
+	}
 	for want, p := range map[string]*WorkerPoolProps{
 		"the pool default already exists":    {Pool: topology.PoolDefault, CodeDir: code},
 		"the pool first already exists":      {Pool: "first", CodeDir: code},
+		"the pool default@eu already exists": {Pool: topology.PoolDefault, Region: "eu"},
+		"at most 20 regions":                 {Pool: "third", Region: "another", CodeDir: code},
 		"already serves the pool first":      {Pool: "second", Function: function},
 		"can only be set with CodeDir":       {Pool: "third", Function: function, Memory: 1},
 		`pool "a b"`:                         {Pool: "a b", CodeDir: code},

@@ -117,6 +117,8 @@ func TestWorkerPoolProps_ValidateNamesField(t *testing.T) {
 		`pool "a b"`:               {Pool: "a b", CodeDir: code},
 		`pool "print-dlq"`:         {Pool: "print-dlq", CodeDir: code},
 		`pool "1st"`:               {Pool: "1st", Polled: true},
+		`pool "a--b"`:              {Pool: "a--b", Polled: true},
+		`region "EU"`:              {Pool: "a", Region: "EU", Polled: true},
 		"want exactly one of Cod":  {Pool: "reports"},
 		"concurrency is 1001":      {Pool: "reports", CodeDir: code, Concurrency: 1001},
 		"timeout 901":              {Pool: "reports", CodeDir: code, Timeout: 901},

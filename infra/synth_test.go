@@ -119,6 +119,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Environment: map[string]string{"MODE": "quick"}, Concurrency: 9, PackAge: 600,
 	})
 	engine.AddWorkerPool("Edge", &WorkerPoolProps{Pool: "edge", Polled: true})
+	engine.AddWorkerPool("Europe", &WorkerPoolProps{Pool: topology.PoolDefault, Region: "eu", Timeout: 90})
 	engine.AddWorkerPool("Photos", &WorkerPoolProps{Pool: "photos", Function: newUserFunction(options, functions)})
 
 	host := NewEngine(stack("host"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions})

@@ -145,7 +145,7 @@ func TestRetainedResources_CanBeImported(t *testing.T) {
 			t.Errorf("%s is retained and cannot be imported by its name %v", r.ID, r.property(nameProperties[r.Type]))
 		}
 	}
-	if want := len(topology.Tables) + len(topology.Functions) + 1; found != want { // and the worker of a user's pool
+	if want := len(topology.Tables) + len(topology.Functions) + 2; found != want { // and the workers of two pools
 		t.Errorf("%d resources are retained, want %d", found, want)
 	}
 }
