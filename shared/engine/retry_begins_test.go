@@ -240,6 +240,29 @@ steps:
 	expectSteps(t, s, id, "one 0 | two 0 | three")
 }
 
+// An entity has failed in a step that the retry passes, because it handles a failure before it otherwise than the
+// try before. That leaves it out of nothing, wherever the retry goes on.
+func TestRetry_LeavesOutNobodyForWhatItPasses(t *testing.T) {
+	for _, last := range []string{"{label: three, functionBlock: p/pure:1, runOn: device}", "{label: three, loop: {over: '${[1]}'}, workflow: {steps: [{label: four, functionBlock: p/pure:1, runOn: device}]}}"} {
+		try := 1
+		s, id := rolledOut(t, 1, "steps: [{label: one, functionBlock: p/again:1, runOn: device, onFailure: [{next: three}]}, {label: two, functionBlock: p/pure:1, runOn: device}, "+last+"]\n", func(c harness.BlockCall) *harness.Outcome {
+			if c.Kind == workflow.JobExecute && (c.Step == "two" && try == 1 || c.Step == "one" && try == 2) {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		try, s.BlockCalls = 2, nil
+		retry(s, id, views.RetryRequest{Entities: views.RetryFailed})
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := callsByStep(s, id); got != "one 0 | three 0 | ~one 0" && got != "one 0 | four 0 | ~one 0" {
+			t.Errorf("executed %s", got)
+		}
+	}
+}
+
 // A retry goes back to a step before its beginning. It reads the variables that were set before the beginning,
 // whatever try has set them.
 func TestRetry_GoingBackReadsWhatStands(t *testing.T) {

@@ -227,12 +227,10 @@ func (r *StepRun) LoopSeq() int { return cmp.Or(r.Continues, r.Seq) }
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }
 
 // CanReadResultsOf reports whether the step run may read the results of another: of an
-// earlier run of a step that no try up to its own has superseded. Results that earlier
-// tries have of later steps are not readable, unless the execution had gone back by then:
-// wentBack is the first try in which it has, 0 for none.
-func (r *StepRun) CanReadResultsOf(o *StepRun, wentBack int) bool {
-	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy) &&
-		(o.Try == r.Try || o.StepIndex <= r.StepIndex || wentBack > 0 && o.Try >= wentBack)
+// earlier run of a step that no try up to its own has superseded. Those that were cut off the
+// path of the execution are not readable all the same.
+func (r *StepRun) CanReadResultsOf(o *StepRun) bool {
+	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy)
 }
 
 // Forward reports whether the step run executes a step; false for a rollback or an

@@ -194,11 +194,7 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 	if o.Try < r.Try && (x.InEarlierTime(r, o, false) || p.isStillToCome(x, r, o)) {
 		return false // what an earlier try has done then stands, and is still to come
 	}
-	wentBack := x.WentBack
-	if p.followsPath(x, r) {
-		wentBack = 1 // of what earlier tries did, all stands that is on the path
-	}
-	return r.CanReadResultsOf(o, wentBack) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
+	return r.CanReadResultsOf(o) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
 
 // readResults binds the results of earlier step runs that the expressions read. It begins

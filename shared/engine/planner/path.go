@@ -1,11 +1,8 @@
 package planner
 
 import (
-	"slices"
-
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // pathBefore is what lies before a step run on the path of the execution.
@@ -17,7 +14,7 @@ type pathBefore struct {
 // isStillToCome reports whether what an earlier try did in a step run comes only after another one: it was cut
 // off the path, and the try has not come there again.
 func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	if !p.followsPath(x, r) {
+	if !r.Forward() || r.StepIndex >= len(p.Program.Nodes) { // all that is not superseded lies before the end
 		return false
 	}
 	at := p.placeOf(x, o)
@@ -26,13 +23,6 @@ func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) b
 	}
 	before := p.pathBefore(x, r)
 	return !before.seqs[o.Seq] && before.rests[at] < o.Seq
-}
-
-// followsPath reports whether the path says what lies before a step run. Where an execution can never have
-// gone back, the order of its steps says so, too.
-func (p *Planner) followsPath(x *workflow.Execution, r *workflow.StepRun) bool {
-	goesBack := x.WentBack > 0 || slices.ContainsFunc(p.Program.Nodes, func(n spec.Node) bool { return n.Repeat != nil && n.IsContainer() })
-	return goesBack && r.Forward() && r.StepIndex < len(p.Program.Nodes)
 }
 
 // placeOf is the place of a step run. That of one that exists stays as it is.

@@ -108,7 +108,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 			return nil
 		}
 	}
-	all, err := p.collectUpdates(ctx, x, r.Try, func(o *workflow.StepRun) bool { return r.CanReadResultsOf(o, x.WentBack) }, nil)
+	all, err := p.collectUpdates(ctx, x, r.Try, r.CanReadResultsOf, nil)
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 		why = r.Counts.Failure
 	}
 	again := slices.ContainsFunc(f.x.StepRuns, func(o workflow.StepRun) bool { return o.Forward() && o.Label == r.Label && o.Seq > r.Seq })
-	if e := f.x.Error; e != nil && e.Step == r.Label && !again && (why == nil || codes[e.Code]) {
+	if e := f.x.Error; e != nil && e.Step == r.Label && !again && r.Handled == 0 && (why == nil || codes[e.Code]) {
 		why = e // its jobs may have failed with several codes: this one has ended the execution
 	}
 	failed := r.Status != sm.StepCompleted && r.Status != sm.StepSkipped
