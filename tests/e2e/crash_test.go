@@ -227,6 +227,17 @@ func TestQueue_DuplicateAndReorderedMessages(t *testing.T) {
 			c.waitEnded(id, sm.ExecutionCompletedAck)
 		}
 	}
+	eventually(t, "all messages are consumed", func() bool {
+		for p, err := range s.Pools(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Pool == "default" {
+				return p.Waiting != nil && *p.Waiting+*p.Claimed+*p.Delayed == 0
+			}
+		}
+		return false
+	})
 	once := map[string]int{}
 	for _, k := range c.blocks.allCalls() {
 		if strings.Contains(k.Block, "-once:") {

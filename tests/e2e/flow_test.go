@@ -25,11 +25,14 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 	for name, scenario := range map[string]func(*fixture){
 		"R01_hold_and_release":       holdAndRelease,
 		"R02_R03_refused":            flowRefused,
+		"R05_version_is_kept":        versionIsKept,
 		"R06_R11_R12_values":         valuesReachSteps,
 		"R08_R15_first_case":         firstCaseIsTaken,
 		"R09_block_names_next":       blockNamesNext,
 		"R13_failure_is_handled":     failureIsHandled,
+		"R14_block_without_worker":   blockWithoutWorker,
 		"R16_retried_codes":          codesAreRetried,
+		"R18_stored_before_called":   storedBeforeCalled,
 		"R29_R30_branches":           branchesAreMerged,
 		"R32_loops":                  loopsAreCapped,
 		"R35_R36_R54_input":          inputIsAnswered,
@@ -143,6 +146,60 @@ func holdAndRelease(c *fixture) {
 	c.mustRequest(id, "resume", `{"reason":"go"}`)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	c.wantAudit(id, sm.EventExecutionResumed, "go")
+}
+
+// versionIsKept: an execution that waits goes on in the version that it began in, although a newer one has
+// not the step in which it waits; those that are started since use the newer one.
+func versionIsKept(c *fixture) {
+	c.publishWorkflow("", "label: ask, wait: {approval: {}}", "label: old, set: {x: 1}")
+	id := c.startWorkflow("{}")
+	c.waitForKind(id, workflow.WaitInput)
+	c.publish("package: test\nname: w-" + c.name + "\nversion: 1.1.0\nsteps: [{label: new, set: {x: 2}}]\n")
+	x := c.waitEnded(c.startWorkflow("{}"), sm.ExecutionCompletedAck)
+	c.wantReached(x.ID, "new")
+	c.mustRequest(id, "resume", `{"input":{"approved":true}}`)
+	y := c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.wantReached(id, "ask old")
+	if x.Workflow.Version != "1.1.0" || y.Workflow.Version != "1.0.0" {
+		c.t.Errorf("versions %s and %s", x.Workflow.Version, y.Workflow.Version)
+	}
+}
+
+// blockWithoutWorker: a block that the worker of its pool does not have fails its step, and nothing was
+// called.
+func blockWithoutWorker(c *fixture) {
+	if _, err := c.RegisterBlock(c.t.Context(), workflow.Block{Package: "test", Name: c.name + "-nobody", Version: "1.0.0"}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.publishWorkflow("", "label: one, block: nobody, runOn: global", "label: two, set: {x: 1}")
+	id := c.startWorkflow("{}")
+	c.wantFailure(c.waitEnded(id, sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "HANDLER_NOT_FOUND", "one")
+	c.wantReached(id, "one:FAILED")
+}
+
+// storedBeforeCalled: when a block is called, the step, its job and who has claimed that are stored: all can
+// be read while the block is at work.
+func storedBeforeCalled(c *fixture) {
+	seen := make(chan string, 1)
+	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
+		x, err := c.Execution(c.t.Context(), k.Job.Execution)
+		if err != nil {
+			seen <- err.Error()
+			return okAnswer(1)
+		}
+		text := fmt.Sprintf("%s in %s", x.State, deref(x.CurrentStep))
+		for j, err := range c.Jobs(c.t.Context(), k.Job.Execution, views.JobFilter{Step: "one"}) {
+			text += fmt.Sprintf(", this job: %v, claimed: %v, %v", j.ID == k.Job.ID, j.ClaimedAt != nil, err)
+		}
+		seen <- text
+		return okAnswer(1)
+	})
+	c.publishWorkflow("", "label: one, block: work, runOn: global")
+	id := c.startWorkflow("{}")
+	if got, want := <-seen, "RUNNING in one, this job: true, claimed: true, <nil>"; got != want {
+		c.t.Errorf("while the block is at work: %s, want %s", got, want)
+	}
+	c.waitEnded(id, sm.ExecutionCompletedAck)
 }
 
 func flowRefused(c *fixture) {
