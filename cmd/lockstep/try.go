@@ -12,6 +12,8 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/localstack/stack"
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // pointlessInTry are the flags of run that mean nothing where the stack is gone afterwards.
@@ -38,6 +40,9 @@ The exit code is that of "lockstep run".`,
 			}
 			if o.Log = io.Discard; log {
 				o.Log = cmd.ErrOrStderr()
+			}
+			if d, err := definition.Parse(source); err == nil { // otherwise it is refused where it is published
+				o.Regions = slices.DeleteFunc([]string{d.Config.Region, run.Flag("region").Value.String()}, func(region string) bool { return !topology.ValidRegion(region) })
 			}
 			s, err := startLocalStack(cmd.Context(), o)
 			if err != nil {

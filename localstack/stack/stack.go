@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type Options struct {
 	SecretsFile string    // JSON, the values of secrets by name; "" leaves it to the configuration
 	NoWorker    bool      // do not serve HTTP blocks with the built-in worker
 	Workers     []string  // shell commands of worker programs
+	Regions     []string  // that the built-in worker serves, besides those of the configuration
 	BinDir      string    // directory of the built programs
 	Log         io.Writer // nil is standard error
 }
@@ -79,6 +81,11 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	cfg, err := config.Load(o.ConfigFile, os.Environ())
 	if err != nil {
 		return nil, err
+	}
+	for _, region := range o.Regions {
+		if !slices.Contains(cfg.Regions, region) {
+			cfg.Regions = append(cfg.Regions, region)
+		}
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -50,6 +50,15 @@ func TestTry_ExecutesADefinition(t *testing.T) {
 	if code, out, errOut = runLockstep(t, "", "try", good, "--blocks", blocks, "--entities", entities, "--id", "sw-1,sw-2", "--set", "fail=true"); code != 1 || !strings.Contains(out, "BROKEN") {
 		t.Errorf("exit %d\n%s%s", code, out, errOut)
 	}
+	regional := write("regional.yaml", definition+"config: {region: eu}\n")
+	for _, args := range [][]string{nil, {"--region", "us"}} { // the stack serves the region of the definition, and that of the start
+		if code, out, errOut = runLockstep(t, "", append([]string{"try", regional, "--blocks", blocks, "--entities", entities, "--group", "core"}, args...)...); code != 0 {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errOut)
+		}
+	}
+	if code, out, errOut = runLockstep(t, "", "try", good, "--blocks", blocks, "--region", "EU"); code != 3 || !strings.Contains(errOut, "region") {
+		t.Errorf("exit %d\n%s%s", code, out, errOut)
+	}
 	if code, out, errOut = runLockstep(t, "", "try", bad, "--blocks", blocks); code != 3 || !strings.Contains(errOut, "bad.yaml:7:") {
 		t.Errorf("exit %d\n%s%s", code, out, errOut)
 	}
