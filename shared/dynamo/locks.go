@@ -35,7 +35,7 @@ const (
 	attrHolderSince = "s"
 	attrHolderPlace = "p" // the same name in attrPlace
 
-	// The last executions that took the lock, as text: under 500 bytes, so that an
+	// The last executions that took the lock, as text: under 640 bytes, so that an
 	// exclusive lock item stays under 1 KB.
 	attrRecent = "recent"
 )
@@ -62,7 +62,7 @@ func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityK
 			Token: it.Int(attrToken), Revision: it.Int(attrRev), Since: it.Int(attrLockedSince),
 			Mode: workflow.LockMode(it.Text(attrLockMode)), Holders: holdersOf(it),
 			Reserver: it.Text(attrReservation), ReserverAge: it.Text(attrReservationAge),
-			Recent: workflow.ParseRecentHolders(it.Text(attrRecent)),
+			Recent: workflow.ParseRecentHolders(it.Text(attrRecent), it.Int(attrToken)),
 		}
 	}
 	return locks, nil

@@ -260,6 +260,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchEntities(ctx)
 	case lifecycle.NeedKeptJobs:
 		return w.fetchKeptJobs(ctx)
+	case lifecycle.NeedOutdated:
+		return w.fetchOutdated(ctx, draft)
 	case lifecycle.NeedOutcomes:
 		return w.fetchOutcomes(ctx, n, draft)
 	case lifecycle.NeedUpdatesApplied:
@@ -339,7 +341,7 @@ func (w *workspace) clearStaleFacts() {
 	f := &w.facts
 	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 	f.Reports = maps.Clone(w.unplanned)
-	f.Agains, f.KeptJobs = nil, nil
+	f.Agains, f.KeptJobs, f.Outdated = nil, nil, nil
 	if w.packsAhead != nil {
 		w.packsAhead.used = true
 	}

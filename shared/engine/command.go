@@ -50,7 +50,7 @@ func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req vi
 		}
 	}
 	return w.applyLoaded(ctx, lifecycle.Command{
-		Kind: lifecycle.CommandRetry, Actor: c.Actor, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities),
+		Kind: lifecycle.CommandRetry, Actor: c.Actor, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities), Force: req.Force,
 	})
 }
 

@@ -34,6 +34,7 @@ type Facts struct {
 	Children       *ChildSet
 	Entities       *ScopeEntities
 	KeptJobs       *KeptJobs
+	Outdated       *Outdated
 	Observed       bool   // somebody observes the executions of the tenant, or may
 	HandedOn       *int64 // the number of the last event that was handed on to those who observe
 	UpdatesApplied bool
@@ -125,6 +126,7 @@ type LockResult struct {
 	Dropped  []workflow.BlockedBy
 	Conflict *workflow.BlockedBy
 	Problem  *workflow.Failure
+	Outdated []OutdatedEntity // of a new try, if the locks are granted
 }
 
 // Plan says how many jobs a step has, or a rollback wave has to undo.
@@ -235,7 +237,7 @@ type Command struct {
 
 	Sequence int64 // of CommandNext: the number of the event with which the wait began, 0 for the one that is open
 	All      bool  // of CommandNext: enter this and all later steps
-	Force    bool  // of CommandRewind: even if something was changed since
+	Force    bool  // of CommandRewind: even if something was changed since; of CommandRetry: even if results that it keeps are outdated
 }
 
 // Tokens says which tokens are made or revoked.
@@ -370,6 +372,7 @@ const (
 	NeedChildrenClose  NeedKind = "childrenClose"  // a ChildSet of a step run that is closed, after reading all and telling those that are not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedKeptJobs       NeedKind = "keptJobs"       // a KeptJobs
+	NeedOutdated       NeedKind = "outdated"       // an Outdated of the new try, which has still to take its locks
 	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
 	NeedHandedOn       NeedKind = "handedOn"       // how far the events have been handed on to those who observe
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory

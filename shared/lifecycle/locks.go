@@ -33,6 +33,8 @@ func (d *decider) acquireLocks() {
 	case a.Problem != nil:
 		d.setFailure(workflow.CauseValidation, a.Problem)
 		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
+	case len(a.Outdated) > 0 && !d.execution.Forced:
+		d.failOutdated(a.Outdated)
 	case a.Conflict != nil && a.Conflict.Entity.IsSlot() && d.failsAtLimit():
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{Code: workflow.FailureLimit, Message: limitMessage(c)})

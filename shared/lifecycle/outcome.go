@@ -40,6 +40,7 @@ type EntityJob struct {
 	Failure     *workflow.Failure
 	Undo        UndoState
 	UndoFailure *workflow.Failure
+	UndoUnsent  bool // the undoing has failed, and its block was not called
 }
 
 // changed reports whether something remains that is not pure.

@@ -85,6 +85,17 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return nil
 	}
 	d.resetForTry(from, resume, c.Entities == "failed", to)
+	if d.execution.Forced = c.Force; c.Force {
+		data["force"] = true
+	} else if to == sm.ExecutionReady {
+		if d.facts.Outdated == nil {
+			d.need(Need{Kind: NeedOutdated})
+			return nil
+		}
+		if outdated := d.facts.Outdated.Entities; len(outdated) > 0 {
+			return d.refuseOutdated(outdated)
+		}
+	}
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
 	return nil

@@ -80,6 +80,8 @@ type scriptRunner struct {
 	check     *lifecycle.AnswerCheck
 	unfit     map[string]bool // by id of a signal
 	job       string          // what reports on the jobs of callbacks say
+
+	outdated []lifecycle.OutdatedEntity // what is found for a new try before it takes its locks
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
@@ -364,8 +366,8 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if sr.execution != nil {
 			sr.decide()
 		}
-	case "granted": // granted [dropped=N by=EXECUTION]
-		answer := &lifecycle.LockResult{Epoch: sr.execution.Epoch, Scope: sr.scope}
+	case "granted": // granted [dropped=N by=EXECUTION] [outdated=LABEL by=EXECUTION [undo]]
+		answer := &lifecycle.LockResult{Epoch: sr.execution.Epoch, Scope: sr.scope, Outdated: sr.outdatedBy(words, o)}
 		answer.Scope.HeldEpoch = sr.execution.Epoch
 		for n := range intOption(o, "dropped") {
 			answer.Scope.Counts = map[string]int{"device": sr.scope.Counts["device"] - n - 1}
@@ -472,11 +474,12 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	case "applied":
 		sr.facts.UpdatesApplied = true
 		sr.decide()
-	case "retry": // retry [from=LABEL] [entities=failed|all] [parent=open|closed|letGo]
+	case "retry": // retry [from=LABEL] [entities=failed|all] [parent=open|closed|letGo] [force] [outdated=LABEL by=EXECUTION [undo]]
+		sr.outdated = sr.outdatedBy(words, o)
 		if o["parent"] != "" {
 			sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(o["parent"])}
 		}
-		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "repaired", FromStep: o["from"], Entities: o["entities"]}
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "repaired", FromStep: o["from"], Entities: o["entities"], Force: slices.Contains(words, "force")}
 		sr.decide()
 	case "resume", "unlock": // unlock [entities=TYPE/ID,...]
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may continue", Only: sr.entityKeys(o)}
@@ -620,6 +623,10 @@ func (sr *scriptRunner) decide() {
 				}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedOutdated {
+				sr.facts.Outdated = &lifecycle.Outdated{Entities: sr.outdated}
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedCondition && sr.condition != "" {
 				sr.facts.Conditions = map[int]*lifecycle.Readiness{d.Need.StepRunSeq: {Ready: sr.condition == "true"}}
 				continue
@@ -679,10 +686,22 @@ func (sr *scriptRunner) decide() {
 	sr.t.Fatal("the execution does not become idle")
 }
 
+// outdatedBy is an entity that another execution has held, and for which the results from a step on are
+// kept.
+func (sr *scriptRunner) outdatedBy(words []string, o map[string]string) []lifecycle.OutdatedEntity {
+	if o["outdated"] == "" {
+		return nil
+	}
+	step := slices.IndexFunc(sr.nodes, func(n spec.Node) bool { return n.Label == o["outdated"] })
+	return []lifecycle.OutdatedEntity{{
+		Entity: workflow.EntityKey{Type: "device", ID: "1"}, By: strings.Split(o["by"], ","), Kept: lifecycle.Kept{Step: step, Undo: slices.Contains(words, "undo")},
+	}}
+}
+
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
 	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn, sr.facts.Parent, sr.facts.FromParent = nil, nil, nil, nil, nil, false
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.KeptJobs, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.KeptJobs, sr.facts.Outcomes, sr.facts.Outdated = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity

@@ -122,6 +122,9 @@ type Execution struct {
 	// OnlyFailed is set by a retry that keeps the results of jobs that ended with OK.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
 
+	// Forced says that an operator wants this try even if results that it keeps are outdated.
+	Forced bool `json:"forced,omitempty"`
+
 	// WentBack is the first try in which the execution has gone back to an earlier step, 0 for
 	// none. From then on the order of its step runs is not that of the program.
 	WentBack int `json:"wentBack,omitempty"`
@@ -379,6 +382,7 @@ const (
 	CauseChildFailed  Cause = "CHILD_FAILED"  // an execution that a step has started has failed
 	CauseTimeout      Cause = "TIMEOUT"       // the execution, a step or a wait took too long
 	CauseLimit        Cause = "LIMIT"         // it has reached a limit
+	CauseOutdated     Cause = "OUTDATED"      // others have changed its entities since, and it would go on with what it had found or done before
 	CauseCancelled    Cause = "CANCELLED"     // somebody has cancelled it
 	CauseInternal     Cause = "INTERNAL"      // a fault of the engine
 	CauseRestored     Cause = "RESTORED"      // the tables were restored to an earlier time: what the execution did since is unknown

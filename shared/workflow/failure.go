@@ -39,6 +39,7 @@ const (
 	FailureNothingSelected   = "NOTHING_SELECTED"       // the starter's selection matches no entity
 	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing
+	FailureOutdated          = "OUTDATED_RESULTS"       // others have changed an entity since, and the execution would go on with what it had found or done before
 	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
 	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches give different values for one key
 	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of one type

@@ -35,29 +35,44 @@ type Lock struct {
 	Recent RecentHolders
 }
 
-// RecentHolders are executions that took a lock. Their text has an id and a place each, as
-// "ID:PLACE", with blanks between them.
+// RecentHolders are executions that took a lock. Their text has an id, a place and a token each, as
+// "ID:PLACE:TOKEN", or "ID:PLACE:TOKEN:s" of one that shares the lock, with blanks between them.
 type RecentHolders []RecentHolder
 
-// RecentHolder is an execution that took a lock, and the entity's place in its list.
+// RecentHolder is an execution that took a lock, the entity's place in its list, and the token of
+// its last take.
 type RecentHolder struct {
 	Execution string
 	Place     int // see Places
+	Token     int64
+	Shared    bool
 }
 
 // MaxRecentHolders bounds the executions that a lock item names.
 const MaxRecentHolders = 10
 
 // With are the holders after an execution has taken the lock.
-func (r RecentHolders) With(execution string, place int) RecentHolders {
+func (r RecentHolders) With(taken RecentHolder) RecentHolders {
 	next := make(RecentHolders, 0, MaxRecentHolders+1)
 	for _, h := range r {
-		if h.Execution != execution {
+		if h.Execution != taken.Execution {
 			next = append(next, h)
 		}
 	}
-	next = append(next, RecentHolder{execution, place})
+	next = append(next, taken)
 	return next[max(0, len(next)-MaxRecentHolders):]
+}
+
+// Since are the executions, besides one, that took the lock exclusively after a token. Who was
+// named before them is forgotten where all that are named came after it: then all is false, and there may be
+// others.
+func (r RecentHolders) Since(execution string, token int64) (others []string, all bool) {
+	for _, h := range r {
+		if h.Execution != execution && !h.Shared && h.Token > token {
+			others = append(others, h.Execution)
+		}
+	}
+	return others, len(r) < MaxRecentHolders || r[0].Token <= token
 }
 
 func (r RecentHolders) String() string {
@@ -66,18 +81,29 @@ func (r RecentHolders) String() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(h.Execution + ":" + strconv.Itoa(h.Place))
+		b.WriteString(h.Execution + ":" + strconv.Itoa(h.Place) + ":" + strconv.FormatInt(h.Token, 10))
+		if h.Shared {
+			b.WriteString(":s")
+		}
 	}
 	return b.String()
 }
 
-// ParseRecentHolders reads the text, and leaves out what it does not understand: nothing
-// depends on it but what people are shown.
-func ParseRecentHolders(text string) (r RecentHolders) {
+// ParseRecentHolders reads the text, and leaves out what it does not understand. An older release
+// writes no tokens: what it has written counts as taken with the last token, that of the item.
+func ParseRecentHolders(text string, last int64) (r RecentHolders) {
 	for entry := range strings.FieldsSeq(text) {
-		id, number, ok := strings.Cut(entry, ":")
-		if place, err := strconv.Atoi(number); ok && err == nil && id != "" {
-			r = append(r, RecentHolder{id, place})
+		f := strings.Split(entry, ":")
+		if len(f) < 2 || f[0] == "" {
+			continue
+		}
+		place, err := strconv.Atoi(f[1])
+		h := RecentHolder{Execution: f[0], Place: place, Token: last, Shared: len(f) > 3 && f[3] == "s"}
+		if err == nil && len(f) > 2 {
+			h.Token, err = strconv.ParseInt(f[2], 10, 64)
+		}
+		if err == nil {
+			r = append(r, h)
 		}
 	}
 	return r

@@ -57,6 +57,7 @@ type Request struct {
 	Keys               []workflow.EntityKey // an entity's place is its position, from 1
 	Slot               *workflow.Slot       // a limit of live executions, taken with the keys; nil for none
 	Ahead              *Reading             // what the first round would read, read before; nil reads it
+	Recent             bool                 // say who took the locks before
 	Now                time.Time
 }
 
@@ -65,7 +66,8 @@ type Request struct {
 // reload it.
 type Result struct {
 	Tokens   map[workflow.EntityKey]int64
-	Skipped  []workflow.BlockedBy // the skipped entities in the order of the request, and who holds or has reserved them
+	Recent   map[workflow.EntityKey]workflow.RecentHolders // who had taken them, perhaps this execution among them; only if the request asks for it
+	Skipped  []workflow.BlockedBy                          // the skipped entities in the order of the request, and who holds or has reserved them
 	Conflict *workflow.BlockedBy
 	Stale    bool
 }
@@ -77,6 +79,7 @@ type acquisition struct {
 	conflicts int
 	places    map[workflow.EntityKey]int
 	tokens    map[workflow.EntityKey]int64
+	recent    map[workflow.EntityKey]workflow.RecentHolders
 	skipped   map[workflow.EntityKey]workflow.BlockedBy
 }
 
@@ -89,7 +92,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	a := &acquisition{
 		Locker: l, Request: req, conflicts: req.Conflicts,
 		tokens: make(map[workflow.EntityKey]int64, len(req.Keys)), skipped: map[workflow.EntityKey]workflow.BlockedBy{},
-		places: make(map[workflow.EntityKey]int, len(req.Keys)),
+		places: make(map[workflow.EntityKey]int, len(req.Keys)), recent: make(map[workflow.EntityKey]workflow.RecentHolders, len(req.Keys)),
 	}
 	for i, key := range req.Keys {
 		a.places[key] = i + 1
@@ -101,7 +104,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	var contested workflow.EntityKey // the entity that the last round was about
 	for round := range maxRounds {
 		if len(remaining) == 0 {
-			return a.granted(), nil
+			return a.granted(ctx)
 		}
 		evaluated, err := a.read(ctx, remaining, round > 0)
 		if err != nil {
@@ -114,7 +117,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 			switch r.status {
 			case lockHeld:
 				held, _ := r.lock.HolderOf(a.Execution, a.Epoch)
-				a.tokens[r.lock.Entity] = held.Token
+				a.tokens[r.lock.Entity], a.recent[r.lock.Entity] = held.Token, r.lock.Recent
 			case lockStale:
 				return Result{Stale: true}, nil
 			case lockUncertain:
@@ -155,21 +158,35 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		}
 	}
 	if len(remaining) == 0 {
-		return a.granted(), nil
+		return a.granted(ctx)
 	}
 	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. It is
 	// registered with none of those it met: they have released what they held.
 	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}}, nil
 }
 
-func (a *acquisition) granted() Result {
+// granted is the result once all locks are taken. A join depends on no revision, so that what was read
+// before it may be old: then who took the locks is read under them.
+func (a *acquisition) granted(ctx context.Context) (Result, error) {
 	result := Result{Tokens: a.tokens}
+	if a.Request.Recent {
+		result.Recent = a.recent
+	}
+	if a.Request.Recent && a.Mode == workflow.LockShared {
+		items, err := a.Locks.Read(ctx, a.Tenant, slices.Collect(maps.Keys(a.tokens)), true)
+		if err != nil {
+			return Result{}, err
+		}
+		for key, item := range items {
+			result.Recent[key] = item.Recent
+		}
+	}
 	for _, key := range a.Keys {
 		if by, ok := a.skipped[key]; ok {
 			result.Skipped = append(result.Skipped, by)
 		}
 	}
-	return result
+	return result, nil
 }
 
 // evaluatedLock is a lock item as it was read, with its evaluation.

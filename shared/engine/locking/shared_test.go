@@ -347,3 +347,42 @@ func TestLocker_ExclusiveCost(t *testing.T) {
 		t.Errorf("ten locks cost %+v", c)
 	}
 }
+
+// Who took the locks before is said, whoever takes them meanwhile, and to each handler of the execution.
+// Who joins a shared lock may have read it long before: then it is read under the lock.
+func TestLocker_SaysWhoTookTheLocksBefore(t *testing.T) {
+	key := workflow.EntityKey{Type: "device", ID: "a"}
+	since := func(got locking.Result, x *workflow.Execution) []string {
+		others, _ := got.Recent[key].Since(x.ID, 0)
+		return others
+	}
+	f := newFixture(t)
+	first := f.newSharer("a")
+	x := f.newExecution()
+	req := sharedRequest(f.request(x, 0, "a"))
+	req.Recent = true
+	joining, result := f.handler("joining", req)
+	f.waitBefore(joining, "locks.join")
+	f.commitState(first, sm.ExecutionCompletedAck)
+	between := f.newHolder("a")
+	f.commitState(between, sm.ExecutionCompletedAck)
+	f.newSharer("a")
+	joining.Finish()
+	if got := since(*result, x); !slices.Equal(got, []string{between.ID}) {
+		t.Errorf("the join says %v, want %s", got, between.ID)
+	}
+	f = newFixture(t)
+	between = f.newHolder("a")
+	f.commitState(between, sm.ExecutionCompletedAck)
+	x = f.newExecution()
+	for range 2 { // two handlers at the same epoch: the second finds the lock of the first
+		req = f.request(x, 0, "a")
+		req.Recent = true
+		if got := since(f.acquire(req), x); !slices.Equal(got, []string{between.ID}) {
+			t.Errorf("the take says %v, want %s", got, between.ID)
+		}
+	}
+	if got := f.acquire(f.request(x, 0, "a")); got.Recent != nil {
+		t.Errorf("nobody has asked, and %v is said", got.Recent)
+	}
+}

@@ -22,7 +22,7 @@ func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []w
 	}
 	for i, r := range items {
 		if tokens[i] > 0 {
-			a.tokens[r.lock.Entity] = tokens[i]
+			a.tokens[r.lock.Entity], a.recent[r.lock.Entity] = tokens[i], r.lock.Recent
 		} else {
 			lost = append(lost, r.lock.Entity)
 		}
@@ -35,8 +35,8 @@ func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []w
 func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64, err error) {
 	l := r.lock
 	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Place: a.places[l.Entity], Now: a.Now}
-	me.Recent = l.Recent.With(me.Execution, me.Place)
 	limit, isSlot := workflow.MaxHolders, l.Entity.IsSlot()
+	me.Recent = l.Recent.With(workflow.RecentHolder{Execution: me.Execution, Place: me.Place, Token: l.Revision + 1, Shared: isSlot || a.Mode == workflow.LockShared})
 	if isSlot {
 		limit = a.Slot.Limit
 	}

@@ -154,7 +154,7 @@ func (p *Planner) entityJobs(ctx context.Context, x *workflow.Execution, entitie
 				job.Code, job.Failure, job.Executed = rec.Code, rec.Failure, recorded && rec.Executed()
 			}
 			if u, ok := undone[jobOf{r.Seq, *j.Entity}]; ok {
-				job.Undo, job.UndoFailure = u.state, u.failure
+				job.Undo, job.UndoFailure, job.UndoUnsent = u.state, u.failure, u.unsent
 			}
 			all[*j.Entity] = append(own, job)
 		}
@@ -181,6 +181,7 @@ type jobOf struct {
 type undoResult struct {
 	state   lifecycle.UndoState
 	failure *workflow.Failure
+	unsent  bool // the block was not called
 }
 
 // undoneJobs returns what has become of the jobs that rollbacks were to undo. A rollback
@@ -209,9 +210,9 @@ func (p *Planner) undoneJobs(ctx context.Context, x *workflow.Execution) (map[jo
 			case !unsuccessful[j.Index/max(1, u.PackSize)], rec.Code == workflow.JobCodeOK:
 				undone[key] = undoResult{state: lifecycle.Undone}
 			case rec.Executed():
-				undone[key] = undoResult{lifecycle.UndoFailed, rec.Failure}
+				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure}
 			case rec.Failure != nil: // the call could not be made
-				undone[key] = undoResult{lifecycle.UndoFailed, rec.Failure}
+				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure, unsent: true}
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func Locks(t *testing.T, open Open) {
 		},
 		"the item names who took the lock": func(s *fixture) {
 			a, b, c := newID(), newID(), newID()
-			taken := workflow.RecentHolders{}.With(a, 3)
+			taken := workflow.RecentHolders{}.With(workflow.RecentHolder{Execution: a, Place: 3, Token: 1})
 			r := requestOf(a, 1)
 			r.Recent = taken
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, r, 0))
@@ -49,7 +49,7 @@ func Locks(t *testing.T, open Open) {
 				s.Errorf("the item names %v, want %v", got, taken)
 			}
 			r = requestOf(b, 1)
-			r.Recent = taken.With(b, 1)
+			r.Recent = taken.With(workflow.RecentHolder{Execution: b, Place: 1, Token: 11, Shared: true})
 			if _, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, r, nil, 10); !ok || err != nil {
 				s.Fatal(ok, err)
 			}

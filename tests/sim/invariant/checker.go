@@ -48,6 +48,7 @@ type Checker struct {
 	packs            map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack
 	devices          map[string]harness.BlockCall // the last call that may have changed a device
 	calls            map[string][]harness.BlockCall
+	held             map[workflow.EntityKey][]holding // who has held which entity, in the order of their grants
 	awaitingOperator int
 	newRollbacks     []string // executions whose rollback has begun
 
@@ -71,14 +72,16 @@ type executionState struct {
 	// Calls of blocks that may have changed something, by step run and entity.
 	executedJobs map[int]map[string]bool
 	undoneJobs   map[int]map[string]bool // the same for rollbacks, by the step run that they undo
+
+	grant grant // of its locks, the last
 }
 
 // New makes an empty checker.
 func New() *Checker {
 	return &Checker{
 		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{},
-		packs:   map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{},
-		devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{},
+		packs: map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{},
+		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{},
 	}
 }
 

@@ -44,6 +44,7 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 	if !c.Repeatable && len(w.calls[c.Job]) > 1 {
 		w.Failf(invExecutedOnce, "job %s is called again, with fence %s after %s", c.Job, c.Fence, w.calls[c.Job][0].Fence)
 	}
+	w.checkOutdated(r, c, seq)
 	if c.Pure {
 		return // a pure block changes nothing and may come at any time
 	}

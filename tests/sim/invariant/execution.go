@@ -56,6 +56,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	w.checkKey(after)
 	w.checkStepRuns(before, after)
 	w.checkAllLocksHeld(before, after)
+	w.recordHolders(r, before, after)
 	w.checkNarrowing(before, after)
 	w.checkFamily(after)
 	if before.State != after.State {

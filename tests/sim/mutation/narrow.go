@@ -36,7 +36,7 @@ var narrowing = []Mutation{
 	}},
 	{Name: "the rollback of a retry undoes what was released", Test: "shared/engine:TestRetry_RollsBackKeptEntitiesOnly", Edits: []Edit{{enginePlanner, "tried != nil && !tried.Contains(e.Place) {", "tried != nil && e.Place < 0 {"}}},
 	{Name: "a cancelled execution seems to hold what it released", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{decider, "	if d.execution.Epoch > 0 && on != sm.EventLockRequested &&", "	if false &&"}}},
-	{Name: "a lock item forgets who took the lock before", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{lockTake, "l.Recent.With(me.Execution", "workflow.RecentHolders(nil).With(me.Execution"}}},
+	{Name: "a lock item forgets who took the lock before", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{lockTake, "l.Recent.With(", "workflow.RecentHolders(nil).With("}}},
 	{Name: "what became of an entity is looked up at another place", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{"shared/engine/query/entity.go", "x.EntityOutcome(h.Place); ok", "x.EntityOutcome(h.Place + 1); ok"}}},
 	{Name: "an earlier success counts as a later one", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "!o.EndedAt.After(x.EndedAt)", "o.EndedAt.IsZero()"}}},
 	{Name: "a page of failures begins again with the execution in which the last one ended", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "			if x.ID != id {\n", "			if x.ID != \"\" {\n"}}},

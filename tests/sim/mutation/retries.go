@@ -1,6 +1,10 @@
 package mutation
 
-const retryBegin = "shared/lifecycle/retry_begin.go"
+const (
+	retryBegin        = "shared/lifecycle/retry_begin.go"
+	lifecycleOutdated = "shared/lifecycle/outdated.go"
+	fetchOutdated     = "shared/engine/fetch_outdated.go"
+)
 
 // retries are mistakes about where a retry begins, and what stands then.
 var retries = []Mutation{
@@ -13,7 +17,7 @@ var retries = []Mutation{
 	{Name: "a retry under new locks passes over what was undone of others", Test: "shared/engine:TestRollout_RetryUnderNewLocksRepeatsWhatWasUndone", Edits: []Edit{{lifecycleRetry, "if to == sm.ExecutionRunning && d.execution.Kept != nil && d.facts.KeptJobs == nil {", "if d.execution.Kept != nil && d.facts.KeptJobs == nil {"}}},
 	{Name: "what a try has done for some stands for all", Test: "shared/engine:TestRollout_RetryUnderNewLocksRepeatsWhatWasUndone", Edits: []Edit{{retryBegin, "to == sm.ExecutionRunning || x.Scope.Only == nil", "to == sm.ExecutionRunning || x.Try > 0"}}},
 	{Name: "a rewind repeats what a retry has left, unasked", Test: "shared/engine:TestRewind_AfterARetryOfFailedRepeatsNothingUnasked", Edits: []Edit{{"shared/lifecycle/stepping.go", "r.SupersededBy == 0 && !isBefore(r) &&", "r.SupersededBy == 0 && r.Try == d.execution.Try && !isBefore(r) &&"}}},
-	{Name: "which step runs are about kept entities is known after another commit", Test: "shared/engine:TestClearStaleFacts_LeavesWhatLasts", Edits: []Edit{{"shared/engine/advance.go", "f.Agains, f.KeptJobs = nil, nil", "f.Agains = nil"}}},
+	{Name: "which step runs are about kept entities is known after another commit", Test: "shared/engine:TestClearStaleFacts_LeavesWhatLasts", Edits: []Edit{{"shared/engine/advance.go", "f.Agains, f.KeptJobs, f.Outdated = nil, nil, nil", "f.Agains = nil"}}},
 	{Name: "a retry that goes back keeps what stands before its beginning", Test: "shared/engine:TestRetry_GoingBackExecutesForAll", Edits: []Edit{{retryBegin, "return last == 0 || cut > last", "return last >= 0 || cut > last"}}},
 	{Name: "a retry begins at what was undone of released entities", Test: "shared/engine:TestRetry_RepeatsNothingOfReleasedEntities", Edits: []Edit{{"shared/engine/planner/kept_jobs.go", "scope.Only = x.Kept", "scope.Only = nil"}}},
 	{Name: "a retry leaves out who failed in a step that it passes", Test: "shared/engine:TestRetry_LeavesOutNobodyForWhatItPasses", Edits: []Edit{{"shared/engine/planner/path.go", "\tif !r.Forward() || r.StepIndex", "\tif x.WentBack == 0 || !r.Forward() || r.StepIndex"}}},
@@ -23,4 +27,15 @@ var retries = []Mutation{
 	{Name: "a retry begins with the loop again where a doubt is left", Test: "shared/engine:TestLoop_RetryGoesOnWithTheDoubt", Edits: []Edit{{retryBegin, "return came && d.node(r).OnEntities()", "return false && d.node(r).OnEntities()"}}},
 	{Name: "a repetition that nobody repeated does not stand", Test: "shared/engine:TestRetry_KeepsRepetitionsThatNobodyRepeated", Edits: []Edit{{lifecycleRetry, "last[PlaceOf(x, p, r)] >= r.Seq }", "last[PlaceOf(x, p, r)] >= r.Seq && r.Iteration < 2 }"}}},
 	{Name: "a retry whose try never got its locks begins anew", Test: "shared/engine:TestRetry_AfterATryWithoutLocks", Edits: []Edit{{retryBegin, "return x.PC, x.StepRunBySeq(x.ResumeSeq)", "return 0, nil"}}},
+	{Name: "nobody looks whether results are outdated", Edits: []Edit{{fetchOutdated, "if keeps && (len(by) > 0", "if !keeps && (len(by) > 0"}}},
+	{Name: "only the request looks whether results are outdated", Test: "shared/engine:TestRetry_SeesUnderItsLocksWhatIsOutdated", Edits: []Edit{{lifecycleLocks, "case len(a.Outdated) > 0 && !d.execution.Forced:", "case len(a.Outdated) > 1000:"}}},
+	{Name: "a retry is forced unasked", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleRetry, "if d.execution.Forced = c.Force; c.Force {", "if d.execution.Forced = true; c.Force {"}}},
+	{Name: "the results of who is made again are outdated", Test: "shared/engine:TestRetry_GoesOnWhereNothingIsOutdated", Edits: []Edit{{lifecycleOutdated, "j.StepRun.SupersededBy == 0 && j.Code == workflow.JobCodeOK &&", "j.Code == workflow.JobCodeOK &&"}}},
+	{Name: "what a rollback would undo is not outdated", Test: "shared/engine:TestRetry_WouldUndoWhatIsOutdated", Edits: []Edit{{lifecycleOutdated, "undo := j.changed() && j.canBeUndone()", "undo := false && j.canBeUndone()"}}},
+	{Name: "who has only looked at an entity makes results outdated", Test: "shared/engine:TestRetry_GoesOnWhereNothingIsOutdated", Edits: []Edit{{fetchOutdated, "return r.HasUpdates || (r.HasJobs() || r.Child != nil) && !r.Pure", "return r.HasJobs()"}}},
+	{Name: "who joins a lock says who took it when it was read", Test: "shared/engine/locking:TestLocker_SaysWhoTookTheLocksBefore", Edits: []Edit{{acquire, "if a.Request.Recent && a.Mode == workflow.LockShared {", "if a.Request.Recent && a.Mode == \"?\" {"}}},
+	{Name: "the second handler of an epoch is not told who took the lock", Test: "shared/engine/locking:TestLocker_SaysWhoTookTheLocksBefore", Edits: []Edit{{acquire, "= held.Token, r.lock.Recent", "= held.Token, nil"}}},
+	{Name: "who shares a lock makes results outdated", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "h.Execution != execution && !h.Shared && h.Token > token", "h.Execution != execution && h.Token > token"}}},
+	{Name: "an own take hides who took the lock before", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "\tfor _, h := range r {\n\t\tif h.Execution != execution && !h.Shared", "\tfor _, h := range r {\n\t\tif h.Execution == execution {\n\t\t\tothers = nil\n\t\t}\n\t\tif h.Execution != execution && !h.Shared"}}},
+	{Name: "who is forgotten has never taken the lock", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "return others, len(r) < MaxRecentHolders || r[0].Token <= token", "return others, true"}}},
 }

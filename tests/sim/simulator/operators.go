@@ -132,6 +132,7 @@ func (w *simulation) operateOn(a action, id string) {
 			if a.Choice%3 == 0 {
 				req.Entities = views.RetryAll
 			}
+			req.Force = a.Choice%4 == 1
 			_, err = w.Engine.Retry(ctx, harness.Caller, id, req)
 			w.expectInHistory(err, id, sm.EventExecutionRetried)
 		case actionRewind:

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// fetchOutdated answers NeedOutdated for the draft of a new try. It is there to refuse a request at once:
+// others may still take the locks before the try does, and what counts is what fetchLocks finds under them.
+func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution) error {
+	tokens, err := w.lastTokens(ctx, draft)
+	if err != nil {
+		return err
+	}
+	keys := make([]workflow.EntityKey, 0, len(tokens))
+	for key := range tokens {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, workflow.EntityKey.Compare)
+	items, err := w.ports.Locks.Read(ctx, w.tenant, keys, false)
+	if err != nil {
+		return err
+	}
+	recent := make(map[workflow.EntityKey]workflow.RecentHolders, len(items))
+	for key, l := range items {
+		recent[key] = l.Recent
+	}
+	found, err := w.outdated(ctx, draft, keys, recent)
+	w.facts.Outdated = &lifecycle.Outdated{Entities: found}
+	return err
+}
+
+// outdated are those of the entities for which the try keeps something, and which another execution has held
+// exclusively since this one held them last. recent are those who took their locks. Where nobody else did,
+// nothing is read.
+func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
+	restored := w.e.Policy.MinFencingToken
+	if restored == 0 && !slices.ContainsFunc(keys, func(key workflow.EntityKey) bool {
+		others, all := recent[key].Since(x.ID, 0)
+		return len(others) > 0 || !all
+	}) {
+		return nil, nil
+	}
+	tokens, err := w.lastTokens(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	type since struct {
+		others []string
+		all    bool
+	}
+	held := map[workflow.EntityKey]since{}
+	var taken []workflow.EntityKey
+	for _, key := range keys {
+		token, known := tokens[key]
+		if !known {
+			continue
+		}
+		s := since{}
+		s.others, s.all = recent[key].Since(x.ID, token)
+		s.all = s.all && token >= restored // a restore has forgotten who has held it since
+		if len(s.others) > 0 || !s.all {
+			held[key], taken = s, append(taken, key)
+		}
+	}
+	if len(taken) == 0 {
+		return nil, nil
+	}
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := p.KeptResults(ctx, x, taken)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for key := range kept {
+		ids = append(ids, held[key].others...)
+	}
+	slices.Sort(ids)
+	idle, err := w.haveChangedNothing(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, err
+	}
+	var found []lifecycle.OutdatedEntity
+	for _, key := range taken {
+		k, keeps := kept[key]
+		by := slices.DeleteFunc(slices.Clone(held[key].others), func(id string) bool { return idle[id] })
+		if keeps && (len(by) > 0 || !held[key].all) {
+			found = append(found, lifecycle.OutdatedEntity{Entity: key, By: by, Kept: k})
+		}
+	}
+	return found, nil
+}
+
+// maxHoldersRead is how many executions are read to find out whether they have changed anything. Of more,
+// that is assumed.
+const maxHoldersRead = 100
+
+// haveChangedNothing are those of the executions that exist and have executed nothing that is not pure: one
+// that had to give up a lock before it had all of them, or that has only looked.
+func (w *workspace) haveChangedNothing(ctx context.Context, ids []string) (map[string]bool, error) {
+	idle := map[string]bool{}
+	if len(ids) == 0 {
+		return idle, nil
+	}
+	others, _, err := w.ports.Store.LoadMany(ctx, w.tenant, ids[:min(len(ids), maxHoldersRead)])
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range others {
+		idle[o.ID] = o.DiscardedAt.IsZero() && !slices.ContainsFunc(o.StepRuns, func(r workflow.StepRun) bool {
+			return r.HasUpdates || (r.HasJobs() || r.Child != nil) && !r.Pure
+		})
+	}
+	return idle, nil
+}
+
+// lastTokens are the tokens with which tries before held their entities, of each the last. An entity that
+// was released earlier than others has the token of its lock, too.
+func (w *workspace) lastTokens(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey]int64, error) {
+	tokens := map[workflow.EntityKey]int64{}
+	for try := x.Try - 1; try > 0; try-- {
+		entities, err := w.loadAllEntities(ctx, x.PastScopes[try])
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entities {
+			tokens[e.Key] = cmp.Or(tokens[e.Key], e.Token)
+		}
+	}
+	for key, token := range tokens {
+		if token == 0 { // it was to be locked, and was not
+			delete(tokens, key)
+		}
+	}
+	return tokens, nil
+}
