@@ -201,10 +201,11 @@ func newRetry(c *connection) *cobra.Command {
 		Short: "Retry a failed execution",
 		Long: `Retry a failed execution, from the step that failed or from a named one. It keeps the locks
 that it still holds and acquires the others again. It keeps what completed before that step,
-with the results that it had then, and nothing looks whether they are still true. If others may
-have changed the entities since they were released ("lockstep entities history TYPE/ID"), begin
-with the step that reads them (--from), or start another execution ("lockstep rerun ID").`,
-		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all",
+with the results that it had then. If another execution has held one of these entities since,
+and may have changed it ("lockstep entities history TYPE/ID"), the retry is refused, or ends once
+it has its locks: begin with the step that reads (--from STEP --entities all), start another
+execution ("lockstep rerun ID"), or go on regardless (--force).`,
+		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all\n  lockstep retry ID --force --reason 'sw-007 is as it was'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -224,6 +225,7 @@ with the step that reads them (--from), or start another execution ("lockstep re
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&req.From, "from", "", "label of the step to start with; by default the one that failed")
 	f.StringVar(&entities, "entities", "", "failed or all: the entities with which that step starts; by default what fits")
+	f.BoolVar(&req.Force, "force", false, "even if others have changed entities since, for which results are kept")
 	return cmd
 }
 

@@ -45,6 +45,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		line, request, answer, output string
 	}{
 		{"retry X", "POST /workflow-execution/X/retry {}", executionJSON, "RUNNING"},
+		{"retry X --reason r --force", `POST /workflow-execution/X/retry {"reason":"r","force":true}`, executionJSON, "RUNNING"},
 		{"retry X --reason r --from a.b --entities failed", `POST /workflow-execution/X/retry {"reason":"r","from":"a.b","entities":"failed"}`, executionJSON, "RUNNING"},
 		{"rerun X --failed --detach", `POST /workflow-execution/X/rerun {"entities":"failed"}`, executionJSON, "X"},
 		{"rerun X --entity device/sw-1 --set a=1 -p {} --reason r -d", `POST /workflow-execution/X/rerun {"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, executionJSON, "X"},

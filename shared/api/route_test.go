@@ -178,7 +178,7 @@ var servedRoutes = []struct {
 	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + executionID + "/acknowledge", `{"reason":"checked"}`, 202},
 	{"GET /failures", "/failures?since=2026-11-21T05:00:00Z&workflow=fleet/upgrade&group=core", "", 200},
 	{"POST /workflow-execution/{id}/rerun", "/workflow-execution/" + executionID + "/rerun", `{"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, 202},
-	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + executionID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all"}`, 202},
+	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + executionID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all","force":true}`, 202},
 	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + executionID + "/resume", `{"reason":"r"}`, 202},
 	{"POST /workflow-execution/{id}/next", "/workflow-execution/" + executionID + "/next", `{"reason":"r","sequence":3,"all":true}`, 202},
 	{"POST /workflow-execution/{id}/rewind", "/workflow-execution/" + executionID + "/rewind", `{"reason":"r","to":"outer.inner","force":true}`, 202},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -240,5 +241,59 @@ func TestRetry_OutdatedAreOnlyResultsThatAreKept(t *testing.T) {
 	if got := strings.Join(retryToEnd(s, id, views.RetryRequest{}), "|"); got != "one EXECUTE d001|two EXECUTE d000|two EXECUTE d001" {
 		t.Errorf("executed %s", got)
 	}
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// Something is left of a try that was acknowledged, and another execution has changed the entity before the
+// retry has its locks: it ends unsafely, and keeps the locks until somebody has looked again.
+func TestRetry_OutdatedWithChangesThatRemainNeedsAPerson(t *testing.T) {
+	s := newHarness(t, 2)
+	mended := false
+	s.Script = failUntil("two", "d000", &mended)
+	s.Publish("w", stepsYAML("one forever device", "two pure device"))
+	s.Publish("slow", "steps: [{label: ask, wait: {signal: {name: go, deadline: 2h}}}, {label: change, functionBlock: p/again:1, runOn: device}]\n")
+	s.Publish("other", changeOnly)
+	id := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	acknowledge(s, id)
+	slow := s.Start("slow", "d000")
+	s.Drain()
+	retry(s, id, views.RetryRequest{})
+	s.Drain()
+	waiting := s.Start("other", "d000")
+	s.WithoutFaults(func() {
+		if _, err := s.Engine.Signal(s.Context(), harness.Caller, slow, "go", nil, "", ""); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.RunFor(10 * time.Minute)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Cause != workflow.CauseOutdated {
+		t.Errorf("it ended with %s: %+v", x.Cause, x.Error)
+	}
+	s.ExpectState(waiting, sm.ExecutionScheduled)
+	acknowledge(s, id)
+	settle(s)
+	s.ExpectState(waiting, sm.ExecutionCompletedAck)
+	expectOutdated(s, id, views.RetryRequest{}, slow)
+	mended = true
+	retry(s, id, views.RetryRequest{Force: true})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// After a restore nobody knows who has held an entity since.
+func TestRetry_AfterARestoreResultsMayBeOutdated(t *testing.T) {
+	s := newHarness(t, 1)
+	fails := "check"
+	values(s, &fails)
+	s.Publish("w", readChangeCheck)
+	id := s.Start("w", "d000")
+	settle(s)
+	s.Engine.Policy.MinFencingToken = 1_800_000_000
+	expectOutdated(s, id, views.RetryRequest{}, "not known any more")
+	fails = ""
+	retry(s, id, views.RetryRequest{From: "read", Entities: views.RetryAll})
+	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }

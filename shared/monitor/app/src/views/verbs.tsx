@@ -62,8 +62,8 @@ const verbs: Verb[] = [
   {
     name: "retry", operation: "retryExecution", title: "Retry", allowed: moved("execution.retried"),
     says: (x) => `The same execution begins another try${x.state === "FAILED_UNSAFE" ? ` with ${locked(x)}, under the locks that it still holds` : ": it takes its locks again"}, from the step that failed unless you name another. Results that are good and were not undone stay.`,
-    choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }],
-    send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, from: a.from || undefined, entities: (a.entities || undefined) as "failed" }),
+    choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }, { name: "force", label: "Even if others have changed entities since", options: ["no", "yes"], first: "no" }],
+    send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, from: a.from || undefined, entities: (a.entities || undefined) as "failed", force: a.force === "yes" || undefined }),
   },
   {
     name: "acknowledge", operation: "acknowledgeExecution", title: "Acknowledge", allowed: moved("execution.acknowledged"),
