@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -12,7 +11,7 @@ import (
 // fetchOutdated answers NeedOutdated for the draft of a new try. It is there to refuse a request at once:
 // others may still take the locks before the try does, and what counts is what fetchLocks finds under them.
 func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution) error {
-	tokens, err := w.lastTokens(ctx, draft)
+	tokens, err := w.lastTokens(ctx, draft, nil)
 	if err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 	}) {
 		return nil, nil
 	}
-	tokens, err := w.lastTokens(ctx, x)
+	tokens, err := w.lastTokens(ctx, x, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 
 // maxHoldersRead is how many executions are read to find out whether they have changed anything. Of more,
 // that is assumed.
-const maxHoldersRead = 100
+const maxHoldersRead = 20
 
 // haveChangedNothing are those of the executions that exist and have executed nothing that is not pure: one
 // that had to give up a lock before it had all of them, or that has only looked.
@@ -121,22 +120,21 @@ func (w *workspace) haveChangedNothing(ctx context.Context, ids []string) (map[s
 	return idle, nil
 }
 
-// lastTokens are the tokens with which tries before held their entities, of each the last. An entity that
-// was released earlier than others has the token of its lock, too.
-func (w *workspace) lastTokens(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey]int64, error) {
+// lastTokens are the tokens with which tries before held entities, of each the last: of those of the last
+// try that had its locks, and of all others in keys that an earlier one held. One that was released earlier than
+// others has the token of its lock, too.
+func (w *workspace) lastTokens(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey) (map[workflow.EntityKey]int64, error) {
 	tokens := map[workflow.EntityKey]int64{}
-	for try := x.Try - 1; try > 0; try-- {
+	unknown := func(key workflow.EntityKey) bool { return tokens[key] == 0 }
+	for try := x.Try - 1; try > 0 && (len(tokens) == 0 || slices.ContainsFunc(keys, unknown)); try-- {
 		entities, err := w.loadAllEntities(ctx, x.PastScopes[try])
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range entities {
-			tokens[e.Key] = cmp.Or(tokens[e.Key], e.Token)
-		}
-	}
-	for key, token := range tokens {
-		if token == 0 { // it was to be locked, and was not
-			delete(tokens, key)
+			if e.Token > 0 && unknown(e.Key) { // without one it was to be locked, and was not
+				tokens[e.Key] = e.Token
+			}
 		}
 	}
 	return tokens, nil
