@@ -429,12 +429,14 @@ func TestExecute_PrintsNextSteps(t *testing.T) {
 		"POST /workflow-execution/" + executionID + "/retry":  &workflow.Error{Code: workflow.CodeIllegalTransition, Message: "cannot retry"},
 		"POST /workflow-execution/" + executionID + "/cancel": &workflow.Error{Code: workflow.CodeIllegalTransition, Message: "cannot cancel"},
 		"POST /workflow-execution/F/retry":                    &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid"},
-		"GET /workflow-execution/id/F/steps":                  pageOf(map[string]any{"step": "inventory", "try": 1, "visit": 1}, map[string]any{"step": "upgrade", "try": 2, "visit": 1}),
-		"GET /locks":                                          pageOf(),
-		"GET /workers":                                        pageOf(),
-		"GET /schedules":                                      pageOf(),
-		"GET /function-blocks":                                pageOf(),
-		"POST /workflow-definition/publish":                   map[string]any{"package": "p", "name": "w", "version": "1.0.0", "archived": true},
+		"POST /workflow-execution/H/retry": &workflow.Error{Code: workflow.CodeConflict, Message: "execution X has held device/a exclusively",
+			Issues: []workflow.Issue{{Path: "entities", Code: "outdated", Message: "device/a: execution X has held it since"}}},
+		"GET /workflow-execution/id/F/steps": pageOf(map[string]any{"step": "inventory", "try": 1, "visit": 1}, map[string]any{"step": "upgrade", "try": 2, "visit": 1}),
+		"GET /locks":                         pageOf(),
+		"GET /workers":                       pageOf(),
+		"GET /schedules":                     pageOf(),
+		"GET /function-blocks":               pageOf(),
+		"POST /workflow-definition/publish":  map[string]any{"package": "p", "name": "w", "version": "1.0.0", "archived": true},
 	})
 	comments := writeFile(t, "comments.yaml", "# nothing\n\n  # here\n")
 	for _, c := range []struct {
@@ -452,6 +454,7 @@ func TestExecute_PrintsNextSteps(t *testing.T) {
 		{[]string{"retry", executionID}, exitRefused, "retry is for executions in FAILED"},
 		{[]string{"cancel", executionID}, exitRefused, "it has already ended. It completed."},
 		{[]string{"retry", "F", "--from", "nostep"}, exitRefused, "it has reached these steps: inventory, upgrade"},
+		{[]string{"retry", "H"}, exitRefused, "device/a: execution X has held it since"},
 		{[]string{"steps", "F"}, 0, "STEP       TRY  VISIT"},
 		{[]string{"workers"}, 0, "note: no worker is polling"},
 		{[]string{"schedules"}, 0, "note: no published workflow"},
