@@ -6,7 +6,7 @@
 // steps that wait for people and signals, flow_branch.go those with branches, flow_rollout.go
 // rollouts and foreach. expression.go has expressions, with their meaning. generate.go generates a
 // definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
-// nested.go and reference.go.
+// nested.go and reference.go. limits.go has those with limits and paces, children.go steps that start several executions.
 package defgen
 
 import (
@@ -26,6 +26,8 @@ type Definition struct {
 	LeavesFailed     bool // onEntityFailure: leave
 	Parallel         bool // executionStrategy.parallel
 	Unpredictable    bool // the outcome does not follow from the jobs' outcomes alone
+	Limits           *Limits
+	StartsSets       bool // a step starts an execution for each of several devices
 
 	Flow *Flow // if it has choices, all of it: the other fields are empty
 }
@@ -44,6 +46,7 @@ type Step struct {
 	Fields          []string // fields that change nothing of what the steps pass on
 	ContinueOnError bool
 	Delay           time.Duration
+	Pace            time.Duration // from the beginning of one job to that of the next, 0 for any
 	Repeat          *Repeat
 	Condition       *Expression
 	Assert          *Expression
@@ -153,8 +156,11 @@ func (d *Definition) Labels() (labels []string) {
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
-		if r, ok := s.Body.(*Reference); ok {
-			names = append(names, r.Definition)
+		switch b := s.Body.(type) {
+		case *Reference:
+			names = append(names, b.Definition)
+		case *ChildSet:
+			names = append(names, b.Definition)
 		}
 	})
 	return names

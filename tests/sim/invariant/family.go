@@ -21,9 +21,9 @@ func (w *Checker) checkFamily(x *workflow.Execution) {
 	if x.Awaited() {
 		compare(x.Parent.Execution, x.ID)
 	}
-	for i := range x.StepRuns {
-		if child := x.StepRuns[i].Child; child != nil {
-			compare(x.ID, child.ID)
+	for id, child := range w.executions {
+		if child.x.Parent != nil && child.x.Parent.Execution == x.ID {
+			compare(x.ID, id)
 		}
 	}
 }

@@ -10,7 +10,7 @@
 //
 // oracle.go records what happens. program.go has the steps of an execution in their order,
 // scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
-// their pauses, and updates.go the inventory. rules.go lists the kinds of steps; each kind has a
+// their pauses, and updates.go the inventory, limits.go how many executions are live and how fast they and jobs begin. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
 // choices as somebody would who reads it, and followed.go compares; retried.go follows new tries, branches.go has steps with
 // branches, rollouts.go those with a job for each entity or item, and waits.go judges those that wait for people and signals.
@@ -120,6 +120,10 @@ type execution struct {
 	followed *followed // of a definition with choices; then nothing else is said of it
 	waits    *waits    // of the same
 	unjudged bool      // too little is known of it, because the tables were restored
+
+	begunBy   bool              // an operator has let it begin
+	forgotten bool              // it is from before the tables were restored
+	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
 }
 
 // code is how an attempt of a job ended.
@@ -151,7 +155,7 @@ type try struct {
 // executions so far. entities are the attributes that the inventory has now.
 func (o *Oracle) Forget(entities map[string]map[string]any) {
 	for _, x := range o.executions {
-		if x.unjudged = true; x.followed != nil {
+		if x.unjudged, x.forgotten = true, true; x.followed != nil {
 			x.followed.over, x.waits.over = true, true
 		}
 	}
@@ -169,6 +173,13 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		x = o.newExecution(after)
 	}
 	x.x = after
+	for i := len(before.StepRuns); i < len(after.StepRuns); i++ {
+		x.enteredAt[after.StepRuns[i].Seq] = o.KnownSince
+	}
+	if !x.forgotten {
+		x.checkLimits(before, after)
+		x.checkChildren(after)
+	}
 	if x.followed != nil {
 		x.waits.written(before, after)
 		x.followed.written(before, after)
@@ -193,7 +204,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 }
 
 func (o *Oracle) newExecution(first *workflow.Execution) *execution {
-	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}}
+	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}, enteredAt: map[int]time.Time{}}
 	o.executions[first.ID] = x
 	_, name, _ := strings.Cut(first.Workflow.String(), "/")
 	name, _, _ = strings.Cut(name, ":")
@@ -210,6 +221,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 			o.Failf(lawScope, "%s was started, and nobody asked for it", first.ID)
 		}
 	}
+	x.unjudged = x.unjudged || x.program.definition.StartsSets // only its limits are
 	x.tries[max(1, first.Try)] = &try{since: o.presentAt(o.KnownSince)}
 	if !x.unjudged && first.Probe != x.request.Probe {
 		o.Failf(lawTakesPart, "%s is a probe: %v, but %v was asked for", first.ID, first.Probe, x.request.Probe)
@@ -308,8 +320,11 @@ func (o *Oracle) BlockCalled(c Call) {
 	if r == nil {
 		return // an invariant of its own
 	}
-	if first && attempt > 1 {
+	switch {
+	case first && attempt > 1:
 		x.checkRetryPause(r, c, attempt)
+	case first:
+		x.checkPace(r, index)
 	}
 	switch c.Kind {
 	case workflow.JobExecute:

@@ -80,15 +80,40 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 	case x.State == sm.ExecutionBlockedWaiting:
 		return x.Wait.Kind == workflow.WaitCondition && !w.startConditionHolds()
 	case x.State == sm.ExecutionWaiting && (x.Wait.Kind == workflow.WaitChild || x.Wait.Kind == workflow.WaitChildInput):
-		return !sm.Acknowledged(w.checker.ExecutionByID(x.Wait.Child).State) && w.waitsForTime(x.Wait.Child, depth+1)
+		children := []string{x.Wait.Child}
+		if x.Wait.Child == "" { // of a set
+			children = w.openChildren(id)
+		}
+		return len(children) > 0 && w.allWaitForTime(children, depth)
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
-		by := x.BlockedBy.Execution
-		if by == id {
+		if x.BlockedBy.Execution == id {
 			return true // others changed the locks while it took them, several times: it tries again by its timer
 		}
-		return !sm.Acknowledged(w.checker.ExecutionByID(by).State) && w.waitsForTime(by, depth+1)
+		var holders []string
+		for _, one := range x.BlockedBy.Holders() {
+			holders = append(holders, one.Execution)
+		}
+		return w.allWaitForTime(holders, depth)
 	}
 	return false
+}
+
+// allWaitForTime reports whether of some executions none has ended, and all wait for something that only a
+// timer ends.
+func (w *simulation) allWaitForTime(ids []string, depth int) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool {
+		return sm.Acknowledged(w.checker.ExecutionByID(id).State) || !w.waitsForTime(id, depth+1)
+	})
+}
+
+// openChildren are the children of an execution that have not ended.
+func (w *simulation) openChildren(id string) (open []string) {
+	for _, child := range w.executionIDs() {
+		if x := w.checker.ExecutionByID(child); x.Parent != nil && x.Parent.Execution == id && !sm.Acknowledged(x.State) {
+			open = append(open, child)
+		}
+	}
+	return open
 }
 
 // startConditionHolds evaluates the only startWhen condition that generated definitions have.

@@ -101,6 +101,7 @@ func newScenario(seed uint64) scenario {
 	if !p.drawChoices(names) {
 		p.drawRollouts(names)
 	}
+	p.drawLimits(names)
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
@@ -136,6 +137,20 @@ func (p *scenario) drawRollouts(names []string) {
 	for range r.IntN(4) - 1 {
 		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(240_000)) * time.Millisecond, Kind: actionRewind, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
 	}
+}
+
+// drawLimits replaces one of the definitions that are left, in one scenario of five, by one with limits
+// and paces. Half of those with timers also have a step that starts several executions.
+func (p *scenario) drawLimits(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, 8))
+	if r.IntN(5) > 0 {
+		return
+	}
+	kind := "l"
+	if r.IntN(2) == 0 && p.FaultProfile.SweeperEnabled {
+		kind = "c"
+	}
+	p.replace(names[r.IntN(len(names))], kind)
 }
 
 // replace replaces a definition by one of another kind with the same number.

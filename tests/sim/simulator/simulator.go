@@ -157,15 +157,20 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
-	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
+	generate, draw := defgen.GenerateAny, uint64(1000)
+	if _, err := fmt.Sscanf(name, "l%d", &n); err == nil {
+		generate, draw = defgen.GenerateLimited, 4000
+	} else if _, err := fmt.Sscanf(name, "c%d", &n); err == nil {
+		generate, draw = defgen.GenerateSets, 5000
+	} else if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
 		panic(fmt.Errorf("simulator: no definition is named %q: %w", name, err))
 	}
-	r := rand.New(rand.NewPCG(c.number, uint64(1000+n)))
+	r := rand.New(rand.NewPCG(c.number, draw+uint64(n)))
 	var references []string // only lower numbers, so that there are no cycles
 	for i := range n % 6 {
 		references = append(references, definitionName(n-n%6+i))
 	}
-	d := defgen.GenerateAny(func(_ string, below int) int { return r.IntN(below) }, references)
+	d := generate(func(_ string, below int) int { return r.IntN(below) }, references)
 	c.definitions[name] = d
 	return d
 }
