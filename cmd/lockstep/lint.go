@@ -32,7 +32,7 @@ func newOfflineCatalog(cmd *cobra.Command, blockFiles []string, definitions ...[
 	c := &offlineCatalog{endpoints: workflow.Endpoints{}, knowsBlocks: len(blockFiles) > 0}
 	c.Catalog = catalog.New(func() catalog.Ports {
 		v := world.Open()
-		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: c.endpoints}
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: c.endpoints, AnyTable: true}
 	}, time.Now)
 	for _, file := range blockFiles {
 		source, err := readSource(cmd, file)

@@ -3,11 +3,15 @@ package definitions_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/lockstep-run/lockstep/examples/fleet/worker"
 	"github.com/lockstep-run/lockstep/shared/definition"
@@ -98,6 +102,34 @@ func TestExamples_SecretIsFilledIn(t *testing.T) {
 	}
 }
 
+// putTables makes the tables of the examples.
+func putTables(t *testing.T, s *harness.Harness) {
+	files, err := filepath.Glob("tables/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table struct {
+			Name string
+			views.TableRequest
+		}
+		raw, err := yaml.YAMLToJSON(source)
+		if err == nil {
+			err = json.Unmarshal(raw, &table)
+		}
+		if err == nil {
+			_, err = s.Catalog.PutTable(t.Context(), harness.Caller, table.Name, table.TableRequest)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+}
+
 // publishExamples makes a world with the blocks of the example fleet, in which all examples
 // are published that need no other blocks.
 func publishExamples(t *testing.T) (s *harness.Harness, published map[string]bool) {
@@ -117,6 +149,7 @@ func publishExamples(t *testing.T) (s *harness.Harness, published map[string]boo
 	s.Engine.Endpoints = s.Endpoints
 	s.AddHTTPStep()
 	s.ImportDevices(harness.DeviceIDs(3)...)
+	putTables(t, s)
 	published = map[string]bool{}
 	for file, text := range readExamples(t) {
 		d, err := definition.Parse([]byte(text))

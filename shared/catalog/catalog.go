@@ -11,7 +11,8 @@
 //   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
 //   - secrets.go lists the secrets that workflows and blocks refer to.
-//   - subscriptions.go keeps who is told of the events of executions.
+//   - subscriptions.go keeps who is told of the events of executions, tables.go the tables that
+//     pipes fill.
 //   - blocks.go registers blocks, entities.go keeps the inventory; change_entity.go patches and
 //     deletes an entity, audit.go keeps who has done what, merge.go merges an import into what is stored.
 package catalog
@@ -41,6 +42,9 @@ type Registry interface {
 	Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error)
 	DeliveryAttempts(ctx context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error)
 	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
+	Table(ctx context.Context, tenant, name string) (workflow.Table, error)
+	PutTable(ctx context.Context, tenant string, t workflow.Table) (ok bool, err error)
+	Tables(ctx context.Context, tenant string) ([]workflow.Table, error)
 	Trigger(ctx context.Context, tenant, name string) (spec.PublishedTrigger, error)
 	PutTrigger(ctx context.Context, tenant string, t spec.PublishedTrigger) (ok bool, err error)
 	Triggers(ctx context.Context, tenant string) ([]spec.PublishedTrigger, error)
@@ -80,6 +84,7 @@ type Ports struct {
 	Sender    Sender
 	Secrets   Secrets // nil: it is not told which there are
 	Endpoints workflow.Endpoints
+	AnyTable  bool // it is not known which tables there are, and pipes may name any
 }
 
 // Catalog publishes definitions, registers blocks and imports entities.

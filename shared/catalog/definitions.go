@@ -17,14 +17,19 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	if err != nil {
 		return p, false, err
 	}
-	if _, err := definition.Compile(d); err != nil {
+	compiled, err := definition.Compile(d)
+	if err != nil {
 		return p, false, err
 	}
 	issues, err := c.takenTriggers(ctx, caller.Tenant, d)
 	if err != nil {
 		return p, false, err
 	}
-	if issues = append(issues, c.unknownEndpoints(d)...); len(issues) > 0 {
+	misfits, err := c.misfitPipes(ctx, caller.Tenant, d, compiled)
+	if err != nil {
+		return p, false, err
+	}
+	if issues = append(append(issues, c.unknownEndpoints(d)...), misfits...); len(issues) > 0 {
 		return p, false, workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
 	}
 	if err := c.checkCycles(ctx, caller, d, source); err != nil {

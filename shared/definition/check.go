@@ -44,6 +44,7 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 		r.checkSchedule(d)
 	}
 	r.checkTriggers(d)
+	r.checkPipes(d)
 }
 
 // EmbeddedRef is the reference of the definition that a step embeds, if it embeds one.

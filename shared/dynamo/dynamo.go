@@ -15,7 +15,7 @@
 //   - packs.go and done_set.go: packs, their payloads, and which lanes are done.
 //   - registry.go, entities.go, schedules.go, idempotency.go: definitions and
 //     blocks, entities, schedules, idempotency keys.
-//   - workers.go: polling workers.
+//   - workers.go: polling workers. rows.go: tables of tenants and their rows.
 //   - page.go and documents.go: paging, and compressed documents.
 //
 // Package table makes the calls that all of them share; package codec stores
@@ -41,6 +41,7 @@ type Tables struct {
 	Jobs       string
 	Locks      string
 	Registry   string
+	Data       string
 }
 
 // TablesByRole takes the names from a map by table role (see package topology).
@@ -50,10 +51,11 @@ func TablesByRole(byRole map[string]string) Tables {
 		Jobs:       byRole[topology.TableJobs],
 		Locks:      byRole[topology.TableLocks],
 		Registry:   byRole[topology.TableRegistry],
+		Data:       byRole[topology.TableData],
 	}
 }
 
-// DB is the four tables.
+// DB is the five tables.
 type DB struct {
 	client *dynamodb.Client
 	tables Tables
@@ -73,6 +75,7 @@ type View struct {
 	Packs    *Packs // implements the engine's and the worker's port
 	Registry *Registry
 	Workers  *Workers
+	Rows     *Rows
 }
 
 // WithMeter opens a view that counts into m; a nil m counts nothing. It is cheap.
@@ -84,5 +87,6 @@ func (db *DB) WithMeter(m *cost.Meter) View {
 		Packs:    &Packs{open(db.tables.Jobs, topology.TableJobs)},
 		Registry: &Registry{open(db.tables.Registry, topology.TableRegistry)},
 		Workers:  &Workers{open(db.tables.Jobs, topology.TableJobs)},
+		Rows:     &Rows{open(db.tables.Data, topology.TableData)},
 	}
 }

@@ -35,7 +35,13 @@ func (w *workspace) announce(ctx context.Context) {
 // known of that must not be older than the events that the decision stamps.
 func (w *workspace) readClock(ctx context.Context) {
 	w.now = w.e.now()
-	w.facts.Observed = w.e.observed(ctx, w.tenant, w.now)
+	w.facts.Observed = w.piped() || w.e.observed(ctx, w.tenant, w.now)
+}
+
+// piped reports whether pipes make rows of the jobs of the execution. They are handed its events like
+// those who observe it, whoever else does.
+func (w *workspace) piped() bool {
+	return w.e.SubscriptionsAge > 0 && w.execution != nil && w.execution.Piped
 }
 
 // observedTenants knows for a while which tenants have subscriptions.

@@ -47,6 +47,9 @@ const (
 // Deliver sends a delivery to its receiver. receives is how often it has been tried, with this
 // time. An error means that it has to be tried again, after retryAfter.
 func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
+	if d.Rows != nil {
+		return e.deliverRows(ctx, d, receives)
+	}
 	ports := e.OpenPorts()
 	list, err := e.subscriptions(ctx, ports, d.Tenant, e.now())
 	if err != nil {

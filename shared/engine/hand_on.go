@@ -61,7 +61,11 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 			return 0, err
 		}
 		to := events[len(events)-1].Sequence
-		if all := deliveriesOf(x, subscriptions, o.Sequence, events); len(all) > 0 {
+		rows, err := e.rowDeliveries(ctx, x, o.Sequence, events)
+		if err != nil {
+			return 0, err
+		}
+		if all := append(deliveriesOf(x, subscriptions, o.Sequence, events), rows...); len(all) > 0 {
 			if err := ports.Sender.SendDeliveries(ctx, all...); err != nil {
 				return 0, err
 			}

@@ -197,7 +197,7 @@ func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
 	if err != nil {
 		return nil, &Error{Source: source, Message: err.Error()}
 	}
-	return &Program{source, program, l.references(compiled)}, nil
+	return &Program{source, program, l.references(compiled), compiled.OutputType()}, nil
 }
 
 // The languages of expressions outside steps. Each knows only what exists when the
@@ -229,6 +229,14 @@ var (
 	callLanguage  = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, callNames) })
 	callNames     = []string{"body", "headers", "query"}
 	eventLanguage = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"event"}) })
+	pipeLanguage  = sync.OnceValues(func() (*Language, error) {
+		l, err := newLanguage(nil, pipeNames)
+		if err == nil {
+			l.costLimit = maxQueryCost
+		}
+		return l, err
+	})
+	pipeNames     = []string{"result", "error", "entity", "item", "execution", "job"}
 	startLanguage = sync.OnceValues(func() (*Language, error) {
 		return newLanguage(nil, []string{"parameters"}, inventoryOptions...)
 	})
@@ -281,6 +289,29 @@ func CallLanguage() (*Language, error) { return callLanguage() }
 // EventLanguage is the language over an event that a trigger takes: the variable event of
 // [Scope.Variables].
 func EventLanguage() (*Language, error) { return eventLanguage() }
+
+// PipeLanguage is the language over a job that has ended: result, error, entity, item, execution and
+// job. They are variables of [Scope.Variables].
+func PipeLanguage() (*Language, error) { return pipeLanguage() }
+
+// rowName is what expressions over rows read besides columns.
+const rowName = "row"
+
+// IsRowName reports whether a word cannot be a column, because it has another meaning in expressions
+// over rows.
+func IsRowName(word string) bool {
+	return word == rowName || slices.Contains(keywords, word)
+}
+
+// RowLanguage is the language over a row of a table: over its columns, which have the given names, and
+// over row, what is known of it besides. They are variables of [Scope.Variables].
+func RowLanguage(columns []string) (*Language, error) {
+	l, err := newLanguage(nil, union(columns, []string{rowName}))
+	if err == nil {
+		l.costLimit = maxQueryCost
+	}
+	return l, err
+}
 
 // StartLanguage is the language over parameters, now and the function entity(type, id).
 // now is one of [Scope.Variables]. The function calls [Scope.LookupEntity].

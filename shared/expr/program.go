@@ -32,6 +32,7 @@ type Program struct {
 	source  string
 	program cel.Program
 	refs    References
+	output  *cel.Type
 }
 
 // Compile compiles one expression of a definition whose steps have the given labels. Use
@@ -46,6 +47,24 @@ func Compile(labels []string, source string) (*Program, error) {
 
 // Source is the expression as written.
 func (p *Program) Source() string { return p.source }
+
+// Kind names the type of the value as far as it is known before the expression is evaluated: string,
+// number, boolean, datetime or json, and "" if any of them is possible.
+func (p *Program) Kind() string {
+	switch p.output.Kind() {
+	case types.StringKind, types.BytesKind, types.DurationKind:
+		return "string"
+	case types.IntKind, types.UintKind, types.DoubleKind:
+		return "number"
+	case types.BoolKind:
+		return "boolean"
+	case types.TimestampKind:
+		return "datetime"
+	case types.ListKind, types.MapKind:
+		return "json"
+	}
+	return ""
+}
 
 // References is what the expression reads.
 func (p *Program) References() References { return p.refs }

@@ -35,6 +35,7 @@ func (d *decider) pin() {
 		d.execution.Blocks[ref] = b.Version
 	}
 	d.execution.Workflows, d.execution.Region = maps.Clone(r.Workflows), d.config().Region
+	d.execution.Piped = r.Program != nil && r.Program.HasPipes()
 	if t := d.config().Timeout.Std(); t > 0 {
 		d.execution.Deadline = d.now.Add(t)
 	}

@@ -20,6 +20,7 @@ var (
 	_ port.Sender   = (*sim.Sender)(nil)
 	_ port.Registry = (*sim.Registry)(nil)
 	_ port.Workers  = (*sim.Workers)(nil)
+	_ port.Rows     = (*sim.Rows)(nil)
 	_ port.Meter    = (*sim.Meter)(nil)
 	_ worker.Packs  = (*sim.Packs)(nil)
 	_ worker.Sender = (*sim.Sender)(nil)
@@ -31,7 +32,7 @@ func openWorld(*testing.T) ports.Implementation {
 	w.Shards = topology.DueShards
 	v := w.Open()
 	return ports.Implementation{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Schedules, Workers: v.Workers,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Schedules, Workers: v.Workers, Rows: v.Rows,
 		LoseReply: func() { w.Faults = faults.At(1, faults.Repeated) },
 	}
 }
@@ -41,7 +42,7 @@ func TestWorld_PortConformance(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
 		"store": ports.Store, "payloads": ports.Payloads, "signals": ports.Signals, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
-		"claims": ports.Claims, "polls": ports.Polls, "registry": ports.Registry, "entities": ports.Entities, "schedules": ports.Schedules, "workers": ports.Workers,
+		"claims": ports.Claims, "polls": ports.Polls, "registry": ports.Registry, "entities": ports.Entities, "schedules": ports.Schedules, "workers": ports.Workers, "rows": ports.Rows,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })
 	}

@@ -70,7 +70,8 @@ func (w *World) Storing(text string) (where []Table) {
 		items []any
 	}{
 		{ExecutionsTable, []any{w.executions}}, {JobsTable, []any{w.packs, w.doneSets, w.payloads, w.polls, w.workers}}, {LocksTable, []any{w.locks}},
-		{RegistryTable, []any{w.definitions, w.blocks, w.versionIndexes, w.entities, w.bindings, w.watchers, w.schedules}},
+		{RegistryTable, []any{w.definitions, w.blocks, w.versionIndexes, w.entities, w.bindings, w.watchers, w.schedules, w.tables}},
+		{tableData, []any{w.rows}},
 	} {
 		for _, items := range t.items {
 			if holds(reflect.ValueOf(items), text) {

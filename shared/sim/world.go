@@ -73,6 +73,8 @@ type World struct {
 	deliveryAttempts map[string]map[string]workflow.DeliveryAttempt // by tenant and name, then by key
 	triggers         map[string]map[string]spec.PublishedTrigger    // by tenant and name
 	triggerCalls     map[string]map[string]workflow.TriggerCall     // by tenant and name, then by key
+	tables           map[string]map[string]workflow.Table           // by tenant and name
+	rows             map[string]map[string]workflow.Row             // by tenant and table, then by id
 	rates            map[string]workflow.RateState                  // by tenant and name
 	watchers         map[string]map[string]bool                     // of entities
 	schedules        scheduleItems
@@ -104,7 +106,7 @@ func New(seed uint64) *World {
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{}, deliveryAttempts: map[string]map[string]workflow.DeliveryAttempt{},
-		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{},
+		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{}, tables: map[string]map[string]workflow.Table{}, rows: map[string]map[string]workflow.Row{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
 	}
@@ -190,13 +192,14 @@ type View struct {
 	Registry  *Registry
 	Workers   *Workers
 	Schedules *Schedules
+	Rows      *Rows
 	Meter     *Meter
 }
 
 // Open returns a new view.
 func (w *World) Open() View {
 	l := &conn{w: w, meter: &Meter{w: w}}
-	return View{Store: &Store{conn: l}, Locks: &Locks{l}, Packs: &Packs{l}, Sender: &Sender{l}, Registry: &Registry{l},
+	return View{Store: &Store{conn: l}, Locks: &Locks{l}, Packs: &Packs{l}, Sender: &Sender{l}, Registry: &Registry{l}, Rows: &Rows{l},
 		Workers:   &Workers{caller: l, items: w.workers, shards: w.Shards},
 		Schedules: &Schedules{caller: l, items: w.schedules, shards: w.Shards}, Meter: l.meter}
 }
@@ -269,6 +272,7 @@ const (
 	tableJobs       = "jobs"
 	tableLocks      = "locks"
 	tableRegistry   = "registry"
+	tableData       = "data"
 )
 
 // Meter counts what one view consumes: one unit for each item read or written, whatever its

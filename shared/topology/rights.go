@@ -23,6 +23,7 @@ var Rights = []Right{
 	{FunctionAPI, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionAPI, TableLocks, "", []string{BatchGetItem, UpdateItem}},
 	{FunctionAPI, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
+	{FunctionAPI, TableData, "", []string{Query}},
 
 	{FunctionLifecycle, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
@@ -34,6 +35,9 @@ var Rights = []Right{
 	// which it advances no further: of an execution it changes only the mailbox.
 	{FunctionObserver, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem, UpdateItem}},
+	// It makes rows of the results of jobs.
+	{FunctionObserver, TableJobs, "", []string{GetItem, Query}},
+	{FunctionObserver, TableData, "", []string{PutItem}},
 
 	{FunctionSweeper, TableExecutions, IndexDue.Name, []string{Query}},
 	{FunctionSweeper, TableExecutions, "", []string{BatchGetItem, PutItem}},

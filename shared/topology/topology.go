@@ -19,10 +19,11 @@ const (
 	TableJobs       = "jobs"
 	TableLocks      = "locks"
 	TableRegistry   = "registry"
+	TableData       = "data" // rows of the tables of tenants; nothing of an execution is there
 )
 
 // Tables lists every table role, in the order in which they are created.
-var Tables = []string{TableExecutions, TableJobs, TableLocks, TableRegistry}
+var Tables = []string{TableExecutions, TableJobs, TableLocks, TableRegistry, TableData}
 
 // Key attributes, the same in every table: a string partition key and a string sort key.
 // AttrTTL holds the Unix second after which DynamoDB may delete the item.
@@ -65,6 +66,7 @@ var Indexes = map[string][]Index{
 const (
 	StatusShards = 4
 	DueShards    = 16
+	RowShards    = 8 // of each table of a tenant: partitions of its own
 )
 
 // QueueLifecycle carries the wake-ups of executions. QueueEvents carries announcements: that an
@@ -125,6 +127,7 @@ const (
 	EnvTableJobs        = "LOCKSTEP_TABLE_JOBS"
 	EnvTableLocks       = "LOCKSTEP_TABLE_LOCKS"
 	EnvTableRegistry    = "LOCKSTEP_TABLE_REGISTRY"
+	EnvTableData        = "LOCKSTEP_TABLE_DATA"
 	EnvQueueLifecycle   = "LOCKSTEP_QUEUE_LIFECYCLE"    // URL
 	EnvQueueEvents      = "LOCKSTEP_QUEUE_EVENTS"       // URL; without it nobody observes
 	EnvQueueHooksOut    = "LOCKSTEP_QUEUE_HOOKS_OUT"    // URL
@@ -154,7 +157,7 @@ const (
 
 // EnvVars lists these variables, and the others that are no setting of the configuration.
 var EnvVars = []string{
-	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueHooksIn, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
+	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvTableData, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueHooksIn, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
 	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvRegions, EnvWorkerAllowHosts, EnvCaptchaURL, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 
@@ -173,6 +176,7 @@ var TableEnv = map[string]string{
 	TableJobs:       EnvTableJobs,
 	TableLocks:      EnvTableLocks,
 	TableRegistry:   EnvTableRegistry,
+	TableData:       EnvTableData,
 }
 
 // JobsQueue is the name of the queue of a worker pool, without a deployment prefix.

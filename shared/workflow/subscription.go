@@ -143,10 +143,26 @@ type Delivery struct {
 	After          int64           `json:"after"`   // the events that it is about follow this one
 	Through        int64           `json:"through"` // and this is the last one
 	Events         []ObservedEvent `json:"events"`  // those of them that the subscription is told of
+
+	Rows *PipedJobs `json:"rows,omitempty"` // of a delivery to a table: the jobs of which rows are made
 }
+
+// PipedJobs are jobs of a step run that has ended, of which pipes make rows of a table.
+type PipedJobs struct {
+	Table   string `json:"table"`
+	StepRun int    `json:"stepRun"` // Seq
+	From    int    `json:"from"`    // the index of the first of the jobs
+	To      int    `json:"to"`      // and that after the last one
+}
+
+// TableSubscriber is what a table is called among those that events are delivered to.
+func TableSubscriber(table string) string { return "~table/" + table }
 
 // ID identifies what is delivered. It is the same each time.
 func (d *Delivery) ID() string {
+	if p := d.Rows; p != nil {
+		return fmt.Sprintf("%s:%s:%d.%d", d.SubscriptionID, d.Execution, p.StepRun, p.From)
+	}
 	return d.SubscriptionID + ":" + d.Execution + ":" + strconv.FormatInt(d.Through, 10)
 }
 

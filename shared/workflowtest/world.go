@@ -64,13 +64,13 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Log: w.log,
 		OpenPorts: func() port.Ports {
 			v := w.Open()
-			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
+			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Rows: v.Rows, Meter: v.Meter}
 		},
 	}, o, "test")
 	w.query = query.New(w.engine, 1)
 	w.catalog = catalog.New(func() catalog.Ports {
 		v := w.Open()
-		return catalog.Ports{Locks: w.query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: endpoints}
+		return catalog.Ports{Locks: w.query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: endpoints, AnyTable: true}
 	}, w.Now)
 	w.worker = worker.New(worker.Options{
 		Name: "test", Concurrency: 1000, LeaseDuration: w.config.Job.Lease, MaxClockSkew: w.config.Clock.Skew, MaxClaims: w.config.Job.MaxTakeovers,

@@ -78,7 +78,7 @@ func engineDeps(p *boot.Process) engine.Deps {
 			v := p.Metered(workflow.Cost{})
 			return port.Ports{
 				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry,
-				Sender: v.Sender, Meter: v.Meter,
+				Rows: v.Rows, Sender: v.Sender, Meter: v.Meter,
 			}
 		},
 		Log: p.Log, Tracer: p.Tracer, TokenKeys: p.TokenKeys, Secret: p.Secrets.Secret, Captcha: NewCaptchaCheck(captchaURL()),

@@ -5,7 +5,7 @@
 //   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - wait.go compiles what steps wait for.
 //   - compensation.go compiles what undoes a step.
-//   - trigger.go compiles what triggers make of a call.
+//   - trigger.go compiles what triggers make of a call, pipe.go what pipes make of a job.
 //   - callback.go finds the places of the token of a callback, secret.go those of secrets.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
@@ -95,6 +95,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c.compileAcquires()
 	c.compileStart()
 	c.compileTriggers()
+	c.compilePipes()
 	return c.Compiled
 }
 
@@ -148,6 +149,7 @@ func countExpressions(d *spec.Definition) (count, text int) {
 	for _, t := range d.Triggers.All() {
 		eachTriggerExpression(t, func(_, source string) { add(source) })
 	}
+	eachPipeExpression(d, func(_ int, _, _, source string) { add(source) })
 	for _, a := range d.Acquisitions() {
 		add(a.Query)
 		add(a.IDsExpr)

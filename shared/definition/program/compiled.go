@@ -21,10 +21,11 @@ type Compiled struct {
 	acquires  []acquire
 	startWhen *expr.Program
 	notBefore *expr.Template
-	triggers  map[string]*trigger  // by name
-	slotKey   *expr.Template       // of config.concurrency
-	rateKey   *expr.Template       // of config.rate
-	reachable []map[string]*Target // of global blocks: where each may go, by label
+	triggers  map[string]*trigger        // by name
+	pipes     []map[string]*expr.Program // by pipe, then by column
+	slotKey   *expr.Template             // of config.concurrency
+	rateKey   *expr.Template             // of config.rate
+	reachable []map[string]*Target       // of global blocks: where each may go, by label
 }
 
 type step struct {

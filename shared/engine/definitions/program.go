@@ -138,7 +138,7 @@ func (b *builder) addSteps(steps []spec.Step, at place, prefix string, local *in
 			return &workflow.Failure{Code: workflow.FailureLimit, Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
 		}
 		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: at.parent, Group: group, Origin: at.origin, LocalIndex: *local,
-			MaxInFlight: b.maxInFlight, DefinitionTolerance: b.tolerance})
+			MaxInFlight: b.maxInFlight, DefinitionTolerance: b.tolerance, Pipes: b.program.Definitions[at.origin].PipesOf(s.Label)})
 		*local++
 		problem, err := b.addNested(s, node, at, prefix, local)
 		if problem != nil || err != nil {

@@ -29,6 +29,7 @@ type Ports struct {
 	Registry  Registry
 	Workers   Workers
 	Schedules Schedules
+	Rows      Rows
 	Meter     Meter
 }
 

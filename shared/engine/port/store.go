@@ -293,6 +293,14 @@ type Registry interface {
 	PutTriggerCall(ctx context.Context, tenant, name, key string, c workflow.TriggerCall) error
 	TriggerCalls(ctx context.Context, tenant, name string) ([]workflow.TriggerCall, error)
 
+	// Table is a strongly consistent read of a table of a tenant; at revision 0 if it was never
+	// written. PutTable writes a table if its revision is still t.Revision, and gives it the next one.
+	// A write whose reply was lost is recognised. Tables lists all of a tenant in order of name,
+	// strongly consistent.
+	Table(ctx context.Context, tenant, name string) (workflow.Table, error)
+	PutTable(ctx context.Context, tenant string, t workflow.Table) (ok bool, err error)
+	Tables(ctx context.Context, tenant string) ([]workflow.Table, error)
+
 	// TakeRate takes one of what a rate allows, as [workflow.RateState.Take], and returns how often
 	// that has been done, 0 if nothing was taken, and for how long it has to wait. After a lost reply
 	// it may be taken twice.
@@ -304,4 +312,12 @@ type Registry interface {
 	// TakeBusinessKey makes the execution the one that took the key last, if its revision is
 	// still seen; the new one is seen+1. A write whose reply was lost is recognised.
 	TakeBusinessKey(ctx context.Context, tenant, workflowName, key string, seen int64, execution string) (ok bool, err error)
+}
+
+// Rows keeps the rows of tables, apart from everything that executions need.
+type Rows interface {
+	// PutRow stores a row if there is none with its id, until a time, zero for ever; to store it
+	// again changes nothing. Rows lists the rows of a table in the order of their ids; it may lag.
+	PutRow(ctx context.Context, tenant, table string, row workflow.Row, until time.Time) error
+	Rows(ctx context.Context, tenant, table string, page workflow.Page) (workflow.List[workflow.Row], error)
 }

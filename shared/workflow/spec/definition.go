@@ -30,6 +30,7 @@ type Definition struct {
 	Triggers       Triggers  `json:"triggers,omitzero"`
 	Steps          []Step    `json:"steps"` // the tree as written
 
+	Pipes  []Pipe          `json:"pipes,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"` // object: what an execution gives when it completes; strings may hold ${CEL}
 }
 
@@ -57,7 +58,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1

@@ -38,6 +38,8 @@ type Node struct {
 	MaxInFlight         int
 	DefinitionTolerance *Tolerance // failureTolerance of the innermost one that has it
 
+	Pipes []int // indexes of its pipes in the definition it belongs to
+
 	Goto      *Target // where it goes on, nil for After, or for AfterGoto if it has one
 	AfterGoto *Target // of the last step of a list that handles a failure: where it goes on in place of After
 	Cases     []Way   // of a switch

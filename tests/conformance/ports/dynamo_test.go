@@ -68,12 +68,13 @@ func openDynamo(*testing.T) ports.Implementation {
 	f := &faultInjector{}
 	v := openView(f, new(cost.Meter))
 	return ports.Implementation{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Registry, Workers: v.Workers,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Registry, Workers: v.Workers, Rows: v.Rows,
 		LoseReply: f.loseReply,
 	}
 }
 
 func TestDynamo_Store(t *testing.T)       { t.Parallel(); ports.Store(t, openDynamo) }
+func TestDynamo_Rows(t *testing.T)        { t.Parallel(); ports.Rows(t, openDynamo) }
 func TestDynamo_Signals(t *testing.T)     { t.Parallel(); ports.Signals(t, openDynamo) }
 func TestDynamo_Payloads(t *testing.T)    { t.Parallel(); ports.Payloads(t, openDynamo) }
 func TestDynamo_Locks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDynamo) }

@@ -43,6 +43,7 @@ type Implementation struct {
 	Registry  port.Registry
 	Schedules port.Schedules
 	Workers   port.Workers
+	Rows      port.Rows
 
 	// LoseReply performs the next write and drops its reply.
 	LoseReply func()

@@ -196,7 +196,7 @@ func (s *Harness) Reset(seed uint64) {
 
 func (s *Harness) ports() port.Ports {
 	v := s.openView()
-	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
+	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Rows: v.Rows, Meter: v.Meter}
 }
 
 func (s *Harness) clock() time.Time {

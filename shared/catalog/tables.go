@@ -1,0 +1,133 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// Tables lists the tables of a tenant, all on one page.
+func (c *Catalog) Tables(ctx context.Context, caller workflow.Caller, _ workflow.Page) (list workflow.List[workflow.Table], err error) {
+	list.Items, err = c.openPorts().Registry.Tables(ctx, caller.Tenant)
+	return list, err
+}
+
+// Table reads a table.
+func (c *Catalog) Table(ctx context.Context, caller workflow.Caller, name string) (workflow.Table, error) {
+	t, err := c.openPorts().Registry.Table(ctx, caller.Tenant, name)
+	if err == nil && t.Revision == 0 {
+		err = workflow.Errorf(workflow.CodeNotFound, "there is no table %q", name)
+	}
+	return t, err
+}
+
+// TableDeliveries lists the newest deliveries to a table that have failed, and what became of each
+// when it was tried last.
+func (c *Catalog) TableDeliveries(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.DeliveryAttempt], err error) {
+	list.Items, err = c.openPorts().Registry.DeliveryAttempts(ctx, caller.Tenant, workflow.TableSubscriber(name))
+	return list, err
+}
+
+// PutTable makes a table, or changes the one of that name: columns can be added, and stay.
+func (c *Catalog) PutTable(ctx context.Context, caller workflow.Caller, name string, req views.TableRequest) (workflow.Table, error) {
+	registry := c.openPorts().Registry
+	for range maxScheduleWrites {
+		t, err := registry.Table(ctx, caller.Tenant, name)
+		if err != nil {
+			return t, err
+		}
+		next := workflow.Table{Name: name, Description: req.Description, Columns: req.Columns, Retention: req.Retention, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, Revision: t.Revision}
+		issues := next.Check(expr.IsRowName)
+		if t.Revision > 0 && len(issues) == 0 {
+			issues = t.CheckChange(&next)
+		}
+		if err := workflow.Invalid("the table is not valid", issues); err != nil {
+			return t, err
+		}
+		if t.Revision == 0 {
+			all, err := registry.Tables(ctx, caller.Tenant)
+			if err != nil {
+				return t, err
+			}
+			if len(all) >= workflow.MaxTables {
+				return t, workflow.Errorf(workflow.CodeLimit, "there are %d tables, which is the limit", len(all))
+			}
+			next.CreatedAt, next.CreatedBy = c.now().UTC().Truncate(time.Millisecond), caller.Actor
+		} else if slices.Equal(t.Columns, next.Columns) && t.Description == next.Description && t.Retention == next.Retention {
+			return t, nil
+		}
+		if ok, err := registry.PutTable(ctx, caller.Tenant, next); err != nil || ok {
+			next.Revision++
+			return next, err
+		}
+	}
+	return workflow.Table{}, workflow.Errorf(workflow.CodeConflict, "table %s keeps changing; try again", name)
+}
+
+// misfitPipes lists what of the pipes of a definition does not fit their tables, as far as that is
+// known before a job has ended.
+func (c *Catalog) misfitPipes(ctx context.Context, tenant string, d *spec.Definition, compiled *definition.Compiled) (issues []workflow.Issue, err error) {
+	ports := c.openPorts()
+	if len(d.Pipes) == 0 || ports.AnyTable {
+		return nil, nil
+	}
+	all, err := ports.Registry.Tables(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string]*workflow.Table{}
+	for i := range all {
+		tables[all[i].Name] = &all[i]
+	}
+	for i := range d.Pipes {
+		p, at := &d.Pipes[i], program.PipePath(i)
+		t := tables[p.Table]
+		if t == nil {
+			near := workflow.DidYouMean(p.Table, slices.Sorted(maps.Keys(tables)))
+			issues = append(issues, workflow.Issue{Path: at + ".table", Code: workflow.IssueTableNotFound, Message: fmt.Sprintf("there is no table %q%s", p.Table, near)})
+			continue
+		}
+		path := func(column string) string {
+			if _, static := p.Static[column]; static {
+				return at + ".static." + column
+			}
+			return at + ".map." + column
+		}
+		issues = append(issues, t.CheckColumns(p.Columns(), at, path)...)
+		kinds := compiled.PipeKinds(i)
+		for _, column := range p.Columns() {
+			if why := misfit(t.Column(column), p.Static[column], kinds[column]); why != "" {
+				issues = append(issues, workflow.Issue{Path: path(column), Code: workflow.IssueTypeMismatch, Message: fmt.Sprintf("column %q of table %s: %s", column, t.Name, why)})
+			}
+		}
+	}
+	return issues, nil
+}
+
+// misfit says why a value, or one of a type that is known, cannot be in a column; "" if it may.
+func misfit(c *workflow.Column, static json.RawMessage, kind string) string {
+	switch {
+	case c == nil:
+		return ""
+	case len(static) > 0:
+		if string(static) == "null" {
+			return "null is no value"
+		}
+		return c.Fits(static)
+	case kind == "" || c.Type == workflow.ColumnJSON || kind == string(c.Type):
+		return ""
+	case kind == string(workflow.ColumnDatetime) && c.Type == workflow.ColumnString, kind == string(workflow.ColumnString) && c.Type == workflow.ColumnDatetime:
+		return "" // the one is the text of the other
+	}
+	return fmt.Sprintf("the value is of type %s, and the column of type %s", kind, c.Type)
+}

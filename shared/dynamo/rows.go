@@ -1,0 +1,86 @@
+package dynamo
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// A tenant's tables are one partition of the registry.
+func tenantTableKey(tenant, name string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "tables", SK: name}
+}
+
+// Table is a strongly consistent read.
+func (r *Registry) Table(ctx context.Context, tenant, name string) (workflow.Table, error) {
+	t := workflow.Table{Name: name}
+	it, err := r.t.Get(ctx, tenantTableKey(tenant, name))
+	if err != nil || it == nil {
+		return t, err
+	}
+	err = decodeDocument(it, &t)
+	return t, err
+}
+
+// PutTable writes a table whose revision is still seen.
+func (r *Registry) PutTable(ctx context.Context, tenant string, t workflow.Table) (bool, error) {
+	t.Revision++
+	ok, same, err := putRevised(ctx, r.t, tenantTableKey(tenant, t.Name), t.Revision, t, nil)
+	return ok || same, err
+}
+
+// Tables lists all tables of a tenant, strongly consistent.
+func (r *Registry) Tables(ctx context.Context, tenant string) ([]workflow.Table, error) {
+	return listDocuments[workflow.Table](ctx, r.t, tenantTableKey(tenant, "").PK, workflow.MaxTables)
+}
+
+// Rows stores the rows of tables. They have a table of DynamoDB of their own: however many there are,
+// and whatever becomes of it, executions do not notice.
+type Rows struct{ t *table.Table }
+
+// The rows of a table are in [topology.RowShards] partitions, so that they can be written faster than
+// one takes them, and in each in the order of their ids.
+func rowPartition(tenant, name string, shard int) string {
+	return table.TenantPrefix(tenant) + name + "#" + strconv.Itoa(shard)
+}
+
+// PutRow stores a row if there is none with its id.
+func (r *Rows) PutRow(ctx context.Context, tenant, name string, row workflow.Row, until time.Time) error {
+	doc, err := encodeDocument(row)
+	if err != nil {
+		return err
+	}
+	it := table.Key{PK: rowPartition(tenant, name, hashShard(row.ID, topology.RowShards)), SK: row.ID}.Attributes()
+	if it[attrDocument] = doc; !until.IsZero() {
+		it[topology.AttrTTL] = table.N(until.Unix())
+	}
+	_, _, err = r.t.Put(ctx, it, table.IfAbsent, nil)
+	return err
+}
+
+// Rows lists the rows of a table in the order of their ids.
+func (r *Rows) Rows(ctx context.Context, tenant, name string, page workflow.Page) (workflow.List[workflow.Row], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[workflow.Row]{}, err
+	}
+	limit := pageLimit(page)
+	shards := make([]table.Rows, topology.RowShards)
+	for n := range shards {
+		q := partitionQuery(rowPartition(tenant, name, n), "", limit)
+		if q.Consistent = false; after != "" { // of another shard, as it may be: no key to start after
+			q.KeyCondition += " AND #sk > :after"
+			q.Values["after"] = table.S(after)
+		}
+		shards[n] = r.t.Query(ctx, q)
+	}
+	rows := table.Merge(ctx, func(a, b table.Item) bool { return a.Key().SK < b.Key().SK }, shards)
+	return collectPage(rows, limit, func(it table.Item) (row workflow.Row, err error) {
+		err = decodeDocument(it, &row)
+		return row, err
+	})
+}

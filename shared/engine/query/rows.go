@@ -1,0 +1,76 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxRowReads bounds how many pages of rows one call reads to find those that a condition is true of.
+const maxRowReads = 10
+
+// Rows lists the rows of a table in the order of their ids, those of the oldest execution first: those
+// of which a condition over their columns is true, or all. The page may be short, or even empty; its
+// token continues from there.
+func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where string, p workflow.Page) (workflow.List[workflow.Row], error) {
+	var list workflow.List[workflow.Row]
+	ports := v.engine.OpenPorts()
+	t, err := ports.Registry.Table(ctx, c.Tenant, name)
+	if err == nil && t.Revision == 0 {
+		err = workflow.Errorf(workflow.CodeNotFound, "there is no table %q", name)
+	}
+	if err != nil {
+		return list, err
+	}
+	p.Limit = pageLimit(p)
+	if where == "" {
+		return ports.Rows.Rows(ctx, c.Tenant, name, p)
+	}
+	is, err := rowCondition(&t, where)
+	if err != nil {
+		return list, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "where", Code: "expression", Message: err.Error()}})
+	}
+	for range maxRowReads {
+		// As many as the page can still hold: then the token of the last ones read is that of the page.
+		read, err := ports.Rows.Rows(ctx, c.Tenant, name, workflow.Page{Limit: p.Limit - len(list.Items), Token: p.Token})
+		if err != nil {
+			return list, err
+		}
+		for _, row := range read.Items {
+			if is(row) {
+				list.Items = append(list.Items, row)
+			}
+		}
+		p.Token = read.NextToken
+		if p.Token == "" || len(list.Items) == p.Limit {
+			break
+		}
+	}
+	list.NextToken = p.Token
+	return list, nil
+}
+
+// rowCondition compiles a condition over rows of a table. A column without a value is null. It is not
+// true of a row of which it cannot be evaluated.
+func rowCondition(t *workflow.Table, where string) (func(workflow.Row) bool, error) {
+	l, err := expr.RowLanguage(t.ColumnNames())
+	if err != nil {
+		return nil, err
+	}
+	program, err := l.CompileCondition(where)
+	if err != nil {
+		return nil, err
+	}
+	return func(row workflow.Row) bool {
+		var values map[string]json.RawMessage
+		_ = json.Unmarshal(row.Values, &values) // it was written as an object
+		variables := map[string]any{"row": map[string]any{"id": row.ID, "at": row.At, "execution": row.Execution, "workflow": row.Workflow, "step": row.Step}}
+		for _, name := range t.ColumnNames() {
+			variables[name] = expr.ValueOf(values[name])
+		}
+		ok, err := program.EvalBool(expr.Scope{Variables: variables})
+		return err == nil && ok
+	}, nil
+}
