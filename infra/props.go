@@ -106,7 +106,8 @@ type EngineProps struct {
 	// ExistingTables are the names of tables that the engine uses instead of creating them,
 	// by role, after a restore (docs/runbooks/restore.md). They must have the keys and indexes
 	// of the tables that the engine creates, and their protection, TTL and policies are up to
-	// whoever made them. Default: none.
+	// whoever made them. Without a name for data, whose rows no execution needs, that one is
+	// created. Default: none.
 	ExistingTables map[string]string
 
 	// Domain is a name of your own for the HTTP interface. Default: none.

@@ -161,7 +161,7 @@ const (
 const certificate = "arn:aws:acm:eu-west-1:123456789012:certificate/0a1b2c3d-0000-1111-2222-333344445555"
 
 var existingTables = map[string]string{
-	topology.TableExecutions: "before-executions", topology.TableJobs: "before-jobs", topology.TableLocks: "before-locks", topology.TableRegistry: "before-registry",
+	topology.TableExecutions: "before-executions", topology.TableJobs: "before-jobs", topology.TableLocks: "before-locks", topology.TableRegistry: "before-registry", topology.TableData: "before-data",
 }
 
 // tokenKeysSecret is the secret with the keys of resume tokens of the stack options.

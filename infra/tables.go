@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// newTables creates the four tables, by role, or finds those that exist. They are billed by the request, can be
+// newTables creates the tables, by role, or finds those that exist. They are billed by the request, can be
 // restored to any second of the last 35 days, and are encrypted.
 func (e *Engine) newTables() map[string]awsdynamodb.ITable {
 	retain := e.props.keepsData()
@@ -91,6 +91,9 @@ func (p EngineProps) validateExistingTables() error {
 	names := map[string]string{}
 	for _, role := range topology.Tables {
 		name := p.ExistingTables[role]
+		if name == "" && role == topology.TableData {
+			continue // nothing of an execution is there, and no release before it had one: it is made
+		}
 		if !tableNameRE.MatchString(name) {
 			return fmt.Errorf("existing tables: %s is %q: want the names of all of %s", role, name, strings.Join(topology.Tables, ", "))
 		}

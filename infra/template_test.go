@@ -57,10 +57,10 @@ func TestFunctions_EnvironmentMatchesPermissions(t *testing.T) {
 		topology.FunctionWorker: {topology.EnvTableJobs, topology.EnvQueueLifecycle, topology.EnvQueueJobsURLs, topology.EnvDeployment, envLogLevel},
 	}
 	want[topology.FunctionObserver] = []string{
-		topology.EnvTableExecutions, topology.EnvTableRegistry, topology.EnvQueueLifecycle, topology.EnvQueueEvents, topology.EnvQueueHooksOut, topology.EnvDeployment, envLogLevel,
+		topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvTableRegistry, topology.EnvTableData, topology.EnvQueueLifecycle, topology.EnvQueueEvents, topology.EnvQueueHooksOut, topology.EnvDeployment, envLogLevel,
 	}
 	want[topology.FunctionLifecycle] = append(slices.Clone(want[topology.FunctionAPI]), topology.EnvQueueEvents)
-	want[topology.FunctionAPI] = append(want[topology.FunctionAPI], topology.EnvQueueEvents, topology.EnvQueueHooksOut)
+	want[topology.FunctionAPI] = append(want[topology.FunctionAPI], topology.EnvTableData, topology.EnvQueueEvents, topology.EnvQueueHooksOut)
 	x := stacks()["prod"]
 	for name, keys := range want {
 		env := x.byID(t, pascalCase(name)+"Function").environment()
@@ -260,7 +260,7 @@ func TestTemplate_OutputsNameResources(t *testing.T) {
 	for id, want := range map[string]string{
 		"ApiUrl": "${EngineApi.ApiEndpoint}", "DashboardName": "${EngineDashboard}",
 		"TableExecutionsName": "${EngineTableExecutions}", "TableJobsName": "${EngineTableJobs}",
-		"TableLocksName": "${EngineTableLocks}", "TableRegistryName": "${EngineTableRegistry}",
+		"TableLocksName": "${EngineTableLocks}", "TableRegistryName": "${EngineTableRegistry}", "TableDataName": "${EngineTableData}",
 		"LifecycleUrl": "${EngineLifecycleQueue}", "LifecycleDlqUrl": "${EngineLifecycleDlq}",
 		"JobsDefaultUrl": "${EngineJobsDefaultQueue}", "JobsDefaultDlqUrl": "${EngineJobsDefaultDlq}",
 		"SchedulesDlqUrl": "${EngineSchedulesDlq}",

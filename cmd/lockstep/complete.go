@@ -40,7 +40,7 @@ type completer func(ctx context.Context, u unfinished) []string
 // things, by the verb and the word.
 var argumentCompleters = map[string]completer{
 	"ID": completeExecutions, "WORKFLOW": completeWorkflows, "TYPE/ID": completeEntities, "TYPE": completeTypes, "WORKER": completeWorkers,
-	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "blocks NAME": completeBlocks, "schedules WORKFLOW": completeSchedules,
+	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks, "schedules WORKFLOW": completeSchedules,
 	"config NAME": completeProfiles, "config KEY": completeProfileKeys,
 }
 
@@ -272,6 +272,10 @@ func completeSubscriptions(ctx context.Context, u unfinished) []string {
 	return collect(u.api.Subscriptions(ctx), u.word, func(s views.SubscriptionView) (string, string) {
 		return s.Name, map[bool]string{true: "suspended"}[s.Suspended != nil]
 	})
+}
+
+func completeTables(ctx context.Context, u unfinished) []string {
+	return collect(u.api.Tables(ctx), u.word, func(t views.TableView) (string, string) { return t.Name, strings.Join(columnTexts(t), " ") })
 }
 
 func completeSchedules(ctx context.Context, u unfinished) []string {

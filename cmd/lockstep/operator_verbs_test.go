@@ -73,6 +73,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "GET /forms/default/contact says"},
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "202  body.website: honeypot"},
 		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
+		{"tables payments", "GET /tables/payments", tableJSON, "txn:string*"},
 		{"subscriptions failures", "GET /subscriptions/failures/deliveries", subscriptionJSON, "X  3  -  not received: no answer"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},
 		{"subscriptions put people --topic arn:t --text", `PUT /subscriptions/people {"topic":"arn:t","text":true}`, subscriptionJSON, "failures"},

@@ -177,17 +177,7 @@ func newDeliveries(c *connection) *cobra.Command {
 				return err
 			}
 			all, err := api.Deliveries(cmd.Context(), args[0])
-			if err != nil {
-				return render.AsServiceError(err)
-			}
-			items := func(yield func(workflow.DeliveryAttempt, error) bool) {
-				for _, one := range all {
-					if !yield(one, nil) {
-						return
-					}
-				}
-			}
-			return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, deliveryCells, "nothing was delivered in the last seven days")
+			return printDeliveries(cmd, c, all, err, "nothing was delivered in the last seven days")
 		},
 	}
 }
@@ -206,6 +196,21 @@ func deliveryCells(a workflow.DeliveryAttempt) []string {
 		result += " (a test)"
 	}
 	return []string{a.At.Local().Format(time.DateTime), cmp.Or(a.Execution, "-"), strconv.Itoa(a.Attempts), status, result}
+}
+
+// printDeliveries prints deliveries, or a note if there are none.
+func printDeliveries(cmd *cobra.Command, c *connection, all []workflow.DeliveryAttempt, err error, none string) error {
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	items := func(yield func(workflow.DeliveryAttempt, error) bool) {
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+	return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, deliveryCells, none)
 }
 
 // printSubscription prints a subscription, with its secret if it has just been made.

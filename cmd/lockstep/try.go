@@ -21,9 +21,9 @@ var pointlessInTry = []string{"detach", "hold", "step", "idempotency-key", "idem
 
 func newTry(c *connection) *cobra.Command {
 	local := &connection{} // to the stack, once there is one
-	run, register, load := newRun(local), newBlocksRegister(local), newEntitiesImport(local)
+	run, register, load, put := newRun(local), newBlocksRegister(local), newEntitiesImport(local), newTablesPut(local)
 	var o stack.Options
-	var blocks, entities []string
+	var blocks, entities, tables []string
 	var log bool
 	cmd := &cobra.Command{
 		Use:   "try FILE",
@@ -67,6 +67,11 @@ The exit code is that of "lockstep run".`,
 					return err
 				}
 			}
+			for _, file := range tables {
+				if err := call(put, io.Discard, file); err != nil {
+					return err
+				}
+			}
 			api, err := local.newClient()
 			if err != nil {
 				return err
@@ -87,6 +92,7 @@ The exit code is that of "lockstep run".`,
 	})
 	f.StringArrayVar(&blocks, "blocks", nil, "file with blocks to register before (repeatable)")
 	f.StringArrayVar(&entities, "entities", nil, "file with entities to import before, as JSON lines (repeatable)")
+	f.StringArrayVar(&tables, "tables", nil, "file with a table that pipes fill, as for \"lockstep tables put\" (repeatable)")
 	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
 	f.StringVar(&o.ConfigFile, "config", "", "configuration file (YAML)")
 	f.StringVar(&o.SecretsFile, "secrets", "", "file with the secrets that definitions refer to: a JSON object of texts by name")

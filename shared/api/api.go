@@ -53,6 +53,10 @@ type Catalog interface {
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
 	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error)
+	Tables(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Table], error)
+	Table(ctx context.Context, c workflow.Caller, name string) (workflow.Table, error)
+	PutTable(ctx context.Context, c workflow.Caller, name string, req views.TableRequest) (workflow.Table, error)
+	TableDeliveries(ctx context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error)
 	Subscriptions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Subscription], error)
 	Subscription(ctx context.Context, c workflow.Caller, name string) (workflow.Subscription, error)
 	Deliveries(ctx context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error)
@@ -131,6 +135,7 @@ type Queries interface {
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 	Failures(ctx context.Context, c workflow.Caller, f views.FailureFilter, page workflow.Page) (workflow.List[views.FailedEntityView], error)
+	Rows(ctx context.Context, c workflow.Caller, table, where string, page workflow.Page) (workflow.List[workflow.Row], error)
 	EntityExecutions(ctx context.Context, c workflow.Caller, key workflow.EntityKey) ([]views.EntityExecutionView, error)
 }
 

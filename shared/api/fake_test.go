@@ -831,3 +831,35 @@ func (f *fake) NextSweep(_ context.Context, c workflow.Caller) (views.SweepView,
 	}
 	return v, f.record("NextSweep", c)
 }
+
+func aTable(name string) workflow.Table {
+	return workflow.Table{Name: name, Columns: []workflow.Column{{Name: "txn", Type: workflow.ColumnString, Required: true}}, Retention: workflow.Duration(time.Hour), CreatedAt: at, CreatedBy: "ann", Revision: 1}
+}
+
+func aRow() workflow.Row {
+	return workflow.Row{ID: executionID + ".000001.000000.00", At: at, Execution: executionID, Workflow: "fleet/upgrade:1.0.0", Step: "charge", Values: json.RawMessage(`{"txn":"t1"}`)}
+}
+
+func (f *fake) Tables(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Table], error) {
+	f.page = page
+	return workflow.List[workflow.Table]{Items: []workflow.Table{aTable("payments")}, NextToken: f.next}, f.record("Tables", c)
+}
+
+func (f *fake) Table(_ context.Context, c workflow.Caller, name string) (workflow.Table, error) {
+	return aTable(name), f.record("Table", c)
+}
+
+func (f *fake) PutTable(_ context.Context, c workflow.Caller, name string, req views.TableRequest) (workflow.Table, error) {
+	f.subscription = fmt.Sprint("put table ", name, req.Columns, req.Retention.Std())
+	return aTable(name), f.record("PutTable", c)
+}
+
+func (f *fake) TableDeliveries(ctx context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error) {
+	list, _ := f.Deliveries(ctx, c, "of table "+name)
+	return list, f.record("TableDeliveries", c)
+}
+
+func (f *fake) Rows(_ context.Context, c workflow.Caller, table, where string, page workflow.Page) (workflow.List[workflow.Row], error) {
+	f.subscription, f.page = "rows of "+table+" where "+where, page
+	return workflow.List[workflow.Row]{Items: []workflow.Row{aRow()}, NextToken: f.next}, f.record("Rows", c)
+}

@@ -62,6 +62,7 @@ func createOwnerData(f *fixture) ownerData {
 	for i := range 6 {
 		f.mustDo(nil, "PUT", fmt.Sprintf("/entities/device/d00%d", i+1), fmt.Sprintf(entityFormat, secret))
 	}
+	f.mustDo(nil, "PUT", "/tables/payments", fmt.Sprintf(`{"description":%q,"columns":[{"name":"txn","type":"string"}]}`, secret))
 	p := ownerData{Worker: "vw1", Key: "the-key", Pages: map[string]string{}}
 	for _, id := range []string{p.Worker, "vw2"} {
 		f.mustDo(nil, "POST", "/workers/register", fmt.Sprintf(workerFormat, id))
@@ -177,6 +178,11 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /triggers/{name}/resume":                                 one("/triggers/push/resume", reasonBody),
 		"POST /triggers/{name}/fire":                                   one("/triggers/push/fire", `{"body":{"ref":"x"}}`),
 		"POST /hooks/{tenant}/{name}":                                  {{target: "/hooks/" + otherTenant + "/push", body: `{"ref":"x"}`}, {target: "/hooks/" + ownerTenant + "/push", body: `{"ref":"x"}`}},
+		"GET /tables":                                                  lists("/tables"),
+		"GET /tables/{name}":                                           one("/tables/payments", ""),
+		"PUT /tables/{name}":                                           one("/tables/payments", `{"columns":[{"name":"other","type":"string"}]}`),
+		"GET /tables/{name}/rows":                                      one("/tables/payments/rows", ""),
+		"GET /tables/{name}/deliveries":                                one("/tables/payments/deliveries", ""),
 		"GET /subscriptions":                                           lists("/subscriptions"),
 		"GET /subscriptions/{name}":                                    one("/subscriptions/failures", ""),
 		"POST /subscriptions/{name}/test":                              one("/subscriptions/failures/test", reasonBody),

@@ -72,6 +72,33 @@ func (e ChildSetMode) Valid() bool {
 	}
 }
 
+// Defines values for ColumnType.
+const (
+	Boolean  ColumnType = "boolean"
+	Datetime ColumnType = "datetime"
+	Json     ColumnType = "json"
+	Number   ColumnType = "number"
+	String   ColumnType = "string"
+)
+
+// Valid indicates whether the value is a known member of the ColumnType enum.
+func (e ColumnType) Valid() bool {
+	switch e {
+	case Boolean:
+		return true
+	case Datetime:
+		return true
+	case Json:
+		return true
+	case Number:
+		return true
+	case String:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventLayer.
 const (
 	EventLayerExecution EventLayer = "execution"
@@ -614,6 +641,26 @@ type ChildSet struct {
 
 // ChildSetMode defines model for ChildSet.Mode.
 type ChildSetMode string
+
+// Column defines model for Column.
+type Column struct {
+	Name     string     `json:"name"`
+	Required bool       `json:"required"`
+	Type     ColumnType `json:"type"`
+}
+
+// ColumnRequest defines model for ColumnRequest.
+type ColumnRequest struct {
+	// Name A letter or _, then letters, digits and _. Expressions read it, so it is no word of theirs
+	Name string `json:"name"`
+
+	// Required Each row has a value
+	Required *bool      `json:"required,omitempty"`
+	Type     ColumnType `json:"type"`
+}
+
+// ColumnType defines model for ColumnType.
+type ColumnType string
 
 // Cost defines model for Cost.
 type Cost = views.CostView
@@ -1387,6 +1434,30 @@ type RewindRequest struct {
 	To string `json:"to"`
 }
 
+// Row defines model for Row.
+type Row struct {
+	At Time `json:"at"`
+
+	// Execution Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Execution ExecutionId `json:"execution"`
+
+	// Id Of the execution, the step run, the job and the pipe: the same however often the row was put
+	Id   string `json:"id"`
+	Step string `json:"step"`
+
+	// Values By column. A column without a value is not there
+	Values   map[string]interface{} `json:"values"`
+	Workflow string                 `json:"workflow"`
+}
+
+// RowList defines model for RowList.
+type RowList struct {
+	Items []Row `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Schedule defines model for Schedule.
 type Schedule = views.ScheduleView
 
@@ -1572,6 +1643,35 @@ type SubscriptionRequest struct {
 // Sweep defines model for Sweep.
 type Sweep = views.SweepView
 
+// Table defines model for Table.
+type Table struct {
+	Columns     []Column      `json:"columns"`
+	CreatedAt   Time          `json:"createdAt"`
+	CreatedBy   *NullableText `json:"createdBy"`
+	Description *NullableText `json:"description"`
+	Name        string        `json:"name"`
+	Retention   *Duration     `json:"retention"`
+}
+
+// TableList defines model for TableList.
+type TableList struct {
+	Items []Table `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// TableRequest defines model for TableRequest.
+type TableRequest struct {
+	Columns     []ColumnRequest `json:"columns"`
+	Description *string         `json:"description,omitempty"`
+
+	// Retention Go syntax
+	//
+	// Examples: 90s, 12m
+	Retention *Duration `json:"retention,omitempty"`
+}
+
 // Time defines model for Time.
 type Time = time.Time
 
@@ -1755,6 +1855,9 @@ type SignalName = string
 
 // SubscriptionName defines model for subscriptionName.
 type SubscriptionName = PlainName
+
+// TableName defines model for tableName.
+type TableName = PlainName
 
 // TriggerName defines model for triggerName.
 type TriggerName = PlainName
@@ -1969,6 +2072,27 @@ type SignalKeyParams struct {
 
 // ListSubscriptionsParams defines parameters for ListSubscriptions.
 type ListSubscriptionsParams struct {
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ListTablesParams defines parameters for ListTables.
+type ListTablesParams struct {
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ListRowsParams defines parameters for ListRows.
+type ListRowsParams struct {
+	// Where Only rows of which this expression is true: over the columns by their names (null where there is no value), and over `row` with id, at, execution, workflow and step. It is not true where it cannot be evaluated
+	Where *string `form:"where,omitempty" json:"where,omitempty"`
+
 	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2288,6 +2412,9 @@ type ResumeSubscriptionJSONRequestBody = ReasonRequest
 // TestSubscriptionJSONRequestBody defines body for TestSubscription for application/json ContentType.
 type TestSubscriptionJSONRequestBody = ReasonRequest
 
+// PutTableJSONRequestBody defines body for PutTable for application/json ContentType.
+type PutTableJSONRequestBody = TableRequest
+
 // FireTriggerJSONRequestBody defines body for FireTrigger for application/json ContentType.
 type FireTriggerJSONRequestBody = FireTriggerRequest
 
@@ -2488,6 +2615,21 @@ type ServerInterface interface {
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
+	// ListTables List the tables that pipes fill, in order of name
+	// (GET /tables)
+	ListTables(w http.ResponseWriter, r *http.Request, params ListTablesParams)
+	// GetTable Read a table
+	// (GET /tables/{name})
+	GetTable(w http.ResponseWriter, r *http.Request, name TableName)
+	// PutTable Make a table, or change the one of that name: columns can be added, and stay as they are
+	// (PUT /tables/{name})
+	PutTable(w http.ResponseWriter, r *http.Request, name TableName)
+	// ListTableDeliveries List the newest deliveries of rows that have failed, the newest first, and what became of each when it was tried last
+	// (GET /tables/{name}/deliveries)
+	ListTableDeliveries(w http.ResponseWriter, r *http.Request, name TableName)
+	// ListRows List the rows of a table in the order of their ids: those of the oldest execution first
+	// (GET /tables/{name}/rows)
+	ListRows(w http.ResponseWriter, r *http.Request, name TableName, params ListRowsParams)
 	// ListTriggers List the triggers of the newest versions of workflows, in order of name
 	// (GET /triggers)
 	ListTriggers(w http.ResponseWriter, r *http.Request, params ListTriggersParams)
@@ -4447,6 +4589,198 @@ func (siw *ServerInterfaceWrapper) GetSweep(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetSweep(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTables operation middleware
+func (siw *ServerInterfaceWrapper) ListTables(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTablesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTables(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTable operation middleware
+func (siw *ServerInterfaceWrapper) GetTable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTable(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTable operation middleware
+func (siw *ServerInterfaceWrapper) PutTable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTable(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTableDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListTableDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTableDeliveries(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListRows operation middleware
+func (siw *ServerInterfaceWrapper) ListRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRowsParams
+
+	// ------------- Optional query parameter "where" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "where", r.URL.Query(), &params.Where, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "where"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "where", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRows(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6944,6 +7278,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/resume", wrapper.ResumeSubscription)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/subscriptions/{name}/test", wrapper.TestSubscription)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables", wrapper.ListTables)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}", wrapper.GetTable)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/tables/{name}", wrapper.PutTable)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}/deliveries", wrapper.ListTableDeliveries)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}/rows", wrapper.ListRows)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers", wrapper.ListTriggers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}", wrapper.GetTrigger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/fire", wrapper.FireTrigger)

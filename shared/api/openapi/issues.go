@@ -94,6 +94,8 @@ var patternDescriptions = map[string]string{
 	`^(lifecycle|events|hooks-out|hooks-in|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "the name of a queue: lifecycle, events, hooks-out, hooks-in, or jobs- and the name of a pool",
 	`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`:                                          "the name of a signal: a letter or _, then letters, digits, _ . and -, at most 64",
 
+	`^[A-Za-z_][A-Za-z0-9_]{0,63}$`: "the name of a column: a letter or _, then letters, digits and _, at most 64",
+
 	`^[!-~]+$`: "visible characters without spaces",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newTables(c *connection) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "tables [NAME]",
+		Short:   "List the tables that pipes fill, or show one",
+		Example: "  lockstep tables\n  lockstep tables put payments.yaml\n  lockstep tables rows payments --where 'amount > 100'\n  lockstep tables export payments --format csv > payments.csv",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				v, err := api.Table(cmd.Context(), args[0])
+				return printTenantTable(cmd, c, v, err)
+			}
+			return printListOrNote(cmd, c, api.Tables(cmd.Context()), 0, []string{"NAME", "COLUMNS", "KEPT", "DESCRIPTION"}, func(v views.TableView) []string {
+				return []string{v.Name, strings.Join(columnTexts(v), " "), keptText(v), render.OrDash(v.Description)}
+			}, "there are no tables")
+		},
+	}
+	cmd.AddCommand(newTablesPut(c), newTablesRows(c), newTablesExport(c), newTablesDeliveries(c))
+	return cmd
+}
+
+func newTablesPut(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "put FILE",
+		Short: "Make a table as a file says, or add columns to it",
+		Long:  "Make a table, or change the one of that name: columns can be added, and stay as they are. FILE is YAML or JSON with name,\ncolumns (each with name, type and required), description and retention; - reads standard input.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, err := readSource(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			name, req, err := parseTable(source)
+			if err != nil {
+				return &render.FileError{Path: args[0], Err: err}
+			}
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			v, err := api.PutTable(cmd.Context(), name, req)
+			return printTenantTable(cmd, c, v, err)
+		},
+	}
+}
+
+// parseTable reads a table from YAML or JSON.
+func parseTable(source []byte) (name string, req views.TableRequest, err error) {
+	raw, err := yaml.YAMLToJSON(source)
+	if err != nil {
+		return "", req, err
+	}
+	table := struct {
+		Name string `json:"name"`
+		*views.TableRequest
+	}{TableRequest: &req}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&table); err != nil {
+		return "", req, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if table.Name == "" {
+		return "", req, errors.New("it has no name")
+	}
+	return table.Name, req, nil
+}
+
+func newTablesRows(c *connection) *cobra.Command {
+	var where string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "rows NAME",
+		Short: "List rows of a table, those of the oldest execution first",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return printListOrNote(cmd, c, api.Rows(cmd.Context(), args[0], where), limit, []string{"AT", "EXECUTION", "STEP", "VALUES"}, func(v views.RowView) []string {
+				return []string{v.At.Local().Format(time.DateTime), v.Execution, v.Step, string(v.Values)}
+			}, "there are no rows")
+		},
+	}
+	addWhere(cmd, &where)
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 for all")
+	return cmd
+}
+
+func addWhere(cmd *cobra.Command, where *string) {
+	cmd.Flags().StringVar(where, "where", "", "only rows of which this expression is true, over columns by name, and row.id, row.at, row.execution, row.workflow and row.step")
+}
+
+func newTablesExport(c *connection) *cobra.Command {
+	var where, format string
+	cmd := &cobra.Command{
+		Use:   "export NAME",
+		Short: "Write all rows of a table as lines of JSON, or as CSV",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "ndjson" && format != "csv" {
+				return fmt.Errorf("--format wants ndjson or csv, not %q", format)
+			}
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			table, err := api.Table(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			lines := json.NewEncoder(cmd.OutOrStdout())
+			lines.SetEscapeHTML(false)
+			cells := csv.NewWriter(cmd.OutOrStdout())
+			head := []string{"_id", "_at", "_execution", "_workflow", "_step"}
+			for _, column := range table.Columns {
+				head = append(head, column.Name)
+			}
+			if format == "csv" {
+				_ = cells.Write(head) // kept for Error
+			}
+			for row, err := range api.Rows(cmd.Context(), args[0], where) {
+				if err != nil {
+					cells.Flush() // the rows so far; the caller gets err
+					return render.AsServiceError(err)
+				}
+				if format == "ndjson" {
+					if err := lines.Encode(row); err != nil {
+						return err
+					}
+					continue
+				}
+				line, err := rowCells(table, row)
+				if err != nil {
+					return err
+				}
+				_ = cells.Write(line)
+			}
+			cells.Flush()
+			return cells.Error()
+		},
+	}
+	addWhere(cmd, &where)
+	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson, a line of JSON for each row; or csv, with a first line of names")
+	return cmd
+}
+
+// rowCells are the cells of a row: text as it is, any other value as JSON, and nothing for none.
+func rowCells(table views.TableView, row views.RowView) ([]string, error) {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(row.Values, &values); err != nil {
+		return nil, err
+	}
+	cells := []string{row.ID, row.At.Format(time.RFC3339Nano), row.Execution, row.Workflow, row.Step}
+	for _, column := range table.Columns {
+		text := string(values[column.Name])
+		if column.Type == workflow.ColumnString || column.Type == workflow.ColumnDatetime {
+			_ = json.Unmarshal(values[column.Name], &text) // any other value is written as it is
+		}
+		cells = append(cells, text)
+	}
+	return cells, nil
+}
+
+func newTablesDeliveries(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "deliveries NAME",
+		Short: "List the newest deliveries of rows that have failed, and what became of each when it was tried last",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			all, err := api.TableDeliveries(cmd.Context(), args[0])
+			return printDeliveries(cmd, c, all, err, "no delivery of rows has failed in the last seven days")
+		},
+	}
+}
+
+func printTenantTable(cmd *cobra.Command, c *connection, v views.TableView, err error) error {
+	if err != nil || c.json() {
+		return printText(cmd, c, v, err, "")
+	}
+	text := fmt.Sprintf("%s  rows are kept %s", v.Name, keptText(v))
+	if v.Description != nil {
+		text += "\n" + *v.Description
+	}
+	return printText(cmd, c, v, nil, strings.Join(append([]string{text}, columnTexts(v)...), "\n  "))
+}
+
+func keptText(v views.TableView) string {
+	if v.Retention == nil {
+		return "for ever"
+	}
+	return v.Retention.Std().String()
+}
+
+// columnTexts are the columns: a name and a type, with a star if it is required.
+func columnTexts(v views.TableView) (texts []string) {
+	for _, column := range v.Columns {
+		text := column.Name + ":" + string(column.Type)
+		if column.Required {
+			text += "*"
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Tables lists the tables that pipes fill, in order of name.
+func (c *Client) Tables(ctx context.Context) iter.Seq2[views.TableView, error] {
+	return paginate[views.TableView](ctx, c, nil, "tables")
+}
+
+// Table reads a table.
+func (c *Client) Table(ctx context.Context, name string) (views.TableView, error) {
+	return get[views.TableView](ctx, c, "tables", name)
+}
+
+// PutTable makes a table, or changes the one of that name: columns can be added.
+func (c *Client) PutTable(ctx context.Context, name string, req views.TableRequest) (views.TableView, error) {
+	return do[views.TableView](ctx, c, request{method: http.MethodPut, path: route("tables", name), body: req})
+}
+
+// Rows lists the rows of a table of which a condition is true, or all, those of the oldest execution
+// first.
+func (c *Client) Rows(ctx context.Context, name, where string) iter.Seq2[views.RowView, error] {
+	query := url.Values{}
+	if where != "" {
+		query.Set("where", where)
+	}
+	return paginate[views.RowView](ctx, c, query, "tables", name, "rows")
+}
+
+// TableDeliveries lists the newest deliveries of rows of a table that have failed, the newest first.
+func (c *Client) TableDeliveries(ctx context.Context, name string) ([]workflow.DeliveryAttempt, error) {
+	list, err := get[struct{ Items []workflow.DeliveryAttempt }](ctx, c, "tables", name, "deliveries")
+	return list.Items, err
+}
