@@ -94,6 +94,7 @@ func TestPipe_MakesRowsOfJobs(t *testing.T) {
 			[]string{`{"more":"COMPLETED","txn":"d000"}`, `{"more":"FAILED","txn":"d001"}`}},
 		{"two pipes of one step", stepsYAML("one again global") + "pipes:\n  - {step: one, table: payments, static: {txn: a}}\n  - {step: one, table: payments, static: {txn: b}}\n", nil, []string{`{"txn":"a"}`, `{"txn":"b"}`}},
 		{"what is not executed has no row", stepsYAML("one again device, condition: entity.id == 'd001'") + "pipes:\n  - {step: one, on: any, table: payments, map: {txn: entity.id}}\n", nil, []string{`{"txn":"d001"}`}},
+		{"a job that was never called has none", "config: {maxInFlight: 1}\n" + stepsYAML("one again device") + "pipes:\n  - {step: one, on: any, table: payments, map: {txn: entity.id}}\n", failCalls("one EXECUTE d000"), []string{`{"txn":"d000"}`}},
 		{"each repetition has its own", stepsYAML("one again global, repeat: {count: 2}") + "pipes:\n  - {step: one, table: payments, static: {txn: a}}\n", nil, []string{`{"txn":"a"}`, `{"txn":"a"}`}},
 		{"of a pipeline", "config: {executionStrategy: {parallel: true}}\n" + stepsYAML("one again device", "two again device") + "pipes:\n  - {step: two, table: payments, map: {txn: result.id}}\n", pay, []string{`{"txn":"t-d000"}`, `{"txn":"t-d001"}`}},
 		{"a rollback has none", stepsYAML("one again device", "two pure global") + chargePipe, func(c harness.BlockCall) *harness.Outcome {
@@ -345,5 +346,31 @@ func TestPipe_ManyJobs(t *testing.T) {
 	}
 	if deliveries != 3 {
 		t.Errorf("%d deliveries", deliveries)
+	}
+}
+
+// A row costs one write, and an execution with pipes no more of executions than one that is observed.
+func TestCost_OfRows(t *testing.T) {
+	run := func(pipes string, observed bool) workflow.Cost {
+		s := newPiped(t, 1, stepsYAML("one again device")+pipes)
+		s.Script = pay
+		if observed {
+			subscribe(s, workflow.Subscription{Name: "all", To: webhook})
+		}
+		before := s.Consumed()
+		s.Start("w", harness.DeviceIDs(3)...)
+		settle(s)
+		used := s.Consumed()
+		for table, n := range before.WriteUnits {
+			used.WriteUnits[table] -= n
+		}
+		return used
+	}
+	piped, observed := run(chargePipe, false), run("", true)
+	if got := piped.WriteUnits["data"]; got != 3 {
+		t.Errorf("3 rows cost %v write units", got)
+	}
+	if got, want := piped.WriteUnits["executions"], observed.WriteUnits["executions"]; got > want {
+		t.Errorf("an execution with a pipe costs %v write units, one that is observed %v", got, want)
 	}
 }

@@ -95,8 +95,11 @@ func DecodeDelivery(body string) (*workflow.Delivery, error) {
 	if err := decodeBody(body, &b, &b.Version); err != nil {
 		return nil, err
 	}
-	if b.Tenant == "" || b.Execution == "" || b.Subscription == "" || len(b.Events) == 0 {
+	if b.Tenant == "" || b.Execution == "" || b.Subscription == "" || len(b.Events) == 0 && b.Rows == nil {
 		return nil, invalidMessage(errors.New("it names no execution, subscription or events"))
+	}
+	if r := b.Rows; r != nil && (r.Table == "" || r.StepRun < 1 || r.From < 0 || r.To <= r.From) {
+		return nil, invalidMessage(errors.New("it names no table or jobs"))
 	}
 	return &b.Delivery, nil
 }

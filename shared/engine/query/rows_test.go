@@ -1,0 +1,76 @@
+package query_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// Rows are those of which the condition is true, on pages of every size, each once and in order.
+func TestService_RowsOfATable(t *testing.T) {
+	s := newHarness(t, 1, "\nsteps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n")
+	v := s.Open()
+	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+	table := workflow.Table{Name: "log", Columns: []workflow.Column{{Name: "n", Type: workflow.ColumnNumber}, {Name: "at", Type: workflow.ColumnDatetime}, {Name: "more", Type: workflow.ColumnJSON}}}
+	if ok, err := v.Registry.PutTable(t.Context(), harness.Caller.Tenant, table); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for i := range 40 {
+		values := fmt.Sprintf(`{"n":%d,"at":"2026-11-21T0%d:00:00Z","more":{"even":%v}}`, i, i/10, i%2 == 0)
+		if i%10 == 7 {
+			values = `{}`
+		}
+		row := workflow.Row{ID: workflow.RowID("x", 1, i, 0), At: at, Execution: "x", Workflow: "p/w:1.0.0", Step: "one", Values: json.RawMessage(values)}
+		if err := v.Rows.PutRow(t.Context(), harness.Caller.Tenant, "log", row, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(where string, limit int) (n int) {
+		t.Helper()
+		last := ""
+		for page := (workflow.Page{Limit: limit}); ; {
+			list := must[workflow.List[workflow.Row]](s)(s.Query.Rows(t.Context(), harness.Caller, "log", where, page))
+			if len(list.Items) > limit {
+				t.Errorf("%q: a page of %d has %d rows", where, limit, len(list.Items))
+			}
+			for _, r := range list.Items {
+				if r.ID <= last {
+					t.Errorf("%q: %s after %s", where, r.ID, last)
+				}
+				last = r.ID
+				n++
+			}
+			if page.Token = list.NextToken; page.Token == "" {
+				return n
+			}
+		}
+	}
+	for where, want := range map[string]int{
+		"": 40, "n >= 30": 9, "n == null": 4, "more.even && n < 10": 5, `timestamp(at) > timestamp("2026-11-21T02:30:00Z")`: 9,
+		`row.execution == "x" && row.step == "one" && row.at == timestamp("2026-11-21T05:00:00Z")`: 40, "more.odd": 0, "n > 100": 0,
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			if got := count(where, limit); got != want {
+				t.Errorf("%q, %d a page: %d rows, want %d", where, limit, got, want)
+			}
+		}
+	}
+	for where, want := range map[string]string{"m > 1": "undeclared reference", "n + 1": "not bool", "n >": "unexpected end", strings.Repeat("n == 1 || ", 500) + "n == 1": "at most"} {
+		if _, err := s.Query.Rows(t.Context(), harness.Caller, "log", where, workflow.Page{}); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v", where, err)
+		}
+	}
+	for _, c := range []workflow.Caller{{Tenant: "another"}} {
+		if _, err := s.Query.Rows(t.Context(), c, "log", "", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("another tenant: %v", err)
+		}
+	}
+	if _, err := s.Query.Rows(t.Context(), harness.Caller, "other", "", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("no table: %v", err)
+	}
+}
