@@ -66,7 +66,7 @@ func TestTablesExport_WritesLines(t *testing.T) {
 	if got := runCommand(t, append(export, "--format", "xml")...); got.code == 0 || !strings.Contains(got.stderr, "ndjson or csv") {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
-	if got := runCommand(t, "tables", "deliveries", "payments", "--url", server.URL); got.code != 0 || !strings.Contains(got.stdout, "X          3      -       no") {
+	if got := runCommand(t, "tables", "deliveries", "payments", "--url", server.URL); got.code != 0 || !strings.Contains(got.stdout, "X          3      -       not received: no") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	if got := runCommand(t, "tables", "rows", "payments", "--url", server.URL); got.code != 0 || !strings.Contains(got.stdout, "n\":1.5") {
