@@ -137,6 +137,10 @@ func TestAPIDocs_NameCodesAndCommands(t *testing.T) {
 			names["/"+verb+"`"] = "commands"
 		}
 	}
+	stuck, err := os.ReadFile("../../docs/runbooks/stuck.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(names) < 25 {
 		t.Fatalf("found only %d names", len(names))
 	}
@@ -147,6 +151,9 @@ func TestAPIDocs_NameCodesAndCommands(t *testing.T) {
 		}
 		if !strings.Contains(string(page), name) {
 			t.Errorf("the page does not name %s of %s", name, source)
+		}
+		if source == "Waiting" && !strings.Contains(string(stuck), "| `"+name+"` |") {
+			t.Errorf("docs/runbooks/stuck.md has no row for who waits for %s", name)
 		}
 	}
 }
