@@ -26,11 +26,12 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		var err error
 		switch {
 		case s.FunctionBlock != "":
-			if err = w.checkBlock(s.FunctionBlock, s.BlockRunsOn(), s.Parameters, s.RawParameters, paths[i], "functionBlock"); err == nil {
-				err = w.checkCompensation(s, paths[i]+".compensate")
-			}
+			err = w.checkBlock(s.FunctionBlock, s.BlockRunsOn(), s.Parameters, s.RawParameters, paths[i], "functionBlock")
 		case s.Reference != nil:
 			err = w.checkWorkflow(d, s, paths[i])
+		}
+		if err == nil {
+			err = w.checkCompensation(d, s, paths[i]+".compensate")
 		}
 		if err != nil {
 			return nil, err
@@ -98,10 +99,14 @@ func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessa
 
 // checkCompensation warns of a block to undo a step with that may leave a doubt, and of one where
 // nothing is undone.
-func (w *warner) checkCompensation(s *spec.Step, path string) error {
+func (w *warner) checkCompensation(d *spec.Definition, s *spec.Step, path string) error {
 	c := s.Compensate
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil
+	case c.Workflow != "":
+		_, _, err := w.checkPublished(d, c.Workflow, path+".workflow")
+		return err
 	}
 	if err := w.checkBlock(c.FunctionBlock, s.BlockRunsOn(), c.Parameters, c.RawParameters, path, "functionBlock"); err != nil {
 		return err
@@ -163,22 +168,27 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	return w.blocks[written], nil
 }
 
+// checkPublished finds the version of a workflow that a definition means, and warns if there is none.
+func (w *warner) checkPublished(d *spec.Definition, written, path string) (exact workflow.Ref, found bool, err error) {
+	ref, err := workflow.ParseRef(written)
+	if err != nil {
+		return exact, false, err
+	}
+	finder := cycleFinder{w.registry, w.tenant, d, nil}
+	exact, found, err = finder.resolve(w.ctx, ref)
+	if err == nil && !found {
+		w.warn(path, "unknown_workflow", "no published workflow matches %s; executions fail until one is published", written)
+	}
+	return exact, found, err
+}
+
 // checkWorkflow warns of a reference to a workflow that is not published, and of one to embed
 // whose config does not hold then. A definition may refer to itself.
 func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) error {
-	ref, err := workflow.ParseRef(s.Reference.Workflow)
-	if err != nil {
-		return err
-	}
-	finder := cycleFinder{w.registry, w.tenant, d, nil}
-	exact, found, err := finder.resolve(w.ctx, ref)
-	if err != nil {
-		return err
-	}
 	path += ".workflowReference.workflow"
-	if !found {
-		w.warn(path, "unknown_workflow", "no published workflow matches %s; executions fail until one is published", s.Reference.Workflow)
-		return nil
+	exact, found, err := w.checkPublished(d, s.Reference.Workflow, path)
+	if err != nil || !found {
+		return err
 	}
 	if _, embeds := definition.EmbeddedRef(s); !embeds || exact == d.Ref() {
 		return nil

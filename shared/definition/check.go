@@ -32,6 +32,12 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 		r.checkDuplicateParameters(s.Parameters, s.RawParameters, paths[i])
 		if c := s.Compensate; c != nil {
 			r.checkDuplicateParameters(c.Parameters, c.RawParameters, paths[i]+".compensate")
+			if s.Reference != nil && s.Reference.Mode != workflow.ModeDispatch {
+				r.ReportAt(paths[i]+".compensate", "conflict", "only a step that waits for the execution that it starts is undone by another one: want mode dispatch")
+			}
+			if s.Reference != nil && s.Foreach != nil {
+				r.ReportAt(paths[i]+".compensate", "conflict", "what a set of executions has done is not undone: start one for each, in steps of their own")
+			}
 		}
 		if embedsItself(d, s) {
 			r.ReportAt(paths[i]+".workflowReference.workflow", "cycle", "the workflow embeds itself")

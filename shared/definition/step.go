@@ -98,16 +98,16 @@ var kinds = []struct {
 }{
 	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop", "rollout"}},
 	{name: "http", needs: []string{"runOn"}, never: slices.Concat(parameterFields, []string{"loop", "rollout"})},
-	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach"})},
+	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach", "compensate"})},
 	{name: "workflowReference", never: slices.Concat(blockFields, []string{"loop", "rollout"})},
-	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
-	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
-	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "repeat"}, manyFields)},
-	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"acquire"}, manyFields)},
+	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
+	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
+	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "stepTimeout", "repeat"}, manyFields)},
+	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire"}, manyFields)},
 }
 
 var (
-	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback", "compensate"} // of a step that calls a block
+	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )
@@ -146,6 +146,16 @@ var kindSchema = func() yamldoc.Schema {
 				"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnGlobal}},
 				"not":        yamldoc.Schema{"anyOf": requires(withoutCallback...)},
 			},
+		}, {
+			"if": yamldoc.Schema{"required": []string{"compensate", "workflowReference"}},
+			"then": yamldoc.Schema{
+				"properties": yamldoc.Schema{
+					"compensate":        yamldoc.Schema{"required": []string{"workflow"}},
+					"workflowReference": yamldoc.Schema{"required": []string{"mode"}, "properties": yamldoc.Schema{"mode": yamldoc.Schema{"const": workflow.ModeDispatch}}},
+				},
+				"not": yamldoc.Schema{"required": []string{"foreach"}},
+			},
+			"else": yamldoc.Schema{"properties": yamldoc.Schema{"compensate": yamldoc.Schema{"required": []string{"functionBlock"}}}},
 		}},
 	}
 }()

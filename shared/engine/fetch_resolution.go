@@ -55,7 +55,7 @@ func (w *workspace) resolveBlocks(ctx context.Context, r *lifecycle.Resolution, 
 		if r.Problem == nil && n.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
-		if r.Problem == nil && err == nil && n.Compensate != nil {
+		if r.Problem == nil && err == nil && n.Compensate != nil && n.Compensate.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.Compensate.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
 		if err != nil {

@@ -14,12 +14,20 @@ import (
 // however often it is started.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	ref, err := d.referenced(n)
+	ref, err := d.referenced(n, n.Reference.Workflow)
 	if err != nil {
 		d.err = err
 		return
 	}
 	r = d.newStepRun(at, "", plan, r)
+	if n.Compensate != nil {
+		undo, err := d.referenced(n, n.Compensate.Workflow)
+		if err != nil {
+			d.err = err
+			return
+		}
+		r.Compensation = &workflow.Compensation{Workflow: undo}
+	}
 	r.Child = &workflow.Child{
 		ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: ref, Mode: n.Reference.Mode,
 		Abandon: n.Reference.OnParentClose == workflow.OnParentCloseAbandon,
@@ -31,13 +39,14 @@ func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
 
-// referenced is the exact reference of the definition of which a step starts executions.
-func (d *decider) referenced(n *spec.Node) (workflow.Ref, error) {
-	ref, err := workflow.ParseRef(n.Reference.Workflow)
+// referenced is the exact reference of a definition of which a step starts executions, and which it
+// names as written.
+func (d *decider) referenced(n *spec.Node, written string) (workflow.Ref, error) {
+	ref, err := workflow.ParseRef(written)
 	if err != nil {
 		return ref, workflow.Errorf(workflow.CodeInternal, "step %s: %w", n.Label, err)
 	}
-	ref.Version = d.execution.Workflows[n.Reference.Workflow]
+	ref.Version = d.execution.Workflows[written]
 	return ref, nil
 }
 
@@ -186,8 +195,8 @@ func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 	d.recordChildEnd(r, c)
 }
 
-// recordChildEnd stores the result of a child. Changes that the child has made remain,
-// and its parent cannot undo them.
+// recordChildEnd stores the result of a child. Changes that the child has made remain, and its
+// parent cannot undo them, unless the step names the workflow that does.
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
 	child.State, child.Partial = c.State, c.Partial
@@ -202,7 +211,7 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	case r.Child.Mode == workflow.ModeFireAndForget:
 		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
 	case c.State == sm.ExecutionCompletedAck:
-		r.Counts = workflow.Counts{OK: 1}
+		r.Counts, r.Reversible = workflow.Counts{OK: 1}, r.Compensation != nil
 	case c.HasChanges && r.LetGo && r.Failure != nil:
 		r.Counts = workflow.Counts{Failed: 1, Failure: r.Failure}
 	case c.HasChanges:

@@ -43,7 +43,7 @@ type ChildSet struct {
 // are started once the step run is committed, and one more whenever one is over.
 func (d *decider) startChildren(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	ref, err := d.referenced(n)
+	ref, err := d.referenced(n, n.Reference.Workflow)
 	if err != nil {
 		d.err = err
 		return

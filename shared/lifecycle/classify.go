@@ -76,7 +76,7 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 			return irreversibleChanges, fmt.Sprintf("the changes of the executions that step %q started remain", r.Label)
 		case r.LetGo:
 			return irreversibleChanges, fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
-		case r.Child != nil:
+		case r.Child != nil && !r.Reversible:
 			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
 		case r.Counts.Unknown > 0 && !r.UndoHarmless:
 			return irreversibleChanges, fmt.Sprintf("whether step %q changed %s is unknown", r.Label, cmp.Or(r.Counts.UnknownEntity, "an entity"))
@@ -100,7 +100,7 @@ func stepRunsToUndo(x *workflow.Execution) []*workflow.StepRun {
 	var remaining []*workflow.StepRun
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		r := &x.StepRuns[i]
-		if (r.Kind != workflow.JobExecute && r.Child == nil) || r.Pure || r.Counts.Executed() == 0 {
+		if r.Kind == workflow.JobRollback || r.Kind != workflow.JobExecute && r.Child == nil || r.Pure || r.Counts.Executed() == 0 {
 			continue
 		}
 		if u := rollbackOf(x, r.Seq); u == nil || u.Status != sm.StepCompleted {

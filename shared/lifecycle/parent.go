@@ -45,8 +45,9 @@ func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
 	if parent.Cancellation != nil {
 		p.Rollback = parent.Cancellation.Rollback
 	}
-	working := parent.State == sm.ExecutionRunning || parent.State == sm.ExecutionWaiting
-	switch r := parent.StepRunBySeq(by.StepRunSeq); {
+	r := parent.StepRunBySeq(by.StepRunSeq)
+	working := parent.State == sm.ExecutionRunning || parent.State == sm.ExecutionWaiting || parent.State == sm.ExecutionRollback && r != nil && r.Kind == workflow.JobRollback
+	switch {
 	case r == nil:
 	case r.Child == nil: // the step run waits for people, and this is an execution that tells others of it
 		p.Status = ParentOpen

@@ -121,6 +121,10 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		d.failRollback(&r, why)
 		return
 	}
+	if c := undo.Compensation; c != nil && undo.Child != nil {
+		d.startCompensation(r, c)
+		return
+	}
 	plan := d.plan(NeedForPlan(&r))
 	if plan == nil {
 		return
@@ -154,6 +158,10 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 }
 
 func (d *decider) followWave(r *workflow.StepRun) {
+	if r.Child != nil {
+		d.followCompensation(r)
+		return
+	}
 	kind := NeedReport
 	if r.Closing {
 		kind = NeedClose

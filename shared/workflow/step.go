@@ -121,9 +121,10 @@ type StepRun struct {
 	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
 }
 
-// Compensation is a block that undoes what another has done.
+// Compensation is a block that undoes what another has done, or a workflow that undoes what an execution has.
 type Compensation struct {
-	Block      string `json:"block"` // exact reference
+	Block      string `json:"block"`             // exact reference
+	Workflow   Ref    `json:"workflow,omitzero"` // exact
 	Pool       string `json:"pool,omitempty"`
 	Idempotent bool   `json:"idempotent,omitempty"`
 }
@@ -224,7 +225,7 @@ func (r *StepRun) AtWork() bool {
 func (r *StepRun) LoopSeq() int { return cmp.Or(r.Continues, r.Seq) }
 
 // HasJobs reports whether the step run has jobs.
-func (r *StepRun) HasJobs() bool { return r.Kind != "" }
+func (r *StepRun) HasJobs() bool { return r.Kind != "" && r.Child == nil }
 
 // CanReadResultsOf reports whether the step run may read the results of another: of an
 // earlier run of a step that no try up to its own has superseded. Those that were cut off the

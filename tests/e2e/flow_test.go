@@ -50,6 +50,7 @@ func TestFlow_ReachesExpectedState(t *testing.T) {
 		"R44_child_fails":            childFails,
 		"R34_R42_R43_R44_set":        childrenOfAList,
 		"R46_saga":                   sagaIsUndone,
+		"R47_saga_of_workflows":      sagaOfWorkflows,
 		"R48_cancel_while_waiting":   cancelWhileWaiting,
 		"R50_ended_takes_nothing":    endedTakesNothing,
 		"R57_other_tenant":           flowOfOtherTenant,

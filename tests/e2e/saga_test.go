@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -60,5 +61,34 @@ func sagaIsUndone(c *fixture) {
 	}
 	if want := []string{"1 card COMPLETED {id:none}", "2 hotel COMPLETED {after:flight-1,id:hotel-1}", "3 flight COMPLETED {id:flight-1}"}; !slices.Equal(undone, want) {
 		c.t.Errorf("%q, want %q", undone, want)
+	}
+}
+
+// sagaOfWorkflows: what an execution has done that a step has started is undone by one of the workflow that
+// the step names, with what came of the first.
+func sagaOfWorkflows(c *fixture) {
+	var undone []string
+	var mu sync.Mutex
+	c.registerBlock("book", workflow.Block{}, func(call) blockAnswer { return okAnswer(map[string]any{"room": "7"}) })
+	c.registerBlock("leave", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
+		mu.Lock()
+		defer mu.Unlock()
+		undone = append(undone, fmt.Sprint(k.Parameters["room"]))
+		return okAnswer(nil)
+	})
+	c.registerBlock("pay", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("DECLINED", false) })
+	hotel := c.publishExtra("hotel", "output: {room: '${book.result.room}'}\n", `label: book, block: book, runOn: global`)
+	leave := c.publishExtra("leave", "", `label: leave, block: leave, runOn: global, parameters: {room: "${parameters.room}"}`)
+	c.publishWorkflow("",
+		fmt.Sprintf(`label: hotel, workflowReference: {workflow: "%s", mode: dispatch}, compensate: {workflow: "%s", parameters: {room: "${hotel.result.output.room}"}}`, hotel, leave),
+		`label: pay, block: pay, runOn: global`)
+	id := c.startWorkflow(`{}`)
+	if x := c.waitEnded(id, sm.ExecutionFailedSafeAck); !x.RolledBack || len(x.Children) != 2 {
+		c.t.Errorf("rolled back %v, children %v", x.RolledBack, x.Children)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(undone, []string{"7"}) {
+		c.t.Errorf("undone %q", undone)
 	}
 }

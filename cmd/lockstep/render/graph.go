@@ -200,7 +200,7 @@ func stepKind(s *spec.Step) string {
 		add("if " + s.Condition)
 	}
 	if s.Compensate != nil {
-		add("undone by " + s.Compensate.FunctionBlock)
+		add("undone by " + cmp.Or(s.Compensate.FunctionBlock, s.Compensate.Workflow))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -27,7 +27,10 @@ func (c *compiler) compileCompensation(i int) {
 		c.inLoop = i
 	}
 	path := c.positions[i].path + ".compensate.parameters"
-	parameters, secrets := c.takeSecrets(s.Compensate.Parameters, path)
+	parameters, secrets := s.Compensate.Parameters, []workflow.SecretPlace(nil)
+	if s.Compensate.FunctionBlock != "" { // workers fill in secrets
+		parameters, secrets = c.takeSecrets(parameters, path)
+	}
 	t := c.compileTemplate(i, parameters, path)
 	c.afterStep, c.inLoop = false, -1
 	c.steps[i].refs, c.steps[i].compensation = needed, &compensation{t, s.Compensate.RawParameters, secrets}

@@ -178,8 +178,8 @@ func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMes
 func (x *Expressions) CompensationParameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	parameters, err := c.CompensationParameters(step, x.jobScope(node, e))
-	if err == nil {
-		err = validateBlockParameters(x.blocks[x.program.Nodes[node].Compensate.FunctionBlock], parameters)
+	if block := x.program.Nodes[node].Compensate.FunctionBlock; err == nil && block != "" {
+		err = validateBlockParameters(x.blocks[block], parameters)
 	}
 	return parameters, err
 }

@@ -157,6 +157,11 @@ func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, loc
 			return problem, err
 		}
 	}
+	if c := s.Compensate; c != nil && c.Workflow != "" {
+		if _, problem, err := b.pin(s, c.Workflow); problem != nil || err != nil {
+			return problem, err
+		}
+	}
 	first := map[string]int{}
 	for _, g := range s.Groups() {
 		first[g.Path] = len(b.program.Nodes)
@@ -200,30 +205,38 @@ func ways(cases []spec.Case, field string, first map[string]int) []spec.Way {
 // addReference pins the definition that a step refers to, and embeds it if the step
 // says so.
 func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error) {
-	workflowRef := s.Reference.Workflow
-	ref, err := workflow.ParseRef(workflowRef)
-	if err != nil {
-		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
+	ref, problem, err := b.pin(s, s.Reference.Workflow)
+	if problem != nil || err != nil {
+		return problem, err
+	}
+	if n := &b.program.Nodes[node]; n.Embeds() {
+		n.First = len(b.program.Nodes)
+		return b.addDefinition(ref, node, n.Label+".")
+	}
+	return nil, nil
+}
+
+// pin gives a reference of a step to a workflow its version: the one that the execution has, or else
+// the newest that is published.
+func (b *builder) pin(s *spec.Step, workflowRef string) (ref workflow.Ref, problem *workflow.Failure, err error) {
+	if ref, err = workflow.ParseRef(workflowRef); err != nil {
+		return ref, &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}
 	version := b.pins[workflowRef]
 	if version == "" {
 		if version, err = NewestVersion(b.ctx, b.registry, b.tenant, ref); err != nil {
-			return nil, err
+			return ref, nil, err
 		}
 	}
 	if version == "" {
-		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label,
+		return ref, &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label,
 			Message: fmt.Sprintf("step %q refers to workflow %s, but no published version matches", s.Label, workflowRef)}, nil
 	}
 	if b.program.Workflows == nil {
 		b.program.Workflows = map[string]string{}
 	}
 	ref.Version, b.program.Workflows[workflowRef] = version, version
-	if n := &b.program.Nodes[node]; n.Embeds() {
-		n.First = len(b.program.Nodes)
-		return b.addDefinition(ref, node, n.Label+".")
-	}
-	return nil, nil
+	return ref, nil, nil
 }
 
 // NewestVersion returns the newest published version that matches a reference and is

@@ -190,7 +190,7 @@ func (p *Planner) undoneJobs(ctx context.Context, x *workflow.Execution) (map[jo
 	undone := map[jobOf]undoResult{}
 	for i := range x.StepRuns {
 		u := &x.StepRuns[i]
-		if u.Kind != workflow.JobRollback || u.Jobs == 0 {
+		if u.Kind != workflow.JobRollback || u.Jobs == 0 || u.Child != nil {
 			continue
 		}
 		planned, err := p.Plan(ctx, x, u)

@@ -197,6 +197,9 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 // ExecuteOnParameters evaluates the selector of a step run that starts a child
 // execution.
 func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
+	if undone := x.StepRunBySeq(r.Undoes); undone != nil { // over the same
+		r = undone
+	}
 	scope, err := p.buildExprScope(ctx, x, r)
 	if err != nil {
 		return nil, err
@@ -213,6 +216,9 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	executed, err := p.Plan(ctx, x, target)
 	if err != nil {
 		return executed, err
+	}
+	if target.Child != nil {
+		return p.planCompensation(ctx, x, target, executed)
 	}
 	// A try of some entities leaves the others as they are: their locks are released.
 	scope := x.ScopeOf(r)
@@ -268,7 +274,7 @@ func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r
 	var settled map[workflow.EntityKey]bool
 	for i := range x.StepRuns {
 		u := &x.StepRuns[i]
-		if u.Kind != workflow.JobRollback || u.Only == nil || u.Seq >= r.Seq || u.Jobs == 0 {
+		if u.Kind != workflow.JobRollback || u.Only == nil || u.Seq >= r.Seq || u.Jobs == 0 || u.Child != nil {
 			continue
 		}
 		same, earlier := u.Undoes == r.Undoes, onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs

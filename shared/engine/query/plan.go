@@ -156,7 +156,10 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	case n.StartsChild():
 		s.Effect = views.EffectStarts
 		if s.SkippedBy == nil && s.Skipped == 0 {
-			b.changes[i] = &change{fmt.Sprintf("what the execution that step %q started has changed remains", n.Label)}
+			b.changes[i] = new(change)
+			if n.Compensate == nil {
+				b.changes[i].irreversible = fmt.Sprintf("what the execution that step %q started has changed remains", n.Label)
+			}
 		}
 		return s
 	}

@@ -57,7 +57,7 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 			answer.Steps[r.Label] = s
 			continue
 		}
-		if r.Child != nil && r.SupersededBy == 0 {
+		if r.Child != nil && r.SupersededBy == 0 && r.Forward() {
 			s, err := childResult(ctx, i, r)
 			if err != nil {
 				return answer, err

@@ -118,7 +118,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
 		Skipped: r.Skipped, Rollout: waveView(x, r), Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}
-	if r.HasJobs() {
+	if r.Kind != "" {
 		s.Kind = &r.Kind
 	}
 	if r.Iteration > 0 {

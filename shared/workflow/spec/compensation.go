@@ -7,9 +7,11 @@ import (
 )
 
 // Compensation undoes a step by another block than its own: that block is executed once for each
-// job that the step has executed.
+// job that the step has executed. A step that starts an execution and waits for it is undone by an
+// execution of another workflow, over the entities that the step selects.
 type Compensation struct {
-	FunctionBlock string          `json:"functionBlock"`           // reference; the version may be a major or a minor
+	FunctionBlock string          `json:"functionBlock,omitempty"` // reference; the version may be a major or a minor
+	Workflow      string          `json:"workflow,omitempty"`      // the same
 	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}, which may read the result of the step
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
 	UndoHarmless  bool            `json:"undoHarmless,omitempty"`  // it does no harm where the step has done nothing

@@ -257,7 +257,7 @@ type Step struct {
 	Foreach *Foreach `json:"foreach,omitempty"` // of a step that calls a block once for each item
 	Rollout *Rollout `json:"rollout,omitempty"` // of a step with an embedded workflow, which is executed wave by wave
 
-	Compensate *Compensation `json:"compensate,omitempty"` // of a step that calls a block: undoes it in place of the block's rollback
+	Compensate *Compensation `json:"compensate,omitempty"` // undoes the step, in place of the rollback of its block if it calls one
 }
 
 // Endpoint is the name of the endpoint that a step with http calls, "" for none.

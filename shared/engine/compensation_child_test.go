@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// sagaYAML is an execution whose second step starts another one, and whose third fails if charge does.
+const sagaYAML = `config: {rollback: {onFailure: %s}}
+steps:
+  - {label: flight, functionBlock: p/again:1, runOn: global}
+  - {label: hotel, workflowReference: {workflow: p/hotel:1, mode: dispatch, executeOnParameters: {ids: ["d001"]}}, parameters: {who: "${parameters.who}"},
+     compensate: {workflow: p/leave:1, parameters: {room: "${hotel.result.output.room}"}}}
+  - {label: charge, functionBlock: p/pure:1, runOn: global}
+`
+
+const hotelYAML = `steps:
+  - {label: book, functionBlock: p/once:1, runOn: device}
+output: {room: "${'room of ' + parameters.who}"}
+`
+
+const leaveYAML = `parameters: {type: object, required: [room], properties: {room: {type: string}}}
+steps:
+  - {label: leave, functionBlock: p/again:1, runOn: device, parameters: {room: "${parameters.room}"}}
+`
+
+// startSaga plays sagaYAML over device d000, with what the blocks of some steps do.
+func startSaga(t *testing.T, s *harness.Harness, onFailure string) string {
+	t.Helper()
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", leaveYAML)
+	s.Publish("w", fmt.Sprintf(sagaYAML, onFailure))
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	return s.StartWith(req)
+}
+
+// fails lets the blocks of some steps fail.
+func fails(steps ...string) func(harness.BlockCall) *harness.Outcome {
+	return func(c harness.BlockCall) *harness.Outcome {
+		if slices.Contains(steps, c.Step) && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+}
+
+// R47: what an execution has done that a step has started and that has ended well is undone by an
+// execution of the workflow that the step names: over the same entities, with what came of the first.
+func TestCompensation_OfAnExecution(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Script = fails("charge")
+	id := startSaga(t, s, "stop")
+	settle(s)
+	x := s.Load(id)
+	if x.State != sm.ExecutionFailedSafeAck || !x.RolledBack {
+		t.Fatalf("%s, rolled back %v, %+v", x.State, x.RolledBack, x.Error)
+	}
+	var order []string
+	for _, c := range s.BlockCalls {
+		order = append(order, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s", c.Kind, c.Step, c.Entity, c.Parameters)), " "))
+	}
+	want := []string{"EXECUTE flight {}", "EXECUTE book d001 {}", "EXECUTE charge {}", `EXECUTE leave d001 {"room":"room of bob"}`, "ROLLBACK flight {}"}
+	if !slices.Equal(order, want) {
+		t.Errorf("%q\nwant %q", order, want)
+	}
+	wave := x.StepRuns[len(x.StepRuns)-2]
+	if wave.Kind != workflow.JobRollback || wave.Child == nil || wave.Child.Workflow.String() != "p/leave:1.0.0" || wave.Status != sm.StepCompleted {
+		t.Fatalf("%+v", wave)
+	}
+	undo := s.Load(wave.Child.ID)
+	if undo.State != sm.ExecutionCompletedAck || undo.Parent == nil || undo.Parent.Execution != id {
+		t.Errorf("%s %+v", undo.State, undo.Parent)
+	}
+	if v := executionView(t, s, id); len(v.Children) != 2 {
+		t.Errorf("children %v", v.Children)
+	}
+	if r, err := s.Query.Result(context.Background(), harness.Caller, id); err != nil || !strings.Contains(string(r.Steps["hotel"].Result), "room of bob") {
+		t.Errorf("%s, %v", r.Steps["hotel"].Result, err)
+	}
+}
+
+// Where the execution that undoes fails, is refused, or wants what its parent holds, changes remain, and the
+// parent says so.
+func TestCompensation_OfAnExecutionFails(t *testing.T) {
+	for name, c := range map[string]struct{ fail, leave, reason string }{
+		"fails":   {"leave", leaveYAML, "ended in FAILED_SAFE_ACK"},
+		"refused": {"", strings.Replace(leaveYAML, "{type: string}", "{type: integer}", 1), "room"},
+		"held":    {"", strings.Replace(leaveYAML, "steps:\n", "steps:\n  - {label: more, acquire: [{type: device, ids: [\"d000\"]}], functionBlock: p/pure:1, runOn: global}\n", 1), "d000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 2)
+			s.Script = fails("charge", c.fail)
+			s.Publish("hotel", hotelYAML)
+			s.Publish("leave", c.leave)
+			s.Publish("w", fmt.Sprintf(sagaYAML, "stop"))
+			req := harness.NewStartRequest("w", "d000")
+			req.Parameters = []byte(`{"who":"bob"}`)
+			id := s.StartWith(req)
+			settle(s)
+			x := s.Load(id)
+			if x.State != sm.ExecutionFailedUnsafe || x.RolledBack {
+				t.Fatalf("%s, rolled back %v", x.State, x.RolledBack)
+			}
+			if v := executionView(t, s, id); v.Remains == nil || !strings.Contains(*v.Remains, c.reason) {
+				t.Errorf("%v", *v.Remains)
+			}
+		})
+	}
+}
+
+// One that has completed for some of its entities only has not undone all.
+func TestCompensation_OfAnExecutionInPart(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "charge" || c.Step == "leave" && c.Entity == "d002" && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", "config: {failureTolerance: 50%}\n"+leaveYAML)
+	s.Publish("w", fmt.Sprintf(strings.Replace(sagaYAML, `["d001"]`, `["d001", "d002"]`, 1), "stop"))
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	id := s.StartWith(req)
+	settle(s)
+	x := s.Load(id)
+	wave := x.StepRuns[len(x.StepRuns)-1]
+	if undo := s.Load(wave.Child.ID); undo.Outcome() != workflow.OutcomePartial || x.State != sm.ExecutionFailedUnsafe || x.RolledBack || wave.Status != sm.StepFailed {
+		t.Errorf("%s, rolled back %v; %s %s %+v", x.State, x.RolledBack, undo.State, undo.Outcome(), undo.Error)
+	}
+}
+
+// An execution that has failed itself, and has left changes, is not undone by another one.
+func TestCompensation_OfAnExecutionThatFailed(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Script = fails("book")
+	s.Publish("hotel", strings.Replace(hotelYAML, "p/once", "p/forever", 1))
+	s.Publish("leave", leaveYAML)
+	s.Publish("w", fmt.Sprintf(sagaYAML, "stop"))
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	id := s.StartWith(req)
+	settle(s)
+	x := s.Load(id)
+	if child := s.Load(x.StepRuns[1].Child.ID); child.State != sm.ExecutionFailedUnsafe || x.State != sm.ExecutionFailedUnsafe || len(x.StepRuns) != 2 {
+		t.Errorf("%s, child %s, %d step runs", x.State, child.State, len(x.StepRuns))
+	}
+}
+
+// A retry after that starts the execution again that was undone.
+func TestCompensation_OfAnExecutionAndRetry(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Script = fails("charge")
+	id := startSaga(t, s, "stop")
+	settle(s)
+	s.Script = nil
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	x := s.Load(id)
+	var started []string
+	for i := range x.StepRuns {
+		if c := x.StepRuns[i].Child; c != nil {
+			started = append(started, c.Workflow.Name+" "+string(s.Load(c.ID).State))
+		}
+	}
+	if want := []string{"hotel COMPLETED_ACK", "leave COMPLETED_ACK", "hotel COMPLETED_ACK"}; x.State != sm.ExecutionCompletedAck || !slices.Equal(started, want) {
+		t.Errorf("%s %v", x.State, started)
+	}
+}
+
+// However handlers die and messages are lost, what undoes is executed once, after what it undoes and before
+// what came earlier, and nothing of the family goes on after the end.
+func TestCompensation_OfAnExecutionUnderRandomFaults(t *testing.T) {
+	ends := map[sm.ExecutionState]int{}
+	for seed := range uint64(150) {
+		s := harness.New(t, seed, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices(harness.DeviceIDs(2)...)
+		watchFamily(s)
+		random := rand.New(rand.NewPCG(seed, 12))
+		s.Script = fails("charge", []string{"leave", "none", "none"}[seed%3])
+		s.Publish("hotel", hotelYAML)
+		s.Publish("leave", leaveYAML)
+		s.Publish("w", fmt.Sprintf(sagaYAML, "stop"))
+		s.Faults = faults.Randomly(random, 40, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
+		req := harness.NewStartRequest("w", "d000")
+		req.Parameters = []byte(`{"who":"bob"}`)
+		faults.CatchCrash(func() { _, _, _ = s.Engine.Start(context.Background(), harness.Caller, req) })
+		s.RunFor(6 * time.Hour)
+		s.Faults = nil
+		settle(s)
+		left := 0
+		for _, c := range s.BlockCalls {
+			if c.Step == "leave" {
+				left++
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.States(harness.Caller.Tenant))) {
+			x := s.Load(id)
+			if x.Workflow.Name != "w" {
+				continue
+			}
+			ends[x.State]++
+			booked := slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
+				return r.Label == "hotel" && r.Forward() && r.Status == sm.StepCompleted
+			})
+			if undone := slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
+				return r.Label == "hotel" && r.Kind == workflow.JobRollback && r.Status == sm.StepCompleted
+			}); x.RolledBack && booked && (!undone || left == 0) {
+				t.Errorf("seed %d: %s, left %d times", seed, x.State, left)
+			}
+		}
+	}
+	if ends[sm.ExecutionFailedSafeAck] < 50 || ends[sm.ExecutionFailedUnsafe] < 20 {
+		t.Errorf("%v", ends)
+	}
+}

@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// What an execution has done that a step has started and waited for, another execution undoes: one of
+// the workflow that the step names. It is a wave whose only work is a child. Nobody waits in the state
+// WAITING for it, because the execution is in ROLLBACK until everything is undone. Else it is a child as
+// any other: it checks in before it begins, and its step run is closed before its end counts.
+
+// startCompensation begins a wave that starts an execution. The wave is committed first, as the step
+// run of any child.
+func (d *decider) startCompensation(r workflow.StepRun, c *workflow.Compensation) {
+	r.Jobs = 1
+	r.Child = &workflow.Child{ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: c.Workflow, Mode: workflow.ModeDispatch}
+	d.appendStepRun(r)
+	d.decision.DispatchSeq = r.Seq
+	d.waitUntil(d.now.Add(d.policy.PollInterval))
+}
+
+// followCompensation waits for the execution of a wave to end. One that has completed for some of its
+// entities only has not undone all.
+func (d *decider) followCompensation(r *workflow.StepRun) {
+	kind := NeedChild
+	if r.Closing {
+		kind = NeedChildClose
+	}
+	c := d.childStatus(r, kind)
+	switch {
+	case c == nil:
+	case !r.Closing && c.Refused:
+		r.Failure = c.Failure
+		d.closeStepRun(r)
+	case !r.Closing && c.Over:
+		d.closeStepRun(r)
+	case !c.Over && !c.Absent:
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	default:
+		d.recordChildEnd(r, c)
+		if r.Failure == nil && c.State == sm.ExecutionCompletedAck && !c.Partial {
+			d.exitStepRun(r, sm.StepCompleted)
+			return
+		}
+		why := r.Failure
+		if why == nil {
+			why = childFailure(r, c)
+		}
+		r.Counts = workflow.Counts{Failed: 1, Failure: why}
+		d.exitStepRun(r, sm.StepFailed)
+		d.failWave(r, why)
+	}
+}
