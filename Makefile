@@ -131,7 +131,7 @@ ASSEMBLY      := $(DIST)/assembly
 # The local DynamoDB, which npm has for this system alone.
 DYNOXIDE      := localstack/node_modules/@dynoxide/linux-x64
 
-release: npm ## Build a release of this commit's tag into dist/release: archives, template, hashes, bill of materials, notes; signed with the SSH key in the file LOCKSTEP_RELEASE_KEY. VERSION=v1.2.3 TRIAL=1 packs any working tree, unsigned
+release: npm $(MONITOR_DONE) ## Build a release of this commit's tag into dist/release: archives, template, hashes, bill of materials, notes; signed with the SSH key in the file LOCKSTEP_RELEASE_KEY. VERSION=v1.2.3 TRIAL=1 packs any working tree, unsigned
 	@go run ./tests/dist/cmd/release -check $(if $(TRIAL),-trial) -version '$(RELEASE)'
 	@[ -x $(DYNOXIDE)/dynoxide ] || { echo "no $(DYNOXIDE)/dynoxide, which the archive for linux/amd64 contains: make the release on linux/amd64, where npm installs it"; exit 1; }
 	@rm -rf $(PACKAGES) $(ASSEMBLY)
@@ -153,6 +153,7 @@ release: npm ## Build a release of this commit's tag into dist/release: archives
 	@go run ./infra/cmd/infra -functions $(DIST)/$(firstword $(RELEASE_ARCHS))/functions -architecture $(subst amd64,x86_64,$(firstword $(RELEASE_ARCHS))) \
 		-assets-prefix lockstep/$(RELEASE)/ -out $(ASSEMBLY) >/dev/null
 	@go build -o $(DIST)/pack ./tests/dist/cmd/release
+	@for dir in $(PACKAGES)/*/; do $(DIST)/pack -licences $(MONITOR) -npm $(DYNOXIDE) $$dir > $(DIST)/licences && mv $(DIST)/licences $$dir/THIRD_PARTY_LICENSES || exit 1; done
 	@$(DIST)/pack -sbom -root $(PACKAGES) -npm $(DYNOXIDE) $(PACKAGES)/* > $(DIST)/sbom.cdx.json
 	@mv $(DIST)/sbom.cdx.json $(PACKAGES)/lockstep_$(RELEASE).sbom.cdx.json
 	@$(DIST)/pack $(if $(TRIAL),-trial) -version '$(RELEASE)' -assembly $(ASSEMBLY) -out $(DIST)/release $(PACKAGES)/*

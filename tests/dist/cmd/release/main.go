@@ -44,6 +44,7 @@ func main() {
 	var only part
 	flag.BoolVar(&only.check, "check", false, "check only the version and the working tree")
 	flag.BoolVar(&only.sbom, "sbom", false, "write only the bill of materials of the programs in directories")
+	flag.StringVar(&only.page, "licences", "", "write only the terms of all that is linked into the programs in directories, and into the page in this one")
 	flag.StringVar(&only.notice, "notice", "", "write only the notice for this program of the package of npm")
 	flag.StringVar(&only.root, "root", ".", "directory to which the bill of materials names programs")
 	flag.StringVar(&only.npm, "npm", "", "directory of the package of npm with a program that is packed")
@@ -59,6 +60,7 @@ func main() {
 type part struct {
 	check  bool
 	sbom   bool
+	page   string // directory of the page, whose terms are written with those of programs; "" for none
 	notice string // program; "" for none
 
 	root, npm string // directories; npm is "" where no program of such a package is packed
@@ -78,6 +80,8 @@ func (r release) do(only part) error {
 	case only.notice != "":
 		_, err := fmt.Fprint(os.Stdout, from.notice(only.notice))
 		return err
+	case only.page != "":
+		return writeLicences(os.Stdout, r.packages, only.page, from)
 	case only.sbom:
 		return writeSBOM(os.Stdout, only.root, r.packages, from)
 	}
