@@ -114,6 +114,10 @@ func TestCompensation_OfAnExecutionFails(t *testing.T) {
 			if x.State != sm.ExecutionFailedUnsafe || x.RolledBack {
 				t.Fatalf("%s, rolled back %v", x.State, x.RolledBack)
 			}
+			wave := x.StepRuns[len(x.StepRuns)-1]
+			if undo := wave.Child.ID; name == "held" && s.Load(undo).Cause != workflow.CauseLockDeadlock {
+				t.Errorf("it waits for what its parent holds: %s", s.Load(undo).Cause)
+			}
 			if v := executionView(t, s, id); v.Remains == nil || !strings.Contains(*v.Remains, c.reason) {
 				t.Errorf("%v", *v.Remains)
 			}
@@ -229,5 +233,89 @@ func TestCompensation_OfAnExecutionUnderRandomFaults(t *testing.T) {
 	}
 	if ends[sm.ExecutionFailedSafeAck] < 50 || ends[sm.ExecutionFailedUnsafe] < 20 {
 		t.Errorf("%v", ends)
+	}
+}
+
+// It works on the entities that the first one has worked on, also where a selector would find others by now.
+func TestCompensation_OfAnExecutionWorksOnTheSame(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch {
+		case c.Step == "charge":
+			return &harness.Outcome{FailCode: "NO"}
+		case c.Step == "book":
+			return &harness.Outcome{SetAttributes: map[string]any{"name": "booked"}}
+		}
+		return nil
+	}
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", leaveYAML)
+	s.Publish("w", fmt.Sprintf(strings.Replace(sagaYAML, `{ids: ["d001"]}`, `{query: "entity.name != 'd000' && entity.name != 'booked'"}`, 1), "stop"))
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	id := s.StartWith(req)
+	settle(s)
+	left := 0
+	for _, c := range s.BlockCalls {
+		if c.Step == "leave" {
+			left++
+		}
+	}
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || !x.RolledBack || left != 2 {
+		t.Errorf("%s, rolled back %v, left %d", x.State, x.RolledBack, left)
+	}
+}
+
+// One that leaves out what others hold has not undone all.
+func TestCompensation_OfAnExecutionLeavesNothingOut(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = fails("charge", "keep")
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", "config: {onLocked: skip}\n"+leaveYAML)
+	s.Publish("w", fmt.Sprintf(strings.Replace(sagaYAML, `["d001"]`, `["d001", "d002"]`, 1), "stop"))
+	s.Publish("other", "steps:\n  - {label: keep, functionBlock: p/forever:1, runOn: device}\n")
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	id := s.StartWith(req)
+	for s.Load(id).State != sm.ExecutionRollback && !sm.Terminal(s.Load(id).State) {
+		if x := s.Load(id); len(x.StepRuns) == 3 && len(s.States(harness.Caller.Tenant)) == 2 { // hotel has ended: another one takes one of its entities
+			s.Start("other", "d002")
+			s.RunFor(time.Second)
+		}
+		s.Deliver()
+	}
+	settle(s)
+	if x := s.Load(id); x.State != sm.ExecutionFailedUnsafe || x.RolledBack {
+		t.Errorf("%s, rolled back %v", x.State, x.RolledBack)
+	}
+}
+
+// What undoes does not count among the executions that a family may start.
+func TestCompensation_OfAnExecutionIsNotCounted(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Engine.MaxDescendants = 1
+	s.Script = fails("charge")
+	id := startSaga(t, s, "stop")
+	settle(s)
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || !x.RolledBack {
+		t.Errorf("%s, rolled back %v, %+v", x.State, x.RolledBack, x.Error)
+	}
+}
+
+// While the execution that undoes goes on, its parent waits for it, and says so.
+func TestCompensation_OfAnExecutionIsShown(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Script = fails("charge")
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", "steps: [{label: asks, wait: {input: {title: May it go?}}}]\n")
+	s.Publish("w", fmt.Sprintf(sagaYAML, "stop"))
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = []byte(`{"who":"bob"}`)
+	id := s.StartWith(req)
+	s.RunFor(time.Hour)
+	x := s.Load(id)
+	v := executionView(t, s, id)
+	if undo := x.StepRuns[len(x.StepRuns)-1].Child; x.State != sm.ExecutionRollback || v.Waiting == nil || v.Waiting.Kind != workflow.WaitChild || *v.Waiting.Child != undo.ID {
+		t.Errorf("%s, %+v", x.State, v.Waiting)
 	}
 }

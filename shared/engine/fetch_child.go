@@ -56,7 +56,7 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	}
 	w.facts.Child = &lifecycle.ChildStatus{
 		StepRunSeq: r.Seq, State: c.execution.State, Over: over, Absent: absent,
-		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error, Output: output,
+		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Dropped: c.execution.DroppedCount > 0, Failure: c.execution.Error, Output: output,
 	}
 	if lifecycle.WaitsForPerson(c.execution) {
 		w.facts.Child.WaitsForPerson, w.facts.Child.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
@@ -100,18 +100,49 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		return nil, workflow.Errorf(workflow.CodeInternal, "step %q starts an execution but has no parameters for it", r.Label)
 	}
 	input := planner.ChildInput{Parameters: planned.Jobs[0].Parameters}
-	input.Selector, input.Err = p.ExecuteOnParameters(ctx, w.execution, r)
+	if undone := w.execution.StepRunBySeq(r.Undoes); undone == nil {
+		input.Selector, input.Err = p.ExecuteOnParameters(ctx, w.execution, r)
+	} else if input.Selector, err = w.entitiesOf(ctx, undone.Child.ID, d.SeedEntity); err != nil {
+		return nil, err
+	}
 	in, refused := childInput(d, r, input)
 	if refused != nil {
 		return refused, nil
+	}
+	c.inline = true
+	if r.Kind == workflow.JobRollback { // one for one that was counted
+		return nil, c.createAndAdvance(ctx, w.newChild(d, r, parent), in, nil)
 	}
 	// Counted before it is created, and once however often that is repeated: a definition
 	// that starts itself several times would not end before thousands of executions.
 	if refused, err := w.countChildren(ctx, r, parent.Root, c.id, 1); refused != nil || err != nil {
 		return refused, err
 	}
-	c.inline = true
 	return nil, c.createAndAdvance(ctx, w.newChild(d, r, parent), in, nil)
+}
+
+// entitiesOf selects the entities of a type that an execution has worked on: who undoes what it did works on
+// the same, whatever a query would find by now. It is empty if there are none.
+func (w *workspace) entitiesOf(ctx context.Context, id, entityType string) (json.RawMessage, error) {
+	of := w.e.newWorkspace(w.tenant, id)
+	defer func() { w.pendingCost.Add(of.ports.Meter.Take()) }()
+	if err := of.load(ctx); err != nil {
+		return nil, err
+	}
+	entities, err := of.loadAllEntities(ctx, of.execution.Scope)
+	if err != nil {
+		return nil, err
+	}
+	s := workflow.Selector{Type: entityType}
+	for i := range entities {
+		if key := entities[i].Key; key.Type == entityType {
+			s.IDs = append(s.IDs, key.ID)
+		}
+	}
+	if len(s.IDs) == 0 {
+		return nil, nil
+	}
+	return workflow.EncodeJSON(s)
 }
 
 // parentOf is what a child of a step run knows of its parent, or why there can be none.

@@ -102,6 +102,10 @@ func TestRetry_RepeatsNothingUnaskedBehindItsBeginning(t *testing.T) {
 			"steps: [{label: push, functionBlock: p/pure:1, runOn: device}, {label: note, functionBlock: p/forever:1, runOn: global, repeat: {count: 2}}]\n",
 			"note", "note", false, "note", "note |note ",
 		},
+		"an execution that has changed something": {
+			"config: {failureTolerance: 1}\nsteps: [{label: push, functionBlock: p/forever:1, runOn: device}, {label: start, workflowReference: {workflow: p/child:1, mode: dispatch}}]\n",
+			"push", "push", false, "start", "push d001|note ",
+		},
 		"one before what failed": {
 			"steps: [{label: note, functionBlock: p/forever:1, runOn: global}, {label: push, functionBlock: p/forever:1, runOn: device}]\n",
 			"push", "push", false, "", "push d001",
@@ -109,6 +113,7 @@ func TestRetry_RepeatsNothingUnaskedBehindItsBeginning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHarness(t, 2)
+			s.Publish("child", "steps: [{label: note, functionBlock: p/forever:1, runOn: global}]\n")
 			s.Publish("w", test.definition)
 			mended, seen := false, 0
 			s.Script = func(c harness.BlockCall) *harness.Outcome {

@@ -23,7 +23,7 @@ func (d *decider) startCompensation(r workflow.StepRun, c *workflow.Compensation
 }
 
 // followCompensation waits for the execution of a wave to end. One that has completed for some of its
-// entities only has not undone all.
+// entities only, or has left some out, has not undone all.
 func (d *decider) followCompensation(r *workflow.StepRun) {
 	kind := NeedChild
 	if r.Closing {
@@ -41,7 +41,7 @@ func (d *decider) followCompensation(r *workflow.StepRun) {
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	default:
 		d.recordChildEnd(r, c)
-		if r.Failure == nil && c.State == sm.ExecutionCompletedAck && !c.Partial {
+		if r.Failure == nil && c.State == sm.ExecutionCompletedAck && !c.Partial && !c.Dropped {
 			d.exitStepRun(r, sm.StepCompleted)
 			return
 		}

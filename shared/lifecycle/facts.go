@@ -94,6 +94,7 @@ type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
 	Partial    bool            // it completed, and something in it failed
+	Dropped    bool            // it has left out entities that others held
 	HasChanges bool            // something that is not pure was executed and has not been undone
 	Output     *workflow.Value // of a child that has settled well, as the step run is to hold it; nil if its definition has none
 	Failure    *workflow.Failure

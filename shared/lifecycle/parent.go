@@ -19,6 +19,7 @@ import (
 type Parent struct {
 	Status   ParentStatus
 	Rollback workflow.RollbackMode // with which the parent was cancelled
+	Undoes   bool                  // the step run undoes another
 }
 
 // ParentStatus says whether the step run of the parent waits.
@@ -45,15 +46,15 @@ func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
 	if parent.Cancellation != nil {
 		p.Rollback = parent.Cancellation.Rollback
 	}
-	r := parent.StepRunBySeq(by.StepRunSeq)
-	working := parent.State == sm.ExecutionRunning || parent.State == sm.ExecutionWaiting || parent.State == sm.ExecutionRollback && r != nil && r.Kind == workflow.JobRollback
-	switch {
+	switch r := parent.StepRunBySeq(by.StepRunSeq); {
 	case r == nil:
 	case r.Child == nil: // the step run waits for people, and this is an execution that tells others of it
 		p.Status = ParentOpen
 	case r.LetGo:
 		p.Status = ParentLetGo
-	case working && r.Open() && !r.Closing, !by.Waits && (r.Child.Started || r.Status == sm.StepCompleted):
+	case r.Kind == workflow.JobRollback && !r.Open():
+		p.Undoes = true
+	case parent.WorksOn(r) && r.Open() && !r.Closing, !by.Waits && (r.Child.Started || r.Status == sm.StepCompleted):
 		p.Status = ParentOpen
 	}
 	return p
@@ -115,6 +116,9 @@ func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 	switch p := d.parent(); {
 	case p == nil:
 		return false, nil
+	case p.Status == ParentClosed && p.Undoes:
+		return false, workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s was started to undo what execution %s had done, whose rollback has ended: undo by hand what remains, and acknowledge both", x.ID, x.Parent.Execution)
 	case p.Status == ParentClosed:
 		return false, workflow.Errorf(workflow.CodeIllegalTransition,
 			"execution %s was started by execution %s, which does not wait for it any more: retry that one, which starts another execution, or start one of your own", x.ID, x.Parent.Execution)

@@ -131,9 +131,9 @@ func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 
 // repeatedUnasked is the first step run on the path, at or behind where a new try begins, that it would
 // execute once more although it completed, nothing of it was undone, and its block can neither be repeated
-// nor undone; or that has started an execution that nobody waits for. nil for none. A try for those that
-// failed keeps what has a job for each entity or item; one for all entities that somebody has asked for
-// executes it again.
+// nor undone; or that has started an execution that has changed something, or that nobody waits for. nil
+// for none. A try for those that failed keeps what has a job for each entity or item; one for all entities
+// that somebody has asked for executes it again.
 func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.ExecutionState, onlyFailed, askedForAll bool) *workflow.StepRun {
 	begun, first := false, d.firstOf(from)
 	if resume != nil {
@@ -142,7 +142,7 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 	for _, r := range d.path() {
 		begun = begun || r.Seq == first
 		switch {
-		case !begun || r.Kind != workflow.JobExecute && !r.IsForgotten():
+		case !begun || r.Kind != workflow.JobExecute && r.Child == nil:
 		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is to be executed again
 		case r.Wait != nil && r.Wait.Asked: // and a block that has asked to wait is to be called again
 		case r.Repeatable() && !r.IsForgotten() || r.Reversible:

@@ -256,6 +256,15 @@ func (x *Execution) Age() string {
 	return x.ID
 }
 
+// WorksOn reports whether the execution is in a state in which a child of the step run may do something:
+// while it is rolled back, that is one that undoes.
+func (x *Execution) WorksOn(r *StepRun) bool {
+	if r.Kind == JobRollback {
+		return x.State == statemachines.ExecutionRollback
+	}
+	return x.State == statemachines.ExecutionRunning || x.State == statemachines.ExecutionWaiting
+}
+
 // Awaited reports whether a parent waits for this execution while holding its locks.
 func (x *Execution) Awaited() bool { return x.Parent != nil && x.Parent.Waits }
 

@@ -53,6 +53,12 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 			if r.path == "/blackboard/job" {
 				f.do("POST", "/workers/w1/heartbeat", "")
 				f.do("POST", "/workers/w2/heartbeat", "")
+				if round > 0 && accepted["POST /blackboard/job/result"] == 0 { // something has to be left that can be claimed
+					device := fmt.Sprintf("d%d-%d", round, n)
+					f.ImportDevices(device)
+					f.mustDo(nil, "POST", "/workflow-execution", fmt.Sprintf(`{"workflow":"p/one:1.0.0","executeOnParameters":{"ids":[%q]}}`, device))
+					f.DrainWakeups()
+				}
 			}
 			q := g.generate(r)
 			f.log.Reset()

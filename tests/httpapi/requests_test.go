@@ -55,7 +55,7 @@ func (g *requestGenerator) setExisting(r route) {
 		"package": {"p"}, "name": {"one", "two", "pure", "again", "unsafe"}, "version": {"1", "1.0", "1.0.0", "2.0.0"}, "type": {"device"}, "group": {"all"},
 		"workflow": {"p/one", "p/two:1", "p/two:1.0.0", "p/unsafe:1"}, "step": {"one", "two"}, "entity": {"device/d001", "d002"},
 		"query": expressions, "from": {"one", "two"}, "to": {"one", "two"}, "worker": {"w1", "w2"}, "blocks": {"p/pure:1", "p/again:1"},
-		"key": {"order-7", "order-8", "order-9"}, "wait": {"0s", "1s"}, "pageToken": g.pageTokens[r.path], "parent": g.executions, "url": {"http://127.0.0.1:9/x"},
+		"key": {"order-7", "order-8", "order-9"}, "wait": {"0s", "1s"}, "region": {"eu"}, "pageToken": g.pageTokens[r.path], "parent": g.executions, "url": {"http://127.0.0.1:9/x"},
 		// Fields of definitions.
 		"functionBlock": {"p/pure:1", "p/again:1", "p/once:1", "p/forever", "p/harmless:1.0.0"}, "runOn": {"device", "device", "global"}, "seedEntity": {"device"},
 		"condition": expressions, "while": expressions, "when": expressions, "startWhen": expressions, "assert": expressions,
@@ -176,6 +176,9 @@ func (g *requestGenerator) requestBody(r route, corrupted bool) []byte {
 	if m := asObject(v); m != nil && strings.HasPrefix(r.path, "/entities/{type}") {
 		delete(m, "type")
 		delete(m, "id")
+	}
+	if !g.oneIn(4) { // few workers serve a region
+		delete(asObject(v), "region")
 	}
 	if list, ok := asObject(v)["blocks"].([]any); ok {
 		for i := range list {

@@ -151,11 +151,8 @@ func (w *deadlockSearch) addAncestors(ctx context.Context, x *workflow.Execution
 
 // waitsFor reports whether an execution waits for one that it has started.
 func waitsFor(parent, x *workflow.Execution) bool {
-	if parent.State != sm.ExecutionRunning && parent.State != sm.ExecutionWaiting {
-		return false
-	}
 	r := parent.StepRunBySeq(x.Parent.StepRunSeq)
-	return r != nil && r.Open() && !r.Closing && !r.LetGo
+	return r != nil && parent.WorksOn(r) && r.Open() && !r.Closing && !r.LetGo
 }
 
 // isBlocked reports whether an execution waits for a lock that one of those that were read holds or

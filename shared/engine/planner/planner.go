@@ -197,9 +197,6 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 // ExecuteOnParameters evaluates the selector of a step run that starts a child
 // execution.
 func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
-	if undone := x.StepRunBySeq(r.Undoes); undone != nil { // over the same
-		r = undone
-	}
 	scope, err := p.buildExprScope(ctx, x, r)
 	if err != nil {
 		return nil, err

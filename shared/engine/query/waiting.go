@@ -86,6 +86,11 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 			Others: otherWaits(x, w.Step), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Unfit: unfitSignals(x, w.Step), Blockers: []views.WaitingFor{},
 		}
+	case x.State == sm.ExecutionRollback:
+		if i := slices.IndexFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Open() && r.Child != nil }); i >= 0 {
+			r := &x.StepRuns[i]
+			return &views.Waiting{Kind: workflow.WaitChild, Since: r.EnteredAt, Step: &r.Label, Child: &r.Child.ID, Blockers: []views.WaitingFor{}}
+		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.lockWaiting(x, holders[x.BlockedBy.Execution])
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:

@@ -34,7 +34,7 @@ var family = []Mutation{
 	{Name: "the failure of a child that nobody waits for is that of its step", Test: "shared/engine:TestForgotten_FailureOfAStartedOneIsNotItsStarters", Edits: []Edit{{fetchesChildren, "case forgotten:", "case forgotten && x.Error == nil:"}}},
 	{Name: "nobody says that a child does not begin", Test: "shared/engine:TestForgotten_TheStarterIsTold", Edits: []Edit{{"shared/engine/effects.go", "!to.Awaited() && !(ended && lifecycle.NeverBegins(to)) ||", "!to.Awaited() ||"}}},
 	{Name: "children of a set that has all of them do not begin any more", Test: "shared/engine:TestForgotten_SomeWereRefused", Edits: []Edit{{lifecycleChildren, "child.Started = true", "child.Started = false"}}},
-	{Name: "a retry starts once more what was started and nobody waits for", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleRetry, "r.Kind != workflow.JobExecute && !r.IsForgotten():", "r.Kind != workflow.JobExecute:"}}},
+	{Name: "a retry starts once more what was started and nobody waits for", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleRetry, "r.Kind != workflow.JobExecute && r.Child == nil:", "r.Kind != workflow.JobExecute:"}}},
 	{Name: "a child does not tell that it waits for a person", Test: "shared/engine:TestChildInput_ReachesEveryAncestorAndGoesBack", Edits: []Edit{{"shared/engine/effects.go", "!ended && asksOf(from) == asksOf(to)", "!ended"}}},
 	{Name: "only a parent says that somebody waits for a person", Test: "shared/engine:TestChildInput_ReachesEveryAncestorAndGoesBack", Edits: []Edit{{lifecycleChild, "workflow.WaitStep, workflow.WaitChildInput}", "workflow.WaitStep}"}}},
 	{Name: "a parent does not look again after it has said what its child waits for", Test: "shared/engine:TestChildInput_ALateHandlerLooksAgain", Edits: []Edit{{lifecycleChild, "\"child\": w.Child})\n\td.commitFirst()", "\"child\": w.Child})\n\td.waitUntil(d.now.Add(d.policy.PollInterval))"}}},
@@ -73,7 +73,7 @@ const searchesDeadlock = "shared/engine/locking/deadlock.go"
 // have started.
 var deadlocks = []Mutation{
 	{Name: "whoever finds a circle of waits ends", Test: "shared/engine/locking:TestDeadlocked_OfSets", Edits: []Edit{{searchesDeadlock, "&& id > victim {", "&& id == x.ID {"}}},
-	{Name: "an ancestor waits only if it is in WAITING", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "parent.State != sm.ExecutionRunning && parent.State != sm.ExecutionWaiting", "parent.State != sm.ExecutionWaiting"}}},
+	{Name: "an ancestor waits only if it is in WAITING", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{"shared/engine/locking/deadlock.go", "parent.WorksOn(r)", "parent.State != sm.ExecutionRunning && parent.WorksOn(r)"}}},
 	{Name: "an ancestor whose step is closed counts as waiting", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "r.Open() && !r.Closing && !r.LetGo", "r.Open()"}}},
 	{Name: "only the parent of a waiter is searched", Test: "shared/engine/locking:TestDeadlocked_GrandchildWaitsForRoot", Edits: []Edit{{searchesDeadlock, "\t\tx = parent\n\t}", "\t\tbreak\n\t}"}}},
 	{Name: "who waits for a lock of its ancestor waits for its siblings to end", Test: "shared/engine:TestChildren_DeadlockWithTheirParent", Edits: []Edit{{searchesDeadlock, "\t\tw.holders = nil\n", ""}}},
