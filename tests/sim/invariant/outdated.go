@@ -60,16 +60,16 @@ func (w *Checker) hasChanged(id string) bool {
 
 // checkOutdated requires of a try that nobody has forced that it calls no block for an entity that another
 // execution has changed since, if it keeps the result of an earlier try for it: of a job that ended well, in a
-// step run that no try makes again, and that no rollback has touched.
+// step run that no try makes again, this call neither, and that no rollback has touched.
 func (w *Checker) checkOutdated(r *executionState, c harness.BlockCall, seq int) {
 	key := workflow.EntityKey{Type: "device", ID: c.Entity}
-	by := r.grant.changedBy[key]
-	if by == "" || r.grant.forced || w.MinFencingToken > 0 || r.x.StepRunBySeq(seq).Try < r.grant.try {
+	by, called := r.grant.changedBy[key], r.x.StepRunBySeq(seq)
+	if by == "" || r.grant.forced || w.MinFencingToken > 0 || called.Try < r.grant.try {
 		return
 	}
 	for i := range r.x.StepRuns {
 		o := &r.x.StepRuns[i]
-		if o.Kind != workflow.JobExecute || o.Try >= r.grant.try || o.SupersededBy > 0 || w.wasTouched(r, o, key) {
+		if o.Kind != workflow.JobExecute || o.Try >= r.grant.try || o.SupersededBy > 0 || w.wasMadeAgain(r, o, called) || w.wasTouched(r, o, key) {
 			continue
 		}
 		for index, rec := range w.latestRecords(r.x, o) {
@@ -78,6 +78,14 @@ func (w *Checker) checkOutdated(r *executionState, c harness.BlockCall, seq int)
 			}
 		}
 	}
+}
+
+// wasMadeAgain reports whether the present try has executed the step of a step run again, or does so with a call.
+// Who is called behind that has a job in it.
+func (w *Checker) wasMadeAgain(r *executionState, o, called *workflow.StepRun) bool {
+	return slices.ContainsFunc(r.x.StepRuns, func(a workflow.StepRun) bool {
+		return a.Kind == workflow.JobExecute && a.Try >= r.grant.try && a.Seq <= called.Seq && a.StepIndex == o.StepIndex && r.x.SameTime(&a, o) && (a.Seq == called.Seq || a.Jobs > 0)
+	})
 }
 
 // wasForced reports whether an operator has forced the last retry of an execution.
