@@ -68,8 +68,10 @@ type Service struct {
 	NewPorts       func() Ports
 	// Regions are those that pools of the stage serve.
 	Regions []string
+	// Parallel is how many pools' queues are asked for at a time; 1 keeps that in the caller's goroutine.
+	Parallel int
 
-	// PoolQueue returns a pool's queue; CodeUnavailable if it has none.
+	// PoolQueue returns a pool's queue; CodeUnavailable, without a cause, if it has none.
 	PoolQueue func(ctx context.Context, pool string) (PoolQueue, error)
 	// OwnsQueues reports whether every message in the queues is the tenant's. Only then is it
 	// told how many there are: SQS cannot count them by tenant.

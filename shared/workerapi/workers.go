@@ -3,9 +3,12 @@ package workerapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -85,6 +88,10 @@ func workerView(w workflow.Worker) views.WorkerView {
 // missing from its result.
 const maxListed = workflow.MaxPageSize
 
+// poolsTimeout is for how long the queues of pools are asked for: there may be one for each pool in each
+// region of the stage.
+const poolsTimeout = 20 * time.Second // below the 30 s of the gateway
+
 // Pools returns the queue depth of every pool that a registered block names, and the
 // packs that its workers have reported to hold. The pools of regions are those of the regions of
 // the stage that have a queue, and those that a worker has registered with.
@@ -117,31 +124,56 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 			claims[w.Pool] = append(claims[w.Pool], views.ClaimView{Pack: h.Name(), Execution: h.Wakeup().Execution, Worker: w.ID})
 		}
 	}
-	var all []views.PoolView
-	for pool, held := range claims {
-		v := views.PoolView{Pool: pool, Claims: held}
-		q, err := s.PoolQueue(ctx, pool)
-		switch {
-		case workflow.Is(err, workflow.CodeUnavailable): // the pool has no queue
-			if topology.RegionOf(pool) != "" && !registered[pool] {
-				continue // not every pool is served in every region
-			}
-		case err != nil:
-			return nil, err
-		case !s.OwnsQueues(c.Tenant):
-			v.Queue = true
-		default:
-			v.Queue = true
-			waiting, received, delayed, err := q.Depth(ctx)
-			if err != nil {
-				return nil, err
-			}
-			v.Waiting, v.Claimed, v.Delayed = &waiting, &received, &delayed
+	ctx, cancel := context.WithTimeout(ctx, poolsTimeout)
+	defer cancel()
+	pools := slices.Sorted(maps.Keys(claims))
+	found := make([]*views.PoolView, len(pools))
+	err = parallel.Each(ctx, s.Parallel, len(pools), func(ctx context.Context, i int) error {
+		v := &views.PoolView{Pool: pools[i], Claims: claims[pools[i]]}
+		if err := s.addDepth(ctx, c.Tenant, v); err != nil {
+			return err
 		}
-		all = append(all, v)
+		if v.Queue || topology.RegionOf(v.Pool) == "" || registered[v.Pool] { // not every pool is served in every region
+			found[i] = v
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, workflow.Errorf(workflow.CodeUnavailable, "the queues of %d pools were not all read within %s: %w", len(pools), poolsTimeout, err)
 	}
-	slices.SortFunc(all, func(a, b views.PoolView) int { return cmp.Compare(a.Pool, b.Pool) })
+	if err != nil {
+		return nil, err
+	}
+	var all []views.PoolView
+	for _, v := range found {
+		if v != nil {
+			all = append(all, *v)
+		}
+	}
 	return all, nil
+}
+
+// addDepth adds whether a pool has a queue and, where every message in it is the tenant's, how many it has.
+func (s *Service) addDepth(ctx context.Context, tenant string, v *views.PoolView) error {
+	q, err := s.PoolQueue(ctx, v.Pool)
+	if hasNoQueue(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if v.Queue = true; !s.OwnsQueues(tenant) {
+		return nil
+	}
+	waiting, received, delayed, err := q.Depth(ctx)
+	v.Waiting, v.Claimed, v.Delayed = &waiting, &received, &delayed
+	return err
+}
+
+// hasNoQueue tells a pool without a queue from a queue that could not be asked for.
+func hasNoQueue(err error) bool {
+	var coded *workflow.Error
+	return errors.As(err, &coded) && coded.Code == workflow.CodeUnavailable && coded.Cause == nil
 }
 
 func poolName(b workflow.Block) string { return cmp.Or(b.Pool, topology.PoolDefault) }

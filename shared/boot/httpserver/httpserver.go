@@ -119,7 +119,7 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 			v := h.Metered(requestCost)
 			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 		},
-		Regions: cfg.Regions,
+		Regions: cfg.Regions, Parallel: 32,
 		PoolQueue: func(ctx context.Context, pool string) (workerapi.PoolQueue, error) {
 			url, err := h.Queues.PoolQueueURL(ctx, time.Now(), pool)
 			if err != nil {
