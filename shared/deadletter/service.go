@@ -13,6 +13,7 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -64,21 +65,25 @@ func (s *Service) DeadLetters(ctx context.Context, c workflow.Caller, queue stri
 	if limit == 0 {
 		limit = DefaultListLimit
 	}
-	all := make([]views.DeadLetterQueue, len(names))
-	err = parallel.Each(ctx, s.Parallel, len(names), func(ctx context.Context, i int) (err error) {
-		all[i], err = s.listQueue(ctx, c.Tenant, names[i], names[i] == queue, until, max(1, limit/len(names)))
+	queues, there, err := s.openQueues(ctx, names, queue)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]views.DeadLetterQueue, len(queues))
+	err = parallel.Each(ctx, s.Parallel, len(queues), func(ctx context.Context, i int) (err error) {
+		all[i], err = s.listQueue(ctx, c.Tenant, queues[i], until, max(1, limit/max(1, there)))
 		return err
 	})
 	return all, err
 }
 
-func (s *Service) listQueue(ctx context.Context, tenant, name string, required bool, until time.Time, limit int) (views.DeadLetterQueue, error) {
-	listed := views.DeadLetterQueue{Queue: name, Complete: true}
-	q, err := s.openQueue(ctx, name, required)
-	if q == nil || err != nil {
-		return listed, err
+func (s *Service) listQueue(ctx context.Context, tenant string, q openedQueue, until time.Time, limit int) (views.DeadLetterQueue, error) {
+	listed := views.DeadLetterQueue{Queue: q.name, Complete: q.asked}
+	if q.Queue == nil {
+		return listed, nil
 	}
-	listed.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(m Message, about subject) bool {
+	var err error
+	listed.Complete, err = s.scanQueue(ctx, tenant, q.name, q, until, func(m Message, about subject) bool {
 		if listed.Messages++; len(listed.DeadLetters) < limit {
 			one := views.DeadLetter{MessageID: m.ID, Execution: about.execution, Jobs: about.jobs, ReceiveCount: m.Receives, SentAt: m.SentAt}
 			if about.step != "" {
@@ -127,18 +132,19 @@ func (s *Service) Redrive(ctx context.Context, c workflow.Caller, r views.Redriv
 	if err != nil {
 		return views.RedriveView{}, err
 	}
+	queues, left, err := s.openQueues(ctx, names, r.Queue)
+	if err != nil {
+		return views.RedriveView{}, err
+	}
 	remaining := cmp.Or(r.Limit, DefaultRedriveLimit)
 	v := views.RedriveView{Complete: all}
-	for i, name := range names {
-		now := s.Now()
-		if !now.Before(until) {
-			v.Queues, v.Complete = append(v.Queues, views.RedrivenQueue{Queue: name}), false
-			continue
-		}
-		part := until.Sub(now) / time.Duration(len(names)-i)
-		one, err := s.redriveQueue(ctx, c.Tenant, name, name == r.Queue, now.Add(part), remaining)
-		if err != nil {
-			return v, err
+	for _, q := range queues {
+		one := views.RedrivenQueue{Queue: q.name, Complete: q.asked && q.Queue == nil}
+		if now := s.Now(); q.Queue != nil && now.Before(until) {
+			if one, err = s.redriveQueue(ctx, c.Tenant, q, now.Add(until.Sub(now)/time.Duration(left)), remaining); err != nil {
+				return v, err
+			}
+			left--
 		}
 		remaining -= one.Moved
 		v.Queues = append(v.Queues, one)
@@ -147,14 +153,10 @@ func (s *Service) Redrive(ctx context.Context, c workflow.Caller, r views.Redriv
 	return v, nil
 }
 
-func (s *Service) redriveQueue(ctx context.Context, tenant, name string, required bool, until time.Time, limit int) (views.RedrivenQueue, error) {
-	moved := views.RedrivenQueue{Queue: name, Complete: true}
-	q, err := s.openQueue(ctx, name, required)
-	if q == nil || err != nil {
-		return moved, err
-	}
+func (s *Service) redriveQueue(ctx context.Context, tenant string, q openedQueue, until time.Time, limit int) (moved views.RedrivenQueue, err error) {
+	moved.Queue = q.name
 	var redriveErr error
-	moved.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(m Message, about subject) bool {
+	moved.Complete, err = s.scanQueue(ctx, tenant, q.name, q, until, func(m Message, about subject) bool {
 		if moved.Moved >= limit || redriveErr != nil {
 			moved.Remaining++
 			return false
@@ -164,11 +166,11 @@ func (s *Service) redriveQueue(ctx context.Context, tenant, name string, require
 			return false
 		}
 		moved.Moved++
-		s.Log.InfoContext(ctx, "dead letter redriven", observe.Queue, name, observe.MessageID, m.ID, observe.Tenant, tenant, observe.ExecutionID, about.execution)
+		s.Log.InfoContext(ctx, "dead letter redriven", observe.Queue, q.name, observe.MessageID, m.ID, observe.Tenant, tenant, observe.ExecutionID, about.execution)
 		return true
 	})
 	if redriveErr != nil {
-		s.Log.WarnContext(ctx, "dead letters not redriven; call redrive again", observe.Queue, name, observe.Err(redriveErr))
+		s.Log.WarnContext(ctx, "dead letters not redriven; call redrive again", observe.Queue, q.name, observe.Err(redriveErr))
 		if moved.Moved == 0 {
 			return moved, redriveErr
 		}
@@ -176,14 +178,44 @@ func (s *Service) redriveQueue(ctx context.Context, tenant, name string, require
 	return moved, err // after some succeeded, report them; the others count as remaining
 }
 
-// openQueue opens a queue. It returns nil for a queue that does not exist, which is an error
-// only if the request names it.
-func (s *Service) openQueue(ctx context.Context, name string, required bool) (Queue, error) {
-	q, err := s.Open(ctx, name)
-	if q == nil && err == nil && required {
-		err = errNoQueue(name)
+// openTimeout is for how long queues are opened, so that time is left to read those that are there.
+const openTimeout = 10 * time.Second
+
+// openedQueue is a queue that was asked for. It is nil if there is none.
+type openedQueue struct {
+	Queue
+	name  string
+	asked bool // false if the time was over before
+}
+
+// openQueues opens queues side by side, as most pools have none in most regions: those are left out. For
+// other queues that do not exist the result has a nil Queue, unless the request names it, which is an error.
+// there is how many exist.
+func (s *Service) openQueues(ctx context.Context, names []string, requested string) (queues []openedQueue, there int, err error) {
+	limited, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	all := make([]openedQueue, len(names))
+	err = parallel.Each(limited, s.Parallel, len(names), func(ctx context.Context, i int) error {
+		q, err := s.Open(ctx, names[i])
+		if q == nil && err == nil && names[i] == requested {
+			err = errNoQueue(requested)
+		}
+		all[i].Queue, all[i].asked = q, err == nil
+		return err
+	})
+	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil) {
+		return nil, 0, err
 	}
-	return q, err
+	for i, o := range all {
+		o.name = names[i]
+		if o.Queue != nil {
+			there++
+		} else if o.asked && topology.IsQueueOfRegion(o.name) {
+			continue
+		}
+		queues = append(queues, o)
+	}
+	return queues, there, nil
 }
 
 func errNoQueue(queue string) error {

@@ -187,6 +187,9 @@ func PoolInQueueName(pool string) string {
 	return strings.Replace(pool, regionSeparator, regionInQueueName, 1)
 }
 
+// IsQueueOfRegion reports whether a queue is that of a pool in a region.
+func IsQueueOfRegion(queue string) bool { return strings.Contains(queue, regionInQueueName) }
+
 // The region of a pool, in its name and in that of its queue.
 const (
 	regionSeparator   = "@"

@@ -182,7 +182,7 @@ func newOperations(h *enginehost.Host) operations {
 			}
 			return engine.DeadLetterNotices(ctx, store, x)
 		},
-		Now: time.Now, Log: h.Log, Parallel: 8,
+		Now: time.Now, Log: h.Log, Parallel: 16,
 	}, h, enginehost.NewReceivers(h.Process)}
 }
 
