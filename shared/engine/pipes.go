@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
@@ -22,15 +23,16 @@ import (
 )
 
 // A pipe is a subscriber of the end of a step run, which is told like any other: by a message that a
-// queue keeps until its rows are stored, and that becomes a dead letter if that fails for a day. The
-// message names jobs; the rows are made of their results when it is delivered. A row has an id that
-// follows from its job, so that it is stored once, however often the message comes.
+// queue keeps until its rows are stored, and that becomes a dead letter if that fails for a day. There
+// is one for each table. That of a step with many jobs is divided when it is delivered, into messages
+// that name their jobs: the step is planned once, and what a part of it reads does not grow with it.
+// The rows are made of the results when they are delivered. A row has an id that follows from its job,
+// so that it is stored once, however often the message comes.
 
 // maxPipedJobs is of how many jobs one delivery makes rows.
 const maxPipedJobs = 500
 
-// rowDeliveries makes the deliveries to tables for the step runs that ended with some of the events:
-// one for each table, and for each maxPipedJobs jobs.
+// rowDeliveries makes the deliveries to tables for the step runs that ended with some of the events.
 func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after int64, events []workflow.Event) (all []*workflow.Delivery, err error) {
 	if !x.Piped {
 		return nil, nil
@@ -48,12 +50,10 @@ func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after
 			}
 		}
 		for _, table := range pipedTables(program, r) {
-			for from := 0; from < r.Jobs; from += maxPipedJobs {
-				all = append(all, &workflow.Delivery{
-					Tenant: x.Tenant, Subscription: workflow.TableSubscriber(table), SubscriptionID: workflow.TableSubscriber(table), Execution: x.ID, Workflow: x.Workflow.String(),
-					After: after, Through: events[ended].Sequence, Rows: &workflow.PipedJobs{Table: table, StepRun: r.Seq, From: from, To: min(from+maxPipedJobs, r.Jobs)},
-				})
-			}
+			all = append(all, &workflow.Delivery{
+				Tenant: x.Tenant, Subscription: workflow.TableSubscriber(table), SubscriptionID: workflow.TableSubscriber(table), Execution: x.ID, Workflow: x.Workflow.String(),
+				After: after, Through: events[ended].Sequence, Rows: &workflow.PipedJobs{Table: table, StepRun: r.Seq, To: r.Jobs},
+			})
 		}
 	}
 	return all, nil
@@ -85,12 +85,15 @@ func pipedTables(p *definitions.Program, r *workflow.StepRun) (tables []string) 
 	return tables
 }
 
-// deliverRows stores the rows of a delivery to a table, as [Engine.Deliver]. Those that can be stored
-// are, whatever becomes of the others.
+// deliverRows stores the rows of a delivery to a table, as [Engine.Deliver], or divides it. Those that
+// can be stored are, whatever becomes of the others.
 func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
-	sending, cancel := context.WithTimeout(ctx, deliveryTimeout)
-	defer cancel()
-	if err = e.storeRows(sending, d); err == nil && receives <= 1 {
+	if len(d.Rows.Jobs) == 0 && d.Rows.To-d.Rows.From > maxPipedJobs {
+		err = e.divideRows(ctx, d) // in the time of the function: it may read the results of other steps
+	} else {
+		err = e.storeRows(ctx, d)
+	}
+	if err == nil && receives <= 1 {
 		return 0, nil
 	}
 	e.rememberDelivery(ctx, d.Tenant, d.Subscription, workflow.DeliveryAttempt{Delivery: d.ID(), Execution: d.Execution, Attempts: receives}, err)
@@ -101,9 +104,55 @@ func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
 }
 
+// divideRows sends a delivery for each part of a step. Whoever dies in between sends some twice, which
+// make the same rows.
+func (e *Engine) divideRows(ctx context.Context, d *workflow.Delivery) error {
+	i, r, err := e.inspectPiped(ctx, d)
+	if err != nil {
+		return err
+	}
+	planned, err := i.PlannedJobs(ctx, r)
+	if err != nil {
+		return err
+	}
+	var parts []*workflow.Delivery
+	for from := 0; from < d.Rows.To; from += maxPipedJobs {
+		part := *d
+		part.Rows = &workflow.PipedJobs{Table: d.Rows.Table, StepRun: d.Rows.StepRun, From: from, To: min(from+maxPipedJobs, d.Rows.To)}
+		for _, in := range planned {
+			if in.Index < part.Rows.From || in.Index >= part.Rows.To {
+				continue
+			}
+			job := workflow.PipedJob{Index: in.Index, Entity: in.Entity}
+			if in.Item != nil {
+				job.Item = &in.Item.Number
+			}
+			part.Rows.Jobs = append(part.Rows.Jobs, job)
+		}
+		if len(part.Rows.Jobs) > 0 {
+			parts = append(parts, &part)
+		}
+	}
+	return i.w.ports.Sender.SendDeliveries(ctx, parts...)
+}
+
+// inspectPiped is the execution of a delivery to a table, and its step run.
+func (e *Engine) inspectPiped(ctx context.Context, d *workflow.Delivery) (*Inspection, *workflow.StepRun, error) {
+	i, err := e.Inspect(ctx, d.Tenant, d.Execution)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := i.w.execution.StepRunBySeq(d.Rows.StepRun)
+	if r == nil || r.Open() {
+		return nil, nil, workflow.Errorf(workflow.CodeInternal, "step run %d of execution %s has not ended", d.Rows.StepRun, d.Execution)
+	}
+	_, err = i.w.ensurePlanner(ctx)
+	return i, r, err
+}
+
 // storeRows makes the rows of a delivery and stores them.
 func (e *Engine) storeRows(ctx context.Context, d *workflow.Delivery) error {
-	i, err := e.Inspect(ctx, d.Tenant, d.Execution)
+	i, r, err := e.inspectPiped(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -114,11 +163,7 @@ func (e *Engine) storeRows(ctx context.Context, d *workflow.Delivery) error {
 	if table.Revision == 0 {
 		return workflow.Invalid("the rows cannot be stored", []workflow.Issue{{Path: "table", Code: workflow.IssueTableNotFound, Message: "there is no table " + d.Rows.Table}})
 	}
-	r := i.w.execution.StepRunBySeq(d.Rows.StepRun)
-	if r == nil || r.Open() {
-		return workflow.Errorf(workflow.CodeInternal, "step run %d of execution %s has not ended", d.Rows.StepRun, d.Execution)
-	}
-	jobs, err := i.pipedJobs(ctx, r, d.Rows.From, d.Rows.To)
+	jobs, err := i.pipedJobs(ctx, r, d.Rows)
 	if err != nil {
 		return err
 	}
@@ -136,33 +181,59 @@ type pipedJob struct {
 	try    int // number of the attempt
 }
 
-// pipedJobs are the jobs of a step run with an index in a range that were executed.
-func (i *Inspection) pipedJobs(ctx context.Context, r *workflow.StepRun, from, to int) (jobs []pipedJob, err error) {
-	planned, err := i.PlannedJobs(ctx, r)
+// pipedJobs are the jobs of a delivery that were executed.
+func (i *Inspection) pipedJobs(ctx context.Context, r *workflow.StepRun, of *workflow.PipedJobs) (jobs []pipedJob, err error) {
+	inputs, err := i.pipedInputs(ctx, r, of)
 	if err != nil {
 		return nil, err
 	}
-	perShard := max(1, r.PackSize) * workflow.LanesPerShard
-	for shard := from / perShard; shard*perShard < to; shard++ {
-		packs, err := i.ShardPacks(ctx, r, shard)
-		if err != nil {
-			return nil, err
-		}
-		attempts, records := map[int]int{}, plan.LatestRecords(packs)
-		for _, p := range packs {
-			for _, rec := range p.Jobs {
-				if rec.Executed() {
-					attempts[rec.Index] = max(attempts[rec.Index], p.Key.Attempt)
-				}
-			}
-		}
-		for _, in := range planned {
-			if rec, ok := records[in.Index]; ok && rec.Executed() && in.Index >= from && in.Index < to {
-				jobs = append(jobs, pipedJob{in, rec, attempts[in.Index]})
+	var lanes []int
+	for lane, size := of.From/max(1, r.PackSize), max(1, r.PackSize); lane*size < of.To; lane++ {
+		lanes = append(lanes, lane)
+	}
+	packs, err := i.w.dispatcher().ReadLanes(ctx, &dispatch.StepRun{Tenant: i.w.tenant, Execution: i.w.id, Step: r}, lanes)
+	if err != nil {
+		return nil, err
+	}
+	attempts, records := map[int]int{}, plan.LatestRecords(packs)
+	for _, p := range packs {
+		for _, rec := range p.Jobs {
+			if rec.Executed() {
+				attempts[rec.Index] = max(attempts[rec.Index], p.Key.Attempt)
 			}
 		}
 	}
+	for _, in := range inputs {
+		if rec, ok := records[in.Index]; ok && rec.Executed() && in.Index >= of.From && in.Index < of.To {
+			jobs = append(jobs, pipedJob{in, rec, attempts[in.Index]})
+		}
+	}
 	return jobs, nil
+}
+
+// pipedInputs are the jobs of a delivery as rows see them: those of a whole step are planned, those of
+// a part are named.
+func (i *Inspection) pipedInputs(ctx context.Context, r *workflow.StepRun, of *workflow.PipedJobs) (inputs []workflow.JobInput, err error) {
+	if len(of.Jobs) == 0 {
+		return i.PlannedJobs(ctx, r)
+	}
+	var items []json.RawMessage
+	if r.List != nil {
+		if items, err = i.w.planner.Items(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, job := range of.Jobs {
+		in := workflow.JobInput{Index: job.Index, Entity: job.Entity}
+		if n := job.Item; n != nil {
+			if *n < 0 || *n >= len(items) {
+				return nil, workflow.Errorf(workflow.CodeInternal, "step %q has no item %d", r.Label, *n)
+			}
+			in.Item = &workflow.Item{Number: *n, Value: items[*n]}
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, nil
 }
 
 // rowMaker makes the rows of jobs of one step run, and counts those that do not fit the table.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -100,6 +101,9 @@ func DecodeDelivery(body string) (*workflow.Delivery, error) {
 	}
 	if r := b.Rows; r != nil && (r.Table == "" || r.StepRun < 1 || r.From < 0 || r.To <= r.From) {
 		return nil, invalidMessage(errors.New("it names no table or jobs"))
+	}
+	if r := b.Rows; r != nil && slices.ContainsFunc(r.Jobs, func(j workflow.PipedJob) bool { return j.Index < r.From || j.Index >= r.To }) {
+		return nil, invalidMessage(errors.New("it names a job that is not one of its part"))
 	}
 	return &b.Delivery, nil
 }

@@ -170,7 +170,7 @@ func TestEncodePack_OffloadedJobs(t *testing.T) {
 
 // A delivery has events, or jobs of which rows are made.
 func TestDecodeDelivery_OfRows(t *testing.T) {
-	d := &workflow.Delivery{Tenant: "t", Execution: "x", Subscription: "~table/a", SubscriptionID: "~table/a", Through: 7, Rows: &workflow.PipedJobs{Table: "a", StepRun: 2, From: 500, To: 700}}
+	d := &workflow.Delivery{Tenant: "t", Execution: "x", Subscription: "~table/a", SubscriptionID: "~table/a", Through: 7, Rows: &workflow.PipedJobs{Table: "a", StepRun: 2, From: 500, To: 700, Jobs: []workflow.PipedJob{{Index: 500, Entity: &workflow.EntityKey{Type: "device", ID: "d1"}}}}}
 	body, err := EncodeDelivery(d)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestDecodeDelivery_OfRows(t *testing.T) {
 	if got, err := DecodeDelivery(body); err != nil || !cmp.Equal(got, d) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, wrong := range []workflow.PipedJobs{{StepRun: 2, To: 1}, {Table: "a", To: 1}, {Table: "a", StepRun: 2, From: -1, To: 1}, {Table: "a", StepRun: 2, From: 3, To: 3}} {
+	for _, wrong := range []workflow.PipedJobs{{StepRun: 2, To: 1}, {Table: "a", To: 1}, {Table: "a", StepRun: 2, From: -1, To: 1}, {Table: "a", StepRun: 2, From: 3, To: 3}, {Table: "a", StepRun: 2, From: 3, To: 4, Jobs: []workflow.PipedJob{{Index: 4}}}} {
 		d.Rows = &wrong
 		body, err := EncodeDelivery(d)
 		if err != nil {

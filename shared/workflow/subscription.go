@@ -149,10 +149,22 @@ type Delivery struct {
 
 // PipedJobs are jobs of a step run that has ended, of which pipes make rows of a table.
 type PipedJobs struct {
-	Table   string `json:"table"`
-	StepRun int    `json:"stepRun"` // Seq
-	From    int    `json:"from"`    // the index of the first of the jobs
-	To      int    `json:"to"`      // and that after the last one
+	Table   string `json:"table,omitempty"` // "" while the tables of the step are not known: the delivery is divided among them
+	StepRun int    `json:"stepRun"`         // Seq
+	From    int    `json:"from"`            // the index of the first of the jobs
+	To      int    `json:"to"`              // and that after the last one
+
+	// Jobs names the jobs of a part of a step, so that the step is planned once and not for each part
+	// of it; empty for a whole step.
+	Jobs []PipedJob `json:"jobs,omitempty"`
+}
+
+// PipedJob names a job of a part of a step: its index, and the entity or the number of the item that
+// it is for.
+type PipedJob struct {
+	Index  int        `json:"i"`
+	Entity *EntityKey `json:"entity,omitempty"`
+	Item   *int       `json:"item,omitempty"`
 }
 
 // TableSubscriber is what a table is called among those that events are delivered to.
@@ -160,8 +172,10 @@ func TableSubscriber(table string) string { return "~table/" + table }
 
 // ID identifies what is delivered. It is the same each time.
 func (d *Delivery) ID() string {
-	if p := d.Rows; p != nil {
+	if p := d.Rows; p != nil && len(p.Jobs) > 0 {
 		return fmt.Sprintf("%s:%s:%d.%d", d.SubscriptionID, d.Execution, p.StepRun, p.From)
+	} else if p != nil {
+		return fmt.Sprintf("%s:%s:%d", d.SubscriptionID, d.Execution, p.StepRun)
 	}
 	return d.SubscriptionID + ":" + d.Execution + ":" + strconv.FormatInt(d.Through, 10)
 }

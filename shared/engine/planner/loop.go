@@ -127,6 +127,11 @@ func (p *Planner) loadList(ctx context.Context, r *workflow.StepRun) (items []js
 	return items, nil
 }
 
+// Items is the list of a step run that has a job for each item.
+func (p *Planner) Items(ctx context.Context, r *workflow.StepRun) ([]json.RawMessage, error) {
+	return p.loadList(ctx, r)
+}
+
 // timeAround is In and Index of a step run of a node around a step run.
 func (p *Planner) timeAround(x *workflow.Execution, r *workflow.StepRun, node int) (in, index int) {
 	for r != nil && r.In > 0 {

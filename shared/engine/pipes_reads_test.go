@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// What the delivery of one part of a step reads does not grow with the step, also if the parameters,
+// the condition and the items of the step are made of the results of another one that is as large.
+func TestCost_DeliveryOfRowsDoesNotGrowWithItsStep(t *testing.T) {
+	const read = "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device}\n" +
+		"  - {label: two, functionBlock: p/again:1, runOn: device, condition: one.result.id != null, parameters: {id: '${one.result.id}'}}\n"
+	const pipe = "pipes:\n  - {step: two, table: payments, map: {txn: entity.id}}\n"
+	run := func(devices int, pipes string) (all, last float64) {
+		s := newPiped(t, 1, read+pipes)
+		s.ImportDevices(harness.DeviceIDs(devices)...)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			return &harness.Outcome{Result: json.RawMessage(fmt.Sprintf(`{"id":"t-%s"}`, c.Entity))}
+		}
+		units := func() (n float64) {
+			for _, u := range s.Consumed().ReadUnits {
+				n += u
+			}
+			return n
+		}
+		var begun []float64 // what was read when each delivery had read the definition of its table
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name == "registry.table" {
+				begun = append(begun, units())
+			}
+			return faults.None
+		}
+		before := units()
+		s.Start("w", harness.DeviceIDs(devices)...)
+		settle(s)
+		if n := len(begun); n > 1 {
+			last = begun[n-1] - begun[n-2]
+		}
+		return units() - before, last
+	}
+	extra := func(devices int) (all, last float64) {
+		piped, last := run(devices, pipe)
+		none, _ := run(devices, "")
+		return piped - none, last
+	}
+	small, smallPart := extra(1000)
+	large, largePart := extra(4000)
+	if largePart == 0 || largePart > smallPart*1.25 {
+		t.Errorf("a part of 1000 jobs reads %v units, one of 4000 jobs %v", smallPart, largePart)
+	}
+	if large > small*4.5 {
+		t.Errorf("the rows of 1000 jobs take %v read units, those of 4000 jobs %v", small, large)
+	}
+	t.Logf("%v and %v read units, %v and %v for a part", small, large, smallPart, largePart)
+}
+
+// Each part has the rows of its jobs, whatever of the step takes no part.
+func TestPipe_PartsOfAStep(t *testing.T) {
+	for name, definition := range map[string]string{
+		"entities with a condition": "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device, condition: '!entity.id.endsWith(\"7\")'}\n",
+		"a pipeline":                "config: {executionStrategy: {parallel: true}}\nsteps:\n  - {label: zero, functionBlock: p/again:1, runOn: device}\n  - {label: one, functionBlock: p/again:1, runOn: device, condition: '!entity.id.endsWith(\"7\")'}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPiped(t, 1, definition+"pipes:\n  - {step: one, table: payments, map: {txn: entity.id, source: result.id}}\n")
+			ids := harness.DeviceIDs(700)
+			s.ImportDevices(ids...)
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				return &harness.Outcome{Result: json.RawMessage(fmt.Sprintf(`{"id":"t-%s"}`, c.Entity))}
+			}
+			s.Start("w", ids...)
+			settle(s)
+			rows := allRowsOf(s, "payments")
+			for i, r := range rows {
+				var v struct{ Txn, Source string }
+				if err := json.Unmarshal(r.Values, &v); err != nil || v.Source != "t-"+v.Txn {
+					t.Fatalf("row %d is %s, %v", i, r.Values, err)
+				}
+			}
+			if len(rows) != 630 {
+				t.Errorf("%d rows", len(rows))
+			}
+		})
+	}
+}
+
+// allRowsOf lists the rows of a table of any size.
+func allRowsOf(s *harness.Harness, table string) (rows []workflow.Row) {
+	s.Helper()
+	for next := ""; ; {
+		list, err := s.Open().Rows.Rows(s.Context(), harness.Caller.Tenant, table, workflow.Page{Limit: workflow.MaxPageSize, Token: next})
+		if err != nil {
+			s.Fatal(err)
+		}
+		rows = append(rows, list.Items...)
+		if next = list.NextToken; next == "" {
+			return rows
+		}
+	}
+}
