@@ -61,11 +61,10 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 			return 0, err
 		}
 		to := events[len(events)-1].Sequence
-		rows, err := e.rowDeliveries(ctx, x, o.Sequence, events)
-		if err != nil {
-			return 0, err
-		}
-		if all := append(deliveriesOf(x, subscriptions, o.Sequence, events), rows...); len(all) > 0 {
+		for _, all := range [][]*workflow.Delivery{deliveriesOf(x, subscriptions, o.Sequence, events), e.rowDeliveries(ctx, x, o.Sequence, events)} {
+			if len(all) == 0 {
+				continue
+			}
 			if err := ports.Sender.SendDeliveries(ctx, all...); err != nil {
 				return 0, err
 			}

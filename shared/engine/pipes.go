@@ -24,7 +24,8 @@ import (
 
 // A pipe is a subscriber of the end of a step run, which is told like any other: by a message that a
 // queue keeps until its rows are stored, and that becomes a dead letter if that fails for a day. There
-// is one for each table. That of a step with many jobs is divided when it is delivered, into messages
+// is one for each table, or one in all while the pipes of the definition cannot be read: nobody else who
+// is told of the events waits for that. That of a step with many jobs is divided when it is delivered, into messages
 // that name their jobs: the step is planned once, and what a part of it reads does not grow with it.
 // The rows are made of the results when they are delivered. A row has an id that follows from its job,
 // so that it is stored once, however often the message comes.
@@ -32,31 +33,51 @@ import (
 // maxPipedJobs is of how many jobs one delivery makes rows.
 const maxPipedJobs = 500
 
-// rowDeliveries makes the deliveries to tables for the step runs that ended with some of the events.
-func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after int64, events []workflow.Event) (all []*workflow.Delivery, err error) {
+// pipedProgramTimeout is how long the pipes of a definition are waited for when events are handed on.
+const pipedProgramTimeout = 5 * time.Second
+
+// rowDeliveries makes the deliveries to tables for the step runs that ended with some of the events. It
+// cannot fail: which tables these are is found out again when a delivery that names none is delivered.
+func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after int64, events []workflow.Event) (all []*workflow.Delivery) {
 	if !x.Piped {
-		return nil, nil
+		return nil
 	}
 	var program *definitions.Program
+	var err error
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		ended := slices.IndexFunc(events, func(event workflow.Event) bool { return endsStepRun(&event, r) })
 		if ended < 0 || r.Kind != workflow.JobExecute || r.Jobs == 0 {
 			continue
 		}
-		if program == nil {
+		if program == nil && err == nil {
 			if program, err = e.pipedProgram(ctx, x); err != nil {
-				return nil, err
+				e.Log.LogAttrs(ctx, slog.LevelWarn, "tables of an execution not known", append(observe.ExecutionAttrs(x.Tenant, x.ID, ""), observe.Err(err))...)
 			}
 		}
-		for _, table := range pipedTables(program, r) {
-			all = append(all, &workflow.Delivery{
-				Tenant: x.Tenant, Subscription: workflow.TableSubscriber(table), SubscriptionID: workflow.TableSubscriber(table), Execution: x.ID, Workflow: x.Workflow.String(),
-				After: after, Through: events[ended].Sequence, Rows: &workflow.PipedJobs{Table: table, StepRun: r.Seq, To: r.Jobs},
-			})
+		d := &workflow.Delivery{Tenant: x.Tenant, Execution: x.ID, Workflow: x.Workflow.String(), After: after, Through: events[ended].Sequence, Rows: &workflow.PipedJobs{StepRun: r.Seq, To: r.Jobs}}
+		if err != nil {
+			all = append(all, toTable(d, ""))
+			continue
 		}
+		all = append(all, toTables(d, program, r)...)
 	}
-	return all, nil
+	return all
+}
+
+// toTables are the deliveries of a step run to each of its tables.
+func toTables(d *workflow.Delivery, p *definitions.Program, r *workflow.StepRun) (all []*workflow.Delivery) {
+	for _, table := range pipedTables(p, r) {
+		all = append(all, toTable(d, table))
+	}
+	return all
+}
+
+func toTable(d *workflow.Delivery, table string) *workflow.Delivery {
+	to, rows := *d, *d.Rows
+	rows.Table = table
+	to.Subscription, to.SubscriptionID, to.Rows = workflow.TableSubscriber(table), workflow.TableSubscriber(table), &rows
+	return &to
 }
 
 // endsStepRun reports whether the step run has ended with an event. Events do not have its number:
@@ -68,6 +89,8 @@ func endsStepRun(e *workflow.Event, r *workflow.StepRun) bool {
 
 // pipedProgram is the program of an execution that has pipes.
 func (e *Engine) pipedProgram(ctx context.Context, x *workflow.Execution) (*definitions.Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, pipedProgramTimeout)
+	defer cancel()
 	r, program, err := e.InspectLoaded(x).w.resolveProgram(ctx)
 	if err == nil && r.Problem != nil {
 		err = workflow.Errorf(workflow.CodeInternal, "the pipes of execution %s are not known: %s", x.ID, r.Problem.Message)
@@ -88,20 +111,35 @@ func pipedTables(p *definitions.Program, r *workflow.StepRun) (tables []string) 
 // deliverRows stores the rows of a delivery to a table, as [Engine.Deliver], or divides it. Those that
 // can be stored are, whatever becomes of the others.
 func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
-	if len(d.Rows.Jobs) == 0 && d.Rows.To-d.Rows.From > maxPipedJobs {
+	switch {
+	case d.Rows.Table == "":
+		err = e.divideAmongTables(ctx, d)
+	case len(d.Rows.Jobs) == 0 && d.Rows.To-d.Rows.From > maxPipedJobs:
 		err = e.divideRows(ctx, d) // in the time of the function: it may read the results of other steps
-	} else {
+	default:
 		err = e.storeRows(ctx, d)
 	}
-	if err == nil && receives <= 1 {
-		return 0, nil
+	if d.Rows.Table != "" && (err != nil || receives > 1) {
+		e.rememberDelivery(ctx, d.Tenant, d.Subscription, workflow.DeliveryAttempt{Delivery: d.ID(), Execution: d.Execution, Attempts: receives}, err)
 	}
-	e.rememberDelivery(ctx, d.Tenant, d.Subscription, workflow.DeliveryAttempt{Delivery: d.ID(), Execution: d.Execution, Attempts: receives}, err)
 	if err == nil {
 		return 0, nil
 	}
 	e.Log.LogAttrs(ctx, slog.LevelWarn, "rows not stored", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.String("table", d.Rows.Table), slog.Int(observe.Receives, receives), observe.Err(err))...)
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
+}
+
+// divideAmongTables sends a delivery for each table of a step, none for a step without pipes.
+func (e *Engine) divideAmongTables(ctx context.Context, d *workflow.Delivery) error {
+	i, r, err := e.inspectPiped(ctx, d)
+	if err != nil {
+		return err
+	}
+	all := toTables(d, i.w.program, r)
+	if len(all) == 0 {
+		return nil
+	}
+	return i.w.ports.Sender.SendDeliveries(ctx, all...)
 }
 
 // divideRows sends a delivery for each part of a step. Whoever dies in between sends some twice, which

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
@@ -100,5 +103,54 @@ func allRowsOf(s *harness.Harness, table string) (rows []workflow.Row) {
 		if next = list.NextToken; next == "" {
 			return rows
 		}
+	}
+}
+
+// While a definition cannot be read, a process that does not know it tells whoever else observes of
+// the events, each once, as if the execution had no pipes. The rows come when it can be read, or when
+// the dead letter is redriven.
+func TestPipe_OfADefinitionThatCannotBeReadTouchesNobody(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"for minutes": 5 * time.Minute, "for days": 48 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			s := newPiped(t, 1, stepsYAML("one again device", "two pure global")+chargePipe)
+			subscribe(s, workflow.Subscription{Name: "all", To: webhook})
+			s.Script = pay
+			refused := "store.lease_observed" // nothing is handed on before the execution has ended
+			s.Faults = func(c faults.Call) faults.Fault {
+				if c.Name == refused {
+					return faults.Throttled
+				}
+				return faults.None
+			}
+			id := s.Start("w", harness.DeviceIDs(2)...)
+			s.RunFor(10 * time.Second)
+			if len(s.Receipts) > 0 {
+				t.Fatalf("told too early: %+v", s.Receipts)
+			}
+			s.Engine = engine.New(s.Engine.Deps, s.Engine.Options, "")
+			refused = "registry.definition"
+			s.RunFor(outage)
+			expectToldAll(s, webhook.URL, id)
+			told := map[int64]int{}
+			for _, r := range s.Receipts {
+				var body views.DeliveryBody
+				if err := json.Unmarshal(r.Body, &body); err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range body.Events {
+					if told[e.Sequence]++; told[e.Sequence] > 1 {
+						t.Errorf("told %d times of event %d", told[e.Sequence], e.Sequence)
+					}
+				}
+			}
+			expectRows(s)
+			refused = ""
+			if dead := len(s.DeadDeliveries); outage > 24*time.Hour && dead != 2 { // one of each step
+				t.Errorf("%d dead letters", dead)
+			}
+			s.RedriveDeliveries()
+			s.RunFor(time.Hour)
+			expectRows(s, `{"amount":7,"source":"shop","txn":"t-d000"}`, `{"amount":7,"source":"shop","txn":"t-d001"}`)
+		})
 	}
 }

@@ -99,7 +99,7 @@ func DecodeDelivery(body string) (*workflow.Delivery, error) {
 	if b.Tenant == "" || b.Execution == "" || b.Subscription == "" || len(b.Events) == 0 && b.Rows == nil {
 		return nil, invalidMessage(errors.New("it names no execution, subscription or events"))
 	}
-	if r := b.Rows; r != nil && (r.Table == "" || r.StepRun < 1 || r.From < 0 || r.To <= r.From) {
+	if r := b.Rows; r != nil && (r.Table == "" && len(r.Jobs) > 0 || r.StepRun < 1 || r.From < 0 || r.To <= r.From) {
 		return nil, invalidMessage(errors.New("it names no table or jobs"))
 	}
 	if r := b.Rows; r != nil && slices.ContainsFunc(r.Jobs, func(j workflow.PipedJob) bool { return j.Index < r.From || j.Index >= r.To }) {

@@ -178,7 +178,7 @@ func TestDecodeDelivery_OfRows(t *testing.T) {
 	if got, err := DecodeDelivery(body); err != nil || !cmp.Equal(got, d) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, wrong := range []workflow.PipedJobs{{StepRun: 2, To: 1}, {Table: "a", To: 1}, {Table: "a", StepRun: 2, From: -1, To: 1}, {Table: "a", StepRun: 2, From: 3, To: 3}, {Table: "a", StepRun: 2, From: 3, To: 4, Jobs: []workflow.PipedJob{{Index: 4}}}} {
+	for _, wrong := range []workflow.PipedJobs{{StepRun: 2, To: 1, Jobs: []workflow.PipedJob{{}}}, {Table: "a", To: 1}, {Table: "a", StepRun: 2, From: -1, To: 1}, {Table: "a", StepRun: 2, From: 3, To: 3}, {Table: "a", StepRun: 2, From: 3, To: 4, Jobs: []workflow.PipedJob{{Index: 4}}}} {
 		d.Rows = &wrong
 		body, err := EncodeDelivery(d)
 		if err != nil {
