@@ -489,8 +489,16 @@ func TestParallelWait_ClosedBranchesAreNotMerged(t *testing.T) {
 
 // An hour in which no wake-up comes is nobody's fault. The first one after it may have other
 // things to do in the branch before: what the timer has fired for in a later branch is done all
-// the same, so that its jobs are offered once more before they count as unclaimed.
+// the same, so that its jobs are offered once more before they count as unclaimed, and what was lost a few
+// minutes ago is sent again at once.
 func TestParallel_JobsAreOfferedAgainAfterAnOutage(t *testing.T) {
+	for outage, within := range map[time.Duration]time.Duration{3 * time.Hour: 48 * time.Hour, 4*time.Minute + 5*time.Second: 2 * time.Minute} {
+		offeredAgain(t, outage, within)
+	}
+}
+
+func offeredAgain(t *testing.T, outage, within time.Duration) {
+	t.Helper()
 	s := newHarness(t, 1)
 	s.Publish("w", `steps:
   - label: both
@@ -515,8 +523,8 @@ func TestParallel_JobsAreOfferedAgainAfterAnOutage(t *testing.T) {
 		q.Delete(m) // that of the other branch is lost
 	}
 	s.LifecycleQueue().Purge()
-	s.Advance(3 * time.Hour)
+	s.Advance(outage)
 	s.Sweep()
-	settle(s)
+	s.RunFor(within)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }

@@ -344,3 +344,28 @@ func TestPipeline_GoesOnWithAllLanesWithoutJobs(t *testing.T) {
 	s.Drain()
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
+
+// An hour in which no wake-up comes is nobody's fault. The first one after it records that a lane of a pipeline
+// has ended; the next lane, which was never sent, is offered before it counts as unclaimed.
+func TestPipeline_NextLaneIsOfferedAfterAnOutage(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", "config: {maxInFlight: 1, executionStrategy: {parallel: true}}\nsteps: [{label: a, functionBlock: p/pure:1, runOn: device}, {label: b, functionBlock: p/pure:1, runOn: device}]\n")
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	q := s.PoolQueue("default")
+	for range 2 {
+		s.DrainWakeups()
+		m, ok := q.Receive(time.Minute)
+		if !ok {
+			t.Fatal("a pack was not sent")
+		}
+		if _, err := s.HandlePack(0, m.Pack()); err != nil {
+			t.Fatal(err)
+		}
+		q.Delete(m)
+	}
+	s.LifecycleQueue().Purge() // that the first lane has ended is lost
+	s.Advance(3 * time.Hour)
+	s.Sweep()
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}

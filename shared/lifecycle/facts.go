@@ -184,6 +184,7 @@ type Report struct {
 	Counts      workflow.Counts // of the lanes that are over; of all when Complete
 	Cost        workflow.Cost   // of the packs, when Complete
 	NextCheckAt time.Time       // the earliest time at which something waiting should be checked; zero for none
+	Offered     bool            // jobs that have waited to be claimed for that long were sent once more
 	Unclaimed   bool            // jobs have waited to be claimed for longer than policy allows
 	Skipped     int             // of a step run in a pipeline, when Complete
 	Unmet       int             // of a step run in a pipeline, when Complete: entities that an assertion failed

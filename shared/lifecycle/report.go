@@ -274,6 +274,10 @@ const NextCheckDelay = time.Second / 4
 // messages of the step run are about to expire, it also renews DispatchedAt, so that
 // they can be sent again.
 func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
+	if f.Offered {
+		r.OfferedAt = d.now
+		d.changed = true
+	}
 	if d.timerFired && d.now.Sub(r.DispatchedAt) > d.policy.MessageLifetime-2*d.policy.PollInterval {
 		r.DispatchedAt = d.now
 		d.changed = true

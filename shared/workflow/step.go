@@ -112,6 +112,7 @@ type StepRun struct {
 	MaxAttempts  int       `json:"maxAttempts,omitempty"`
 	Pace         Rate      `json:"pace,omitzero"`         // how often a job of it begins; zero for no pace
 	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages is counted from here
+	OfferedAt    time.Time `json:"offeredAt,omitzero"`    // when jobs that nobody had claimed for too long were sent once more
 
 	JobsOver   bool     `json:"jobsOver,omitempty"` // its jobs have ended well, and Counts is set, but it goes on waiting
 	Closing    bool     `json:"closing,omitempty"`  // no job of it may start any more, and no child may begin

@@ -119,6 +119,9 @@ func (f *fixture) report(timerFired bool) *lifecycle.Report {
 	if err != nil {
 		f.Fatal(err)
 	}
+	if rep.Offered {
+		f.r.Step.OfferedAt = f.Now()
+	}
 	return rep
 }
 

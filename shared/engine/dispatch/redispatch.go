@@ -96,7 +96,10 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 	switch {
 	case overdue.IsZero() || waiting < len(open):
 	case !d.offeredSince(r, overdue):
+		rep.Offered = true
 		rep.CheckBy(now.Add(d.RedispatchInterval))
+	case now.Before(r.Step.OfferedAt.Add(d.RedispatchInterval)):
+		rep.CheckBy(r.Step.OfferedAt.Add(d.RedispatchInterval))
 	default:
 		var err error
 		if rep.Unclaimed, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
@@ -123,12 +126,11 @@ func (d *Dispatcher) lastActivity(ctx context.Context, r *StepRun, after, now ti
 	return after, nil
 }
 
-// offeredSince reports whether the packs were sent, and could have been claimed, since
-// the first lane became overdue: the timer that has fired was set by a check after that,
-// which succeeded. Where none has, the tables or the queue may have been unavailable all
-// the time, and no worker is to blame.
+// offeredSince reports whether all that waits was sent since the first lane became overdue, and that was
+// committed. Where it was not, the tables or the queue may have been unavailable all the time, or the
+// lanes may not have been allowed, and no worker is to blame.
 func (d *Dispatcher) offeredSince(r *StepRun, overdue time.Time) bool {
-	return overdue.IsZero() || !r.DueAt.Before(overdue.Add(d.RedispatchInterval))
+	return overdue.IsZero() || !r.Step.OfferedAt.Before(overdue)
 }
 
 // poolIsIdle reports whether no worker of the step run's pool has been seen with another

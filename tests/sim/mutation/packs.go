@@ -112,6 +112,7 @@ var packs = []Mutation{
 	{Name: "what commits nothing is not counted", Test: "shared/engine:TestCost_CountsWakeupsThatCommitNothing", Edits: []Edit{{"shared/engine/uncounted.go", "\tw.e.uncounted.add(w.tenant+\"#\"+w.id, w.pendingCost)\n", ""}}},
 	{Name: "every copy of a message sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{followUp, "\tif set.Added && p.State", "\tif p.State"}}},
 	{Name: "every copy of a wake-up sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{"shared/engine/dispatch/advance_lane.go", "\t\t*cost = workflow.Cost{}\n\t\treturn true, set.Added, nil\n", "\t\t*cost = workflow.Cost{}\n\t\treturn true, set.Added || true, nil\n"}}},
+	{Name: "jobs that were offered for another wait count as offered", Test: "shared/engine:TestPipeline_NextLaneIsOfferedAfterAnOutage", Edits: []Edit{{redispatch, "!r.Step.OfferedAt.Before(overdue)", "!r.DueAt.Before(overdue.Add(d.RedispatchInterval))"}}},
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
