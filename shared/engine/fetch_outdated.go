@@ -38,10 +38,13 @@ func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution
 // nothing is read.
 func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
 	restored := w.e.Policy.MinFencingToken
-	if restored == 0 && !slices.ContainsFunc(keys, func(key workflow.EntityKey) bool {
-		others, all := recent[key].Since(x.ID, 0)
-		return len(others) > 0 || !all
-	}) {
+	if restored == 0 {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key workflow.EntityKey) bool {
+			others, all := recent[key].Since(x.ID, 0)
+			return len(others) == 0 && all
+		})
+	}
+	if len(keys) == 0 {
 		return nil, nil
 	}
 	tokens, err := w.lastTokens(ctx, x, keys)
@@ -77,12 +80,13 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for key := range kept {
-		ids = append(ids, held[key].others...)
+	var holders [][]string
+	for _, key := range taken {
+		if _, keeps := kept[key]; keeps {
+			holders = append(holders, held[key].others)
+		}
 	}
-	slices.Sort(ids)
-	idle, err := w.haveChangedNothing(ctx, slices.Compact(ids))
+	idle, err := w.haveChangedNothing(ctx, holders)
 	if err != nil {
 		return nil, err
 	}
@@ -98,24 +102,47 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 }
 
 // maxHoldersRead is how many executions are read to find out whether they have changed anything. Of more,
-// that is assumed.
-const maxHoldersRead = 20
+// that is assumed. holdersAtOnce is how many of them are loaded at a time: they are whole.
+const (
+	maxHoldersRead = 20
+	holdersAtOnce  = 10
+)
 
 // haveChangedNothing are those of the executions that exist and have executed nothing that is not pure: one
-// that had to give up a lock before it had all of them, or that has only looked.
-func (w *workspace) haveChangedNothing(ctx context.Context, ids []string) (map[string]bool, error) {
-	idle := map[string]bool{}
-	if len(ids) == 0 {
-		return idle, nil
-	}
-	others, _, err := w.ports.Store.LoadMany(ctx, w.tenant, ids[:min(len(ids), maxHoldersRead)])
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range others {
-		idle[o.ID] = o.DiscardedAt.IsZero() && !slices.ContainsFunc(o.StepRuns, func(r workflow.StepRun) bool {
-			return r.HasUpdates || (r.HasJobs() || r.Child != nil) && !r.Pure
-		})
+// that had to give up a lock before it had all of them, or that has only looked. holders are those of each
+// entity, of which it reads no further than to the first that has changed something.
+func (w *workspace) haveChangedNothing(ctx context.Context, holders [][]string) (map[string]bool, error) {
+	idle, read := map[string]bool{}, 0 // false for one that has been read and is not
+	for read < maxHoldersRead {
+		var next []string
+		for _, ids := range holders {
+			first := slices.IndexFunc(ids, func(id string) bool { return !idle[id] })
+			if first < 0 {
+				continue
+			}
+			if _, known := idle[ids[first]]; !known && !slices.Contains(next, ids[first]) {
+				next = append(next, ids[first])
+			}
+			if len(next) == min(holdersAtOnce, maxHoldersRead-read) {
+				break
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		others, _, err := w.ports.Store.LoadMany(ctx, w.tenant, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range next {
+			idle[id] = false
+		}
+		for _, o := range others {
+			idle[o.ID] = o.DiscardedAt.IsZero() && !slices.ContainsFunc(o.StepRuns, func(r workflow.StepRun) bool {
+				return r.HasUpdates || (r.HasJobs() || r.Child != nil) && !r.Pure
+			})
+		}
+		read += len(next)
 	}
 	return idle, nil
 }
