@@ -85,8 +85,7 @@ func (c *connection) addCompletion(cmd *cobra.Command) {
 		}
 		err := cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if values != nil {
-				word = strings.ToUpper(word)
-				return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(strings.ToUpper(v), word) }), cobra.ShellCompDirectiveNoFileComp
+				return completeValues(values, word), cobra.ShellCompDirectiveNoFileComp
 			}
 			return c.complete(find, unfinished{nil, cmd, args, word})
 		})
@@ -97,6 +96,23 @@ func (c *connection) addCompletion(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		c.addCompletion(sub)
 	}
+}
+
+// completeValues are the values that begin with a word in any case, as flags accept them. Each is in the
+// case of the word if it can be: a shell drops what does not begin with what was typed.
+func completeValues(values []string, word string) (fitting []string) {
+	for _, v := range values {
+		if !strings.HasPrefix(strings.ToUpper(v), strings.ToUpper(word)) {
+			continue
+		}
+		for _, as := range []string{strings.ToLower(v), strings.ToUpper(v)} {
+			if !strings.HasPrefix(v, word) && strings.HasPrefix(as, word) {
+				v = as
+			}
+		}
+		fitting = append(fitting, v)
+	}
+	return fitting
 }
 
 // groupOf is the verb below the root that a verb belongs to.

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -38,9 +40,15 @@ const (
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
 
+// withoutReason is an answer in which nobody has said why it is paused.
+func withoutReason(answer string) string {
+	return regexp.MustCompile(`"reason":"[^"]*"`).ReplaceAllString(answer, `"reason":""`)
+}
+
 // Every operator's verb sends its flags, prints the execution for people and for
 // programs, and exits with the code of its outcome.
 func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
+	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
 	for _, c := range []struct {
 		line, request, answer, output string
 	}{
@@ -73,6 +81,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "GET /forms/default/contact says"},
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "202  body.website: honeypot"},
 		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
+		{"triggers push", "GET /triggers/push/history", withoutReason(triggerJSON), "paused by ann at " + at + "\n"},
+		{"subscriptions failures", "GET /subscriptions/failures/deliveries", withoutReason(subscriptionJSON), "suspended since " + at + "\n"},
 		{"tables payments", "GET /tables/payments", tableJSON, "txn:string*"},
 		{"subscriptions failures", "GET /subscriptions/failures/deliveries", subscriptionJSON, "X  3  -  not received: no answer"},
 		{"subscriptions put failures --webhook https://a.example --state FAILED_UNSAFE --event execution.* --workflow a/b --label stage=prod", `PUT /subscriptions/failures {"url":"https://a.example","events":["execution.*"],"states":["FAILED_UNSAFE"],"workflows":["a/b"],"labels":{"stage":"prod"}}`, subscriptionJSON, "secret  s3cr3t"},

@@ -149,6 +149,9 @@ func nextFireTime(v views.ScheduleView) string {
 	return localTime(*v.NextAt)
 }
 
+// withReason adds to a text why it is so, where somebody has said that.
+func withReason(text, reason string) string { return strings.TrimSuffix(text+": "+reason, ": ") }
+
 // printSchedule prints one schedule with its newest executions.
 func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) error {
 	if c.json() {
@@ -161,7 +164,7 @@ func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) erro
 		if p.By != nil {
 			by = " by " + *p.By
 		}
-		fmt.Fprintln(out, render.OneLine(strings.TrimSuffix(fmt.Sprintf("paused%s at %s: %s", by, localTime(p.At), p.Reason), ": ")))
+		fmt.Fprintln(out, render.OneLine(withReason(fmt.Sprintf("paused%s at %s", by, localTime(p.At)), p.Reason)))
 	}
 	if v.Skipped > 0 {
 		fmt.Fprintf(out, "skipped: %d fire times, the last at %s\n", v.Skipped, localTime(*v.SkippedAt))

@@ -235,7 +235,7 @@ func printSubscription(cmd *cobra.Command, c *connection, v views.SubscriptionVi
 		fmt.Fprintf(out, "since  %s\n", v.Since.Local().Format(time.DateTime))
 	}
 	if s := v.Suspended; s != nil {
-		fmt.Fprintf(out, "suspended since %s: %s\n", s.At.Local().Format(time.DateTime), s.Reason)
+		fmt.Fprintln(out, withReason("suspended since "+s.At.Local().Format(time.DateTime), s.Reason))
 	}
 	if v.Secret != nil {
 		fmt.Fprintf(out, "secret  %s\n", *v.Secret)

@@ -121,7 +121,7 @@ func printTrigger(cmd *cobra.Command, v views.TriggerView) {
 		if p.By != nil {
 			by = *p.By
 		}
-		fmt.Fprintf(out, "paused by %s at %s: %s\n", by, p.At.Local().Format(time.DateTime), p.Reason)
+		fmt.Fprintln(out, withReason(fmt.Sprintf("paused by %s at %s", by, p.At.Local().Format(time.DateTime)), p.Reason))
 	}
 }
 

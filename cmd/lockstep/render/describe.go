@@ -22,7 +22,10 @@ func describeExecution(x views.ExecutionView) string {
 	s := "It " + DescribeWaiting(x.Waiting) + "."
 	if x.Waiting.Kind == workflow.WaitAcknowledge {
 		s = strings.Replace(s, "lockstep acknowledge", "lockstep acknowledge "+x.ID, 1)
-		if x.Kept != nil && *x.Kept > 0 {
+		switch {
+		case x.Kept != nil && *x.Kept == 0 && x.Waiting.Reason == nil:
+			s = "It waits for somebody to run \"lockstep acknowledge " + x.ID + "\"; it holds no locks."
+		case x.Kept != nil && *x.Kept > 0:
 			s = strings.Replace(s, "keeps its locks", fmt.Sprintf("keeps the locks of %d of its entities", *x.Kept), 1)
 		}
 		return describeState(x) + " " + s // the operator needs the outcome first

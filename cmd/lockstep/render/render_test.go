@@ -75,6 +75,10 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Kept: &two, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
 			"It failed UNSAFELY: check 2 of its entities. It keeps the locks of 2 of its entities until somebody runs \"lockstep acknowledge x-1\".",
 		},
+		"failed unsafely without locks": {
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Kept: new(int), Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
+			"It failed UNSAFELY: check the entities it touched. It waits for somebody to run \"lockstep acknowledge x-1\"; it holds no locks.",
+		},
 		"failed unsafely": {
 			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
 			"It failed UNSAFELY: check the entities it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",

@@ -18,12 +18,20 @@ def greet(call):
 BLOCKS = {"{{name}}/greet": greet}
 
 
+def answer(call):
+    block = BLOCKS.get(call["block"].partition(":")[0])
+    if block is None:
+        message = f"{call['block']} is not here, only {', '.join(BLOCKS)}"
+        return {"outcome": "ERROR", "error": {"code": "UNKNOWN_BLOCK", "message": message, "retryable": False}}
+    return block(call)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # keeps connections open
 
     def do_POST(self):
         call = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        reply = json.dumps(BLOCKS[call["block"].partition(":")[0]](call)).encode()
+        reply = json.dumps(answer(call)).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(reply)))
