@@ -31,7 +31,7 @@ func newCompensations(c *connection) *cobra.Command {
 					return []string{wave, j.Step, fmt.Sprint(j.StepRunOrdinal), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.Time(j.EndedAt), jobError(&j)}
 				})
 			if n == 0 && err == nil {
-				printNote(cmd, "nothing of this execution has been undone")
+				printNote(cmd, "no block has undone anything of this execution; \"lockstep steps %s\" shows where another execution has", args[0])
 			}
 			return err
 		},

@@ -98,6 +98,7 @@ func TestCompensation_OfAnExecutionFails(t *testing.T) {
 	for name, c := range map[string]struct{ fail, leave, reason string }{
 		"fails":   {"leave", leaveYAML, "ended in FAILED_SAFE_ACK"},
 		"refused": {"", strings.Replace(leaveYAML, "{type: string}", "{type: integer}", 1), "room"},
+		"empty":   {"", leaveYAML, "compensate: "},
 		"held":    {"", strings.Replace(leaveYAML, "steps:\n", "steps:\n  - {label: more, acquire: [{type: device, ids: [\"d000\"]}], functionBlock: p/pure:1, runOn: global}\n", 1), "d000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +106,17 @@ func TestCompensation_OfAnExecutionFails(t *testing.T) {
 			s.Script = fails("charge", c.fail)
 			s.Publish("hotel", hotelYAML)
 			s.Publish("leave", c.leave)
-			s.Publish("w", fmt.Sprintf(sagaYAML, "stop"))
+			definition := fmt.Sprintf(sagaYAML, "stop")
+			if name == "empty" {
+				definition = strings.Replace(definition, "output.room", "room", 1)
+			}
+			s.Publish("w", definition)
 			req := harness.NewStartRequest("w", "d000")
 			req.Parameters = []byte(`{"who":"bob"}`)
 			id := s.StartWith(req)
 			settle(s)
 			x := s.Load(id)
-			if x.State != sm.ExecutionFailedUnsafe || x.RolledBack {
+			if x.State != sm.ExecutionFailedUnsafe || x.RolledBack || x.Error.Step != "charge" {
 				t.Fatalf("%s, rolled back %v", x.State, x.RolledBack)
 			}
 			wave := x.StepRuns[len(x.StepRuns)-1]

@@ -96,6 +96,9 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	if err != nil {
 		return nil, err
 	}
+	if why := planned.Plan.Problem; why != nil { // a compensation is planned here only
+		return why, nil
+	}
 	if len(planned.Jobs) != 1 {
 		return nil, workflow.Errorf(workflow.CodeInternal, "step %q starts an execution but has no parameters for it", r.Label)
 	}
