@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,10 +17,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Tables lists the tables of a tenant, all on one page.
-func (c *Catalog) Tables(ctx context.Context, caller workflow.Caller, _ workflow.Page) (list workflow.List[workflow.Table], err error) {
-	list.Items, err = c.openPorts().Registry.Tables(ctx, caller.Tenant)
-	return list, err
+// Tables lists the tables of a tenant in order of name. A page begins after the name that its token is.
+func (c *Catalog) Tables(ctx context.Context, caller workflow.Caller, page workflow.Page) (list workflow.List[workflow.Table], err error) {
+	all, err := c.openPorts().Registry.Tables(ctx, caller.Tenant)
+	if err != nil {
+		return list, err
+	}
+	list.Items = slices.DeleteFunc(all, func(t workflow.Table) bool { return t.Name <= page.Token })
+	if limit := cmp.Or(max(page.Limit, 0), workflow.DefaultPageSize); len(list.Items) > limit {
+		list.Items, list.NextToken = list.Items[:limit], list.Items[limit-1].Name
+	}
+	return list, nil
 }
 
 // Table reads a table.

@@ -108,3 +108,34 @@ func TestPutTable(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 }
+
+// Tables are listed in pages, in order of name.
+func TestTables_Pages(t *testing.T) {
+	catalog := openCatalog(sim.New(1))
+	for _, name := range []string{"c", "a", "d", "b", "e"} {
+		if _, err := catalog.PutTable(t.Context(), ann, name, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pages []string
+	for page := (workflow.Page{Limit: 2}); ; {
+		list, err := catalog.Tables(t.Context(), ann, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := ""
+		for _, one := range list.Items {
+			names += one.Name
+		}
+		pages = append(pages, names)
+		if page.Token = list.NextToken; page.Token == "" || len(pages) > 5 {
+			break
+		}
+	}
+	if got := strings.Join(pages, " "); got != "ab cd e" {
+		t.Errorf("%s", got)
+	}
+	if list, err := catalog.Tables(t.Context(), ann, workflow.Page{}); err != nil || len(list.Items) != 5 || list.NextToken != "" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
