@@ -71,8 +71,8 @@ func (r *Rows) Rows(ctx context.Context, tenant, name string, page workflow.Page
 	limit := pageLimit(page)
 	shards := make([]table.Rows, topology.RowShards)
 	for n := range shards {
-		q := partitionQuery(rowPartition(tenant, name, n), "", limit)
-		if q.Consistent = false; after != "" { // of another shard, as it may be: no key to start after
+		q := partitionQuery(rowPartition(tenant, name, n), "", limit/topology.RowShards) // its share of the page; more is read where it is more
+		if q.Consistent = false; after != "" {                                           // of another shard, as it may be: no key to start after
 			q.KeyCondition += " AND #sk > :after"
 			q.Values["after"] = table.S(after)
 		}
