@@ -102,12 +102,12 @@ test("what has not changed is not sent again, and what has is shown", async () =
 
 test("the list goes on page by page", async () => {
   const many = await Promise.all(Array.from({ length: 55 }, () => stack.start("test/look", ["sw-040"], {}, { labels: { many: "yes" } })));
+  for (const id of many) await stack.until(id, (x) => x.state === "COMPLETED_ACK"); // what moves from state to state may be missing on a page
   await show("#/executions?label=many%3Dyes", "Executions");
   await page.getByRole("link", { name: "next page" }).click();
   await page.getByRole("link", { name: "first page" }).waitFor();
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 5);
   assert.match(page.url(), /page=/);
-  for (const id of many) await stack.call("POST", `/workflow-execution/${id}/cancel`, { reason: "enough" }).catch(() => {});
 });
 
 test("an execution is seen moving, without a reload", async () => {
