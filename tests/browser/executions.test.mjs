@@ -326,8 +326,9 @@ test("the page is used with the keyboard, in light and dark", async () => {
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
   await clean();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "hidden" });
   await page.keyboard.press("/");
-  assert.equal(await page.evaluate(() => document.activeElement.closest("form").getAttribute("aria-label")), "Filters");
+  await page.waitForFunction(() => document.activeElement.closest("form")?.getAttribute("aria-label") === "Filters");
   await page.evaluate(() => document.activeElement.blur());
   for (const theme of ["light", "dark"]) {
     await page.getByRole("button", { name: /^Theme/ }).click();
