@@ -295,6 +295,7 @@ test("locks of an unsafe end are released, and the end stays", async () => {
   await page.getByRole("dialog").getByRole("button", { name: "Unlock" }).click();
   const x = await stack.until(id, (x) => x.kept === 0);
   assert.equal(x.state, "FAILED_UNSAFE");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Unlock" }).waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Acknowledge" }).waitFor();
 });
