@@ -27,6 +27,12 @@ after(async () => {
   await stack?.stop();
 });
 
+/** has waits until so many elements are shown. */
+async function has(n, locator) {
+  for (let tries = 0; tries < 100 && await locator.count() !== n; tries++) await page.waitForTimeout(50);
+  assert.equal(await locator.count(), n);
+}
+
 for (const [roles, offered] of [["watcher", { cancel: 0, answer: 0, start: false, publish: 0 }], ["ops", { cancel: 1, answer: 0, start: true, publish: 0 }], ["boss", { cancel: 0, answer: 1, start: false, publish: 0 }]]) {
   test(`a caller with the role ${roles} is offered what it may do`, async () => {
     await page.setExtraHTTPHeaders({ "x-actor": "ann", "x-roles": roles });
@@ -34,14 +40,14 @@ for (const [roles, offered] of [["watcher", { cancel: 0, answer: 0, start: false
     await page.reload(); // who the caller is, is asked once for each page
     await page.getByText("ann", { exact: true }).waitFor();
     await page.getByRole("heading", { name: "test/ask" }).first().waitFor();
-    assert.equal(await page.getByRole("button", { name: "Cancel", exact: true }).count(), offered.cancel);
+    await has(offered.cancel, page.getByRole("button", { name: "Cancel", exact: true }));
     await browser.open(stack.url, "#/inbox");
     await page.getByRole("heading", { name: "May it go on" }).waitFor();
-    assert.equal(await page.getByRole("button", { name: "Answer" }).count(), offered.answer);
-    assert.equal(await page.getByText("Your roles do not let you answer.").count(), 1 - offered.answer);
+    await has(offered.answer, page.getByRole("button", { name: "Answer" }));
+    await has(1 - offered.answer, page.getByText("Your roles do not let you answer."));
     await browser.open(stack.url, "#/definitions");
     await page.getByRole("link", { name: "test/ask" }).first().waitFor();
-    assert.equal(await page.getByRole("link", { name: "Publish" }).count(), offered.publish);
+    await has(offered.publish, page.getByRole("link", { name: "Publish" }));
     await browser.open(stack.url, "#/start/test/ask/1.0.0");
     await page.getByRole("button", { name: "Plan" }).click();
     await page.getByRole("heading", { name: "What a start would do" }).waitFor();
