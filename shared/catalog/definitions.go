@@ -13,11 +13,7 @@ import (
 // created is false. Other content is CodeConflict. With dryRun everything is checked and
 // nothing is stored. The warnings of p name what does not fit what is registered now.
 func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error) {
-	d, err := definition.ParseStrict(source)
-	if err != nil {
-		return p, false, err
-	}
-	compiled, err := definition.Compile(d)
+	d, compiled, err := definition.ParseStrict(source)
 	if err != nil {
 		return p, false, err
 	}
@@ -57,10 +53,10 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		// Also if it was published earlier: that request may have crashed before this line.
 		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
 		if err == nil {
-			err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName())
+			err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName(), d)
 		}
 		if err == nil {
-			err = c.syncTriggers(ctx, caller.Tenant, p.Ref.FullName(), p.Ref.Version)
+			err = c.syncTriggers(ctx, caller.Tenant, p.Ref.FullName(), d)
 		}
 	}
 	switch {
@@ -144,8 +140,8 @@ func (c *Catalog) setArchived(ctx context.Context, caller workflow.Caller, ref w
 	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), ""); err != nil {
 		return err
 	}
-	if err := c.syncSchedule(ctx, caller.Tenant, ref.FullName()); err != nil {
+	if err := c.syncSchedule(ctx, caller.Tenant, ref.FullName(), nil); err != nil {
 		return err
 	}
-	return c.syncTriggers(ctx, caller.Tenant, ref.FullName(), "")
+	return c.syncTriggers(ctx, caller.Tenant, ref.FullName(), nil)
 }

@@ -25,14 +25,14 @@ const maxScheduleWrites = 16
 // the schedule was written in between. So of several concurrent calls, the one that writes
 // last has read what all of them changed, but for those that found nothing to write. For
 // these it looks again after its write.
-func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) error {
+func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
 	ports := c.openPorts()
 	for range maxScheduleWrites {
 		s, err := ports.Schedules.Schedule(ctx, tenant, fullName)
 		if err != nil {
 			return err
 		}
-		newest, err := newestDefinition(ctx, ports.Registry, tenant, fullName)
+		newest, err := newestDefinition(ctx, ports.Registry, tenant, fullName, published)
 		if err != nil {
 			return err
 		}
@@ -50,8 +50,9 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) err
 	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
 }
 
-// newestDefinition is the newest version that is not archived, nil if there is none.
-func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
+// newestDefinition is the newest version that is not archived, nil if there is none. It is not read
+// if it is the version that has just been published.
+func newestDefinition(ctx context.Context, r Registry, tenant, fullName string, published *spec.Definition) (*spec.Definition, error) {
 	ref, err := workflow.ParseRef(fullName)
 	if err != nil {
 		return nil, err
@@ -59,6 +60,9 @@ func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) 
 	newest, err := NewestVersion(ctx, r, tenant, workflow.DefinitionVersions, ref)
 	if err != nil || newest.Version == "" || newest.Archived {
 		return nil, err
+	}
+	if published != nil && published.Version == newest.Version {
+		return published, nil
 	}
 	ref.Version = newest.Version
 	p, err := r.Definition(ctx, tenant, ref)

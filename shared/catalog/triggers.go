@@ -112,27 +112,30 @@ func (c *Catalog) takenTriggers(ctx context.Context, tenant string, d *spec.Defi
 
 // syncTriggers makes the triggers of a workflow those of its newest version that is not archived. It
 // is called when [Catalog.syncSchedule] is, reads in the same order, and repeats for the same reasons.
-// published is the version that has just been published, if one has.
-func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName, published string) error {
-	registry := c.openPorts().Registry
+// published is the version that has just been published, nil if none has.
+func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
+	registry, version := c.openPorts().Registry, ""
+	if published != nil {
+		version = published.Version
+	}
 	for range maxScheduleWrites {
 		all, err := registry.Triggers(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		newest, err := newestDefinition(ctx, registry, tenant, fullName)
+		newest, err := newestDefinition(ctx, registry, tenant, fullName, published)
 		if err != nil {
 			return err
 		}
 		changed := false
-		for _, next := range c.nextTriggers(all, newest, fullName, published) {
+		for _, next := range c.nextTriggers(all, newest, fullName, version) {
 			changed = true
 			if _, err := registry.PutTrigger(ctx, tenant, next); err != nil {
 				return err
 			}
 		}
 		if !changed {
-			return lostTrigger(all, newest, published)
+			return lostTrigger(all, newest, version)
 		}
 	}
 	return workflow.Errorf(workflow.CodeConflict, "the triggers of %s keep changing; publish again", fullName)

@@ -139,7 +139,7 @@ func TestCompiled_RawParametersAreUnchanged(t *testing.T) {
 		if got := string(d.Steps[0].RawParameters); got != want {
 			t.Errorf("%s: read as %s, want %s", source, got, want)
 		}
-		c, err := definition.Compile(parse(t, string(definition.Canonical(d))))
+		_, c, err := definition.ParseAndCompile(definition.Canonical(d))
 		if err != nil {
 			t.Fatal(err)
 		}

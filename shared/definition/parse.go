@@ -30,23 +30,29 @@ const invalidDefinition = "the definition is not valid"
 
 // Parse reads and checks a definition in YAML or JSON. The error is CodeInvalid with every
 // issue and its position, in the order of the text, or CodeTooLarge.
-func Parse(source []byte) (*spec.Definition, error) { return parse(source, false) }
+func Parse(source []byte) (*spec.Definition, error) {
+	d, _, err := parse(source, false)
+	return d, err
+}
 
-// ParseStrict is Parse for a definition that is about to be published. It also refuses what
+// ParseStrict is ParseAndCompile for a definition that is about to be published. It also refuses what
 // can only be a mistake. Definitions that were published earlier may contain that.
-func ParseStrict(source []byte) (*spec.Definition, error) { return parse(source, true) }
+func ParseStrict(source []byte) (*spec.Definition, *Compiled, error) { return parse(source, true) }
 
-func parse(source []byte, strict bool) (*spec.Definition, error) {
+// ParseAndCompile is Parse with the compiled expressions, which checking them has made.
+func ParseAndCompile(source []byte) (*spec.Definition, *Compiled, error) { return parse(source, false) }
+
+func parse(source []byte, strict bool) (*spec.Definition, *Compiled, error) {
 	if len(source) > MaxSource {
-		return nil, workflow.Errorf(workflow.CodeTooLarge, "a definition holds at most %d bytes, this has %d", MaxSource, len(source))
+		return nil, nil, workflow.Errorf(workflow.CodeTooLarge, "a definition holds at most %d bytes, this has %d", MaxSource, len(source))
 	}
 	doc, root := yamldoc.Parse(source)
 	r := &reader{doc}
-	d := &spec.Definition{}
+	d, compiled := &spec.Definition{}, (*Compiled)(nil)
 	if root != nil {
 		r.definition(d).Read(root, "")
 		r.checkDefinition(d)
-		program.Compile(d, doc)
+		compiled = program.Compile(d, doc)
 		if strict {
 			r.checkDeclaredParameters(d)
 			r.checkFlowNames(d)
@@ -54,9 +60,9 @@ func parse(source []byte, strict bool) (*spec.Definition, error) {
 		}
 	}
 	if err := workflow.Invalid(invalidDefinition, r.Issues()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return d, nil
+	return d, compiled, nil
 }
 
 // NameOf is the package/name:version that a text names, valid or not; "" if it names none.
@@ -102,16 +108,6 @@ type Compiled = program.Compiled
 
 // Target is where an execution goes on in a definition.
 type Target = program.Target
-
-// Compile compiles every expression of a parsed definition.
-func Compile(d *spec.Definition) (*Compiled, error) {
-	r := &yamldoc.Reader{}
-	c := program.Compile(d, r)
-	if err := workflow.Invalid(invalidDefinition, r.Issues()); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
 
 // reader reads the fields of a definition from a document.
 type reader struct{ *yamldoc.Reader }

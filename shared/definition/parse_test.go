@@ -69,9 +69,6 @@ func TestCanonical_ParsesToSameDefinition(t *testing.T) {
 		if definition.Digest(d) != definition.Digest(again) {
 			t.Errorf("%s: the digests differ", name)
 		}
-		if _, err := definition.Compile(again); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 	d := parse(t, fullDefinition)
 	if d.Config.FailureTolerance.Percent != 10 || d.Config.Rollback != workflow.RollbackNever || d.Steps[1].Timeout.Std().Seconds() != 90 {
@@ -185,7 +182,7 @@ func TestParse_RejectsTooLargeSource(t *testing.T) {
 
 // TestCompile_EvaluatesExpressions is N12, N13, N15 and N16 for expressions.
 func TestCompile_EvaluatesExpressions(t *testing.T) {
-	c, err := definition.Compile(parse(t, fullDefinition))
+	_, c, err := definition.ParseAndCompile([]byte(fullDefinition))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +322,7 @@ func TestParseStrict_RefusesATimeThatNothingKeeps(t *testing.T) {
 		if _, err := definition.Parse(source); err != nil {
 			t.Errorf("%s is not read: %s", step, err)
 		}
-		_, err := definition.ParseStrict(source)
+		_, _, err := definition.ParseStrict(source)
 		if got := issueList(nil, err); (err != nil) != refused || refused && !strings.Contains(got, "5:34 steps[0].stepTimeout") {
 			t.Errorf("%s: %v %s", step, err, got)
 		}
@@ -358,8 +355,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if _, err := definition.Compile(d); err != nil {
-			t.Errorf("%q parses and does not compile: %v", source, err)
+		if _, err := definition.Parse(definition.Canonical(d)); err != nil {
+			t.Errorf("%q parses, and its canonical form does not: %v", source, err)
 		}
 		if issues := schema.Validate(definition.Schema(), definition.Canonical(d), ""); len(issues) > 0 {
 			t.Errorf("%q parses and does not fit the schema: %v", source, issues)

@@ -19,11 +19,7 @@ const head = "package: p\nname: w\nversion: 1.0.0\n"
 
 func compile(t *testing.T, source string) (*spec.Definition, *program.Compiled) {
 	t.Helper()
-	d, err := definition.Parse([]byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := definition.Compile(d)
+	d, c, err := definition.ParseAndCompile([]byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}

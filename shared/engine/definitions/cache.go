@@ -64,13 +64,9 @@ func (c *Cache) Definition(ctx context.Context, r port.Registry, tenant string, 
 	if err != nil {
 		return nil, err
 	}
-	def, err := definition.Parse(stored.Source)
+	def, compiled, err := definition.ParseAndCompile(stored.Source)
 	if err != nil {
 		return nil, workflow.Errorf(workflow.CodeInternal, "the stored definition %s cannot be read: %w", ref, err)
-	}
-	compiled, err := definition.Compile(def)
-	if err != nil {
-		return nil, workflow.Errorf(workflow.CodeInternal, "the stored definition %s cannot be compiled: %w", ref, err)
 	}
 	d := &Definition{def, compiled}
 	c.definitions.put(key, d)
