@@ -62,7 +62,7 @@ func newList(c *connection) *cobra.Command {
 				}
 			}()
 			return printList(cmd, c, countItems(items, &n), limit,
-				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
+				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"
 					if x.Waiting != nil {
@@ -70,7 +70,7 @@ func newList(c *connection) *cobra.Command {
 					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), render.OrDash((*string)(x.Outcome)), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.Ago(x.CreatedAt), waiting,
+						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.OrDash(x.Region), render.Ago(x.CreatedAt), waiting,
 					}
 				})
 		},

@@ -147,6 +147,9 @@ func costResponse(c views.CostView) views.CostView {
 
 func planResponse(p views.PlanView) views.PlanView {
 	p.Entities.ByType, p.Entities.Named, p.Entities.More = nonNilMap(p.Entities.ByType), nonNilSlice(p.Entities.Named), nonNilSlice(p.Entities.More)
+	if p.Region != nil {
+		p.Region = &views.PlannedRegion{Name: p.Region.Name, Known: p.Region.Known, Regions: nonNilSlice(p.Region.Regions)}
+	}
 	p.Locked.Named, p.Steps, p.Cost.Lines = nonNilSlice(p.Locked.Named), slices.Clone(nonNilSlice(p.Steps)), nonNilSlice(p.Cost.Lines)
 	for i := range p.Steps {
 		p.Steps[i].Waves = nonNilSlice(p.Steps[i].Waves)

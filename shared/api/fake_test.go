@@ -789,6 +789,7 @@ func (f *fake) Pools(_ context.Context, c workflow.Caller) ([]views.PoolView, er
 	if !f.minimal {
 		v.Waiting, v.Claimed, v.Delayed = ptr(3), ptr(2), ptr(1)
 		v.Claims = []views.ClaimView{{Pack: executionID + "/1.1/0.0.1", Execution: executionID, Worker: "w1"}}
+		v.Unclaimed = &views.UnclaimedJobs{Jobs: 3, Executions: 1, Since: at}
 	}
 	return []views.PoolView{v}, f.record("Pools", c)
 }

@@ -84,7 +84,8 @@ type Ports struct {
 	Sender    Sender
 	Secrets   Secrets // nil: it is not told which there are
 	Endpoints workflow.Endpoints
-	AnyTable  bool // it is not known which tables there are, and pipes may name any
+	Regions   []string // that pools of the stage are known to serve; nil: that is not told
+	AnyTable  bool     // it is not known which tables there are, and pipes may name any
 }
 
 // Catalog publishes definitions, registers blocks and imports entities.

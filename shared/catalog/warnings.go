@@ -56,6 +56,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)
 	c.checkSecrets(w, d, paths)
+	w.checkRegions(d, paths, c.openPorts().Regions)
 	if len(w.issues) == 0 {
 		return nil, nil
 	}
@@ -205,6 +206,30 @@ func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) er
 		w.warn(path, "embedded_config", "of the config of %s, only maxInFlight and failureTolerance hold where it is embedded, not %s", exact, strings.Join(fields, ", "))
 	}
 	return nil
+}
+
+// checkRegions warns of regions that no pool of the stage is known to serve. Workers may serve them all the
+// same, or later.
+func (w *warner) checkRegions(d *spec.Definition, paths []string, known []string) {
+	if known == nil {
+		return
+	}
+	check := func(path, region string) {
+		if region == "" || slices.Contains(known, region) {
+			return
+		}
+		names := "no region"
+		if len(known) > 0 {
+			names = "only " + strings.Join(known, ", ")
+		}
+		w.warn(path, "unknown_region", "the setting regions of this stage names %s: jobs for %s wait until a worker serves it, and end UNCLAIMED", names, region)
+	}
+	check("config.region", d.Config.Region)
+	for i, s := range d.FlatSteps() {
+		if s.Reference != nil {
+			check(paths[i]+".workflowReference.region", s.Reference.Region)
+		}
+	}
 }
 
 // configOfExecution lists the fields that a config sets and that belong to an execution as a

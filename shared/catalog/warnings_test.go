@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -241,5 +244,37 @@ func TestCatalog_PublishMemoryIsBounded(t *testing.T) {
 	}
 	if len(warnings) != 100 || warnings[99].Line != 105 || warnings[99].Path != "steps[99].parameters.target" {
 		t.Errorf("%d warnings, the last %+v", len(warnings), warnings[len(warnings)-1])
+	}
+}
+
+// A region that the setting of the stage does not name is published with a warning at its place, unless it is not
+// told which there are.
+func TestCatalog_WarnsOfUnknownRegions(t *testing.T) {
+	source := []byte("package: p\nname: w\nversion: 1.0.0\nconfig: {region: mars}\nsteps:\n  - {label: a, workflowReference: {workflow: 'p/w:1', mode: dispatch, region: moon}}\n  - {label: b, workflowReference: {workflow: 'p/w:1', mode: dispatch, region: eu}}\n")
+	for _, test := range []struct {
+		known []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"asia", "eu"}, "4:18 config.region only asia, eu; 6:79 steps[0].workflowReference.region only asia, eu; "},
+		{[]string{}, "4:18 config.region no region; 6:79 steps[0].workflowReference.region no region; 7:79 steps[1].workflowReference.region no region; "},
+	} {
+		world := sim.New(1)
+		c := catalog.New(func() catalog.Ports {
+			v := world.Open()
+			return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Regions: test.known}
+		}, time.Now)
+		p, _, err := c.Publish(t.Context(), ann, source, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, w := range p.Warnings {
+			names, _, _ := strings.Cut(strings.TrimPrefix(w.Message, "the setting regions of this stage names "), ":")
+			got += fmt.Sprintf("%d:%d %s %s; ", w.Line, w.Column, w.Path, names)
+		}
+		if got != test.want {
+			t.Errorf("%v: %s", test.known, got)
+		}
 	}
 }

@@ -61,6 +61,7 @@ type Options struct {
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
 
 	Endpoints workflow.Endpoints // of this stage
+	Regions   []string           // that pools of this stage are known to serve
 
 	Alerts           workflow.AlertTarget // who is told of every failure
 	SubscriptionsAge time.Duration        // how long a process may not know of a new subscription; 0: nobody observes

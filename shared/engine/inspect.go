@@ -99,6 +99,12 @@ func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) (packs []*w
 	return packs, err
 }
 
+// LanePacks returns the packs of one lane of a step run.
+func (i *Inspection) LanePacks(ctx context.Context, r *workflow.StepRun, lane int) ([]*workflow.Pack, error) {
+	key := workflow.StepRunKey{Tenant: i.w.tenant, Execution: i.w.id, Ordinal: r.Ordinal, Seq: r.Seq}
+	return i.w.ports.Packs.LanePacks(ctx, key, lane, lane)
+}
+
 // ShardPacks returns the packs of one shard of a step run's lanes.
 func (i *Inspection) ShardPacks(ctx context.Context, r *workflow.StepRun, shard int) ([]*workflow.Pack, error) {
 	key := workflow.StepRunKey{Tenant: i.w.tenant, Execution: i.w.id, Ordinal: r.Ordinal, Seq: r.Seq}

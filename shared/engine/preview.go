@@ -26,6 +26,7 @@ type Preview struct {
 	Program *definitions.Program            // nil if Problem says that it cannot be resolved
 	Blocks  map[string]workflow.Block       // by reference as written
 	Policy  lifecycle.Policy                // of the engine
+	Region  string                          // whose pools would get the jobs, "" for none
 	Probe   bool                            // only the pure steps at the beginning would be executed
 	Problem *workflow.Failure               // ends the execution before its first step; nil for none
 	Start   lifecycle.Readiness             // of notBefore and startWhen
@@ -80,7 +81,10 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 	if err := w.fetchResolution(ctx); err != nil {
 		return nil, err
 	}
-	p.Program, p.Blocks = w.program, w.facts.Resolution.Blocks
+	p.Program, p.Blocks, p.Region = w.program, w.facts.Resolution.Blocks, req.Region
+	if w.program != nil {
+		p.Region = w.program.Config.Region // that of the start, if that says one
+	}
 	if p.Problem = w.facts.Resolution.Invalid(); p.Problem != nil {
 		return p, nil
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func TestRegion_NobodyServesIt(t *testing.T) {
 	}
 	settle(s)
 	x := s.Load(id)
-	if x.Cause != workflow.CauseUnclaimed || x.Error == nil || x.Error.Message != `no worker of pool "default@eu" has claimed the jobs of step "one"` || len(s.BlockCalls) != 0 {
+	if x.Cause != workflow.CauseUnclaimed || x.Error == nil || x.Error.Message != `no worker of pool "default@eu" has claimed the jobs of step "one": workers serve region eu with the setting worker.region, the stock worker of a local stack with the setting regions` || len(s.BlockCalls) != 0 {
 		t.Fatalf("%s: %s, %+v, %d calls", x.State, x.Cause, x.Error, len(s.BlockCalls))
 	}
 	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "workers were added"}); err != nil {
@@ -173,5 +174,87 @@ func TestRegion_HasAName(t *testing.T) {
 	}
 	if n := len(s.States(harness.Caller.Tenant)); n != 0 {
 		t.Errorf("%d executions", n)
+	}
+}
+
+// Lists show that an execution waits for a worker, as its status does, and the jobs that nobody claims are counted
+// by pool; neither before workers had time to claim them, nor once one has.
+func TestRegion_ListsShowUnclaimedJobs(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Publish("w", stepsYAML("one once device"))
+	eu := startIn(s, "eu")
+	list := func() (found []*views.Waiting) {
+		t.Helper()
+		l, err := s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{Active: true}, workflow.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range l.Items {
+			found = append(found, x.Waiting)
+		}
+		return found
+	}
+	unclaimed := func() map[string]views.UnclaimedJobs {
+		t.Helper()
+		found, err := s.Query.UnclaimedJobs(t.Context(), harness.Caller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	s.Drain()
+	since := s.Load(eu).StepRuns[0].EnteredAt
+	if w := list(); len(w) != 1 || w[0] != nil || len(unclaimed()) != 0 {
+		t.Errorf("at once: %+v, %+v", w[0], unclaimed())
+	}
+	s.Advance(10 * time.Second)
+	req := harness.NewStartRequest("w", "d001", "d002")
+	req.Region = "eu"
+	s.StartWith(req)
+	s.Drain()
+	s.Advance(10 * time.Second)
+	for i, w := range list() {
+		if w == nil || w.Kind != workflow.WaitWorker || w.Pool == nil || *w.Pool != "default@eu" || *w.Step != "one" || w.Until.Sub(w.Since) != time.Hour+time.Minute {
+			t.Errorf("%d: %+v", i, w)
+		}
+	}
+	if got := unclaimed(); len(got) != 1 || got["default@eu"] != (views.UnclaimedJobs{Jobs: 3, Executions: 2, Since: since}) {
+		t.Errorf("%+v", got)
+	}
+	until := *executionView(t, s, eu).Waiting.Until
+	s.RunFor(30 * time.Minute)
+	s.Region = "us"
+	for s.Load(eu).Cause == "" {
+		s.RunFor(time.Minute)
+	}
+	if ended := s.Load(eu).EndedAt; ended.Before(until) {
+		t.Errorf("it ended %s, and said that it does not before %s", ended, until)
+	}
+	s.Region = "eu"
+	s.PoolQueue("default@eu")
+	claimed := startIn(s, "eu")
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Crash: true} }
+	s.Drain()
+	s.Advance(10 * time.Second)
+	if x := s.Load(claimed); len(unclaimed()) != 0 || x.Cause != "" {
+		t.Errorf("a worker has them: %+v, %s", unclaimed(), x.State)
+	}
+}
+
+// A plan says for which region it is, and whether the setting of the stage names it.
+func TestRegion_IsInThePlan(t *testing.T) {
+	o := harness.Options()
+	o.Regions = []string{"asia", "eu"}
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.ImportDevices(harness.DeviceIDs(1)...)
+	s.Publish("w", "config: {region: mars}\n"+stepsYAML("one pure device"))
+	for asked, want := range map[string]views.PlannedRegion{"": {Name: "mars", Regions: o.Regions}, "eu": {Name: "eu", Known: true, Regions: o.Regions}} {
+		req := harness.NewStartRequest("w", "d000")
+		req.Region = asked
+		p, err := s.Query.Plan(t.Context(), harness.Caller, req)
+		if err != nil || p.Region == nil || !reflect.DeepEqual(*p.Region, want) {
+			t.Errorf("%q: %+v, %v", asked, p.Region, err)
+		}
 	}
 }

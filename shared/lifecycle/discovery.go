@@ -73,7 +73,7 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 	case f.Complete || f.Unclaimed:
 		if d.recordResult(r, f); f.Unclaimed {
 			r.Counts = workflow.Counts{Failure: &workflow.Failure{Code: workflow.FailureUnclaimed,
-				Message: fmt.Sprintf("no worker of pool %q has claimed the acquire job of block %s", r.Pool, r.Block)}}
+				Message: fmt.Sprintf("no worker of pool %q has claimed the acquire job of block %s", r.Pool, r.Block) + regionHint(r.Pool)}}
 		}
 		d.exitStepRun(r, sm.StepFailed)
 		_, why := FailureOf(r, r.Counts)

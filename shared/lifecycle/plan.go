@@ -200,6 +200,15 @@ func (d *decider) poolOf(b workflow.Block) string {
 	return topology.PoolInRegion(b.Pool, d.execution.Region)
 }
 
+// regionHint says how workers serve the region of a pool, if it has one.
+func regionHint(pool string) string {
+	region := topology.RegionOf(pool)
+	if region == "" {
+		return ""
+	}
+	return fmt.Sprintf(": workers serve region %s with the setting worker.region, the stock worker of a local stack with the setting regions", region)
+}
+
 // cutPacks sets how many jobs go into a pack, how often each is tried, and how many
 // packs are outstanding at a time: of so many jobs, if limit is not 0. With a pace each job has a pack
 // of its own, and only those are outstanding that begin soon: queues do not keep messages back for long.

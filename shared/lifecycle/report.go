@@ -142,7 +142,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Unclaimed:
 		why := &workflow.Failure{
 			Code: workflow.FailureUnclaimed, Step: r.Label,
-			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label),
+			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label) + regionHint(r.Pool),
 		}
 		if !r.Closing && d.endsWave(r, doubt) {
 			d.endWaveEarly(r, why)

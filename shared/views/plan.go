@@ -13,6 +13,7 @@ type PlanView struct {
 	Workflow  workflow.Ref      `json:"workflow"` // exact
 	Problem   *FailureView      `json:"problem"`  // ends the execution FAILED_SAFE before its first step; null for none
 	Fails     bool              `json:"fails"`    // there is a problem, or a step that has to be reached fails already
+	Region    *PlannedRegion    `json:"region"`   // null without one
 	LockMode  string            `json:"lockMode"`
 	OnLocked  string            `json:"onLocked"` // wait, skip or fail
 	NotBefore *time.Time        `json:"notBefore"`
@@ -22,6 +23,13 @@ type PlanView struct {
 	Steps     []PlannedStep     `json:"steps"`    // in order; empty if there is a problem
 	Messages  int               `json:"messages"` // packs of all steps, as an estimate
 	Cost      PlannedCost       `json:"cost"`
+}
+
+// PlannedRegion is the region whose pools would get the jobs.
+type PlannedRegion struct {
+	Name    string   `json:"name"`
+	Known   bool     `json:"known"`   // the setting regions of the stage names it; workers may serve others, too
+	Regions []string `json:"regions"` // those that the setting names
 }
 
 // PlannedCondition is a startWhen, evaluated once.

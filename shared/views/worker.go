@@ -86,6 +86,17 @@ type PoolView struct {
 	Claimed *int        `json:"claimed"` // received and not deleted
 	Delayed *int        `json:"delayed"`
 	Claims  []ClaimView `json:"claims"`
+
+	// Unclaimed are jobs of the caller's executions that have waited for a while, and no worker has claimed
+	// any of their execution; null for none.
+	Unclaimed *UnclaimedJobs `json:"unclaimed"`
+}
+
+// UnclaimedJobs are jobs that have waited to be claimed for more than a few seconds.
+type UnclaimedJobs struct {
+	Jobs       int       `json:"jobs"`
+	Executions int       `json:"executions"`
+	Since      time.Time `json:"since"` // the longest wait
 }
 
 // ClaimView is a pack that a polling worker has claimed, as far as that was reported.

@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/token"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -70,6 +71,9 @@ type Service struct {
 	Regions []string
 	// Parallel is how many pools' queues are asked for at a time; 1 keeps that in the caller's goroutine.
 	Parallel int
+
+	// UnclaimedJobs are the jobs of a caller's executions that have waited for a while, by pool.
+	UnclaimedJobs func(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error)
 
 	// PoolQueue returns a pool's queue; CodeUnavailable, without a cause, if it has none.
 	PoolQueue func(ctx context.Context, pool string) (PoolQueue, error)

@@ -94,7 +94,7 @@ const poolsTimeout = 20 * time.Second // below the 30 s of the gateway
 
 // Pools returns the queue depth of every pool that a registered block names, and the
 // packs that its workers have reported to hold. The pools of regions are those of the regions of
-// the stage that have a queue, and those that a worker has registered with.
+// the stage that have a queue, those that a worker has registered with, and those for which jobs wait.
 func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error) {
 	blocks, err := s.BlockRegistry.Blocks(ctx, c.Tenant, workflow.Page{Limit: maxListed})
 	if err != nil {
@@ -126,6 +126,15 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 	}
 	ctx, cancel := context.WithTimeout(ctx, poolsTimeout)
 	defer cancel()
+	unclaimed, err := s.UnclaimedJobs(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for pool := range unclaimed {
+		if claims[pool] == nil {
+			claims[pool] = nil
+		}
+	}
 	pools := slices.Sorted(maps.Keys(claims))
 	found := make([]*views.PoolView, len(pools))
 	err = parallel.Each(ctx, s.Parallel, len(pools), func(ctx context.Context, i int) error {
@@ -133,7 +142,10 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 		if err := s.addDepth(ctx, c.Tenant, v); err != nil {
 			return err
 		}
-		if v.Queue || topology.RegionOf(v.Pool) == "" || registered[v.Pool] { // not every pool is served in every region
+		if u, waits := unclaimed[v.Pool]; waits {
+			v.Unclaimed = &u
+		}
+		if v.Queue || topology.RegionOf(v.Pool) == "" || registered[v.Pool] || v.Unclaimed != nil { // not every pool is served in every region
 			found[i] = v
 		}
 		return nil

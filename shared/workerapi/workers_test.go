@@ -3,6 +3,7 @@ package workerapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -22,6 +24,8 @@ type fakePools struct {
 	PoolQueue
 	pools  []string
 	queues map[string]error // nil for a queue that is there
+
+	unclaimed map[string]views.UnclaimedJobs
 
 	mu                   sync.Mutex
 	asked, running, most int
@@ -72,7 +76,7 @@ func (f *fakePools) queue(ctx context.Context, pool string) (PoolQueue, error) {
 // manyPools are as many as one call reads, in as many regions as a deployment has.
 func manyPools(f *fakePools) *Service {
 	s := &Service{
-		BlockRegistry: f, PoolQueue: f.queue, OwnsQueues: func(string) bool { return true }, Parallel: 16,
+		BlockRegistry: f, PoolQueue: f.queue, OwnsQueues: func(string) bool { return true }, Parallel: 16, UnclaimedJobs: f.unclaimedJobs,
 		WorkerRegistry: &workers.Registry{Workers: fakeWorkers{worker: workflow.Worker{ID: "w1", Pool: "p7@r3"}}},
 	}
 	for i := range maxListed {
@@ -82,6 +86,32 @@ func manyPools(f *fakePools) *Service {
 		s.Regions = append(s.Regions, fmt.Sprint("r", i))
 	}
 	return s
+}
+
+// unclaimedJobs are those of executions with a region that nobody serves, and of a pool with a queue.
+func (f *fakePools) unclaimedJobs(context.Context, workflow.Caller) (map[string]views.UnclaimedJobs, error) {
+	return f.unclaimed, nil
+}
+
+// Pools for which jobs wait are listed, also those of a region that nobody serves, and of no block that is
+// registered any more.
+func TestPools_ShowsUnclaimedJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakePools{queues: map[string]error{"p5": nil}, unclaimed: map[string]views.UnclaimedJobs{"p5": {Jobs: 3, Executions: 2}, "p5@mars": {Jobs: 1, Executions: 1}, "gone": {Jobs: 7, Executions: 1}}}
+		all, err := manyPools(f).Pools(t.Context(), workflow.Caller{Tenant: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]views.UnclaimedJobs{}
+		for _, v := range all {
+			if v.Unclaimed != nil {
+				found[v.Pool] = *v.Unclaimed
+			}
+		}
+		if !maps.Equal(found, f.unclaimed) {
+			t.Errorf("%+v", found)
+		}
+	})
 }
 
 // The queues of all pools in all regions are asked for once each, a bounded number of them side by side.

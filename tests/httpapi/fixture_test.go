@@ -78,6 +78,7 @@ func (f *fixture) newWorkerAPI() *workerapi.Service {
 			v := f.Open()
 			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 		},
+		UnclaimedJobs: f.Query.UnclaimedJobs,
 		PoolQueue: func(_ context.Context, pool string) (workerapi.PoolQueue, error) {
 			return queueSource{f, f.PoolQueue(pool)}, nil
 		},

@@ -3,10 +3,12 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -221,6 +223,10 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 		}
 		n++
 		switch {
+		case p.Unclaimed != nil:
+			healthy = false
+			s.warnUnclaimed(p)
+		case topology.RegionOf(p.Pool) != "" && !p.Queue: // a worker is there, and no jobs wait
 		case !p.Queue:
 			healthy = false
 			s.report.warn("pools", "Add the pool to the stack, or register the blocks with another pool: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
@@ -232,6 +238,21 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 	if healthy {
 		s.report.pass("pools", "%s, none with work that nobody claims", pluralize(n, "pool"))
 	}
+}
+
+// warnUnclaimed says for which pool, and for which region, jobs wait, since when, and what to do.
+func (s *serviceCheck) warnUnclaimed(p views.PoolView) {
+	what := fmt.Sprintf("%s of %s for the pool %s", pluralize(p.Unclaimed.Jobs, "job"), pluralize(p.Unclaimed.Executions, "execution"), p.Pool)
+	next := "Check that its workers run (\"lockstep workers\")"
+	if !p.Queue {
+		next = "Add the pool to the stack, or register the blocks with another pool"
+	}
+	if pool, region, found := strings.Cut(p.Pool, "@"); found {
+		what = fmt.Sprintf("%s of %s for the pool %s in the region %s", pluralize(p.Unclaimed.Jobs, "job"), pluralize(p.Unclaimed.Executions, "execution"), pool, region)
+		next = fmt.Sprintf("Start workers of the pool with the setting worker.region (LOCKSTEP_WORKER_REGION=%s), or add the pool in this region to the stack (on a local stack name it in the setting regions), "+
+			"or cancel the executions (\"lockstep list --active --region %s\") and start them in another region (--region)", region, region)
+	}
+	s.report.warn("pools", next+": jobs that nobody claims end with UNCLAIMED.", "%s, and no worker has claimed any since %s", what, render.Time(&p.Unclaimed.Since))
 }
 
 // checkUnacknowledged finds executions that keep their locks until somebody acknowledges them.

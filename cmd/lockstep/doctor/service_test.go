@@ -139,6 +139,8 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"a failing sweep", 0, "GET /sweep", problemResponse(500, "internal"), "sweep", Failure, "because"},
 		{"an offline worker", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"OFFLINE","pool":"p"},{"id":"w2","state":"ONLINE","pool":"p"}]}`}, "workers", Warning, "w1 (OFFLINE)"},
 		{"a pool without a queue", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":false,"waiting":null,"claimed":null,"claims":[]}]}`}, "pools", Warning, "edge, which has no queue"},
+		{"jobs for a region", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge@mars","queue":false,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":7,"executions":2,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "7 jobs of 2 executions for the pool edge in the region mars, and no worker has claimed any since 2026-11-21"},
+		{"jobs that nobody claims", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":1,"executions":1,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "1 job of 1 execution for the pool edge, and no worker"},
 		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
 		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "x9"},
 	} {

@@ -131,7 +131,10 @@ func describeWaiting(w *views.Waiting) string {
 	if w.Kind == workflow.WaitWorker && time.Since(w.Since) < usualClaim {
 		return "waits for " + waitTarget(w) + otherWaits(w)
 	}
-	if w.Until != nil {
+	switch {
+	case w.Until != nil && w.Kind == workflow.WaitWorker:
+		s += "; gives up some time after " + formatTime(*w.Until)
+	case w.Until != nil:
 		s += "; gives up at " + formatTime(*w.Until)
 	}
 	return s + otherWaits(w)
@@ -148,6 +151,14 @@ func otherWaits(w *views.Waiting) (s string) {
 // otherWaitTargets are what steps side by side wait for.
 var otherWaitTargets = map[workflow.WaitKind]string{
 	workflow.WaitCondition: "a condition", workflow.WaitInput: "an answer", workflow.WaitTimer: "a time", workflow.WaitSignal: "a signal",
+}
+
+// regionOfPool says in words for which region a pool is.
+func regionOfPool(pool string) string {
+	if _, region, found := strings.Cut(pool, "@"); found {
+		return " (region " + region + ")"
+	}
+	return ""
 }
 
 func waitTarget(w *views.Waiting) string {
@@ -184,7 +195,7 @@ func waitTarget(w *views.Waiting) string {
 		if w.Pool == nil {
 			return "a worker to claim the jobs" + of
 		}
-		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
+		return "a worker of pool " + *w.Pool + regionOfPool(*w.Pool) + " to claim the jobs" + of
 	case workflow.WaitKey:
 		return "its business key: " + OrDash(w.Reason)
 	case workflow.WaitEngine:

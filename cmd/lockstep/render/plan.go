@@ -16,6 +16,9 @@ import (
 // PrintPlan writes a plan for people.
 func PrintPlan(out io.Writer, p views.PlanView) error {
 	fmt.Fprintf(out, "%s\n", p.Workflow)
+	if p.Region != nil {
+		fmt.Fprintf(out, "region: %s\n", plannedRegion(p.Region))
+	}
 	if p.Problem != nil {
 		fmt.Fprintf(out, "would end FAILED_SAFE at once: %s\n", describeProblem(p.Problem))
 		return nil
@@ -48,6 +51,18 @@ func PrintPlan(out io.Writer, p views.PlanView) error {
 		fmt.Fprintln(out, "the execution would fail: see above")
 	}
 	return nil
+}
+
+// plannedRegion is the region of a plan, and that nobody is known to serve it.
+func plannedRegion(r *views.PlannedRegion) string {
+	if r.Known {
+		return r.Name
+	}
+	names := "no region"
+	if len(r.Regions) > 0 {
+		names = "only " + strings.Join(r.Regions, ", ")
+	}
+	return fmt.Sprintf("%s, for which the jobs wait until a worker serves it: the setting regions of the stage names %s; --region says another", r.Name, names)
 }
 
 func printPlannedEntities(out io.Writer, p views.PlanView) {

@@ -133,7 +133,7 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 		},
 		"waiting for a worker": {
 			waiting(views.Waiting{Kind: workflow.WaitWorker, Until: &ended, Step: text("upgrade"), Pool: text("lab")}),
-			`It has waited since STARTED for a worker of pool lab to claim the jobs of step "upgrade"; gives up at ENDED.`,
+			`It has waited since STARTED for a worker of pool lab to claim the jobs of step "upgrade"; gives up some time after ENDED.`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

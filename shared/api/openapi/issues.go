@@ -108,7 +108,7 @@ var patternDescriptions = map[string]string{
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
 	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`: "a duration such as 90s or 12m",
 	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:              "the name of a pool",
-	topology.RegionPattern:                          "the name of a region: small letters and digits, in words joined by -, such as eu or eu-central-1",
+	topology.RegionPattern:                          "the name of a region: small letters and digits, in words joined by -, such as eu or eu-central-1; the setting regions of the stage names those that its pools serve",
 	`^https?://[^\s]+$`:                             "an http or https URL",
 	`^[^\r\n\x00]*$`:                                "one line of text",
 }

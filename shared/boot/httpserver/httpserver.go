@@ -38,7 +38,7 @@ func Handler(h *enginehost.Host) http.Handler {
 	queries := query.New(h.Engine, queryParallelism)
 	definitions := catalog.New(func() catalog.Ports {
 		v := h.Unmetered()
-		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints}
+		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints, Regions: append([]string{}, h.Config.Regions...)}
 	}, h.Engine.Now)
 	definitions.Subscribing = subscribing(h)
 	services := api.Services{
@@ -46,7 +46,7 @@ func Handler(h *enginehost.Host) http.Handler {
 		Engine:  h.Engine,
 		Queries: queries,
 
-		WorkerAPI:  newWorkerAPI(h),
+		WorkerAPI:  newWorkerAPI(h, queries),
 		Operations: newOperations(h),
 	}
 	return traceRequests(h.Tracer, api.New(services, api.Options{
@@ -109,7 +109,7 @@ func readinessCheck(h *enginehost.Host) func(ctx context.Context) error {
 var requestCost = workflow.Cost{Invocations: 1, QueueRequests: 1}
 
 // newWorkerAPI serves workers that poll over HTTP.
-func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
+func newWorkerAPI(h *enginehost.Host, queries *query.Service) *workerapi.Service {
 	cfg := h.Config
 	visibility := max(cfg.Job.Lease, time.Second) // SQS has whole seconds only
 	return &workerapi.Service{
@@ -120,6 +120,7 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 		},
 		Regions: cfg.Regions, Parallel: 32,
+		UnclaimedJobs: queries.UnclaimedJobs,
 		PoolQueue: func(ctx context.Context, pool string) (workerapi.PoolQueue, error) {
 			url, err := h.Queues.PoolQueueURL(ctx, time.Now(), pool)
 			if err != nil {

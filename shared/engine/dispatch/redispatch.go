@@ -133,6 +133,13 @@ func (d *Dispatcher) offeredSince(r *StepRun, overdue time.Time) bool {
 	return overdue.IsZero() || !r.Step.OfferedAt.Before(overdue)
 }
 
+// UnclaimedNotBefore is when the jobs of a step run that no worker has claimed count as unclaimed, at the earliest:
+// when they have waited for as long as they may, they are offered once more. A sweep finds that out later.
+func (l Limits) UnclaimedNotBefore(r *workflow.StepRun) time.Time {
+	overdue := r.EnteredAt.Add(l.Unclaimed)
+	return later(overdue, r.OfferedAt).Add(l.RedispatchInterval)
+}
+
 // poolIsIdle reports whether no worker of the step run's pool has been seen with another
 // step run of the same pipeline for longer than Limits.Unclaimed. A worker that is busy
 // with those has the packs of this one in its queue behind them.

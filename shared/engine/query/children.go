@@ -167,9 +167,14 @@ func (v *Service) addPresent(ctx context.Context, i *engine.Inspection, items []
 	if err != nil {
 		return err
 	}
-	now := map[string]*workflow.Execution{}
-	for _, child := range found {
+	now, waits := map[string]*workflow.Execution{}, map[string]*views.Waiting{}
+	listed, err := v.listedWaits(ctx, tenant, found)
+	if err != nil {
+		return err
+	}
+	for i, child := range found {
 		now[child.ID] = child
+		waits[child.ID] = listed[i]
 	}
 	heads, err := store.Heads(ctx, tenant, newer)
 	if err != nil {
@@ -191,7 +196,7 @@ func (v *Service) addPresent(ctx context.Context, i *engine.Inspection, items []
 		if shown.Parameters = child.Input.Parameters; child.Input.Offloaded {
 			shown.Parameters = nil
 		}
-		shown.Waiting, shown.Started = v.storedWaiting(child, nil), ptr(startedBy(child))
+		shown.Waiting, shown.Started = waits[child.ID], ptr(startedBy(child))
 	}
 	return nil
 }

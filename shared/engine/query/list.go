@@ -32,19 +32,21 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 			return list, err
 		}
 		list.Skipped = append(list.Skipped, batch.skipped...)
-		holders := v.holders(ctx, c.Tenant, batch.executions...)
-		for _, x := range batch.executions {
-			if matchesFilter(x, f) {
-				item := executionSummary(x)
-				item.Waiting = v.storedWaiting(x, holders)
-				bytes += x.ItemBytes
-				if bytes > maxPageBytes && len(list.Items) > 0 {
-					last := list.Items[len(list.Items)-1].ID
-					list.NextToken, list.Skipped = encodePageToken(last), skippedUntil(list.Skipped, last)
-					return list, nil
-				}
-				list.Items = append(list.Items, item)
+		batch.executions = slices.DeleteFunc(batch.executions, func(x *workflow.Execution) bool { return !matchesFilter(x, f) })
+		waits, err := v.listedWaits(ctx, c.Tenant, batch.executions)
+		if err != nil {
+			return list, err
+		}
+		for i, x := range batch.executions {
+			item := executionSummary(x)
+			item.Waiting = waits[i]
+			bytes += x.ItemBytes
+			if bytes > maxPageBytes && len(list.Items) > 0 {
+				last := list.Items[len(list.Items)-1].ID
+				list.NextToken, list.Skipped = encodePageToken(last), skippedUntil(list.Skipped, last)
+				return list, nil
 			}
+			list.Items = append(list.Items, item)
 			below = x.ID
 			if len(list.Items) == limit {
 				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
@@ -21,7 +22,11 @@ func (v *Service) Plan(ctx context.Context, c workflow.Caller, req views.StartRe
 		return views.PlanView{}, err
 	}
 	b := planBuilder{Preview: p, examined: map[string]int{}}
-	return b.view(), nil
+	answer := b.view()
+	if p.Region != "" {
+		answer.Region = &views.PlannedRegion{Name: p.Region, Known: slices.Contains(v.engine.Regions, p.Region), Regions: v.engine.Regions}
+	}
+	return answer, nil
 }
 
 // planBuilder words a preview.

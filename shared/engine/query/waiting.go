@@ -253,7 +253,7 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 		return nil // later steps of a pipeline are claimed after the first one
 	}
 	return &views.Waiting{
-		Kind: workflow.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(unclaimed.EnteredAt.Add(v.engine.Dispatch.Unclaimed)),
+		Kind: workflow.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(v.engine.Dispatch.UnclaimedNotBefore(unclaimed)),
 		Step: nonZeroPtr(unclaimed.Label), Pool: nonZeroPtr(unclaimed.Pool), Blockers: []views.WaitingFor{},
 	}
 }
