@@ -69,4 +69,10 @@ func TestDeployingPage_ListsIdleCost(t *testing.T) {
 	if written != b.String() {
 		t.Errorf("%s has\n%s\nwant\n%s", file, written, b.String())
 	}
+	for other, form := range map[string]string{"../README.md": "| $%.2f |", "../docs/cost.md": "[$%.2f a month](deploying.md#what-it-costs-at-rest)"} {
+		text, err := os.ReadFile(other)
+		if sum := fmt.Sprintf(form, bill.Total); err != nil || !strings.Contains(string(text), sum) {
+			t.Errorf("%s does not say %s: %v", other, sum, err)
+		}
+	}
 }

@@ -110,5 +110,8 @@ func (s *Stack) workerEnv() []string {
 	return append(s.endpointEnv(), topology.EnvURL+"="+s.url, topology.EnvFunction+"="+topology.FunctionWorker)
 }
 
-// Processes lists the process ids of a function, for tests that kill them.
+// Processes lists the process ids of a function, whose processor time can be measured.
 func (s *Stack) Processes(function string) []int { return s.funcs[function].Processes() }
+
+// Counts are the counters of a function.
+func (s *Stack) Counts(function string) lambdahost.Counts { return s.funcs[function].Counts() }

@@ -33,7 +33,9 @@ func NewBill(c workflow.Cost) Bill { return Current.Bill(c) }
 // Bill makes the bill of a count at these prices.
 func (p Prices) Bill(c workflow.Cost) Bill {
 	b := Bill{AsOf: p.Date}
+	writes := 0.0
 	for _, table := range slices.Sorted(maps.Keys(c.WriteUnits)) {
+		writes += c.WriteUnits[table]
 		b.add("writes to "+table, c.WriteUnits[table], "write units", p.WriteUnits/1e6)
 	}
 	for _, table := range slices.Sorted(maps.Keys(c.ReadUnits)) {
@@ -41,7 +43,7 @@ func (p Prices) Bill(c workflow.Cost) Bill {
 	}
 	b.add("queue requests", c.QueueRequests, "requests of 64 KB", p.Queue/1e6)
 	b.add("function invocations", c.Invocations, "invocations", p.Invocations/1e6)
-	b.add("function time", c.Invocations*assumedGB*assumedSeconds, "GB-seconds, assumed", p.GBSecond)
+	b.add("function time", functionGB*(c.Invocations*invocationSeconds+writes*writeSeconds), "GB-seconds, estimated", p.GBSecond)
 	return b
 }
 
@@ -108,7 +110,7 @@ func (p Prices) IdleMonth(d IdleDeployment) Bill {
 	b.add("polling by the mappings", float64(d.PolledQueues*pollsPerMinute*minutesPerMonth), "requests of 64 KB", p.Queue/1e6)
 	b.add("reads by the sweeper", sweeps*float64(d.QueriesPerSweep)*emptyQuery, "read units", p.ReadUnits/1e6)
 	b.add("invocations of the sweeper", sweeps, "invocations", p.Invocations/1e6)
-	b.add("time of the sweeper", sweeps*sweeperGB*assumedSeconds, "GB-seconds, assumed", p.GBSecond)
+	b.add("time of the sweeper", sweeps*sweeperGB*sweeperSeconds, "GB-seconds, assumed", p.GBSecond)
 	b.add("log of the sweeper", sweeps*d.LogBytesPerSweep/gigabyte, "GB", p.LogGB)
 	b.add("alarms", float64(d.Alarms), "alarms", p.Alarm)
 	b.add("dashboard", float64(d.Dashboards), "dashboards", p.Dashboard)

@@ -213,6 +213,11 @@ func (c *call) isPoll() bool {
 	return c.Name == "ReceiveMessage" && c.Message == "" || c.Service == "dynamodb" && strings.Contains(c.On, "due")
 }
 
+// ends reports whether a request has written the end of an execution.
+func (c *call) ends(id string) bool {
+	return c.Name == "UpdateItem" && !c.Refused && strings.Contains(c.On, id+" state") && strings.HasSuffix(c.On, "_ACK")
+}
+
 // benchCalls prints what one execution over one device asks of DynamoDB and SQS, after some that
 // do not count.
 func (s *stack) benchCalls(ctx context.Context, out io.Writer, p *proxiedServices) error {

@@ -11,7 +11,8 @@
 //
 // With a latency, each request to DynamoDB and SQS takes that much longer, and it also counts how
 // many of them an execution over one device makes one after the other. With -calls it prints the
-// requests of one execution over a device, and nothing else.
+// requests of one execution over a device, and nothing else. With -functions it measures the
+// functions alone.
 package main
 
 import (
@@ -31,9 +32,15 @@ func main() {
 	atOnce := flag.Int("at-once", 4, "executions over a single device at a time")
 	latency := flag.Duration("latency", 0, "delay of each request to DynamoDB and SQS; AWS's are 2 ms to 10 ms away")
 	calls := flag.Bool("calls", false, "print the requests of one execution over a device, and nothing else")
+	functions := flag.Bool("functions", false, "measure the functions alone: their start, and what an execution over a device takes of them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency, *calls)
+	var err error
+	if *functions {
+		err = benchFunctions(ctx, os.Stdout, *binary, *latency)
+	} else {
+		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency, *calls)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -94,9 +94,7 @@ func TestCost_IsWhatAProxyCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended := func(c call) bool {
-			return c.Name == "UpdateItem" && !c.Refused && strings.Contains(c.On, x.ID+" state") && strings.HasSuffix(c.On, "_ACK")
-		}
+		ended := func(c call) bool { return c.ends(x.ID) }
 		if err := p.recorder.waitFor(ctx, ended); err != nil {
 			t.Fatalf("%s: the execution does not end: %v", c.what, err)
 		}

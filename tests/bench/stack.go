@@ -26,12 +26,10 @@ type stack struct {
 
 // startStack starts lockstep dev, and the server of the block.
 func startStack(ctx context.Context, binary string, env ...string) (*stack, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := serveBlocks()
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{blockURL: "http://" + listener.Addr().String(), blocks: &http.Server{Handler: http.HandlerFunc(serveBlock), ReadHeaderTimeout: time.Minute}}
-	go func() { _ = s.blocks.Serve(listener) }() // ends with Close
 	ready := process.NewReadyLine()
 	cmd := exec.Command(binary, "dev", "--port", "0")
 	cmd.Stdout = ready
@@ -54,6 +52,17 @@ func startStack(ctx context.Context, binary string, env ...string) (*stack, erro
 		s.close()
 		return nil, err
 	}
+	return s, nil
+}
+
+// serveBlocks starts the server of the block.
+func serveBlocks() (*stack, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &stack{blockURL: "http://" + listener.Addr().String(), blocks: &http.Server{Handler: http.HandlerFunc(serveBlock), ReadHeaderTimeout: time.Minute}}
+	go func() { _ = s.blocks.Serve(listener) }() // ends with Close
 	return s, nil
 }
 
