@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"time"
@@ -45,7 +46,8 @@ type workspace struct {
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	now              time.Time // of the decision that is being made, and of all its facts
 
-	unplanned map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
+	unplanned     map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
+	unplannedLane workflow.Wakeup                      // the wake-up that finds it out again
 
 	locksAhead *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
 	packsAhead *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
@@ -151,6 +153,9 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 	defer func() { w.recorder.Flush(ctx, w.e.now()) }()
 	err := w.advanceUntilIdle(ctx, c)
 	w.announce(ctx)
+	if workflow.Is(err, workflow.CodeConflict) && w.unplanned != nil {
+		return errors.Join(err, w.ports.Sender.SendWakeups(ctx, 0, w.unplannedLane))
+	}
 	return err
 }
 
@@ -207,7 +212,11 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 			return nil //nolint:nilerr // see above
 		}
 		if commits++; commits >= maxCommits || w.exceedsInlineLimit() {
-			return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "continue"))
+			next := w.unplannedLane
+			if w.unplanned == nil {
+				next = wakeup(w.execution, "continue")
+			}
+			return w.ports.Sender.SendWakeups(ctx, 0, next)
 		}
 	}
 }

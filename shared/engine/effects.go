@@ -77,7 +77,8 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
 
 // reportPlanError makes an error that says that a lane cannot be planned a fact of the next
 // decision, about the step run of the pipeline in which it cannot. It stays one until the end of
-// the wake-up, whoever else commits meanwhile: nobody else may find it out before the timer.
+// the wake-up, whoever else commits meanwhile: nobody else may find it out before the timer. A
+// wake-up that gives up hands it on.
 // Any other error it returns.
 func (w *workspace) reportPlanError(err error) error {
 	var problem *dispatch.PlanError
@@ -85,6 +86,8 @@ func (w *workspace) reportPlanError(err error) error {
 		w.unplanned = map[lifecycle.Need]*lifecycle.Report{
 			{Kind: lifecycle.NeedReport, StepRunSeq: problem.StepRunSeq}: {StepRunSeq: problem.StepRunSeq, Cause: problem.Cause, Problem: problem.Failure},
 		}
+		w.unplannedLane = wakeup(w.execution, "cannot be planned")
+		w.unplannedLane.StepRunSeq, w.unplannedLane.Lane = problem.StepRunSeq, &problem.Lane
 		w.facts.Reports = maps.Clone(w.unplanned)
 		return nil
 	}

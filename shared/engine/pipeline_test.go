@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -114,6 +116,48 @@ steps:
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Step != "two" {
 		t.Errorf("failed with %+v", x.Error)
 	}
+}
+
+// The same where the wake-up that has found it out gives up, because others always commit first:
+// whoever goes on for it is told.
+func TestPipeline_FailsAlthoughWhoFoundItOutGivesUp(t *testing.T) {
+	o := harness.Options()
+	o.MaxConflictRetries = 0
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.ImportDevices("d000")
+	s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device, condition: 'entity.id > "z"'}
+  - {label: two, functionBlock: p/pure:1, runOn: device, assert: '1 > 2'}
+`)
+	open, taken := s.Engine.OpenPorts, false
+	s.Engine.OpenPorts = func() port.Ports {
+		p := open()
+		p.Store = overtakenStore{p.Store, func(next *workflow.Execution) {
+			if r := next.StepRunBySeq(1); !taken && r != nil && !r.Open() {
+				taken = true
+				advance(s, next.ID)
+			}
+		}}
+		return p
+	}
+	id := s.Start("w", "d000")
+	s.Drain() // no timer
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !taken || x.Cause != workflow.CauseAssertion {
+		t.Errorf("the cause is %s: %s; another one committed first: %t", x.Cause, x.Reason, taken)
+	}
+}
+
+// overtakenStore calls first before each commit.
+type overtakenStore struct {
+	port.Store
+	first func(next *workflow.Execution)
+}
+
+func (s overtakenStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) ([]string, bool, error) {
+	s.first(next)
+	return s.Store.Commit(ctx, seen, next, o)
 }
 
 // Where a step of a pipeline cannot be planned and that is handled, the others go on without it,

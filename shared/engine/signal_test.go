@@ -219,17 +219,6 @@ func TestSignal_ReportsAWakeupThatWasNotSent(t *testing.T) {
 	}
 }
 
-// signallingStore sends a signal right before each commit.
-type signallingStore struct {
-	port.Store
-	send func()
-}
-
-func (s signallingStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) ([]string, bool, error) {
-	s.send()
-	return s.Store.Commit(ctx, seen, next, o)
-}
-
 // A signal that is accepted while the execution ends is seen by the end, however many come
 // in a row.
 func TestSignal_AcceptedBeforeTheEndIsNoticed(t *testing.T) {
@@ -244,7 +233,7 @@ func TestSignal_AcceptedBeforeTheEndIsNoticed(t *testing.T) {
 		open := s.Engine.OpenPorts
 		s.Engine.OpenPorts = func() port.Ports {
 			p := open()
-			p.Store = signallingStore{p.Store, func() {
+			p.Store = overtakenStore{p.Store, func(*workflow.Execution) {
 				signal := workflow.Signal{ID: s.NewID(), Name: "ping", At: s.Now()}
 				result, _, err := p.Store.SendSignal(context.Background(), harness.Caller.Tenant, id, signal)
 				if err != nil {

@@ -89,6 +89,7 @@ type StepRun struct {
 // PlanError is why the jobs of a lane cannot be planned. It fails the step run that it names.
 type PlanError struct {
 	StepRunSeq int
+	Lane       int
 	Cause      workflow.Cause
 	Failure    *workflow.Failure
 }

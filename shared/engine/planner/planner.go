@@ -357,7 +357,7 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 		stepRun.LaneJobs = func(ctx context.Context, lane int) ([]workflow.JobInput, error) {
 			planned, err := p.PlanLane(ctx, x, &step, lane)
 			if err == nil && planned.Plan.Problem != nil {
-				err = &dispatch.PlanError{StepRunSeq: step.Seq, Cause: planned.Plan.Cause, Failure: planned.Plan.Problem}
+				err = &dispatch.PlanError{StepRunSeq: step.Seq, Lane: lane, Cause: planned.Plan.Cause, Failure: planned.Plan.Problem}
 			}
 			return planned.Jobs, err
 		}
