@@ -111,6 +111,9 @@ func (s *session) keepsRetry(ctx context.Context, next *workflow.PackMessage) bo
 // withJitter lengthens a pause by up to the retry policy's share of it. It never
 // shortens the pause, and no other worker starts the attempt before its end.
 func (s *session) withJitter(d time.Duration) time.Duration {
+	if s.m.Work.Retry == nil { // only jobs that were withheld
+		return d
+	}
 	return d + time.Duration(float64(d)*s.m.Work.Retry.Jitter*s.w.opts.Jitter())
 }
 

@@ -91,33 +91,42 @@ func TestRemoteLease_RepeatsTheCodesOfItsRetry(t *testing.T) {
 // One answer carries only so many bytes of inputs. The jobs beyond that fail without having
 // been called, and the next attempt carries them.
 func TestRemoteLease_BoundsOneAnswer(t *testing.T) {
+	for _, kind := range kinds {
+		for _, retry := range []*workflow.Retry{nil, {MaxRetries: 1}} { // what was never handed out has used no attempt
+			boundsOneAnswer(t, kind, retry)
+		}
+	}
+}
+
+func boundsOneAnswer(t *testing.T, kind string, retry *workflow.Retry) {
+	t.Helper()
 	r := newFixture(t)
-	m := r.newMessage(idempotent, 0, 1, 5)
-	m.Work.Retry = &workflow.Retry{MaxRetries: 1}
+	m := r.newMessage(kind, 0, 1, 8)
+	m.Work.Retry = retry
 	for i := range m.Jobs {
 		m.Jobs[i].Parameters = json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
 	}
-	remote := r.leaseRemote(m)
-	size := 0
-	for _, j := range remote.Jobs {
-		size += len(j.Parameters)
-	}
-	if len(remote.Jobs) != 3 || size > 4<<20 {
-		t.Errorf("%d jobs of %d bytes are offered", len(remote.Jobs), size)
-	}
-	for _, rec := range r.pack(m.Key).Jobs[len(remote.Jobs):] {
-		if rec.Executed() || rec.Code != codeFailed || rec.Failure.Code != workflow.FailureLimit || !rec.Failure.Retryable {
-			t.Errorf("%s, %+v", rec.Code, rec.Failure)
+	for _, want := range []int{3, 3, 2} {
+		remote := r.leaseRemote(m)
+		if len(remote.Jobs) != want {
+			t.Fatalf("%s: %d jobs are offered in attempt %d, want %d", kind, len(remote.Jobs), m.Key.Attempt, want)
 		}
+		for _, rec := range r.pack(m.Key).Jobs[len(remote.Jobs):] {
+			if rec.Executed() || rec.Code != codeFailed || !rec.Failure.Withheld() {
+				t.Errorf("%s, %+v", rec.Code, rec.Failure)
+			}
+		}
+		r.wantEnded(m, remoteResult(remote.Jobs...))
+		sent := r.sentPacks()
+		if want == 2 && len(sent) == 0 {
+			return
+		}
+		if len(sent) != 1 || sent[0].Key.Attempt != m.Key.Attempt+1 {
+			t.Fatalf("sent %+v", sent)
+		}
+		m = sent[0]
 	}
-	r.wantEnded(m, remoteResult(remote.Jobs...))
-	sent := r.sentPacks()
-	if len(sent) != 1 || sent[0].Key.Attempt != 2 {
-		t.Fatalf("sent %+v", sent)
-	}
-	if next := r.leaseRemote(sent[0]); len(next.Jobs) != 2 {
-		t.Errorf("%d jobs are offered next", len(next.Jobs))
-	}
+	t.Errorf("%s: a pack is sent when all jobs have been executed", kind)
 }
 
 // Another worker has to wait while the lease is valid. After that it takes the pack

@@ -69,6 +69,12 @@ func (f *Failure) AllowsAnotherCall(repeatable bool) bool {
 	return repeatable || f.Unsent || !f.LeavesCallRunning() && f.Code != FailureHTTPUnreachable
 }
 
+// Withheld reports whether the job was never handed out, because the answer to the poll of its worker
+// had no room for it. The next attempt of the pack executes it, whatever the retry policy says.
+func (f *Failure) Withheld() bool {
+	return f != nil && f.Code == FailureLimit && f.Unsent && f.Retryable
+}
+
 // The largest parts of a failure, in bytes. Failures are stored in the state item of their
 // execution, and no block may exhaust its size.
 const (

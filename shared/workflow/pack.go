@@ -125,15 +125,20 @@ func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) Cla
 }
 
 // RetryableJobs lists the indexes of the jobs that the next attempt of a final pack has:
-// those with a retryable failure, while attempts are left. A cancelled pack has no next
-// attempt.
+// those with a retryable failure, while attempts are left, and those that were withheld. A
+// cancelled pack has no next attempt.
 func RetryableJobs(p *Pack, maxAttempts int) []int {
-	if p.State != PackFinished || p.Key.Attempt >= maxAttempts {
+	return p.NextJobs(maxAttempts, func(f *Failure) bool { return f.Retryable })
+}
+
+// NextJobs is RetryableJobs where retry says which failures are retried.
+func (p *Pack) NextJobs(maxAttempts int, retry func(*Failure) bool) []int {
+	if p.State != PackFinished || p.Key.Attempt > MaxRetries {
 		return nil
 	}
 	var indexes []int
 	for _, j := range p.Jobs {
-		if j.Code == JobCodeFail && j.Failure != nil && j.Failure.Retryable {
+		if j.Code == JobCodeFail && j.Failure != nil && (j.Failure.Withheld() || p.Key.Attempt < maxAttempts && retry(j.Failure)) {
 			indexes = append(indexes, j.Index)
 		}
 	}

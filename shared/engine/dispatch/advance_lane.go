@@ -105,12 +105,13 @@ func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now tim
 // ReadLane reads the packs of one lane, the first attempt first.
 func (d *Dispatcher) ReadLane(ctx context.Context, r *StepRun, lane int) ([]*workflow.Pack, error) {
 	var packs []*workflow.Pack
-	for attempt := 1; attempt <= max(1, r.Step.MaxAttempts); attempt++ {
+	for attempt, withheld := 1, false; attempt <= max(1, r.Step.MaxAttempts) || withheld; attempt++ {
 		p, err := d.Packs.Pack(ctx, r.key().Pack(lane, attempt))
 		if err != nil || p == nil {
 			return packs, err
 		}
 		packs = append(packs, p)
+		withheld = slices.ContainsFunc(p.Jobs, func(j workflow.JobRecord) bool { return j.Failure.Withheld() })
 		if !slices.ContainsFunc(p.Jobs, func(j workflow.JobRecord) bool { return j.Code == workflow.JobCodeFail }) {
 			return packs, nil
 		}

@@ -73,6 +73,12 @@ func (f *fixture) key(lane, attempt int) workflow.PackKey {
 // finishes it unless state is PackClaimed.
 func (f *fixture) writePack(lane, attempt int, state workflow.PackState, first int, codes ...workflow.JobCode) *workflow.Pack {
 	f.Helper()
+	return f.writeFailedPack(lane, attempt, state, first, workflow.Failure{Code: "REFUSED", Message: "no", Retryable: true}, codes...)
+}
+
+// writeFailedPack is writePack with the failure of the jobs that fail.
+func (f *fixture) writeFailedPack(lane, attempt int, state workflow.PackState, first int, why workflow.Failure, codes ...workflow.JobCode) *workflow.Pack {
+	f.Helper()
 	p := &workflow.Pack{Key: f.key(lane, attempt), State: workflow.PackClaimed, Token: 1, Lease: f.Now().Add(lease), Nonce: f.Nonce(), Worker: "w", ClaimedAt: f.Now()}
 	for i, c := range codes {
 		rec := workflow.JobRecord{Index: first + i, Code: c}
@@ -80,7 +86,7 @@ func (f *fixture) writePack(lane, attempt int, state workflow.PackState, first i
 		case workflow.JobCodeOK:
 			rec.Result = json.RawMessage(`"done"`)
 		case workflow.JobCodeFail:
-			rec.Failure = &workflow.Failure{Code: "REFUSED", Message: "no", Retryable: true}
+			rec.Failure = &why
 		}
 		p.Jobs = append(p.Jobs, rec)
 	}

@@ -53,16 +53,7 @@ func (r *StepRun) retryJobs(p *workflow.Pack) []int {
 	if r.ShouldRetry == nil {
 		return workflow.RetryableJobs(p, r.Step.MaxAttempts)
 	}
-	if p.State != workflow.PackFinished || p.Key.Attempt >= r.Step.MaxAttempts {
-		return nil
-	}
-	var retry []int
-	for _, j := range p.Jobs {
-		if j.Code == workflow.JobCodeFail && j.Failure != nil && r.ShouldRetry(p.Key.Attempt, j.Failure) {
-			retry = append(retry, j.Index)
-		}
-	}
-	return retry
+	return p.NextJobs(r.Step.MaxAttempts, func(f *workflow.Failure) bool { return r.ShouldRetry(p.Key.Attempt, f) })
 }
 
 // laneFailed reports whether the last attempt of any job of a done lane did not end

@@ -226,6 +226,28 @@ func TestDispatcher_TimerWaitsForRetryDelay(t *testing.T) {
 	}
 }
 
+// Fault: jobs that were withheld from a worker, because the answer to its poll had no room, count as
+// tried. They are sent again whatever the retry policy says, until each has been executed.
+func TestDispatcher_SendsWithheldJobsAgain(t *testing.T) {
+	f := newFixture(t, 2, 2, nil)
+	withheld := workflow.Failure{Code: workflow.FailureLimit, Retryable: true, Unsent: true}
+	f.writeFailedPack(0, 1, workflow.PackFinished, 0, withheld, ok, failed)
+	f.Advance(2 * time.Minute) // the worker that has sent them again has died before
+	if rep := f.report(true); rep.Complete || len(f.doneLanes()) > 0 {
+		t.Errorf("reported %+v, done %v", rep, f.doneLanes())
+	}
+	if s := f.drainQueue(); len(s) != 1 || s[0].Key.Attempt != 2 || len(s[0].Jobs) != 1 || s[0].Jobs[0].Index != 1 {
+		t.Errorf("sent %+v", s)
+	}
+	f.writePack(0, 2, workflow.PackFinished, 1, failed)
+	if rep := f.report(true); !rep.Complete || rep.Counts.OK != 1 || rep.Counts.Failed != 1 || rep.Counts.Failure.Code != "REFUSED" {
+		t.Errorf("reported %+v", rep)
+	}
+	if packs, err := f.d.ReadLane(t.Context(), f.r, 0); err != nil || len(packs) != 2 {
+		t.Errorf("%d packs are read of the lane, %v", len(packs), err)
+	}
+}
+
 // A pack that too many workers took over is closed instead of being sent for ever.
 func TestDispatcher_TakeoversAreBounded(t *testing.T) {
 	f := newFixture(t, 1, 1, nil)
