@@ -206,6 +206,24 @@ func TestDiscover_EmptyScopeFailsWhenAsserted(t *testing.T) {
 	}
 }
 
+// A starter whose selection matches nothing is told so before anything is locked, unless the
+// definition allows an empty scope.
+func TestDiscover_NothingSelected(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one pure device"))
+	s.Publish("v", "assertNotEmpty: false\n"+stepsYAML("one pure device"))
+	for name, want := range map[string]sm.ExecutionState{"w": sm.ExecutionFailedSafeAck, "v": sm.ExecutionCompletedAck} {
+		req := harness.NewStartRequest(name)
+		req.ExecuteOnParameters = &workflow.Selector{Groups: []string{"none"}}
+		id := s.StartWith(req)
+		s.Drain()
+		x := s.ExpectState(id, want)
+		if refused := x.Error != nil && x.Error.Code == workflow.FailureNothingSelected; refused != (name == "w") || refused && slices.Contains(s.ExecutionStates(id), "LOCKING") {
+			t.Errorf("%s failed with %+v; its states were %v", name, x.Error, s.ExecutionStates(id))
+		}
+	}
+}
+
 // The lock timeout ends a waiting execution safely.
 func TestLocks_WaitDeadlineFailsSafely(t *testing.T) {
 	s := newHarness(t, 1)

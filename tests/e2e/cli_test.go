@@ -43,6 +43,14 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 	b.register(s, workflow.Block{Name: "hello", Pure: true})
 	b.register(s, workflow.Block{Name: "broken", Pure: true})
 	b.handle("broken", func(call) blockAnswer { return errorAnswer("NO", false) })
+	b.register(s, workflow.Block{Name: "shaky", Pure: true})
+	b.handle("shaky", func(c call) blockAnswer {
+		if c.Entity.ID == "a" {
+			return errorAnswer("NO", false)
+		}
+		return nil
+	})
+	const tolerant = "package: test\nname: tolerant\nversion: 1.0.0\nconfig: {failureTolerance: 1}\nsteps:\n  - {label: shaky, functionBlock: test/shaky:1, runOn: device}\n"
 	url := "--url=" + s.url
 
 	for _, c := range []struct {
@@ -62,6 +70,9 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 		{"show", "", []string{"entities", "show", "device/a"}, 0, `"id": "a"`},
 		{"run", "", []string{"run", "test/hello"}, 0, "COMPLETED_ACK"},
 		{"run a failing workflow", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
+		{"publish a tolerant workflow", tolerant, []string{"publish", "-"}, 0, "published"},
+		{"import another device", `{"type":"device","id":"b"}` + "\n", []string{"entities", "import", "-"}, 0, "imported 1"},
+		{"run one that fails for one of two", "", []string{"run", "test/tolerant", "--type", "device", "--id", "a,b"}, 5, "not everything succeeded"},
 		{"run an unknown workflow", "", []string{"run", "test/missing"}, 3, "(not_found)"},
 		{"run an invalid reference", "", []string{"run", "nonsense"}, 2, "(invalid)"},
 		{"status of an unknown execution", "", []string{"status", "01890000-0000-7000-8000-000000000000"}, 3, "(not_found)"},
@@ -81,12 +92,20 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 	if code, _, err := runLockstep(t, "", "--url=http://127.0.0.1:1", "list"); code != 4 || !strings.Contains(err, "lockstep dev") {
 		t.Errorf("unreachable: exit %d: %s", code, err)
 	}
-	code, out, _ := runLockstep(t, "", url, "list", "-o", "json")
+	code, out, _ := runLockstep(t, "", url, "list", "--outcome", "PARTIAL", "-o", "json")
+	var partial []struct{ ID string }
+	if err := json.Unmarshal([]byte(out), &partial); err != nil || code != 0 || len(partial) != 1 {
+		t.Fatalf("list --outcome PARTIAL: %d, %v\n%s", code, err, out)
+	}
+	if code, out, err := runLockstep(t, "", url, "watch", partial[0].ID); code != 5 || !strings.Contains(out, "not everything succeeded") {
+		t.Errorf("watch of what ended in part: exit %d\n%s%s", code, out, err)
+	}
+	code, out, _ = runLockstep(t, "", url, "list", "-o", "json")
 	var executions []struct {
 		ID    string `json:"id"`
 		State string `json:"state"`
 	}
-	if err := json.Unmarshal([]byte(out), &executions); err != nil || code != 0 || len(executions) != 2 {
+	if err := json.Unmarshal([]byte(out), &executions); err != nil || code != 0 || len(executions) != 3 {
 		t.Fatalf("list -o json: %d, %v\n%s", code, err, out)
 	}
 	for _, verb := range []string{"status", "history", "steps", "jobs", "result", "cost"} {

@@ -129,6 +129,8 @@ func TestService_ExecutionFilters(t *testing.T) {
 		"by parent":          {views.ExecutionFilter{Parent: a}, nil},
 		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
 		"created before":     {views.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
+		"by outcome":         {views.ExecutionFilter{Outcome: workflow.OutcomeSucceeded}, []string{a}},
+		"of another outcome": {views.ExecutionFilter{Outcome: workflow.OutcomePartial}, nil},
 		"contradictory":      {views.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
 	} {
 		for _, limit := range []int{1, 2, 100} {
