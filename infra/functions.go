@@ -24,7 +24,8 @@ type Function struct {
 	// fails. For emulators, and for a function of a user, it is the function itself.
 	live awslambda.IFunction
 
-	role        string // as topology names it; decides the permissions
+	role        string            // as topology names it; decides the permissions
+	outside     awsiam.IGrantable // who has them in the place of a function
 	environment map[string]string
 }
 

@@ -123,10 +123,17 @@ func (f *Function) allowSend(sid string, q *Queue) {
 
 // allow adds a statement to the policy of a function's role.
 func (f *Function) allow(sid string, resources []string, actions ...string) {
-	allow(f.Function, sid, resources, actions...)
+	allow(f.principal(), sid, resources, actions...)
 }
 
-func (f *Function) grant(statement awsiam.PolicyStatement) { grant(f.Function, statement) }
+func (f *Function) grant(statement awsiam.PolicyStatement) { grant(f.principal(), statement) }
+
+func (f *Function) principal() awsiam.IGrantable {
+	if f.outside != nil {
+		return f.outside
+	}
+	return f.Function
+}
 
 func allow(who awsiam.IGrantable, sid string, resources []string, actions ...string) {
 	grant(who, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{

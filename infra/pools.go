@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -68,6 +69,34 @@ type WorkerPool struct {
 	Queue    *Queue
 	Function awslambda.Function
 	Mapping  awslambda.EventSourceMapping
+
+	engine *Engine
+	name   string
+}
+
+// GrantPolling gives a principal the permissions of a worker of this polled pool: those of the
+// stock worker, on this pool's queue. Its processes receive from the queue themselves, with
+// shared/boot/workerhost and the variables of [WorkerPool.PollingEnvironment], and hold no
+// invocation of the HTTP interface while they wait. It panics if the pool has a function, which
+// would compete for the packs, and if the app cannot change the principal's policy.
+func (p *WorkerPool) GrantPolling(who awsiam.IGrantable) {
+	if p.Function != nil {
+		panic(fmt.Errorf("the pool %s has a function: only processes that poll a polled pool receive from its queue", p.name))
+	}
+	worker := &Function{role: topology.FunctionWorker, outside: who}
+	p.engine.grantRuntimePermissions(worker)
+	worker.allow("ReceivePacks", []string{*p.Queue.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+	worker.allowSend("SendPacks", p.Queue)
+}
+
+// PollingEnvironment returns the environment variables of a process that polls the queue. The
+// values are placeholders until the stack is deployed.
+func (p *WorkerPool) PollingEnvironment() map[string]string {
+	return map[string]string{
+		topology.EnvTableJobs:      *p.engine.Tables[topology.TableJobs].TableName(),
+		topology.EnvQueueLifecycle: *p.engine.LifecycleQueue.QueueUrl(),
+		topology.EnvQueueJobsURLs:  queueURLsJSON(map[string]*Queue{p.name: p.Queue}),
+	}
 }
 
 // Validate returns an error that names the first invalid field.
@@ -147,7 +176,7 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 		q := e.newPoolQueue(label, props.pool(), polledSeconds)
 		e.addPoolMonitoring(e.Construct, id, q, nil, age)
 		e.outputQueue(q)
-		return &WorkerPool{Queue: q}
+		return &WorkerPool{Queue: q, engine: e, name: props.pool()}
 	}
 	function, scope := e.poolFunction(id, label, props)
 	e.grantRuntimePermissions(function)
@@ -156,7 +185,7 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	mapping := e.attachFunction(scope, props.pool(), q, function, valueOr(props.Concurrency, defaultConcurrency))
 	e.addPoolMonitoring(scope, id, q, function, age)
 	e.outputQueue(q)
-	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
+	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping, engine: e, name: props.pool()}
 }
 
 // polledSeconds replaces the function's timeout for a polled pool. The engine sets the

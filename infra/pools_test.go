@@ -180,6 +180,33 @@ func TestWorkerPool_PolledHasNoFunction(t *testing.T) {
 	}
 }
 
+// Processes that receive from the queue of a polled pool themselves have the permissions of the
+// stock worker and no more. Where a function consumes the queue, none can be given.
+func TestWorkerPool_GrantPolling(t *testing.T) {
+	x := stacks()["host"]
+	want := []string{ // as permissionsOf lists those of the stock worker, but for what a mapping asks besides
+		"dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem on ${EngineTableJobs.Arn}",
+		"sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility on ${EngineJobsEdgeQueue.Arn}",
+		"sqs:SendMessage on ${EngineJobsEdgeQueue.Arn}",
+		"sqs:SendMessage on ${EngineLifecycleQueue.Arn}",
+	}
+	var got []string
+	for _, s := range x.statementsOf(t, x.byID(t, "Hosts")) {
+		got = append(got, strings.Join(s.actions, " ")+" on "+stripHashes(strings.Join(s.resources, " ")))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for name, want := range map[string]string{
+		topology.EnvTableJobs: "${EngineTableJobs}", topology.EnvQueueLifecycle: "${EngineLifecycleQueue}", topology.EnvQueueJobsURLs: `{"edge":"${EngineJobsEdgeQueue}"}`,
+	} {
+		if got := stripHashes(render(x.Outputs["EdgeEnv"+strings.ReplaceAll(name, "_", "")].Value)); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
 // Resources that refer to a function of another stack belong to that stack: the engine's
 // stack does not depend on it.
 func TestWorkerPool_FunctionOfAnotherStack(t *testing.T) {
@@ -217,7 +244,15 @@ func TestAddWorkerPool_PanicsOnInvalidPool(t *testing.T) {
 	prefix := "a-prefix-of-thirty-characters-"[:29] + "x" // 30 characters
 	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir, NamePrefix: prefix})
 	function := newUserFunction(stack, dir)
-	e.AddWorkerPool("First", &WorkerPoolProps{Pool: "first", Function: function})
+	first := e.AddWorkerPool("First", &WorkerPoolProps{Pool: "first", Function: function})
+	func() {
+		defer func() {
+			if cause, _ := recover().(error); cause == nil || !strings.Contains(cause.Error(), "the pool first has a function") {
+				t.Errorf("processes may receive packs beside a function: %v", cause)
+			}
+		}()
+		first.GrantPolling(function)
+	}()
 	e.AddWorkerPool("Europe", &WorkerPoolProps{Pool: topology.PoolDefault, Region: "eu"})
 	for i := range topology.MaxRegions - 1 {
 		e.AddWorkerPool(fmt.Sprintf("Region%d", i), &WorkerPoolProps{Pool: "r", Region: fmt.Sprintf("r%d", i), Polled: true})

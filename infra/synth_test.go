@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -123,6 +124,11 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	engine.AddWorkerPool("Photos", &WorkerPoolProps{Pool: "photos", Function: newUserFunction(options, functions)})
 
 	host := NewEngine(stack("host"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions})
+	edge := host.AddWorkerPool("Edge", &WorkerPoolProps{Pool: "edge", Polled: true})
+	edge.GrantPolling(awsiam.NewRole(host.Construct, jsii.String("Hosts"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)}))
+	for name, value := range edge.PollingEnvironment() {
+		awscdk.NewCfnOutput(all["host"], jsii.String("EdgeEnv"+strings.ReplaceAll(name, "_", "")), &awscdk.CfnOutputProps{Value: &value})
+	}
 	host.AddWorkerPool("Elsewhere", &WorkerPoolProps{Pool: "elsewhere", Function: newUserFunction(stack("tenant"), functions)})
 
 	pair := stack("pair")
