@@ -8,7 +8,8 @@
 // app/, with worker pools of its own, on which the scenarios of scenarios_test.go run. Their
 // workers are that of examples/fleet and faulty/, which fails as commands_test.go says.
 // queues_test.go uses the AWS services directly, receivers_test.go
-// sends to a bus and a topic, event_sources_test.go receives from a bus, and doctor_test.go runs lockstep doctor.
+// sends to a bus and a topic, event_sources_test.go receives from a bus, doctor_test.go runs lockstep doctor, and
+// restore_test.go sets a stack back to an earlier time.
 //
 // docs/aws-behaviours.md says what is verified here. LOCKSTEP_E2E_RUN selects tests of
 // tests/e2e.
