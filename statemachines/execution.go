@@ -185,6 +185,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionRetried, ExecutionReady, byOperator, "a new try; locks are acquired again", ExecutionFailedSafeAck, ExecutionFailedUnsafe, ExecutionFailedUnsafeAck),
 		moves(EventExecutionRetried, ExecutionValid, byOperator, "a new try of one that has never asked for locks: what its start waits for holds again", ExecutionFailedSafeAck),
 		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks it still holds", ExecutionFailedUnsafe),
+		moves(EventExecutionRetried, ExecutionRollback, byOperator, "its rollback has failed, and undoes the rest under the locks it still holds", ExecutionFailedUnsafe),
 	), executionTerminalEvents),
 	Defaults: []Default{
 		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Reason: "it exists: the same request was sent twice"},

@@ -32,8 +32,8 @@ func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason 
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason, Only: entities})
 }
 
-// Retry begins another try of a failed execution. Locks that it still holds stay;
-// otherwise it acquires them again. While another execution has its business key, that is
+// Retry begins another try of a failed execution, which goes forward, or goes on with a rollback
+// that has failed. Locks that it still holds stay; otherwise a try that goes forward acquires them again. While another execution has its business key, that is
 // CodeConflict.
 func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
 	w, err := e.loadForCommand(ctx, c, id)
@@ -49,9 +49,13 @@ func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req vi
 			return nil, keyHeld(owner, x.Workflow, x.Key, "retry this one after its end")
 		}
 	}
-	return w.applyLoaded(ctx, lifecycle.Command{
+	command := lifecycle.Command{
 		Kind: lifecycle.CommandRetry, Actor: c.Actor, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities), Force: req.Force,
-	})
+	}
+	if req.Rollback {
+		command.Rollback = workflow.RollbackAuto
+	}
+	return w.applyLoaded(ctx, command)
 }
 
 // Resume ends a wait that would otherwise end by itself: for a point in time, or

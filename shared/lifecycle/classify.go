@@ -67,27 +67,36 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 		return noChanges, ""
 	}
 	for _, r := range remaining {
-		switch {
-		case rollbackOf(x, r.Seq) != nil || undoFailedBefore(x, r.Seq):
+		if rollbackOf(x, r.Seq) != nil || undoFailedBefore(x, r.Seq) {
 			return irreversibleChanges, fmt.Sprintf("the rollback of step %q has failed", r.Label)
-		case r.IsSet() && r.LetGo:
-			return irreversibleChanges, fmt.Sprintf("executions that step %q started go on by themselves", r.Label)
-		case r.IsSet():
-			return irreversibleChanges, fmt.Sprintf("the changes of the executions that step %q started remain", r.Label)
-		case r.LetGo:
-			return irreversibleChanges, fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
-		case r.Child != nil && !r.Reversible:
-			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
-		case r.Counts.Unknown > 0 && !r.UndoHarmless:
-			return irreversibleChanges, fmt.Sprintf("whether step %q changed %s is unknown", r.Label, cmp.Or(r.Counts.UnknownEntity, "an entity"))
-		case !r.Reversible:
-			return irreversibleChanges, fmt.Sprintf("step %q has no rollback", r.Label)
+		}
+		if why := obstacleTo(r); why != "" {
+			return irreversibleChanges, why
 		}
 	}
 	if mode == workflow.RollbackNever {
 		return irreversibleChanges, "rollback is switched off"
 	}
 	return reversibleChanges, ""
+}
+
+// obstacleTo says why what a step run did cannot be undone; empty if it can.
+func obstacleTo(r *workflow.StepRun) string {
+	switch {
+	case r.IsSet() && r.LetGo:
+		return fmt.Sprintf("executions that step %q started go on by themselves", r.Label)
+	case r.IsSet():
+		return fmt.Sprintf("the changes of the executions that step %q started remain", r.Label)
+	case r.LetGo:
+		return fmt.Sprintf("execution %s, which step %q started, goes on by itself", r.Child.ID, r.Label)
+	case r.Child != nil && !r.Reversible:
+		return fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
+	case r.Counts.Unknown > 0 && !r.UndoHarmless:
+		return fmt.Sprintf("whether step %q changed %s is unknown", r.Label, cmp.Or(r.Counts.UnknownEntity, "an entity"))
+	case !r.Reversible:
+		return fmt.Sprintf("step %q has no rollback", r.Label)
+	}
+	return ""
 }
 
 // HasChanges reports whether changes of the execution remain: something that is not

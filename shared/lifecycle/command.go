@@ -33,7 +33,11 @@ func (d *decider) applyCommand(c Command) error {
 	case CommandBreak:
 		d.breakExecution(c)
 	case CommandRetry:
-		err = d.beginRetry(c, data)
+		if c.Rollback != "" {
+			err = d.retryRollback(c, data)
+		} else {
+			err = d.beginRetry(c, data)
+		}
 	case CommandResume:
 		err = d.resume(c)
 	case CommandUnlock:

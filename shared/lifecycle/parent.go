@@ -118,10 +118,16 @@ func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 		return false, nil
 	case p.Status == ParentClosed && p.Undoes:
 		return false, workflow.Errorf(workflow.CodeIllegalTransition,
-			"execution %s was started to undo what execution %s had done, whose rollback has ended: undo by hand what remains, and acknowledge both", x.ID, x.Parent.Execution)
+			"execution %s was started to undo what execution %s had done, whose rollback has ended: retry that one with rollback, which starts another execution, or undo by hand what remains, and acknowledge both", x.ID, x.Parent.Execution)
+	case p.Status == ParentClosed && to == sm.ExecutionRollback:
+		return false, workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s was started by execution %s, which does not wait for it any more, and nothing of it happens after that: undo by hand what remains, and acknowledge both", x.ID, x.Parent.Execution)
 	case p.Status == ParentClosed:
 		return false, workflow.Errorf(workflow.CodeIllegalTransition,
 			"execution %s was started by execution %s, which does not wait for it any more: retry that one, which starts another execution, or start one of your own", x.ID, x.Parent.Execution)
+	case p.Status == ParentOpen && to == sm.ExecutionRollback:
+		return false, workflow.Errorf(workflow.CodeIllegalTransition,
+			"execution %s, which waits for execution %s, is about to end that step, and nothing of it may happen after that: undo by hand what remains, and acknowledge it", x.Parent.Execution, x.ID)
 	case p.Status == ParentOpen && to == sm.ExecutionRunning:
 		return false, workflow.Errorf(workflow.CodeIllegalTransition,
 			"execution %s holds locks, and a retry asks execution %s, which waits for it, before it takes locks: acknowledge it, which releases them, and retry it after that", x.ID, x.Parent.Execution)

@@ -302,7 +302,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 	}
 	x.PastScopes[x.Try] = x.Scope
 	x.Try++
-	x.PC, x.Iteration, x.OnlyFailed, x.NextSeq = from, 0, onlyFailed, 0
+	x.PC, x.Iteration, x.OnlyFailed, x.NextSeq, x.RollbackTries = from, 0, onlyFailed, 0, 0
 	x.Resumes = 0
 	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation, x.Undo, x.Acknowledged = time.Time{}, "", "", nil, false, nil, nil, nil
 	x.Output, x.Threads, x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = nil, nil, false, nil, nil, nil, 0

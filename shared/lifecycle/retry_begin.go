@@ -89,7 +89,7 @@ func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow
 // with which it goes on; nil outside of them, or if it begins with the whole of one.
 func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, resume *workflow.StepRun) {
 	x := d.execution
-	if len(beginOf(x, p, x.Try)) == 0 {
+	if len(beginOf(x, p, x.LastForwardTry())) == 0 {
 		return x.PC, x.StepRunBySeq(x.ResumeSeq) // as the try was to begin that has failed
 	}
 	if first := d.firstToRepeat(to); first != nil {
@@ -145,13 +145,14 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
 
 // lastTryForAll is the last try that was about all entities of a new one: the last one, if that is
-// restricted to the same ones or more.
+// restricted to the same ones or more. Tries that have only rolled back belong to the one before them.
 func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 	x := d.execution
+	last := x.LastForwardTry()
 	if to == sm.ExecutionRunning || x.Scope.Only == nil {
-		return x.Try
+		return last
 	}
-	for try := x.Try - 1; try > 0; try-- {
+	for try := min(last, x.Try-1); try > 0; try-- {
 		if x.PastScopes[try].Only == nil {
 			return try
 		}

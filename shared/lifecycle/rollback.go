@@ -23,7 +23,7 @@ func (d *decider) driveRollback() {
 		return
 	}
 	remaining := slices.DeleteFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool {
-		return rollbackOf(d.execution, r.Seq) != nil || d.undoneInTry(r.Seq)
+		return d.undoneInTry(r.Seq)
 	})
 	if d.execution.Undo != nil {
 		remaining = d.remainingUndo()
@@ -64,10 +64,19 @@ func (d *decider) someUndone(seq int) bool {
 	})
 }
 
-// undoneInTry reports whether this try has a wave that undoes the step run.
+// undoneInTry reports whether this try has a wave that undoes the step run, or one that it goes on with
+// has undone all of it.
 func (d *decider) undoneInTry(seq int) bool {
-	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+	return d.wasCompleted(seq) || slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
+	})
+}
+
+// wasCompleted reports whether a wave of this rollback, or of one that it goes on with, has undone all that
+// it was about of the step run.
+func (d *decider) wasCompleted(seq int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try >= d.execution.LastForwardTry() && r.Status == sm.StepCompleted
 	})
 }
 

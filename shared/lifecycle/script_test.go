@@ -474,12 +474,15 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	case "applied":
 		sr.facts.UpdatesApplied = true
 		sr.decide()
-	case "retry": // retry [from=LABEL] [entities=failed|all] [parent=open|closed|letGo] [force] [outdated=LABEL by=EXECUTION [undo]]
+	case "retry": // retry [rollback] [from=LABEL] [entities=failed|all] [parent=open|closed|letGo] [force] [outdated=LABEL by=EXECUTION [undo]]
 		sr.outdated = sr.outdatedBy(words, o)
 		if o["parent"] != "" {
 			sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(o["parent"])}
 		}
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "repaired", FromStep: o["from"], Entities: o["entities"], Force: slices.Contains(words, "force")}
+		if slices.Contains(words, "rollback") {
+			sr.facts.Command.Rollback = workflow.RollbackAuto
+		}
 		sr.decide()
 	case "resume", "unlock": // unlock [entities=TYPE/ID,...]
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may continue", Only: sr.entityKeys(o)}

@@ -101,6 +101,7 @@ type RetryRequest struct {
 	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty is the step that failed
 	Entities RetryEntities `json:"entities,omitempty"` // of that step
 	Force    bool          `json:"force,omitempty"`    // even if others have changed entities since, for which results are kept
+	Rollback bool          `json:"rollback,omitempty"` // go on with the rollback that has failed, instead of forward
 }
 
 // AnswerRequest answers a step that waits for people: the one that waits, or the run Visit of

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -121,6 +121,9 @@ type Execution struct {
 
 	// OnlyFailed is set by a retry that keeps the results of jobs that ended with OK.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
+
+	// RollbackTries is how many tries, the last ones, have only rolled back what was executed before.
+	RollbackTries int `json:"rollbackTries,omitempty"`
 
 	// Forced says that an operator wants this try even if results that it keeps are outdated.
 	Forced bool `json:"forced,omitempty"`
@@ -436,6 +439,9 @@ func (x *Execution) ScopeOf(r *StepRun) Scope {
 	}
 	return x.Scope
 }
+
+// LastForwardTry is the last try that was to execute steps.
+func (x *Execution) LastForwardTry() int { return x.Try - x.RollbackTries }
 
 // TimeOf is the innermost loop around a step run, by the number that step runs in it have in
 // In, and which time of it the step run is in, from 0; 0 and 0 for none.

@@ -247,7 +247,7 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 		return plan.JobPlan{}, err
 	}
 	if len(settled) > 0 {
-		executed.Jobs = slices.DeleteFunc(slices.Clone(executed.Jobs), func(j workflow.JobInput) bool { return j.Entity != nil && settled[*j.Entity] })
+		executed.Jobs = slices.DeleteFunc(slices.Clone(executed.Jobs), func(j workflow.JobInput) bool { return settled[j.Key()] })
 	}
 	var lanes []int
 	for _, j := range executed.Jobs {
@@ -263,18 +263,17 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	return planned, err
 }
 
-// settledRollbacks are the entities that a wave leaves out: those for which its step run
+// settledRollbacks are the entities or items that a wave leaves out: those for which its step run
 // has been undone before and, if the wave is about entities that failed, those for which
-// an earlier wave of the same rollback failed. Only rollbacks of some entities are asked:
-// after one of all, no other is planned.
+// an earlier wave of the same rollback failed.
 func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, onlySome bool) (map[workflow.EntityKey]bool, error) {
 	var settled map[workflow.EntityKey]bool
 	for i := range x.StepRuns {
 		u := &x.StepRuns[i]
-		if u.Kind != workflow.JobRollback || u.Only == nil || u.Seq >= r.Seq || u.Jobs == 0 || u.Child != nil {
+		if u.Kind != workflow.JobRollback || u.Seq >= r.Seq || u.Jobs == 0 || u.Child != nil {
 			continue
 		}
-		same, earlier := u.Undoes == r.Undoes, onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs
+		same, earlier := u.Undoes == r.Undoes, onlySome && u.Only != nil && u.Try == r.Try && u.Counts.OK < u.Jobs
 		if !same && !earlier {
 			continue
 		}

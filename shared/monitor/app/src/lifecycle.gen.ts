@@ -122,4 +122,5 @@ export const moves: { from: State; on: string; to: State; by: string; when: stri
   { from: "FAILED_UNSAFE_ACK", on: "execution.retried", to: "READY", by: "operator", when: "a new try; locks are acquired again" },
   { from: "FAILED_SAFE_ACK", on: "execution.retried", to: "VALID", by: "operator", when: "a new try of one that has never asked for locks: what its start waits for holds again" },
   { from: "FAILED_UNSAFE", on: "execution.retried", to: "RUNNING", by: "operator", when: "a new try under the locks it still holds" },
+  { from: "FAILED_UNSAFE", on: "execution.retried", to: "ROLLBACK", by: "operator", when: "its rollback has failed, and undoes the rest under the locks it still holds" },
 ];

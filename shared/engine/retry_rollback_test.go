@@ -1,0 +1,275 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// undoing fails the undoing of entities in some steps until it is mended: "STEP" for all, or "STEP/ENTITY".
+type undoing struct {
+	steps  []string
+	mended bool
+}
+
+func (u *undoing) script(c harness.BlockCall) *harness.Outcome {
+	undoes := c.Kind == workflow.JobRollback
+	if c.Step == "check" && !undoes || !u.mended && undoes && (slices.Contains(u.steps, c.Step) || slices.Contains(u.steps, c.Step+"/"+c.Entity)) {
+		return &harness.Outcome{FailCode: "NO"}
+	}
+	return nil
+}
+
+// calls are the calls since a number of them, as "STEP KIND ENTITY".
+func callsSince(s *harness.Harness, since int) (calls []string) {
+	for _, c := range s.BlockCalls[since:] {
+		calls = append(calls, fmt.Sprintf("%s %s %s", c.Step, c.Kind, c.Entity))
+	}
+	return calls
+}
+
+// retryRollback tries the rollback of an execution again, runs it to its end, and returns its calls in their order.
+func retryRollback(s *harness.Harness, id string, req views.RetryRequest) []string {
+	s.Helper()
+	since := len(s.BlockCalls)
+	req.Rollback = true
+	retry(s, id, req)
+	settle(s)
+	return callsSince(s, since)
+}
+
+func refusedRollback(s *harness.Harness, id, because string) {
+	s.Helper()
+	err := retryError(s, id, views.RetryRequest{Rollback: true})
+	if !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), because) {
+		s.Errorf("%v, want %q", err, because)
+	}
+}
+
+// A rollback whose block fails on one device is tried again: for that one, and in the steps that it had not come
+// to for all. What it had undone is left out.
+func TestRetryRollback_UndoesTheRest(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails  []string
+		first  string // state after the first rollback
+		again  []string
+		config string
+	}{
+		"one device of the last step": {[]string{"two/d001"}, "", []string{"two ROLLBACK d001", "one ROLLBACK d000", "one ROLLBACK d001"}, ""},
+		"the first step":              {[]string{"one"}, "", []string{"one ROLLBACK d000", "one ROLLBACK d001"}, ""},
+		"one device of the first":     {[]string{"one/d000"}, "", []string{"one ROLLBACK d000"}, ""},
+		"going on after failures":     {[]string{"two/d001", "one/d000"}, "", []string{"two ROLLBACK d001", "one ROLLBACK d000"}, "config: {rollback: {onFailure: continue}}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 2)
+			u := undoing{steps: c.fails}
+			s.Script = u.script
+			s.Publish("w", c.config+stepsYAML("one again device", "two once device", "check pure device"))
+			id := s.Start("w", "d000", "d001")
+			settle(s)
+			if x := s.Load(id); x.State != sm.ExecutionFailedUnsafe || x.RolledBack {
+				t.Fatalf("%s, rolled back %v", x.State, x.RolledBack)
+			}
+			// It fails once more, and says so.
+			_ = retryRollback(s, id, views.RetryRequest{Reason: "try"})
+			if x := s.Load(id); x.State != sm.ExecutionFailedUnsafe || x.RolledBack || x.Try != 2 {
+				t.Fatalf("%s, rolled back %v, try %d", x.State, x.RolledBack, x.Try)
+			}
+			u.mended = true
+			again := retryRollback(s, id, views.RetryRequest{Reason: "mended"})
+			slices.SortStableFunc(again, func(a, b string) int { return -strings.Compare(a[:3], b[:3]) })
+			x := s.Load(id)
+			if x.State != sm.ExecutionFailedSafeAck || !x.RolledBack || !slices.Equal(again, c.again) {
+				t.Errorf("%s, rolled back %v, %q", x.State, x.RolledBack, again)
+			}
+			if n := x.Result.Count[workflow.EntityFailedSafe]; n != 2 || x.Error.Step != "check" {
+				t.Errorf("%v, %+v", x.Result.Count, x.Error)
+			}
+			refusedRollback(s, id, "nothing to undo")
+			// A retry after that does everything again.
+			u.steps, s.Script = nil, nil
+			if got := retryToEnd(s, id, views.RetryRequest{}); len(got) != 6 || s.Load(id).State != sm.ExecutionCompletedAck {
+				t.Errorf("%s %v", s.Load(id).State, got)
+			}
+		})
+	}
+}
+
+// The undoing of items and of global steps is tried again, too.
+func TestRetryRollback_OfItems(t *testing.T) {
+	s := newHarness(t, 1)
+	mended := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "check" && c.Kind == workflow.JobExecute || !mended && c.Kind == workflow.JobRollback && c.Step == "each" && strings.Contains(string(c.Parameters), "2") {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("w", "steps:\n"+
+		"  - {label: once, functionBlock: p/once:1, runOn: global}\n"+
+		"  - {label: each, foreach: {items: \"${[1, 2, 3]}\"}, functionBlock: p/again:1, runOn: item, parameters: {n: \"${item}\"}}\n"+
+		"  - {label: check, functionBlock: p/pure:1, runOn: global}\n")
+	id := s.Start("w", "d000")
+	settle(s)
+	if x := s.Load(id); x.State != sm.ExecutionFailedUnsafe {
+		t.Fatal(x.State)
+	}
+	mended = true
+	got := retryRollback(s, id, views.RetryRequest{})
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || !x.RolledBack || !slices.Equal(got, []string{"each ROLLBACK ", "once ROLLBACK "}) {
+		t.Errorf("%s, rolled back %v, %q", x.State, x.RolledBack, got)
+	}
+	if last := s.BlockCalls[len(s.BlockCalls)-2]; !strings.Contains(string(last.Parameters), "2") {
+		t.Errorf("it undoes %s", last.Parameters)
+	}
+}
+
+// An execution that undoes what another has done fails once. Another one is started in its place.
+func TestRetryRollback_StartsAnotherExecution(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Script = fails("charge", "leave")
+	id := startSaga(t, s, "stop")
+	settle(s)
+	failed := s.Load(id).LastStepRun().Child.ID
+	if err := retryError(s, failed, views.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "retry that one with rollback") {
+		t.Errorf("%v", err)
+	}
+	s.Script = fails("charge")
+	if got := retryRollback(s, id, views.RetryRequest{Reason: "mended"}); !slices.Equal(got, []string{"leave EXECUTE d001", "flight ROLLBACK "}) {
+		t.Errorf("%q", got)
+	}
+	x := s.Load(id)
+	if x.State != sm.ExecutionFailedSafeAck || !x.RolledBack || x.Error.Step != "charge" {
+		t.Errorf("%s, rolled back %v, %+v", x.State, x.RolledBack, x.Error)
+	}
+	undo := x.StepRuns[len(x.StepRuns)-2].Child
+	if undo == nil || undo.ID == failed || s.Load(undo.ID).State != sm.ExecutionCompletedAck {
+		t.Errorf("%+v", undo)
+	}
+}
+
+// It is refused where nothing has begun to roll back, where the locks were released, and of a child, whose parent
+// has ended.
+func TestRetryRollback_IsRefused(t *testing.T) {
+	s := newHarness(t, 4)
+	u := undoing{steps: []string{"one"}}
+	s.Script = u.script
+	s.Publish("w", stepsYAML("one again device", "check pure device"))
+	s.Publish("never", "config: {rollback: never}\n"+stepsYAML("one again device", "check pure device"))
+	s.Publish("parent", "steps:\n  - {label: go, workflowReference: {workflow: p/w:1, mode: dispatch, executeOnParameters: {ids: [\"d002\"]}}}\n")
+	unlocked, acknowledged, parent := s.Start("w", "d000"), s.Start("w", "d001"), s.Start("parent", "d003")
+	settle(s)
+	ctx := context.Background()
+	if _, err := s.Engine.Unlock(ctx, harness.Caller, unlocked, "needed"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Engine.Acknowledge(ctx, harness.Caller, acknowledged, "seen"); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	u.mended = true
+	refusedRollback(s, unlocked, "it has released its locks")
+	refusedRollback(s, acknowledged, "its end was acknowledged")
+	child := ""
+	for id := range s.States(harness.Caller.Tenant) {
+		if x := s.Load(id); x.Parent != nil {
+			child = id
+		}
+	}
+	refusedRollback(s, child, "nothing of it happens after that")
+	refusedRollback(s, parent, "it has not begun to roll back")
+	if _, err := s.Engine.Acknowledge(ctx, harness.Caller, child, "seen"); err != nil {
+		t.Fatal(err)
+	}
+	never := s.Start("never", "d002")
+	settle(s)
+	refusedRollback(s, never, "rollback is switched off")
+	for _, req := range []views.RetryRequest{{Rollback: true, From: "one"}, {Rollback: true, Entities: views.RetryAll}} {
+		if err := retryError(s, unlocked, req); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A retry that goes forward after a rollback was tried again begins with the first step that either has undone.
+func TestRetryRollback_AndForward(t *testing.T) {
+	s := newHarness(t, 1)
+	u := undoing{steps: []string{"one"}}
+	s.Script = u.script
+	s.Publish("w", stepsYAML("zero again device", "one again device", "two again device", "check pure device"))
+	id := s.Start("w", "d000")
+	settle(s)
+	_ = retryRollback(s, id, views.RetryRequest{})
+	s.Script = nil
+	got := retryToEnd(s, id, views.RetryRequest{})
+	if x := s.Load(id); x.State != sm.ExecutionCompletedAck || !slices.Equal(got, []string{"one EXECUTE d000", "two EXECUTE d000", "check EXECUTE d000"}) {
+		t.Errorf("%s %q", x.State, got)
+	}
+}
+
+// However handlers die and messages are lost, a rollback that is tried again undoes what is left, and calls
+// nothing that was undone before.
+func TestRetryRollback_UnderRandomFaults(t *testing.T) {
+	safe := 0
+	for seed := range uint64(150) {
+		s := harness.New(t, seed, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices(harness.DeviceIDs(3)...)
+		random := rand.New(rand.NewPCG(seed, 13))
+		u := undoing{steps: []string{[]string{"one/d001", "two/d000", "one"}[seed%3]}}
+		s.Script = u.script
+		s.Publish("w", stepsYAML("one again device", "two again device", "check pure device"))
+		id := s.Start("w", "d000", "d001", "d002")
+		settle(s)
+		u.mended = true
+		undone := map[string]bool{}
+		x := s.Load(id)
+		if x.State != sm.ExecutionFailedUnsafe {
+			t.Fatalf("seed %d: %s", seed, x.State)
+		}
+		for _, c := range s.BlockCalls {
+			if c.Kind == workflow.JobRollback && !slices.Contains(u.steps, c.Step) && !slices.Contains(u.steps, c.Step+"/"+c.Entity) {
+				undone[c.Step+c.Entity] = true
+			}
+		}
+		since := len(s.BlockCalls)
+		s.Faults = faults.Randomly(random, 30, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
+		for range 5 {
+			faults.CatchCrash(func() { _, _ = s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Rollback: true}) })
+			s.RunFor(time.Hour)
+		}
+		s.Faults = nil
+		settle(s)
+		if x = s.Load(id); x.State == sm.ExecutionFailedUnsafe {
+			_ = retryRollback(s, id, views.RetryRequest{})
+			x = s.Load(id)
+		}
+		left := map[string]bool{}
+		for _, c := range s.BlockCalls[since:] {
+			if undone[c.Step+c.Entity] {
+				t.Errorf("seed %d: %s of %s is undone twice", seed, c.Step, c.Entity)
+			}
+			left[c.Step+c.Entity] = true
+		}
+		if x.RolledBack {
+			safe++
+			if all := len(undone) + len(left); all != 6 || x.State != sm.ExecutionFailedSafeAck {
+				t.Errorf("seed %d: %s with %v and %v", seed, x.State, slices.Sorted(maps.Keys(undone)), slices.Sorted(maps.Keys(left)))
+			}
+		}
+	}
+	if safe < 140 {
+		t.Errorf("%d rolled back", safe)
+	}
+}
