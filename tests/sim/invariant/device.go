@@ -18,6 +18,7 @@ const (
 	invStartedBeforeCall   = "a job starts under a claim, after STARTED is written"
 	invOwnClaim            = "a job starts only under its own worker's claim"
 	invAttemptAfterFailure = "a new attempt follows a failed one"
+	invUndoneOnce          = "what is undone is not undone once more"
 )
 
 // BlockCalled is called when a call of a block begins.
@@ -55,6 +56,7 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 	w.checkClaim(r, step, c, index, attempt)
 	switch {
 	case step.Undoes > 0: // a rollback, or the execution of a block that compensates
+		w.checkUndoneOnce(r, step, c)
 		mark(r.undoneJobs, step.Undoes, c.Entity)
 	case c.Kind == workflow.JobExecute:
 		mark(r.executedJobs, seq, c.Entity)
@@ -70,6 +72,21 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 		w.Failf(invFenceMonotonic, "%s sees fence %s of %s after %s of %s", key, c.Fence, c.Job, last.Fence, last.Job)
 	}
 	w.devices[c.Entity] = c
+}
+
+// checkUndoneOnce requires that no earlier wave has undone for an entity what a call undoes.
+func (w *Checker) checkUndoneOnce(r *executionState, step *workflow.StepRun, c harness.BlockCall) {
+	for i := range r.x.StepRuns {
+		u := &r.x.StepRuns[i]
+		if c.Entity == "" || u.Undoes != step.Undoes || u.Seq >= step.Seq {
+			continue
+		}
+		for index, rec := range w.latestRecords(r.x, u) {
+			if rec.Code == workflow.JobCodeOK && w.isJobOf(r.x, u, index, c.Entity) {
+				w.Failf(invUndoneOnce, "job %s undoes for %s what step run %d has undone", c.Job, c.Entity, u.Seq)
+			}
+		}
+	}
 }
 
 func mark(of map[int]map[string]bool, seq int, entity string) {

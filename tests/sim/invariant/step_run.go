@@ -80,6 +80,11 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 		for _, rec := range w.latestRecords(after, after.StepRunBySeq(now.Undoes)) {
 			executed += boolToInt(rec.Executed())
 		}
+		for j := range i { // a rollback that is tried again leaves out what it has undone
+			if old := &after.StepRuns[j]; old.Undoes == now.Undoes && old.Try < now.Try {
+				executed -= old.Counts.OK
+			}
+		}
 		some := after.Scope.Only != nil || slices.ContainsFunc(after.StepRuns, func(u workflow.StepRun) bool { return u.Undoes == now.Undoes && u.Only != nil })
 		if executed != now.Jobs && !some || now.Jobs > executed {
 			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, but %d are undone", id, executed, now.Undoes, now.Jobs)

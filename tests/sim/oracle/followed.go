@@ -35,13 +35,14 @@ type followed struct {
 // written compares the step runs of an execution, in the order in which they were entered, and
 // how it ends.
 func (f *followed) written(before, after *workflow.Execution) {
-	if after.Try != before.Try {
+	rollsBack := triesRollback(before, after)
+	if after.Try != before.Try && !rollsBack {
 		f.forgetWaves(before, after)
 	}
 	if len(f.retries.begins) == 0 {
 		f.retries.begins = []flowTry{{number: 1, devices: slices.Sorted(slices.Values(f.request.Devices))}}
 	}
-	if after.Try > max(1, before.Try) && !f.over && before.Version > 0 {
+	if after.Try > max(1, before.Try) && !f.over && before.Version > 0 && !rollsBack {
 		f.begin(before, after)
 	}
 	f.over = f.over || after.Cancellation != nil || after.Probe || after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal ||
@@ -61,7 +62,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 		return
 	}
 	entered, want := map[string][]string{}, map[string][]string{} // by branch
-	for _, r := range f.runs(after, max(1, after.Try)) {
+	for _, r := range f.runs(after, f.present().number) {
 		entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
 		f.checkWait(r)
 	}
@@ -113,7 +114,7 @@ func (f *followed) find(label string, n int) *workflow.StepRun {
 }
 
 // follow follows the definition as far as its step runs have ended.
-func (f *followed) follow(x *workflow.Execution) *FlowRun { return f.followTo(x, max(1, x.Try)) }
+func (f *followed) follow(x *workflow.Execution) *FlowRun { return f.followTo(x, f.present().number) }
 
 // followTo follows it up to the end of a try.
 func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
@@ -255,7 +256,7 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 		return
 	}
 	nth := 0
-	for _, o := range f.runs(f.x, max(1, f.x.Try)) {
+	for _, o := range f.runs(f.x, f.present().number) {
 		if o.Label == r.Label && o.Seq <= r.Seq {
 			nth++
 		}

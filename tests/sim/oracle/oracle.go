@@ -144,6 +144,7 @@ type try struct {
 	from       int            // index of the step at which it begins
 	begin      spot           // and where that stands
 	onlyFailed bool           // jobs that ended well keep their results
+	rollsBack  bool           // it only undoes what is left of the tries before it
 
 	entities   []string                  // in their order
 	attributes map[string]map[string]any // as read under the locks

@@ -141,7 +141,7 @@ func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
 func (x *execution) superseded(r *workflow.StepRun, by int) bool {
 	b := x.program.block(x.program.find(r.Label))
 	for number, t := range x.tries {
-		if number > r.Try && number <= by && x.spotOf(r).compare(t.begin) >= 0 && !(t.onlyFailed && b != nil && b.OnDevice) {
+		if number > r.Try && number <= by && !t.rollsBack && x.spotOf(r).compare(t.begin) >= 0 && !(t.onlyFailed && b != nil && b.OnDevice) {
 			return true
 		}
 	}

@@ -94,7 +94,7 @@ func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJo
 
 // begin is called where a try of an execution that is followed begins.
 func (f *followed) begin(before, after *workflow.Execution) {
-	last := max(1, before.Try)
+	last := f.present().number
 	t := flowTry{number: after.Try}
 	inPlace, rewound, asked := false, false, ""
 	for _, e := range after.Events {

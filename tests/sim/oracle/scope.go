@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
@@ -209,10 +210,14 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 		}
 		t.from, t.onlyFailed = x.program.find(label), data["entities"] == "failed"
 	}
-	x.x = before
-	t.begin = x.beginsAt(t.from, before.StepRuns)
-	x.x, x.tries[after.Try] = after, t
 	old := x.tries[before.Try]
+	if t.rollsBack = triesRollback(before, after); !t.rollsBack {
+		x.x = before
+		t.begin = x.beginsAt(t.from, before.StepRuns)
+	} else if old != nil {
+		t.from, t.onlyFailed, t.begin = old.from, old.onlyFailed, old.begin
+	}
+	x.x, x.tries[after.Try] = after, t
 	if old == nil {
 		x.unjudged = true
 		return
@@ -230,5 +235,18 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 			}
 		}
 	}
-	x.flow.beginTry(x, t)
+	if !t.rollsBack {
+		x.flow.beginTry(x, t)
+	}
+}
+
+// triesRollback reports whether a commit begins a try that executes no step: it undoes what is left after a
+// rollback that has failed.
+func triesRollback(before, after *workflow.Execution) bool {
+	for _, e := range after.Events {
+		if e.Sequence > before.Sequence && sm.Event(e.Type) == sm.EventExecutionRetried {
+			return e.To == string(sm.ExecutionRollback)
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
@@ -133,6 +134,9 @@ func (w *simulation) operateOn(a action, id string) {
 				req.Entities = views.RetryAll
 			}
 			req.Force = a.Choice%4 == 1
+			if w.hasFailedRollback(id) && a.Choice%2 == 0 {
+				req.Rollback, req.Entities = true, ""
+			}
 			_, err = w.Engine.Retry(ctx, harness.Caller, id, req)
 			w.expectInHistory(err, id, sm.EventExecutionRetried)
 		case actionRewind:
@@ -156,6 +160,14 @@ func (w *simulation) operateOn(a action, id string) {
 			err = w.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
 		}
 		return err
+	})
+}
+
+// hasFailedRollback reports whether an execution has failed, and so has the undoing of something it did.
+func (w *simulation) hasFailedRollback(id string) bool {
+	x := w.checker.ExecutionByID(id)
+	return x != nil && x.State == sm.ExecutionFailedUnsafe && slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobRollback && r.Status != sm.StepCompleted
 	})
 }
 
