@@ -204,8 +204,12 @@ that it still holds and acquires the others again. It keeps what completed befor
 with the results that it had then. If another execution has held one of these entities since,
 and may have changed it ("lockstep entities history TYPE/ID"), the retry is refused, or ends once
 it has its locks: begin with the step that reads (--from STEP --entities all), start another
-execution ("lockstep rerun ID"), or go on regardless (--force).`,
-		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all\n  lockstep retry ID --force --reason 'sw-007 is as it was'",
+execution ("lockstep rerun ID"), or go on regardless (--force).
+
+After a rollback that has failed there are two ways: forward, as above, or --rollback, which goes
+on with the rollback once you have mended what it failed for. It undoes what failed to be undone
+or was never reached, under the locks that the execution has kept.`,
+		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all\n  lockstep retry ID --force --reason 'sw-007 is as it was'\n  lockstep retry ID --rollback --reason 'sw-007 is back'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -218,7 +222,10 @@ execution ("lockstep rerun ID"), or go on regardless (--force).`,
 				return fmt.Errorf("--entities is failed or all, not %q", entities)
 			}
 			x, err := api.Retry(cmd.Context(), args[0], req)
-			return printExecution(cmd, c, x, hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err)))
+			if !req.Rollback { // what is refused of a rollback says itself what to do
+				err = hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err))
+			}
+			return printExecution(cmd, c, x, err)
 		},
 	}
 	f := cmd.Flags()
@@ -226,6 +233,7 @@ execution ("lockstep rerun ID"), or go on regardless (--force).`,
 	f.StringVar(&req.From, "from", "", "label of the step to start with; by default the one that failed")
 	f.StringVar(&entities, "entities", "", "failed or all: the entities with which that step starts; by default what fits")
 	f.BoolVar(&req.Force, "force", false, "even if others have changed entities since, for which results are kept")
+	f.BoolVar(&req.Rollback, "rollback", false, "go on with the rollback that has failed, instead of forward")
 	return cmd
 }
 

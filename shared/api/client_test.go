@@ -218,7 +218,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("acknowledge", f.reason, "why", err)
 	_, err = c.Cancel(ctx, executionID, views.CancelRequest{Cascade: ptr(false)})
 	check("cancel alone", f.cancel, views.CancelRequest{Cascade: ptr(false)}, err)
-	retryRequest := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll, Force: true}
+	retryRequest := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll, Force: true, Rollback: true}
 	_, err = c.Retry(ctx, executionID, retryRequest)
 	check("retry", f.retry, retryRequest, err)
 	rerunRequest := views.RerunRequest{Entities: views.RerunEntities{Keys: []workflow.EntityKey{{Type: "device", ID: "a"}}}, Parameters: rawJSON(`{"a":1}`), Reason: "r", IdempotencyKey: "again"}

@@ -194,7 +194,7 @@ func TestRetryRollback_IsRefused(t *testing.T) {
 	}
 	never := s.Start("never", "d002")
 	settle(s)
-	refusedRollback(s, never, "rollback is switched off")
+	refusedRollback(s, never, "it has not begun to roll back")
 	for _, req := range []views.RetryRequest{{Rollback: true, From: "one"}, {Rollback: true, Entities: views.RetryAll}} {
 		if err := retryError(s, unlocked, req); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("%v", err)

@@ -23,33 +23,14 @@ func (d *decider) retryRollback(c Command, data map[string]any) error {
 	case c.Entities != "":
 		return invalidRequest("entities", "a rollback is about all that is left to undo: leave out entities or rollback")
 	}
-	refuse := func(format string, args ...any) error {
-		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot roll back execution %s once more: %s", x.ID, fmt.Sprintf(format, args...))
+	refuse := func(why string) error {
+		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot roll back execution %s once more: %s", x.ID, why)
 	}
-	if x.State == sm.ExecutionFailedUnsafeAck {
-		return refuse("its end was acknowledged, which released its locks: undo by hand what remains, or retry it without rollback, which takes the locks anew and goes forward")
-	}
-	if x.State == sm.ExecutionFailedSafeAck {
-		return refuse("it has ended in %s, and there is nothing to undo", x.State)
+	if why := NoRollbackToRetry(x); why != "" {
+		return refuse(why)
 	}
 	if _, err := sm.TransitionExecution(x.State, sm.EventExecutionRetried, sm.ExecutionRollback); err != nil {
 		return d.refusal(c, err)
-	}
-	if d.facts.Resolution == nil {
-		d.need(Need{Kind: NeedResolution})
-		return nil
-	}
-	if p := d.facts.Resolution.Invalid(); p != nil {
-		return refuse("%s", p.Message)
-	}
-	if why := d.noRollbackToRetry(); why != "" {
-		return refuse("%s", why)
-	}
-	if x.Unlocked || x.Scope.HeldEpoch != x.Epoch || x.Kept != nil && x.Kept.Len() == 0 && d.releasedUnsafe() {
-		return refuse("it has released its locks, so others may have changed its entities: undo by hand what remains and acknowledge it, or retry it without rollback, which takes the locks anew and goes forward")
-	}
-	if x.Key != "" {
-		return refuse("it has the key %q, which another execution may have taken since it ended: undo by hand what remains, and acknowledge it", x.Key)
 	}
 	if ok, err := d.mayRetryUnder(sm.ExecutionRollback); !ok {
 		return err
@@ -57,7 +38,14 @@ func (d *decider) retryRollback(c Command, data map[string]any) error {
 	if err := d.mayTryAgain(); err != nil {
 		return err
 	}
-	onlyKept := x.Kept != nil && (x.Undo != nil || d.releasedUnsafe())
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return nil
+	}
+	if p := d.facts.Resolution.Invalid(); p != nil {
+		return refuse(p.Message)
+	}
+	onlyKept := x.Kept != nil && (x.Undo != nil || releasedUnsafe(x))
 	if onlyKept && d.facts.Entities == nil {
 		d.need(Need{Kind: NeedEntities})
 		return nil
@@ -71,40 +59,50 @@ func (d *decider) retryRollback(c Command, data map[string]any) error {
 	return nil
 }
 
-// noRollbackToRetry says why there is no rollback that has failed and can be tried again; empty if there is one.
-func (d *decider) noRollbackToRetry() string {
-	x := d.execution
-	if !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback }) {
-		why := "it has not begun to roll back"
-		if class, obstacle := classifyChanges(x, d.config().Rollback); class == irreversibleChanges {
-			why += ", because " + obstacle
-		}
-		return why + ": check it, then acknowledge it, or retry it without rollback, which goes forward"
+// NoRollbackToRetry says why an execution that has ended has no rollback that can be tried again, and what to
+// do instead; it is empty if there is one, and for an execution that has not ended.
+func NoRollbackToRetry(x *workflow.Execution) string {
+	switch {
+	case x.State == sm.ExecutionFailedUnsafeAck:
+		return "its end was acknowledged, which released its locks: undo by hand what remains, or retry it without rollback, which takes the locks anew and goes forward"
+	case x.State == sm.ExecutionFailedSafeAck:
+		return fmt.Sprintf("it has ended in %s, and there is nothing to undo", x.State)
+	case x.State != sm.ExecutionFailedUnsafe:
+		return ""
+	case !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback }):
+		return "it has not begun to roll back: check what remains, then acknowledge it, or retry it without rollback, which goes forward"
 	}
 	remaining := stepRunsToUndo(x)
 	if x.Undo != nil {
-		remaining = slices.DeleteFunc(remaining, func(r *workflow.StepRun) bool { return !slices.Contains(x.Undo.StepRuns, r.Seq) || d.wasCompleted(r.Seq) })
+		remaining = slices.DeleteFunc(remaining, func(r *workflow.StepRun) bool { return !slices.Contains(x.Undo.StepRuns, r.Seq) || wasCompleted(x, r.Seq) })
 	}
 	if len(remaining) == 0 {
 		return "nothing of it is left to undo: acknowledge it"
 	}
-	if isEntityNotHeld(x.Error) {
-		return x.Error.Message + ": undo by hand what remains, and acknowledge it"
-	}
-	if x.Undo == nil {
+	obstacle := ""
+	if x.Undo == nil { // else it is about entities of which it is known that all can be undone
 		for _, r := range remaining {
-			if why := obstacleTo(r); why != "" {
-				return why + ": undo by hand what remains, and acknowledge it"
+			if obstacle == "" {
+				obstacle = obstacleTo(r)
 			}
 		}
+	}
+	switch byHand := ": undo by hand what remains, and acknowledge it"; {
+	case isEntityNotHeld(x.Error):
+		return x.Error.Message + byHand
+	case obstacle != "":
+		return obstacle + byHand
+	case x.Unlocked || x.Scope.HeldEpoch != x.Epoch || x.Kept != nil && x.Kept.Len() == 0 && releasedUnsafe(x):
+		return "it has released its locks, so others may have changed its entities" + byHand + ", or retry it without rollback, which takes the locks anew and goes forward"
+	case x.Key != "":
+		return fmt.Sprintf("it has the key %q, which another execution may have taken since it ended", x.Key) + byHand
 	}
 	return ""
 }
 
 // releasedUnsafe reports whether an operator has released entities of which changes remain. What the end
 // released by itself is safe, and recorded as such.
-func (d *decider) releasedUnsafe() bool {
-	x := d.execution
+func releasedUnsafe(x *workflow.Execution) bool {
 	switch {
 	case x.Kept == nil:
 		return false

@@ -67,16 +67,16 @@ func (d *decider) someUndone(seq int) bool {
 // undoneInTry reports whether this try has a wave that undoes the step run, or one that it goes on with
 // has undone all of it.
 func (d *decider) undoneInTry(seq int) bool {
-	return d.wasCompleted(seq) || slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+	return wasCompleted(d.execution, seq) || slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
 	})
 }
 
 // wasCompleted reports whether a wave of this rollback, or of one that it goes on with, has undone all that
 // it was about of the step run.
-func (d *decider) wasCompleted(seq int) bool {
-	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try >= d.execution.LastForwardTry() && r.Status == sm.StepCompleted
+func wasCompleted(x *workflow.Execution, seq int) bool {
+	return slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try >= x.LastForwardTry() && r.Status == sm.StepCompleted
 	})
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -182,6 +183,33 @@ func rollbackFails(c *fixture) {
 		c.t.Fatal(err)
 	}
 	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
+}
+
+// A rollback that has failed is tried again: it undoes what is left, and nothing twice.
+func rollbackRetried(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	var mended atomic.Bool
+	c.registerBlock("first", workflow.Block{Idempotent: true, Reversible: true}, nil)
+	c.registerBlock("second", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
+		if k.Operation == "ROLLBACK" && k.Entity.ID == ids[0] && !mended.Load() {
+			return errorAnswer("STUCK", false)
+		}
+		return nil
+	})
+	c.registerBlock("third", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("NO", false) })
+	c.publishWorkflow("", "label: first, block: first, runOn: KIND", "label: second, block: second, runOn: KIND", "label: third, block: third, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	c.waitEnded(id, sm.ExecutionFailedUnsafe)
+	c.wantRefused(id, "retry", `{"rollback":true,"from":"first"}`, 400, "")
+	mended.Store(true)
+	if _, err := c.Retry(c.t.Context(), id, views.RetryRequest{Rollback: true, Reason: "mended"}); err != nil {
+		c.t.Fatal(err)
+	}
+	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	if !x.RolledBack || x.Try != 2 || c.countCalls("second", "ROLLBACK") != 3 || c.countCalls("first", "ROLLBACK") != 2 {
+		c.t.Errorf("rolled back %v, try %d, %d and %d calls", x.RolledBack, x.Try, c.countCalls("second", "ROLLBACK"), c.countCalls("first", "ROLLBACK"))
+	}
+	c.wantRefused(id, "retry", `{"rollback":true}`, 409, "")
 }
 
 func cancelMidway(c *fixture) {

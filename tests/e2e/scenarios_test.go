@@ -31,6 +31,7 @@ func TestScenarios_ReachExpectedState(t *testing.T) {
 		"N37_pure_failure":                pureFailure,
 		"N39_rollback_in_reverse":         rollbackInReverse,
 		"N40_rollback_fails":              rollbackFails,
+		"N40_rollback_retried":            rollbackRetried,
 		"N47_N48_cancel_midway":           cancelMidway,
 		"acknowledge_some_entities":       acknowledgeSomeEntities,
 		"N59_N60_views_agree":             viewsAreConsistent,

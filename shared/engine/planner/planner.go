@@ -273,7 +273,7 @@ func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r
 		if u.Kind != workflow.JobRollback || u.Seq >= r.Seq || u.Jobs == 0 || u.Child != nil {
 			continue
 		}
-		same, earlier := u.Undoes == r.Undoes, onlySome && u.Only != nil && u.Try == r.Try && u.Counts.OK < u.Jobs
+		same, earlier := u.Undoes == r.Undoes, onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs
 		if !same && !earlier {
 			continue
 		}

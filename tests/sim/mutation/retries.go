@@ -4,6 +4,8 @@ const (
 	retryBegin        = "shared/lifecycle/retry_begin.go"
 	lifecycleOutdated = "shared/lifecycle/outdated.go"
 	fetchOutdated     = "shared/engine/fetch_outdated.go"
+
+	lifecycleRetryRollback = "shared/lifecycle/retry_rollback.go"
 )
 
 // retries are mistakes about where a retry begins, and what stands then.
@@ -40,4 +42,12 @@ var retries = []Mutation{
 	{Name: "who shares a lock makes results outdated", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "h.Execution != execution && !h.Shared && h.Token > token", "h.Execution != execution && h.Token > token"}}},
 	{Name: "an own take hides who took the lock before", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "\tfor _, h := range r {\n\t\tif h.Execution != execution && !h.Shared", "\tfor _, h := range r {\n\t\tif h.Execution == execution {\n\t\t\tothers = nil\n\t\t}\n\t\tif h.Execution != execution && !h.Shared"}}},
 	{Name: "who is forgotten has never taken the lock", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "return others, len(r) < MaxRecentHolders || r[0].Token <= token", "return others, true"}}},
+	{Name: "a rollback that is tried again undoes once more what it has undone", Test: "shared/engine:TestRetryRollback_UndoesTheRest", Edits: []Edit{{"shared/engine/planner/planner.go", "if u.Kind != workflow.JobRollback || u.Seq >= r.Seq", "if u.Kind != workflow.JobRollback || u.Only == nil || u.Seq >= r.Seq"}}},
+	{Name: "a rollback that is tried again undoes items once more", Test: "shared/engine:TestRetryRollback_OfItems", Edits: []Edit{{"shared/engine/planner/planner.go", "return settled[j.Key()] })", "return j.Entity != nil && settled[*j.Entity] })"}}},
+	{Name: "a rollback is tried again after its locks were released", Test: "shared/engine:TestRetryRollback_IsRefused", Edits: []Edit{{lifecycleRetryRollback, "case x.Unlocked || x.Scope.HeldEpoch != x.Epoch ||", "case x.Scope.HeldEpoch == 0 ||"}}},
+	{Name: "what never began to roll back is rolled back by a retry", Test: "shared/engine:TestRetryRollback_IsRefused", Edits: []Edit{{lifecycleRetryRollback, "return r.Kind == workflow.JobRollback }):", "return r.Kind != workflow.JobRollback }):"}}},
+	{Name: "a rollback that is tried again is about entities that were released", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleRetryRollback, "x.Kept != nil && (x.Undo != nil || releasedUnsafe(x))", "false"}}},
+	{Name: "a step that was not undone is passed when the rollback is tried again", Test: "shared/engine:TestRetryRollback_UndoesTheRest", Edits: []Edit{{"shared/lifecycle/rollback.go", "r.Try >= x.LastForwardTry() && r.Status == sm.StepCompleted", "r.Try >= x.LastForwardTry()"}}},
+	{Name: "a retry after a rollback that was tried again begins where nothing was undone", Test: "shared/engine:TestRetryRollback_AndForward", Edits: []Edit{{"shared/lifecycle/retry_begin.go", "if len(beginOf(x, p, x.LastForwardTry())) == 0 {", "if len(beginOf(x, p, x.Try)) == 0 {"}}},
+	{Name: "a rollback that is tried again forgets why the execution has failed", Test: "shared/engine:TestRetryRollback_UndoesTheRest", Edits: []Edit{{lifecycleRetryRollback, "	x.EndedAt, x.RolledBack, x.Acknowledged = time.Time{}, false, nil", "	x.EndedAt, x.RolledBack, x.Acknowledged, x.Error = time.Time{}, false, nil, nil"}}},
 }

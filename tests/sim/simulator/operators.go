@@ -134,7 +134,7 @@ func (w *simulation) operateOn(a action, id string) {
 				req.Entities = views.RetryAll
 			}
 			req.Force = a.Choice%4 == 1
-			if w.hasFailedRollback(id) && a.Choice%2 == 0 {
+			if w.hasFailedRollback(id) && a.Choice%2 == 0 || a.Choice%11 == 3 { // else it is refused
 				req.Rollback, req.Entities = true, ""
 			}
 			_, err = w.Engine.Retry(ctx, harness.Caller, id, req)
