@@ -246,7 +246,9 @@ func TestRetryRollback_UnderRandomFaults(t *testing.T) {
 		since := len(s.BlockCalls)
 		s.Faults = faults.Randomly(random, 30, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
 		for range 5 {
-			faults.CatchCrash(func() { _, _ = s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Rollback: true}) })
+			faults.CatchCrash(func() {
+				_, _ = s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Rollback: true})
+			})
 			s.RunFor(time.Hour)
 		}
 		s.Faults = nil

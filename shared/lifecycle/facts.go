@@ -224,11 +224,11 @@ type Command struct {
 	Kind     CommandKind
 	Actor    string
 	Reason   string
-	Source   string // of a cancellation
+	Source   string                // of a cancellation
 	Rollback workflow.RollbackMode // of a cancellation; of a retry: RollbackAuto to go on with the rollback that has failed
-	Cascade  bool   // of a cancellation: also cancel the child that the execution waits for
-	FromStep string // of a retry: label of the step to begin with, empty for the step that failed; of a rewind, the step to go back to; of a resume, the step that waits, if it names one
-	Entities string // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
+	Cascade  bool                  // of a cancellation: also cancel the child that the execution waits for
+	FromStep string                // of a retry: label of the step to begin with, empty for the step that failed; of a rewind, the step to go back to; of a resume, the step that waits, if it names one
+	Entities string                // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
 
 	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
 

@@ -74,7 +74,9 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 	}
 	remaining := stepRunsToUndo(x)
 	if x.Undo != nil {
-		remaining = slices.DeleteFunc(remaining, func(r *workflow.StepRun) bool { return !slices.Contains(x.Undo.StepRuns, r.Seq) || wasCompleted(x, r.Seq) })
+		remaining = slices.DeleteFunc(remaining, func(r *workflow.StepRun) bool {
+			return !slices.Contains(x.Undo.StepRuns, r.Seq) || wasCompleted(x, r.Seq)
+		})
 	}
 	if len(remaining) == 0 {
 		return "nothing of it is left to undo: acknowledge it"

@@ -432,17 +432,6 @@ const (
 // Status is the normalised lifecycle status of the execution.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
 
-// ScopeOf is the scope of the try to which the step run belongs.
-func (x *Execution) ScopeOf(r *StepRun) Scope {
-	if scope, ok := x.PastScopes[r.Try]; ok {
-		return scope
-	}
-	return x.Scope
-}
-
-// LastForwardTry is the last try that was to execute steps.
-func (x *Execution) LastForwardTry() int { return x.Try - x.RollbackTries }
-
 // TimeOf is the innermost loop around a step run, by the number that step runs in it have in
 // In, and which time of it the step run is in, from 0; 0 and 0 for none.
 func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
