@@ -16,10 +16,14 @@ const (
 	lawPaces    = "the jobs of a step begin no faster than its pace"
 )
 
-// isLive reports whether an execution has a place among those that may be live: from the time at which it
+// staysLive reports whether an execution has a place among those that may be live: from the time at which it
 // has its locks until it has ended and, where it has failed or was cancelled, somebody has acknowledged that.
-func isLive(x *workflow.Execution) bool {
-	return sm.HoldsLocks(x.State) && x.State != sm.ExecutionLocking && !x.Unlocked
+// One that is cancelled, or fails, before it has its locks never gets a place.
+func (x *execution) staysLive(after *workflow.Execution) bool {
+	if !sm.HoldsLocks(after.State) || after.State == sm.ExecutionLocking || after.Unlocked {
+		return false
+	}
+	return x.live || after.State != sm.ExecutionCancelling && after.State != sm.ExecutionError
 }
 
 // checkLimits judges a write of the state item of an execution whose definition has limits.
@@ -28,10 +32,11 @@ func (x *execution) checkLimits(before, after *workflow.Execution) {
 	if limits == nil {
 		return
 	}
-	if limits.Live > 0 && !after.Probe && isLive(after) && !isLive(before) {
+	was := x.live
+	if x.live = x.staysLive(after); limits.Live > 0 && !after.Probe && x.live && !was {
 		live := 0
 		for _, o := range x.sharingLimits() {
-			if isLive(o.x) && !o.x.Probe {
+			if o.live && !o.x.Probe {
 				live++
 			}
 		}

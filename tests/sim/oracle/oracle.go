@@ -122,6 +122,7 @@ type execution struct {
 	unjudged bool      // too little is known of it, because the tables were restored
 
 	begunBy   bool              // an operator has let it begin
+	live      bool              // it has a place among those that may be live at the same time
 	forgotten bool              // it is from before the tables were restored
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
 }
