@@ -90,6 +90,7 @@ var (
 		ExecutionResourceDiscovery, ExecutionResourcesDiscovered, ExecutionScheduled,
 	}
 	executionBeforeRunning = slices.Concat(executionBeforeLocking, []ExecutionState{ExecutionLocking, ExecutionLocked})
+	executionTriedAgain    = []ExecutionState{ExecutionReady, ExecutionResourceDiscovery, ExecutionResourcesDiscovered, ExecutionScheduled, ExecutionLocking, ExecutionLocked}
 	executionEnded         = []ExecutionState{ExecutionCompleted, ExecutionFailedSafe, ExecutionFailedUnsafe, ExecutionCancelled}
 	executionAcknowledged  = []ExecutionState{ExecutionCompletedAck, ExecutionFailedSafeAck, ExecutionFailedUnsafeAck, ExecutionCancelledAck}
 
@@ -157,11 +158,16 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionExpired, ExecutionFailedSafe, byTimer, "a deadline has passed: of the execution, of its start or of its locks", executionBeforeRunning...),
 		moves(EventExecutionBroken, ExecutionFailedSafe, byEngine, "an unexpected error before any job was executed", executionBeforeRunning...),
 
+		// A new try that ends before it runs leaves what the tries before have left.
+		moves(EventDiscoveryFailed, ExecutionFailedUnsafe, byEngine, "a new try ended before it had its locks, and changes of an earlier one remain", ExecutionResourceDiscovery),
+		moves(EventLockRefused, ExecutionFailedUnsafe, byEngine, "a new try ended before it had its locks, and changes of an earlier one remain", ExecutionLocking, ExecutionScheduled),
+		moves(EventExecutionExpired, ExecutionFailedUnsafe, byTimer, "a new try ended before it had its locks, and changes of an earlier one remain", executionTriedAgain...),
+
 		// Failure.
 		moves(EventExecutionClassifiedSafe, ExecutionFailedSafe, byEngine, "every job is final, and only pure blocks were executed", ExecutionError),
 		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final, and everything executed can be undone", ExecutionError),
 		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "something executed, or perhaps executed, cannot or must not be undone", ExecutionError),
-		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending, or the tables were restored: an operator has to check", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionError, ExecutionCancelling, ExecutionRollback})...),
+		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending, or before a new try had its locks and changes of an earlier one remain, or the tables were restored: an operator has to check", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionError, ExecutionCancelling, ExecutionRollback})...),
 		moves(EventRollbackCompleted, ExecutionFailedSafe, byEngine, "everything is undone", ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionCompleted, byEngine, "the entities that failed are undone, and the others have succeeded", ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionCancelled, byEngine, "everything is undone, and the execution was cancelled", ExecutionRollback),

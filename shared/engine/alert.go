@@ -39,7 +39,10 @@ func (e *Engine) alertText(ctx context.Context, tenant, id string) (string, erro
 		}
 	}
 	b.WriteString("\n")
-	if person {
+	switch {
+	case person && (x.Unlocked || x.Kept != nil && x.Kept.Len() == 0):
+		b.WriteString("It waits until somebody acknowledges it, and holds no locks.\n")
+	case person:
 		b.WriteString("It keeps its locks until somebody acknowledges it.\n")
 	}
 	if x.Result != nil && len(x.Result.Named) > 0 {

@@ -245,7 +245,7 @@ func TestRetry_OutdatedAreOnlyResultsThatAreKept(t *testing.T) {
 }
 
 // Something is left of a try that was acknowledged, and another execution has changed the entity before the
-// retry has its locks: it ends unsafely, and keeps the locks until somebody has looked again.
+// retry has its locks: it ends unsafely, and somebody has to look again. The locks stay released meanwhile.
 func TestRetry_OutdatedWithChangesThatRemainNeedsAPerson(t *testing.T) {
 	s := newHarness(t, 2)
 	mended := false
@@ -271,10 +271,9 @@ func TestRetry_OutdatedWithChangesThatRemainNeedsAPerson(t *testing.T) {
 	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Cause != workflow.CauseOutdated {
 		t.Errorf("it ended with %s: %+v", x.Cause, x.Error)
 	}
-	s.ExpectState(waiting, sm.ExecutionScheduled)
-	acknowledge(s, id)
 	settle(s)
 	s.ExpectState(waiting, sm.ExecutionCompletedAck)
+	acknowledge(s, id)
 	expectOutdated(s, id, views.RetryRequest{}, slow)
 	mended = true
 	retry(s, id, views.RetryRequest{Force: true})

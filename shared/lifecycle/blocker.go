@@ -54,7 +54,7 @@ func (d *decider) schedule() {
 		}
 		if problem := sharedLockProblem(d.facts.Resolution); problem != nil {
 			d.setFailure(workflow.CauseValidation, problem)
-			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
+			d.failBeforeRunning(sm.EventLockRefused, map[string]any{"reason": problem.Message})
 			return
 		}
 		if d.config().LockMode == workflow.LockShared || d.execution.Probe {
@@ -85,7 +85,7 @@ func (d *decider) failDeadlock(b *workflow.BlockedBy) {
 		Entity:  b.Entity.String(),
 	})
 	d.execution.BlockedBy = nil
-	d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
+	d.failBeforeRunning(sm.EventLockRefused, map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
 }
 
 func (d *decider) failLockTimeout(b *workflow.BlockedBy) {
@@ -99,5 +99,5 @@ func (d *decider) failLockTimeout(b *workflow.BlockedBy) {
 		Entity:  b.Entity.String(),
 	})
 	d.execution.BlockedBy = nil
-	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+	d.failBeforeRunning(sm.EventExecutionExpired, nil)
 }

@@ -27,6 +27,10 @@ func (d *decider) driveCancelling() {
 	if !d.closeOpenSteps() {
 		return
 	}
+	if d.execution.StartedAt.IsZero() { // it has no locks to roll anything back under
+		d.endBeforeRunning(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
+		return
+	}
 	mode := d.config().Rollback
 	if d.execution.Cancellation.Rollback == workflow.RollbackNever {
 		mode = workflow.RollbackNever

@@ -100,8 +100,13 @@ func obstacleTo(r *workflow.StepRun) string {
 }
 
 // HasChanges reports whether changes of the execution remain: something that is not
-// pure was executed and has not been undone.
-func HasChanges(x *workflow.Execution) bool { return len(stepRunsToUndo(x)) > 0 }
+// pure was executed and has not been undone. Of a try that has executed nothing, the last end says it.
+func HasChanges(x *workflow.Execution) bool {
+	if x.LastEnd != nil {
+		return x.LastEnd.Unsafe
+	}
+	return len(stepRunsToUndo(x)) > 0
+}
 
 // stepRunsToUndo lists the step runs that have changed something and have not been
 // undone, newest first. A failed rollback has not undone its step run.

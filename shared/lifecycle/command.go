@@ -181,6 +181,6 @@ func (d *decider) breakExecution(c Command) {
 		d.transition(sm.EventExecutionBroken, sm.ExecutionError, "", data)
 		d.stopAll()
 	default:
-		d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", data)
+		d.failBeforeRunning(sm.EventExecutionBroken, data)
 	}
 }

@@ -22,6 +22,7 @@
 //   - close.go: how everything that is open is closed. classify.go: what a failed
 //     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
 //     how an ended execution settles. retention.go: how long it is kept.
+//   - before_running.go: how a try ends that has executed nothing.
 //   - deadline.go: what ends by itself, and when.
 //   - command.go, cancel.go, retry.go: commands of operators.
 //   - narrow.go: locks of some entities are released, and a retry of the others.
@@ -174,16 +175,12 @@ func (d *decider) failExecutionTimeout() bool {
 	}
 	d.setFailure(workflow.CauseTimeout, why)
 	d.execution.Cancellation = &workflow.Cancellation{Source: "timeout", Reason: why.Message, At: d.now}
-	to := sm.ExecutionFailedSafe
-	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {
-		to = sm.ExecutionError
-	}
 	d.execution.Wait, d.execution.BlockedBy = nil, nil
-	d.transition(sm.EventExecutionExpired, to, "", nil)
-	if to == sm.ExecutionError {
+	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {
+		d.transition(sm.EventExecutionExpired, sm.ExecutionError, "", nil)
 		d.stopAll()
-	} else {
-		d.cancelOpenStepRuns()
+		return true
 	}
+	d.failBeforeRunning(sm.EventExecutionExpired, nil)
 	return true
 }

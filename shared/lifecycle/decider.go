@@ -95,8 +95,9 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 	if sm.AcceptsSignals(from) && !sm.AcceptsSignals(to) {
 		d.closeMailbox()
 	}
-	if d.execution.Epoch > 0 && on != sm.EventLockRequested && !sm.HoldsLocks(from) && sm.HoldsLocks(to) {
-		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch
+	givesUp := (from == sm.ExecutionLocking || from == sm.ExecutionLocked) && (to == sm.ExecutionCancelling || to == sm.ExecutionFailedUnsafe)
+	if d.execution.Epoch > 0 && on != sm.EventLockRequested && (!sm.HoldsLocks(from) && sm.HoldsLocks(to) || givesUp) {
+		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch, or has only begun to take
 	}
 	d.execution.State = to
 	if on == sm.EventExecutionAcknowledged {

@@ -31,7 +31,7 @@ func (d *decider) discover() {
 
 func (d *decider) failDiscovery(why *workflow.Failure) {
 	d.setFailure(workflow.CauseValidation, why)
-	d.transition(sm.EventDiscoveryFailed, sm.ExecutionFailedSafe, "", map[string]any{"reason": d.execution.Reason})
+	d.failBeforeRunning(sm.EventDiscoveryFailed, map[string]any{"reason": d.execution.Reason})
 }
 
 // startAcquire calls acquire of a block.

@@ -32,20 +32,20 @@ func (d *decider) acquireLocks() {
 	switch {
 	case a.Problem != nil:
 		d.setFailure(workflow.CauseValidation, a.Problem)
-		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
+		d.failBeforeRunning(sm.EventLockRefused, map[string]any{"reason": a.Problem.Message})
 	case len(a.Outdated) > 0 && !d.execution.Forced:
 		d.failOutdated(a.Outdated)
 	case a.Conflict != nil && a.Conflict.Entity.IsSlot() && d.failsAtLimit():
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{Code: workflow.FailureLimit, Message: limitMessage(c)})
-		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+		d.failBeforeRunning(sm.EventLockRefused, map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 	case a.Conflict != nil && !a.Conflict.Entity.IsSlot() && d.config().OnLocked == spec.OnLockedFail:
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
 			Code: workflow.CodeEntityLocked.OfFailure(), Entity: c.Entity.String(),
 			Message: lockedMessage(d.execution, c),
 		})
-		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+		d.failBeforeRunning(sm.EventLockRefused, map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 	case a.Conflict != nil:
 		c := *a.Conflict
 		c.Since = d.now
@@ -94,7 +94,7 @@ func (d *decider) failUnfinishedLocking() {
 	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
 		Code: workflow.FailureTimeout, Message: fmt.Sprintf("not all locks were taken within %s", d.policy.LockTimeout),
 	})
-	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+	d.failBeforeRunning(sm.EventExecutionExpired, nil)
 }
 
 // grant moves LOCKING to LOCKED with the entities that were not dropped.
@@ -115,7 +115,7 @@ func (d *decider) grant(a *LockResult) {
 				Code: workflow.CodeEntityLocked.OfFailure(), Entity: names[0],
 				Message: "all entities are locked by others, and the definition asserts that the scope is not empty",
 			})
-			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
+			d.failBeforeRunning(sm.EventLockRefused, data)
 			return
 		}
 	}
@@ -135,7 +135,7 @@ func (d *decider) assertsNotEmpty() bool {
 
 // begin moves LOCKED to RUNNING.
 func (d *decider) begin() {
-	d.execution.StartedAt = d.now
+	d.execution.StartedAt, d.execution.LastEnd = d.now, nil
 	d.transition(sm.EventExecutionStarted, sm.ExecutionRunning, "", nil)
 	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, "")
 }

@@ -62,8 +62,7 @@ func (d *decider) refuseOutdated(outdated []OutdatedEntity) error {
 // IssueOutdated is the code of the issue of each entity for which a retry would keep outdated results.
 const IssueOutdated = "outdated"
 
-// failOutdated ends a try that has just got its locks: others have held entities until then. Where something
-// is left of the tries before, a person has to look at it again, and the locks are kept until then.
+// failOutdated ends a try that has just got its locks: others have held entities until then.
 func (d *decider) failOutdated(outdated []OutdatedEntity) {
 	message := d.outdatedMessage(outdated)
 	d.setFailure(workflow.CauseOutdated, &workflow.Failure{Code: workflow.FailureOutdated, Entity: outdated[0].Entity.String(), Message: message})
@@ -72,11 +71,7 @@ func (d *decider) failOutdated(outdated []OutdatedEntity) {
 		names = append(names, o.Entity.String())
 	}
 	data := map[string]any{"outdated": names, "heldBy": outdated[0].By, "reason": message}
-	if !HasChanges(d.execution) {
-		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
-		return
-	}
-	d.end(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, data)
+	d.failBeforeRunning(sm.EventLockRefused, data)
 }
 
 // outdatedMessage says for whom results are outdated, and what to do.

@@ -49,7 +49,7 @@ func (d *decider) rejectStart(why *workflow.Failure) {
 		cause = workflow.CauseLimit
 	}
 	d.setFailure(cause, why)
-	d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", map[string]any{"reason": why.Message})
+	d.failBeforeRunning(sm.EventExecutionBroken, map[string]any{"reason": why.Message})
 }
 
 // waitNotBefore is the Condition of a wait for notBefore.
@@ -144,5 +144,5 @@ func (d *decider) failStartTimeout(w *workflow.Wait, f *Readiness) {
 	}
 	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: text})
 	d.execution.Wait = nil
-	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", map[string]any{"condition": w.Condition})
+	d.failBeforeRunning(sm.EventExecutionExpired, map[string]any{"condition": w.Condition})
 }

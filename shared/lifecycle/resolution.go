@@ -20,7 +20,7 @@ func (d *decider) resolve() {
 	}
 	if problem := r.Invalid(); problem != nil {
 		d.setFailure(workflow.CauseValidation, problem)
-		d.transition(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
+		d.failBeforeRunning(sm.EventExecutionRejected, map[string]any{"reason": problem.Message})
 		return
 	}
 	d.pin()

@@ -59,7 +59,7 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	why := &workflow.Failure{
 		Code: string(workflow.CauseRestored), Message: "the tables were restored to an earlier time: what the execution has done since is unknown",
 	}
-	x.Cause, x.Error, x.Reason, x.Wait, x.BlockedBy = workflow.CauseRestored, why, why.Message, nil, nil
+	x.Cause, x.Error, x.Reason, x.Wait, x.BlockedBy, x.LastEnd = workflow.CauseRestored, why, why.Message, nil, nil, nil
 	switch x.State {
 	case sm.ExecutionRunning, sm.ExecutionWaiting:
 		d.transition(sm.EventExecutionBroken, sm.ExecutionError, "", nil)

@@ -312,6 +312,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 	if to == sm.ExecutionRunning {
 		d.tryKept()
 	} else {
+		d.keepLastEnd()
 		x.Kept, x.Narrowed, x.Scope.Only, x.Result = nil, 0, nil, nil
 		x.StartedAt, x.LockSince, x.Unlocked = time.Time{}, time.Time{}, false
 		d.pin()

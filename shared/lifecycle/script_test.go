@@ -345,6 +345,11 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			sr.facts.Discovery.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
 		sr.decide()
+	case "discovery": // discovery [problem=TEXT]: what is found of the entities from now on
+		sr.facts.Discovery.Problem = nil
+		if why := o["problem"]; why != "" {
+			sr.facts.Discovery.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
+		}
 	case "ready": // ready true|false [in=DURATION] [place=DURATION] [why=TEXT] [problem=TEXT] [code=CODE]
 		f := &lifecycle.Readiness{Ready: words[0] == "true", Condition: sr.def.Config.StartWhen, Reason: o["why"]}
 		if o["in"] != "" {
@@ -821,6 +826,9 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 		fmt.Fprint(&sr.out, ", idle")
 	}
 	fmt.Fprintln(&sr.out)
+	if x.LastEnd != nil && sm.Terminal(x.State) && x.Result != nil {
+		fmt.Fprintf(&sr.out, "  tells what the last end has told: %v of entities held at epoch %d\n", x.Result.Count, x.Scope.HeldEpoch)
+	}
 	if x.Error != nil && sm.Terminal(x.State) {
 		raw, _ := json.Marshal(x.Error)
 		fmt.Fprintf(&sr.out, "  because %s: %s, rolled back: %v\n", x.Cause, raw, x.RolledBack)

@@ -29,7 +29,7 @@ func (d *decider) followHold() {
 	}
 	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: fmt.Sprintf("nobody has released it in %s", w.Until.Sub(w.Since))})
 	d.execution.Wait = nil
-	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+	d.failBeforeRunning(sm.EventExecutionExpired, nil)
 }
 
 // release releases a held execution. What its definition says about its beginning still holds.

@@ -18,7 +18,7 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != ""
+	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
 	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
@@ -88,6 +88,9 @@ type Execution struct {
 	// their step runs are read with the scope they had.
 	Scope      Scope         `json:"scope,omitzero"`
 	PastScopes map[int]Scope `json:"pastScopes,omitempty"`
+
+	// LastEnd is how the try before has ended; nil in the first try, and once this one is RUNNING.
+	LastEnd *LastEnd `json:"lastEnd,omitempty"`
 
 	// Conflicts counts lock conflicts since the execution was created; from the second
 	// on it reserves the lock it waits for. BlockedBy names that lock.
@@ -419,15 +422,6 @@ type Acknowledgement struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 }
-
-// RollbackMode says whether a failed execution is rolled back.
-type RollbackMode string
-
-// The rollback modes; RollbackAuto is the default.
-const (
-	RollbackAuto  RollbackMode = "auto"
-	RollbackNever RollbackMode = "never"
-)
 
 // Status is the normalised lifecycle status of the execution.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }

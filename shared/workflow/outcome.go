@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -55,6 +56,15 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeSucceeded, OutcomePartial, OutcomeFailedSafe, OutcomeFailedUnsafe, OutcomeCancelled, OutcomeProbed}
 }
 
+// RollbackMode says whether a failed execution is rolled back.
+type RollbackMode string
+
+// The rollback modes; RollbackAuto is the default.
+const (
+	RollbackAuto  RollbackMode = "auto"
+	RollbackNever RollbackMode = "never"
+)
+
 // Result is what the state item keeps of the outcomes of the entities. An execution in
 // which nothing failed has none.
 type Result struct {
@@ -70,6 +80,14 @@ type EntityFailure struct {
 	Step    string        `json:"step"` // label
 	Code    string        `json:"code"`
 	Message string        `json:"message"`
+}
+
+// LastEnd is how an execution had ended before a new try, as far as an end of that try needs it
+// that comes before it has executed anything.
+type LastEnd struct {
+	Unsafe    bool      `json:"unsafe,omitempty"` // as FAILED_UNSAFE, acknowledged or not; else as FAILED_SAFE
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	Result    *Result   `json:"result,omitempty"`
 }
 
 // MaxNamedFailures bounds [Result].Named.
@@ -111,7 +129,7 @@ func (x *Execution) RestOutcome() EntityOutcome {
 	switch outcome := x.Outcome(); {
 	case outcome == OutcomeSucceeded || outcome == OutcomePartial || outcome == OutcomeProbed || x.Result != nil && len(x.Result.Sets) > 0:
 		return EntitySucceeded
-	case x.StartedAt.IsZero():
+	case x.StartedAt.IsZero() && outcome != OutcomeFailedUnsafe:
 		return EntitySkipped
 	case outcome == OutcomeFailedUnsafe || x.State == statemachines.ExecutionCancelled || outcome == OutcomeCancelled && x.Acknowledged != nil:
 		return EntityFailedUnsafe

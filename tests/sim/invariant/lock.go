@@ -85,7 +85,7 @@ func holdersOf(l workflow.Lock) map[string]workflow.Holder {
 
 // checkAllLocksHeld requires that an execution that becomes locked holds all its locks.
 func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
-	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch {
+	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch || !gotLocks(before, after) {
 		return
 	}
 	if after.Scope.HeldEpoch != after.Epoch {
@@ -105,6 +105,14 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 			w.Failf(invAllLocksHeld, "%s records that it holds %s with token %d; the lock is %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
 		}
 	}
+}
+
+// gotLocks reports whether an execution got its locks with a commit. One that ends before that has the scope
+// of its last end again.
+func gotLocks(before, after *workflow.Execution) bool {
+	return !sm.Terminal(after.State) || slices.ContainsFunc(after.Events, func(e workflow.Event) bool {
+		return e.Sequence > before.Sequence && e.To == string(sm.ExecutionLocked)
+	})
 }
 
 // checkNarrowing requires that an execution takes back no entity that it has released, and

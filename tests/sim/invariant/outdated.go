@@ -28,7 +28,7 @@ type grant struct {
 // recordHolders records who holds which entity once an execution has all of its locks, and which of these
 // others have held exclusively, and have changed something, since it held them last.
 func (w *Checker) recordHolders(r *executionState, before, after *workflow.Execution) {
-	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch {
+	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch || !gotLocks(before, after) {
 		return
 	}
 	r.grant = grant{try: after.Try, forced: wasForced(r), changedBy: map[workflow.EntityKey]string{}}

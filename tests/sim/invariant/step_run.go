@@ -15,6 +15,7 @@ const (
 	invEndedImmutable  = "an ended step run never changes"
 	invNoJobLost       = "no job is lost"
 	invRollbackReverse = "a rollback undoes exactly what was executed, in reverse"
+	invSafe            = "an execution is told as safe only if nothing remains of what it has executed"
 	invEntitiesTold    = "an entity is told as safe only if nothing remains of what was executed on it"
 	invUpdatesApplied  = "updates are applied before the locks are released"
 )
@@ -167,14 +168,20 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 
 // checkEndedExecution compares the end of an execution with the calls of its devices.
 func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow.Execution) {
-	switch after.State {
-	case sm.ExecutionFailedSafe:
-		w.checkAllUndone(r, after)
-	case sm.ExecutionCancelledAck:
-		if before.State == sm.ExecutionCancelled && after.Events[len(after.Events)-1].Type == string(sm.EventExecutionSettled) {
-			w.checkAllUndone(r, after) // acknowledged by the engine, not by an operator
+	for _, e := range after.Events { // a commit may be of several transitions
+		if e.Sequence <= before.Sequence || e.Layer != string(sm.LayerExecution) {
+			continue
 		}
-	case sm.ExecutionCompletedAck:
+		switch sm.ExecutionState(e.To) {
+		case sm.ExecutionFailedSafe:
+			w.checkAllUndone(r, after, sm.ExecutionFailedSafe)
+		case sm.ExecutionCancelledAck:
+			if e.Type == string(sm.EventExecutionSettled) {
+				w.checkAllUndone(r, after, sm.ExecutionCancelled) // acknowledged by the engine, not by an operator
+			}
+		}
+	}
+	if after.State == sm.ExecutionCompletedAck {
 		w.checkUpdatesApplied(after)
 	}
 	w.checkEntities(r, before, after)
@@ -187,23 +194,21 @@ func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow
 	}
 }
 
-// checkAllUndone requires that every call of a device has been undone, except calls of pure
-// blocks.
-func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
+// checkAllUndone requires that every call of a device has been undone, in whatever try, except calls of
+// pure blocks, and those for entities that an operator has released.
+func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution, end sm.ExecutionState) {
+	if w.PredatesRestore(x.ID) {
+		return
+	}
+	released := map[string]bool{}
+	for i := range x.Scope.Inline {
+		e := &x.Scope.Inline[i]
+		released[e.Key.ID] = x.Scope.Only != nil && !x.Scope.Only.Contains(cmp.Or(e.Place, i+1))
+	}
 	for seq := range r.executedJobs {
-		var undo *workflow.StepRun
-		for i := range x.StepRuns {
-			if u := &x.StepRuns[i]; u.Kind == workflow.JobRollback && u.Undoes == seq && u.Only == nil {
-				undo = u
-			}
-		}
-		if undo == nil || undo.Status != sm.StepCompleted {
-			w.Failf(invRollbackReverse, "%s ended in %s, but step run %d, whose block was called, is not undone", x.ID, x.State, seq)
-			return
-		}
 		for entity := range r.executedJobs[seq] {
-			if !r.undoneJobs[seq][entity] {
-				w.Failf(invRollbackReverse, "%s ended in %s, but what step run %d did to %q is not undone", x.ID, x.State, seq, entity)
+			if !r.undoneJobs[seq][entity] && !released[entity] {
+				w.Failf(invSafe, "%s ended in %s, but what step run %d did to %q is not undone", x.ID, end, seq, entity)
 			}
 		}
 	}
@@ -231,9 +236,9 @@ func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execu
 				remains = seq
 			}
 		}
-		outcome := workflow.EntitySucceeded
-		if after.Result != nil {
-			outcome = after.Result.Sets.Of(place)
+		outcome, known := after.EntityOutcome(place)
+		if !known {
+			continue
 		}
 		kept := after.Kept == nil || after.Kept.Contains(place)
 		switch {

@@ -3,6 +3,7 @@ package mutation
 const (
 	retryBegin        = "shared/lifecycle/retry_begin.go"
 	lifecycleOutdated = "shared/lifecycle/outdated.go"
+	beforeRunning     = "shared/lifecycle/before_running.go"
 	fetchOutdated     = "shared/engine/fetch_outdated.go"
 
 	lifecycleRetryRollback = "shared/lifecycle/retry_rollback.go"
@@ -38,7 +39,10 @@ var retries = []Mutation{
 	{Name: "who joins a lock says who took it when it was read", Test: "shared/engine/locking:TestLocker_SaysWhoTookTheLocksBefore", Edits: []Edit{{acquire, "if a.Request.Recent && a.Mode == workflow.LockShared {", "if a.Request.Recent && a.Mode == \"?\" {"}}},
 	{Name: "the second handler of an epoch is not told who took the lock", Test: "shared/engine/locking:TestLocker_SaysWhoTookTheLocksBefore", Edits: []Edit{{acquire, "= held.Token, r.lock.Recent", "= held.Token, nil"}}},
 	{Name: "who has held an entity before a restore is known", Test: "shared/engine:TestRetry_AfterARestoreResultsMayBeOutdated", Edits: []Edit{{fetchOutdated, "s.all = s.all && token >= restored", "s.all = s.all || token >= restored"}}},
-	{Name: "a retry with outdated results is told as safe whatever is left", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleOutdated, "if !HasChanges(d.execution) {", "if d.execution != nil {"}}},
+	{Name: "a retry that ends before it has its locks is told as safe whatever is left", Edits: []Edit{{beforeRunning, "	if HasChanges(d.execution) {\n", "	if d.execution == nil {\n"}}},
+	{Name: "a retry that is cancelled before it has its locks is rolled back without them", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{"shared/lifecycle/cancel.go", "if d.execution.StartedAt.IsZero() {", "if d.execution == nil {"}}},
+	{Name: "a retry that ends before it has its locks forgets which entities to look at", Edits: []Edit{{beforeRunning, "if last := x.LastEnd; last != nil {", "if last := x.LastEnd; x == nil {"}}},
+	{Name: "a retry that ends before it has its locks keeps those that it has taken", Test: "shared/engine:TestRetry_OutdatedWithChangesThatRemainNeedsAPerson", Edits: []Edit{{"shared/lifecycle/decider.go", "sm.HoldsLocks(to) || givesUp)", "sm.HoldsLocks(to) || givesUp && to == from)"}}},
 	{Name: "who shares a lock makes results outdated", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "h.Execution != execution && !h.Shared && h.Token > token", "h.Execution != execution && h.Token > token"}}},
 	{Name: "an own take hides who took the lock before", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "\tfor _, h := range r {\n\t\tif h.Execution != execution && !h.Shared", "\tfor _, h := range r {\n\t\tif h.Execution == execution {\n\t\t\tothers = nil\n\t\t}\n\t\tif h.Execution != execution && !h.Shared"}}},
 	{Name: "who is forgotten has never taken the lock", Test: "shared/workflow:TestRecentHolders_Since", Edits: []Edit{{workflowLock, "return others, len(r) < MaxRecentHolders || r[0].Token <= token", "return others, true"}}},

@@ -19,6 +19,7 @@ package oracle
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,7 +194,8 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		return
 	}
 	x.followTries(before, after)
-	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 {
+	grant := func(e workflow.Event) bool { return e.Sequence > before.Sequence && e.To == string(sm.ExecutionLocked) }
+	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 && (!sm.Terminal(after.State) || slices.ContainsFunc(after.Events, grant)) {
 		x.locksTaken()
 	}
 	if x.unjudged {

@@ -138,6 +138,9 @@ func (w *simulation) acknowledgeAll() {
 		if !invariant.AwaitsOperator(states[id]) {
 			continue
 		}
+		if w.retryAnew(id) {
+			continue
+		}
 		a := action{Kind: actionAcknowledge, Choice: w.faultPlan.intN(12)}
 		switch kept := w.checker.ExecutionByID(id).Kept; {
 		case w.otherVerbs >= 6:

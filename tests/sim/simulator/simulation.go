@@ -3,6 +3,7 @@ package simulator
 import (
 	"container/heap"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -46,8 +47,10 @@ type simulation struct {
 	executionByRequest map[string]string // by idempotency key
 	actions            []action
 	lastSweep          time.Time
-	nextRoundAt        time.Time // when an operator acknowledges executions next
-	otherVerbs         int       // how often that operator used another command than acknowledge
+	nextRoundAt        time.Time  // when an operator acknowledges executions next
+	otherVerbs         int        // how often that operator used another command than acknowledge
+	anew               *rand.Rand // draws how executions that ended unsafely are tried again, see retryAnew
+	anewLeft           int        // how often that is still done
 	activeSchedules    []string
 	outage             outage
 	deferred           []deferred      // in order of time
