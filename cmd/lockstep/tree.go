@@ -21,7 +21,8 @@ func newTree(c *connection) *cobra.Command {
 		Use:   "tree ID",
 		Short: "Show an execution and all that it has started, with what they wait for",
 		Long: "Show an execution and all that it has started, directly or through others, with what they wait for. Each is below the\n" +
-			"one that has started it, with the step and, of one that was started for an item of a list, the item. Those whose step a later try has executed again are marked.",
+			"one that has started it, with the step and, of one that was started for an item of a list, the item. Those whose step a later try has executed again are marked,\n" +
+			"and of those that undo what another has done it says which.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -47,17 +48,19 @@ func newTree(c *connection) *cobra.Command {
 
 // treeNode is an execution and those that it has started.
 type treeNode struct {
-	ID         string             `json:"id"`
-	Step       string             `json:"step,omitempty"` // that has started it
-	Item       *int               `json:"item,omitempty"` // number of its item in the list, from 0
-	ItemText   *string            `json:"itemText,omitempty"`
-	Parameters json.RawMessage    `json:"parameters,omitempty"`
-	Superseded bool               `json:"superseded,omitempty"`
-	Workflow   workflow.Ref       `json:"workflow"`
-	State      *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
-	Outcome    *workflow.Outcome  `json:"outcome"`
-	Waiting    *views.Waiting     `json:"waiting"`
-	Children   []treeNode         `json:"children"`
+	ID         string          `json:"id"`
+	Step       string          `json:"step,omitempty"` // that has started it
+	Item       *int            `json:"item,omitempty"` // number of its item in the list, from 0
+	ItemText   *string         `json:"itemText,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Superseded bool            `json:"superseded,omitempty"`
+
+	Compensates *string            `json:"compensates,omitempty"` // id of the execution whose work it undoes
+	Workflow    workflow.Ref       `json:"workflow"`
+	State       *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
+	Outcome     *workflow.Outcome  `json:"outcome"`
+	Waiting     *views.Waiting     `json:"waiting"`
+	Children    []treeNode         `json:"children"`
 }
 
 // readTree reads what an execution has started, down to the deepest generation there may be.
@@ -70,7 +73,7 @@ func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]
 		if err != nil {
 			return nil, err
 		}
-		n := treeNode{ID: child.ID, Step: child.Step, Item: child.Item, ItemText: child.ItemText, Parameters: child.Parameters, Superseded: child.Superseded, Workflow: child.Workflow, State: child.State, Outcome: child.Outcome, Waiting: child.Waiting, Children: []treeNode{}}
+		n := treeNode{ID: child.ID, Step: child.Step, Item: child.Item, ItemText: child.ItemText, Parameters: child.Parameters, Superseded: child.Superseded, Compensates: child.Compensates, Workflow: child.Workflow, State: child.State, Outcome: child.Outcome, Waiting: child.Waiting, Children: []treeNode{}}
 		if child.State != nil && (child.Started == nil || *child.Started > 0) {
 			if n.Children, err = readTree(ctx, api, child.ID, depth+1); err != nil {
 				return nil, err
@@ -92,6 +95,9 @@ func printTree(out io.Writer, n treeNode, depth int) {
 	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, render.OrDash((*string)(n.State)))
 	if n.Outcome != nil && *n.Outcome == workflow.OutcomePartial {
 		line += "  " + string(*n.Outcome)
+	}
+	if n.Compensates != nil {
+		line += "  (undoes " + *n.Compensates + ")"
 	}
 	if n.Superseded {
 		line += "  (executed again)"

@@ -106,8 +106,11 @@ func (w *warner) checkCompensation(d *spec.Definition, s *spec.Step, path string
 	case c == nil:
 		return nil
 	case c.Workflow != "":
-		_, _, err := w.checkPublished(d, c.Workflow, path+".workflow")
-		return err
+		exact, found, err := w.checkPublished(d, c.Workflow, path+".workflow")
+		if err != nil || !found {
+			return err
+		}
+		return w.checkUndoing(d, exact, path+".workflow")
 	}
 	if err := w.checkBlock(c.FunctionBlock, s.BlockRunsOn(), c.Parameters, c.RawParameters, path, "functionBlock"); err != nil {
 		return err
@@ -119,6 +122,38 @@ func (w *warner) checkCompensation(d *spec.Definition, s *spec.Step, path string
 		w.warn(path+".functionBlock", "not_idempotent", "block %s is not idempotent: a compensation that loses its worker leaves the execution FAILED_UNSAFE", b.Ref())
 	}
 	return nil
+}
+
+// checkUndoing warns of a workflow to undo an execution with that waits for a person: until somebody answers, the
+// rollback stands, and what it has still to undo stays locked.
+func (w *warner) checkUndoing(d *spec.Definition, exact workflow.Ref, path string) error {
+	undoing := d
+	if exact != d.Ref() {
+		var err error
+		if undoing, err = w.published(exact); err != nil {
+			return err
+		}
+	}
+	for _, s := range undoing.FlatSteps() {
+		if s.Wait != nil && (s.Wait.Input != nil || s.Wait.Approval != nil) {
+			w.warn(path, "waits_for_person", "step %q of %s waits for a person: until somebody answers, the rollback stands, and the entities stay locked", s.Label, exact)
+			return nil
+		}
+	}
+	return nil
+}
+
+// published is the definition of a workflow that is published.
+func (w *warner) published(exact workflow.Ref) (*spec.Definition, error) {
+	published, err := w.registry.Definition(w.ctx, w.tenant, exact)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Parse(published.Source)
+	if err != nil {
+		return nil, fmt.Errorf("the published workflow %s: %w", exact, err)
+	}
+	return d, nil
 }
 
 // nearestBlock says which block a reference that matches none was probably meant to name: another version of
@@ -194,13 +229,9 @@ func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) er
 	if _, embeds := definition.EmbeddedRef(s); !embeds || exact == d.Ref() {
 		return nil
 	}
-	published, err := w.registry.Definition(w.ctx, w.tenant, exact)
+	embedded, err := w.published(exact)
 	if err != nil {
 		return err
-	}
-	embedded, err := definition.Parse(published.Source)
-	if err != nil {
-		return fmt.Errorf("the published workflow %s: %w", exact, err)
 	}
 	if fields := configOfExecution(&embedded.Config); len(fields) > 0 {
 		w.warn(path, "embedded_config", "of the config of %s, only maxInFlight and failureTolerance hold where it is embedded, not %s", exact, strings.Join(fields, ", "))

@@ -57,6 +57,15 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, steps := range map[string]string{
+		"asks":  "[{label: b, workflow: {steps: [{label: sure, wait: {input: {title: Sure?}}}]}}]",
+		"signs": "[{label: sure, wait: {approval: {title: Sure?}}}]",
+		"rests": "[{label: rest, wait: {for: 1h}}]",
+	} {
+		if _, _, err := c.Publish(ctx, ann, []byte("package: p\nname: "+name+"\nversion: 1.0.0\nsteps: "+steps+"\n"), false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	head := "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, additionalProperties: false, properties: {target: {type: string}}}\nsteps:\n"
 	for name, test := range map[string]struct {
 		head  string // another one
@@ -120,6 +129,15 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			want: []string{
 				"6:125 steps[0].compensate.functionBlock not_idempotent", "6:152 steps[0].compensate.parameters.former required", "6:171 steps[0].compensate.parameters.formr additionalProperties",
 				"7:70 steps[1].compensate pure", "7:86 steps[1].compensate.functionBlock unknown_block",
+			},
+		},
+		"undoing": {
+			steps: "  - {label: a, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/asks:1}}\n" +
+				"  - {label: b, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/signs:1}}\n" +
+				"  - {label: c, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/rests:1}}\n" +
+				"  - {label: d, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/nobody:1}}\n",
+			want: []string{
+				"6:94 steps[0].compensate.workflow waits_for_person", "7:94 steps[1].compensate.workflow waits_for_person", "9:94 steps[3].compensate.workflow unknown_workflow",
 			},
 		},
 		"answers": {

@@ -141,7 +141,18 @@ func TestRetryRollback_StartsAnotherExecution(t *testing.T) {
 	s.Script = fails("charge", "leave")
 	id := startSaga(t, s, "stop")
 	settle(s)
-	failed := s.Load(id).LastStepRun().Child.ID
+	failed, hotel := s.Load(id).LastStepRun().Child.ID, s.Load(id).StepRuns[1].Child.ID
+	f := executionView(t, s, id).FailedRollback
+	if f == nil || f.Step != "hotel" || *f.Execution != failed || *f.State != sm.ExecutionFailedSafeAck || !slices.Equal(f.Entities, []string{"device/d001"}) || f.Obstacle != nil {
+		t.Errorf("%+v", f)
+	}
+	if c := executionView(t, s, failed).Compensates; c == nil || c.Execution != hotel || c.Step != "hotel" {
+		t.Errorf("%+v", c)
+	}
+	children, err := s.Query.Children(context.Background(), harness.Caller, id, "", workflow.Page{})
+	if err != nil || len(children.Items) != 2 || children.Items[0].Compensates != nil || *children.Items[1].Compensates != hotel {
+		t.Errorf("%+v, %v", children.Items, err)
+	}
 	if err := retryError(s, failed, views.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "retry that one with rollback") {
 		t.Errorf("%v", err)
 	}
@@ -186,6 +197,12 @@ func TestRetryRollback_IsRefused(t *testing.T) {
 		if x := s.Load(id); x.Parent != nil {
 			child = id
 		}
+	}
+	if f := executionView(t, s, child).FailedRollback; f == nil || f.Execution != nil || f.Obstacle == nil {
+		t.Errorf("%+v", f)
+	}
+	if f := executionView(t, s, parent).FailedRollback; f != nil {
+		t.Errorf("%+v", f)
 	}
 	refusedRollback(s, child, "nothing of it happens after that")
 	refusedRollback(s, parent, "it has not begun to roll back")

@@ -24,8 +24,11 @@ type ExecutionView struct {
 	Cause      *workflow.Cause              `json:"cause"`
 	Reason     string                       `json:"reason"`
 	RolledBack bool                         `json:"rolledBack"`
-	Remains    *string                      `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
-	Rollback   *workflow.RollbackMode       `json:"rollback"` // that its start asked for; null for that of the definition
+	// FailedRollback is what has failed to be undone of one that ended FAILED_UNSAFE; null for any other.
+	FailedRollback *FailedRollback `json:"failedRollback"`
+
+	Remains  *string                `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
+	Rollback *workflow.RollbackMode `json:"rollback"` // that its start asked for; null for that of the definition
 
 	Region *string `json:"region"` // whose pools get its jobs
 
@@ -56,13 +59,26 @@ type ExecutionView struct {
 	Error         *FailureView           `json:"error"`
 	Cancellation  *workflow.Cancellation `json:"cancellation"`
 	Parent        *string                `json:"parent"`
-	Item          *int                   `json:"item"` // of one that was started for an item of a list: its number, from 0
+	Compensates   *workflow.Compensated  `json:"compensates"` // what it undoes; null for one that undoes nothing
+	Item          *int                   `json:"item"`        // of one that was started for an item of a list: its number, from 0
 	ChildSets     []ChildSetView         `json:"childSets"`
 	Children      []string               `json:"children"` // in the order in which they were started
 	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version that is used
 	Try           int                    `json:"try"`
 	Version       int64                  `json:"version"`
 	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
+}
+
+// FailedRollback is a rollback that has failed. Execution is the one that was to undo what another has done,
+// State how it ended, and Entities are the first ten of that other one, which are left out in lists; all are
+// null or empty where a block was to undo it. Obstacle says why the rollback cannot be tried again, and is
+// null if it can.
+type FailedRollback struct {
+	Step      string                        `json:"step"` // label: the first that failed to be undone
+	Execution *string                       `json:"execution"`
+	State     *statemachines.ExecutionState `json:"state"`
+	Entities  []string                      `json:"entities"`
+	Obstacle  *string                       `json:"obstacle"`
 }
 
 // FailedStep is a step whose failure an execution has left when it completed: it was tolerated, or
@@ -260,11 +276,14 @@ type ChildSetView struct {
 
 // ChildExecutionView is an execution that a step has started, as it is now.
 type ChildExecutionView struct {
-	ID         string                        `json:"id"`
-	Step       string                        `json:"step"`     // label of the step that has started it
-	Sequence   int                           `json:"sequence"` // of the step run
-	Try        int                           `json:"try"`      // of the execution that has started it
-	Superseded bool                          `json:"superseded"`
+	ID         string `json:"id"`
+	Step       string `json:"step"`     // label of the step that has started it
+	Sequence   int    `json:"sequence"` // of the step run
+	Try        int    `json:"try"`      // of the execution that has started it
+	Superseded bool   `json:"superseded"`
+
+	Compensates *string `json:"compensates"` // id of the execution whose work it undoes; null for one that undoes nothing
+
 	Workflow   workflow.Ref                  `json:"workflow"` // exact
 	Mode       workflow.ReferenceMode        `json:"mode"`
 	State      *statemachines.ExecutionState `json:"state"`  // null if it never began, or has been removed

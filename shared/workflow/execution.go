@@ -217,7 +217,8 @@ type Parent struct {
 	Depth      int    `json:"depth"`           // from 1
 	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this execution has ended
 
-	Member *SetMember `json:"member,omitempty"` // of a set; nil for a child that the step run has alone
+	Member      *SetMember   `json:"member,omitempty"`      // of a set; nil for a child that the step run has alone
+	Compensates *Compensated `json:"compensates,omitempty"` // what it undoes; nil for one that undoes nothing
 }
 
 // SetMember says which of the children of a step run an execution is.

@@ -130,6 +130,12 @@ type Compensation struct {
 	Idempotent bool   `json:"idempotent,omitempty"`
 }
 
+// Compensated is what an execution undoes.
+type Compensated struct {
+	Execution string `json:"execution"` // id of the execution that has done it
+	Step      string `json:"step"`      // label of the step that had started that one
+}
+
 // Child is an execution that a step has started, or a set of them.
 type Child struct {
 	ID       string                       `json:"id,omitempty"` // empty for a set

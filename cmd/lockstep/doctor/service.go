@@ -255,28 +255,42 @@ func (s *serviceCheck) warnUnclaimed(p views.PoolView) {
 	s.report.warn("pools", next+": jobs that nobody claims end with UNCLAIMED.", "%s, and no worker has claimed any since %s", what, render.Time(&p.Unclaimed.Since))
 }
 
-// checkUnacknowledged finds executions that keep their locks until somebody acknowledges them.
+// checkUnacknowledged finds executions that wait for an operator: those whose rollback can be tried again, those
+// that keep their locks until somebody acknowledges them, and those that hold none.
 func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
-	var waiting []string
+	var undoing, locking, free []string
 	for _, state := range []sm.ExecutionState{sm.ExecutionFailedUnsafe, sm.ExecutionCancelled} {
 		for x, err := range s.Executions(ctx, views.ExecutionFilter{State: state}) {
 			if err != nil {
 				s.reportUnchecked("runs", err)
 				return
 			}
-			if x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge {
-				waiting = append(waiting, x.ID)
+			switch {
+			case x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge:
+			case x.FailedRollback != nil && x.FailedRollback.Obstacle == nil:
+				undoing = append(undoing, x.ID)
+			case x.Kept != nil && *x.Kept == 0:
+				free = append(free, x.ID)
+			default:
+				locking = append(locking, x.ID)
 			}
-			if len(waiting) > 100 {
+			if len(undoing)+len(locking)+len(free) > 100 {
 				break
 			}
 		}
 	}
-	if len(waiting) > 0 {
-		s.report.warn("runs", "\"lockstep status ID\" shows what happened; \"lockstep acknowledge ID\" releases its locks.", "these wait to be acknowledged: %s", summarizeNames(waiting))
-		return
+	if len(undoing) > 0 {
+		s.report.warn("runs", "\"lockstep status ID\" shows what has failed; mend it, then \"lockstep retry ID --rollback\" undoes the rest; or undo it by hand, then \"lockstep acknowledge ID\".", "the rollback of these has failed: %s", summarizeNames(undoing))
 	}
-	s.report.pass("runs", "none waits to be acknowledged")
+	if len(locking) > 0 {
+		s.report.warn("runs", "\"lockstep status ID\" shows what happened; \"lockstep acknowledge ID\" releases its locks.", "these wait to be acknowledged: %s", summarizeNames(locking))
+	}
+	if len(free) > 0 {
+		s.report.warn("runs", "\"lockstep status ID\" shows what remains; \"lockstep acknowledge ID\" says that somebody has looked.", "these wait to be acknowledged, and hold no locks: %s", summarizeNames(free))
+	}
+	if len(undoing)+len(locking)+len(free) == 0 {
+		s.report.pass("runs", "none waits to be acknowledged")
+	}
 }
 
 // reportUnchecked adds a finding for a check that could not be done.

@@ -142,7 +142,10 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"jobs for a region", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge@mars","queue":false,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":7,"executions":2,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "7 jobs of 2 executions for the pool edge in the region mars, and no worker has claimed any since 2026-11-21"},
 		{"jobs that nobody claims", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":1,"executions":1,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "1 job of 1 execution for the pool edge, and no worker"},
 		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
-		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "x9"},
+		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "acknowledged: x9"},
+		{"an execution that holds nothing", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":0,"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "hold no locks: x9"},
+		{"a rollback that has failed", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":2,"failedRollback":{"step":"a"},"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "the rollback of these has failed: x9"},
+		{"a rollback that cannot be tried again", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":2,"failedRollback":{"step":"a","obstacle":"no"},"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "acknowledged: x9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			routes := healthyService()

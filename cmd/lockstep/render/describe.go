@@ -64,7 +64,9 @@ func describeState(x views.ExecutionView) string {
 		}
 		if strings.HasPrefix(string(x.State), "FAILED_UNSAFE") {
 			outcome = "It failed UNSAFELY: check the entities it touched"
-			if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 {
+			if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 && x.FailedRollback != nil {
+				outcome = "It failed UNSAFELY: something could not be undone"
+			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 {
 				outcome = "It failed UNSAFELY, though no entity of it needs a look"
 			}
 			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 {

@@ -20,7 +20,7 @@ func failedCount(x views.ExecutionView) int {
 // one, who acknowledged the end, and what to do next. It is empty for any other execution.
 func DescribeEntities(x views.ExecutionView) string {
 	steps := unnamedSteps(x)
-	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 {
+	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 && x.FailedRollback == nil {
 		return ""
 	}
 	var b strings.Builder
@@ -42,6 +42,9 @@ func DescribeEntities(x views.ExecutionView) string {
 	for _, s := range steps {
 		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")
 	}
+	if f := x.FailedRollback; f != nil && f.Execution != nil {
+		b.WriteString(OneLine("Not undone: "+describeFailedUndo(f)) + "\n")
+	}
 	if a := x.Acknowledged; a != nil {
 		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
 	}
@@ -50,7 +53,13 @@ func DescribeEntities(x views.ExecutionView) string {
 	if n := len(x.RerunBy); n > 0 {
 		fmt.Fprintf(&b, "It was run again by %s.\n", x.RerunBy[n-1])
 	}
-	switch {
+	switch f := x.FailedRollback; {
+	case f != nil && f.Obstacle == nil:
+		first := ""
+		if f.Execution != nil && f.State != nil && *f.State == sm.ExecutionFailedUnsafe {
+			first = fmt.Sprintf(`"lockstep acknowledge %s", since another one needs the locks that it keeps, `, *f.Execution)
+		}
+		next(`mend what the rollback has failed for, then %s"lockstep retry %s --rollback" undoes the rest; "lockstep retry %s" goes forward instead; or undo by hand what remains, then "lockstep acknowledge %s".`, first, x.ID, x.ID, x.ID)
 	case x.State == sm.ExecutionFailedUnsafe && x.Kept != nil && *x.Kept == 0:
 		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" tries again with all locks taken anew%s.`, x.ID, x.ID, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe && x.Parent != nil:
@@ -72,6 +81,18 @@ func DescribeEntities(x views.ExecutionView) string {
 		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
 	}
 	return b.String()
+}
+
+// describeFailedUndo says which execution was to undo what a step had done, how it ended, and on which entities.
+func describeFailedUndo(f *views.FailedRollback) string {
+	text := fmt.Sprintf("step %s: execution %s was to undo it, and never began", f.Step, *f.Execution)
+	if f.State != nil {
+		text = fmt.Sprintf("step %s: execution %s was to undo it, and ended in %s", f.Step, *f.Execution, *f.State)
+	}
+	if len(f.Entities) > 0 {
+		text += "; entities: " + strings.Join(f.Entities, ", ")
+	}
+	return text + fmt.Sprintf(` ("lockstep status %s")`, *f.Execution)
 }
 
 // parentHint says what to retry of an execution that another one has started: that one waits for it

@@ -213,6 +213,35 @@ func TestStartProgressNotes_StopsAfterStop(t *testing.T) {
 	close(written) // a note after this would panic
 }
 
+// TestDescribeEntities_NamesWhatWasNotUndone: of a rollback that has failed, who was to undo what, on which
+// entities, and both ways on.
+func TestDescribeEntities_NamesWhatWasNotUndone(t *testing.T) {
+	unsafe, safe, kept, undoing := workflow.OutcomeFailedUnsafe, sm.ExecutionFailedSafeAck, sm.ExecutionFailedUnsafe, "u-1"
+	remains := "it ended in FAILED_SAFE_ACK"
+	x := views.ExecutionView{
+		ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Outcome: &unsafe, Kept: new(int), Remains: &remains,
+		FailedRollback: &views.FailedRollback{Step: "hotel", Execution: &undoing, State: &safe, Entities: []string{"device/d1", "device/d2"}},
+	}
+	want := `Not undone: step hotel: execution u-1 was to undo it, and ended in FAILED_SAFE_ACK; entities: device/d1, device/d2 ("lockstep status u-1")
+Next: mend what the rollback has failed for, then "lockstep retry x-1 --rollback" undoes the rest; "lockstep retry x-1" goes forward instead; or undo by hand what remains, then "lockstep acknowledge x-1".
+`
+	if got := DescribeEntities(x); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := DescribeExecution(x); !strings.Contains(got, "something could not be undone") {
+		t.Error(got)
+	}
+	x.FailedRollback.State = &kept
+	if got := DescribeEntities(x); !strings.Contains(got, `then "lockstep acknowledge u-1", since another one needs the locks that it keeps, "lockstep retry x-1 --rollback"`) {
+		t.Errorf("got\n%s", got)
+	}
+	obstacle := "its locks are released"
+	x.FailedRollback.State, x.FailedRollback.Obstacle = nil, &obstacle
+	if got := DescribeEntities(x); !strings.Contains(got, "and never began; entities") || strings.Contains(got, "--rollback") || !strings.Contains(got, `then "lockstep acknowledge x-1" says that somebody has`) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // TestDescribeEntities_NamesWhatFailed: what became of the entities, the first that failed,
 // and what to do next.
 func TestDescribeEntities_NamesWhatFailed(t *testing.T) {

@@ -564,7 +564,8 @@ type Checkpoints = workflow.Checkpoints
 
 // ChildExecution An execution that a step has started, as it is now.
 type ChildExecution struct {
-	Id string `json:"id"`
+	Compensates *NullableText `json:"compensates"`
+	Id          string        `json:"id"`
 
 	// Item Number of its item in the list, from 0; null for the only one of its step
 	Item     *int               `json:"item"`
@@ -661,6 +662,15 @@ type ColumnRequest struct {
 
 // ColumnType defines model for ColumnType.
 type ColumnType string
+
+// Compensated What an execution undoes.
+type Compensated struct {
+	// Execution Id of the execution that has done it
+	Execution string `json:"execution"`
+
+	// Step Label of the step of the parent that had started that one
+	Step string `json:"step"`
+}
 
 // Cost defines model for Cost.
 type Cost = views.CostView
@@ -924,6 +934,20 @@ type FailedEntityList struct {
 
 	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
+}
+
+// FailedRollback A rollback that has failed, of an execution in FAILED_UNSAFE.
+type FailedRollback struct {
+	// Entities The first ten that it was to work on; empty in lists, and where a block was to undo
+	Entities  []string      `json:"entities"`
+	Execution *NullableText `json:"execution"`
+	Obstacle  *NullableText `json:"obstacle"`
+
+	// State Of that execution; null if it never began
+	State *ExecutionState `json:"state"`
+
+	// Step Label: the first that failed to be undone
+	Step string `json:"step"`
 }
 
 // FailedStep defines model for FailedStep.

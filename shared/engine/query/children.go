@@ -93,6 +93,9 @@ func shownChild(id string, r *workflow.StepRun) views.ChildExecutionView {
 
 func onlyChild(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (shown views.ChildExecutionView, err error) {
 	shown = shownChild(r.Child.ID, r)
+	if undone := i.Execution().StepRunBySeq(r.Undoes); undone != nil && undone.Child != nil {
+		shown.Compensates = &undone.Child.ID
+	}
 	if r.Status == sm.StepCompleted {
 		shown.Output, err = stepValue(ctx, i, r)
 	}

@@ -66,6 +66,9 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 		countOpenJobs(counts, r, packs)
 		addProgress(&e.Progress, packs)
 	}
+	if err := v.addCompensated(ctx, x, e.FailedRollback); err != nil {
+		return e, err
+	}
 	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))
 	e.Waiting = v.waiting(ctx, i)
 	return e, nil
@@ -142,7 +145,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 		e.Blocks = map[string]string{}
 	}
 	if x.Parent != nil {
-		e.Parent = &x.Parent.Execution
+		e.Parent, e.Compensates = &x.Parent.Execution, x.Parent.Compensates
 		if m := x.Parent.Member; m != nil {
 			e.Item = &m.Item
 		}

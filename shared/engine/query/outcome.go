@@ -14,6 +14,7 @@ import (
 func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.EntityOutcomes, e.FailedEntities, e.FailedSteps, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	e.Probe = x.Probe
+	e.FailedRollback = failedRollback(x)
 	e.Remains, e.Rollback, e.Region = remains(x), nonZeroPtr(x.Rollback), nonZeroPtr(x.Region)
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
 	if x.Key != "" {

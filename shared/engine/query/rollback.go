@@ -1,0 +1,75 @@
+package query
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// failedRollback is what has failed to be undone of an execution that ended unsafely, as far as its state item
+// says; nil if nothing has.
+func failedRollback(x *workflow.Execution) *views.FailedRollback {
+	r := failedWave(x)
+	if r == nil {
+		return nil
+	}
+	f := &views.FailedRollback{Step: r.Label, Entities: []string{}, Obstacle: nonZeroPtr(lifecycle.NoRollbackToRetry(x))}
+	if f.Obstacle == nil && x.Awaited() {
+		f.Obstacle = ptr(fmt.Sprintf("it was started by execution %s, and nothing of it happens after the end of the step that waited for it: undo by hand what remains, and acknowledge both", x.Parent.Execution))
+	}
+	if r.Child != nil {
+		f.Execution, f.State = &r.Child.ID, nonZeroPtr(r.Child.State)
+	}
+	return f
+}
+
+// failedWave is the wave of the last rollback of an execution that has failed first.
+func failedWave(x *workflow.Execution) *workflow.StepRun {
+	if x.State != sm.ExecutionFailedUnsafe {
+		return nil
+	}
+	last := 0
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback {
+			last = max(last, r.Try)
+		}
+	}
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == last && r.Status != sm.StepCompleted {
+			return r
+		}
+	}
+	return nil
+}
+
+// addCompensated adds the entities that the execution which has failed to undo another one was to work on: those
+// of that other one. Those of one that has been removed are not known any more.
+func (v *Service) addCompensated(ctx context.Context, x *workflow.Execution, f *views.FailedRollback) error {
+	wave := failedWave(x)
+	if f == nil || wave == nil || wave.Child == nil {
+		return nil
+	}
+	undone := x.StepRunBySeq(wave.Undoes)
+	if undone == nil || undone.Child == nil {
+		return nil
+	}
+	i, err := v.engine.Inspect(ctx, x.Tenant, undone.Child.ID)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entities, err := i.AllEntities(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entities[:min(len(entities), workflow.MaxNamed)] {
+		f.Entities = append(f.Entities, e.Key.String())
+	}
+	return nil
+}
