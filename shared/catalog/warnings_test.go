@@ -137,7 +137,7 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"  - {label: c, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/rests:1}}\n" +
 				"  - {label: d, workflowReference: {workflow: p/rests:1, mode: dispatch}, compensate: {workflow: p/nobody:1}}\n",
 			want: []string{
-				"6:94 steps[0].compensate.workflow waits_for_person", "7:94 steps[1].compensate.workflow waits_for_person", "9:94 steps[3].compensate.workflow unknown_workflow",
+				"6:97 steps[0].compensate.workflow waits_for_person", "7:97 steps[1].compensate.workflow waits_for_person", "9:97 steps[3].compensate.workflow unknown_workflow",
 			},
 		},
 		"answers": {
