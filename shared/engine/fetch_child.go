@@ -206,6 +206,8 @@ func (w *workspace) countChildren(ctx context.Context, r *workflow.StepRun, root
 func (w *workspace) newChild(d *definitions.Definition, r *workflow.StepRun, parent *workflow.Parent) workflow.Execution {
 	return workflow.Execution{
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
+		// A rollback that an operator has tried again with force undoes whatever others have changed.
+		Forced: r.Kind == workflow.JobRollback && w.execution.Forced && w.execution.RollbackTries > 0,
 		Parent: parent, Region: cmp.Or(w.program.Nodes[r.StepIndex].Reference.Region, w.execution.Region),
 	}
 }

@@ -34,7 +34,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	got, err := w.locker().Acquire(ctx, locking.Request{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Age(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
 		SkipLocked: w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
-		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Recent: w.execution.Try > 1 && !w.execution.Forced, Now: w.e.now(),
+		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Recent: (w.execution.Try > 1 || w.execution.Undoes()) && !w.execution.Forced, Now: w.e.now(),
 	})
 	if err != nil {
 		return err
@@ -49,7 +49,12 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		w.sendWakeups(ctx, "reserver", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.Execution, Reason: c.Entity.String() + " is free"}})
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
-	if got.Conflict == nil && got.Recent != nil {
+	if got.Conflict == nil && got.Recent != nil && w.execution.Undoes() {
+		if answer.Outdated, err = w.undoesChanged(ctx, keys, got.Recent); err != nil {
+			return err
+		}
+	}
+	if got.Conflict == nil && got.Recent != nil && w.execution.Try > 1 && len(answer.Outdated) == 0 {
 		if answer.Outdated, err = w.outdated(ctx, w.execution, keys, got.Recent); err != nil {
 			return err
 		}

@@ -48,9 +48,29 @@ func (d *decider) followCompensation(r *workflow.StepRun) {
 		why := r.Failure
 		if why == nil {
 			why = childFailure(r, c)
+			if c.Failure != nil && c.Failure.Code == workflow.FailureOutdated {
+				why.Code = c.Failure.Code
+			}
 		}
 		r.Counts = workflow.Counts{Failed: 1, Failure: why}
 		d.exitStepRun(r, sm.StepFailed)
 		d.failWave(r, why)
 	}
+}
+
+// failChangedUndo ends an execution that undoes another one, and has just got its locks: others have changed
+// entities since that one released them, and what it would restore is older than that. It has executed nothing.
+func (d *decider) failChangedUndo(changed []OutdatedEntity) {
+	entities := changed[0].Entity.String()
+	if n := len(changed) - 1; n > 0 {
+		entities += fmt.Sprintf(" and %d more", n)
+	}
+	message := fmt.Sprintf("%s held %s exclusively since execution %s released it, and undoing that would overwrite what has changed: check it, then retry the rollback of execution %s with force, or undo by hand",
+		heldBy(changed[0].By), entities, changed[0].Undone, d.execution.Parent.Execution)
+	d.setFailure(workflow.CauseOutdated, &workflow.Failure{Code: workflow.FailureOutdated, Entity: changed[0].Entity.String(), Message: message})
+	var names []string
+	for _, o := range changed[:min(len(changed), workflow.MaxNamed)] {
+		names = append(names, o.Entity.String())
+	}
+	d.failBeforeRunning(sm.EventLockRefused, map[string]any{"outdated": names, "heldBy": changed[0].By, "reason": message})
 }

@@ -33,6 +33,8 @@ func (d *decider) acquireLocks() {
 	case a.Problem != nil:
 		d.setFailure(workflow.CauseValidation, a.Problem)
 		d.failBeforeRunning(sm.EventLockRefused, map[string]any{"reason": a.Problem.Message})
+	case len(a.Outdated) > 0 && !d.execution.Forced && a.Outdated[0].Undone != "":
+		d.failChangedUndo(a.Outdated)
 	case len(a.Outdated) > 0 && !d.execution.Forced:
 		d.failOutdated(a.Outdated)
 	case a.Conflict != nil && a.Conflict.Entity.IsSlot() && d.failsAtLimit():

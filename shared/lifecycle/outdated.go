@@ -22,6 +22,8 @@ type OutdatedEntity struct {
 	Entity workflow.EntityKey
 	By     []string // who has held it, the first before the others; empty if that is not known any more
 	Kept   Kept
+
+	Undone string // of an execution that undoes another one: id of that one, which has released it; then nothing is kept
 }
 
 // Kept is what a new try keeps for an entity.

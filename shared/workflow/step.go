@@ -136,6 +136,9 @@ type Compensated struct {
 	Step      string `json:"step"`      // label of the step that had started that one
 }
 
+// Undoes reports whether the execution undoes what another one has done.
+func (x *Execution) Undoes() bool { return x.Parent != nil && x.Parent.Compensates != nil }
+
 // Child is an execution that a step has started, or a set of them.
 type Child struct {
 	ID       string                       `json:"id,omitempty"` // empty for a set

@@ -1,6 +1,9 @@
 package mutation
 
-const plannerCompensation = "shared/engine/planner/compensation.go"
+const (
+	plannerCompensation = "shared/engine/planner/compensation.go"
+	fetchCompensated    = "shared/engine/fetch_compensated.go"
+)
 
 // compensations are mistakes in what undoes a step in place of the rollback of its block.
 var compensations = []Mutation{
@@ -35,4 +38,9 @@ var compensations = []Mutation{
 	{Name: "who undoes counts as a new descendant", Test: "shared/engine:TestCompensation_OfAnExecutionIsNotCounted", Edits: []Edit{{"shared/engine/fetch_child.go", "if r.Kind == workflow.JobRollback { // one for one", "if r.Kind == workflow.JobAcquire { // one for one"}}},
 	{Name: "an execution that is rolled back waits for nobody", Test: "shared/engine:TestCompensation_OfAnExecutionFails", Edits: []Edit{{"shared/engine/locking/deadlock.go", "parent.WorksOn(r)", "parent.State != sm.ExecutionRollback && parent.WorksOn(r)"}}},
 	{Name: "a retry starts an execution again that has changed something", Test: "shared/engine:TestRetry_RepeatsNothingUnaskedBehindItsBeginning", Edits: []Edit{{"shared/lifecycle/retry.go", "r.Kind != workflow.JobExecute && r.Child == nil:", "r.Kind != workflow.JobExecute && (r.Child == nil || !r.IsForgotten()):"}}},
+	{Name: "what others have changed is undone over it", Test: "shared/engine:TestCompensation_OverwritesNothingOfOthers", Edits: []Edit{{"shared/engine/fetch_locks.go", "Recent: (w.execution.Try > 1 || w.execution.Undoes())", "Recent: (w.execution.Try > 1)"}}},
+	{Name: "an undo is never forced", Test: "shared/engine:TestCompensation_OverwritesNothingOfOthers", Edits: []Edit{{"shared/engine/fetch_child.go", "Forced: r.Kind == workflow.JobRollback && w.execution.Forced && w.execution.RollbackTries > 0,", ""}}},
+	{Name: "who has only looked keeps an undo from its work", Test: "shared/engine:TestCompensation_OfWhatOthersHaveOnlySeen", Edits: []Edit{{fetchCompensated, "func(id string) bool { return idle[id] })", "func(id string) bool { return idle[id] && false })"}}},
+	{Name: "an execution of the same saga keeps an undo from its work", Test: "shared/engine:TestCompensation_OfTheSameEntityTwice", Edits: []Edit{{fetchCompensated, "known: map[string]bool{w.execution.Parent.Execution: true}}", "known: map[string]bool{}}"}}},
+	{Name: "a saga does not say that others have changed what it was to undo", Test: "shared/engine:TestCompensation_OverwritesNothingOfOthers", Edits: []Edit{{"shared/lifecycle/compensation.go", "why.Code = c.Failure.Code", "_ = c.Failure.Code"}}},
 }
