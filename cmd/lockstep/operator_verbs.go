@@ -208,7 +208,8 @@ execution ("lockstep rerun ID"), or go on regardless (--force).
 
 After a rollback that has failed there are two ways: forward, as above, or --rollback, which goes
 on with the rollback once you have mended what it failed for. It undoes what failed to be undone
-or was never reached, under the locks that the execution has kept.`,
+or was never reached, under the locks that the execution has kept. A workflow that undoes another
+execution does so with --force although others have changed its entities since.`,
 		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all\n  lockstep retry ID --force --reason 'sw-007 is as it was'\n  lockstep retry ID --rollback --reason 'sw-007 is back'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
