@@ -219,6 +219,33 @@ func TestRetryRollback_IsRefused(t *testing.T) {
 	}
 }
 
+// What a later try has executed was not to be rolled back: the rollback that had failed before it is over.
+func TestRetryRollback_OfTheLastTryOnly(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d001" && (c.Step == "check" || c.Kind == workflow.JobRollback) {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("w", "config: {failureTolerance: 1}\n"+stepsYAML("one again device", "check pure device"))
+	id := s.Start("w", "d000", "d001", "d002")
+	settle(s)
+	if x := s.Load(id); x.State != sm.ExecutionFailedUnsafe || x.Undo == nil {
+		t.Fatalf("%s %+v", x.State, x.Undo)
+	}
+	if got := retryRollback(s, id, views.RetryRequest{}); !slices.Equal(got, []string{"one ROLLBACK d001"}) {
+		t.Errorf("%q", got)
+	}
+	if got := retryToEnd(s, id, views.RetryRequest{}); len(got) == 0 || s.Load(id).State != sm.ExecutionFailedUnsafe || s.Load(id).Undo != nil {
+		t.Fatalf("%q, %s", got, s.Load(id).State)
+	}
+	refusedRollback(s, id, "it has not begun to roll back what it has executed last")
+	if f := executionView(t, s, id).FailedRollback; f != nil {
+		t.Errorf("%+v", f)
+	}
+}
+
 // A retry that goes forward after a rollback was tried again begins with the first step that either has undone.
 func TestRetryRollback_AndForward(t *testing.T) {
 	s := newHarness(t, 1)

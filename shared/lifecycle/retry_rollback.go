@@ -69,15 +69,12 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 		return fmt.Sprintf("it has ended in %s, and there is nothing to undo", x.State)
 	case x.State != sm.ExecutionFailedUnsafe:
 		return ""
-	case !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback }):
-		return "it has not begun to roll back: check what remains, then acknowledge it, or retry it without rollback, which goes forward"
+	case !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return IsLastRollback(x, &r) }):
+		return "it has not begun to roll back what it has executed last: check what remains, then acknowledge it, or retry it without rollback, which goes forward"
 	}
-	remaining := stepRunsToUndo(x)
-	if x.Undo != nil {
-		remaining = slices.DeleteFunc(remaining, func(r *workflow.StepRun) bool {
-			return !slices.Contains(x.Undo.StepRuns, r.Seq) || wasCompleted(x, r.Seq)
-		})
-	}
+	remaining := slices.DeleteFunc(stepRunsToUndo(x), func(r *workflow.StepRun) bool {
+		return wasCompleted(x, r.Seq) || x.Undo != nil && !slices.Contains(x.Undo.StepRuns, r.Seq)
+	})
 	if len(remaining) == 0 {
 		return "nothing of it is left to undo: acknowledge it"
 	}
@@ -100,6 +97,12 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 		return fmt.Sprintf("it has the key %q, which another execution may have taken since it ended", x.Key) + byHand
 	}
 	return ""
+}
+
+// IsLastRollback reports whether a step run is a wave of the rollback of what the last try has executed: one of that
+// try, or of those that only go on with it.
+func IsLastRollback(x *workflow.Execution, r *workflow.StepRun) bool {
+	return r.Kind == workflow.JobRollback && r.Try >= x.LastForwardTry()
 }
 
 // releasedUnsafe reports whether an operator has released entities of which changes remain. What the end
@@ -139,4 +142,12 @@ func (d *decider) resetForRollback(onlyKept bool) {
 		x.Undo, x.Cause, x.Reason, x.Error = &undo, "", "", nil
 	}
 	x.EndedAt, x.RolledBack, x.Acknowledged = time.Time{}, false, nil
+}
+
+// endWithReleased ends a rollback that was tried again and has undone all that it was about: what an operator
+// had released before it is left as it was.
+func (d *decider) endWithReleased() {
+	if o := d.outcomes(true); o != nil {
+		d.endUnsafe(sm.EventRollbackFailed, o, map[string]any{"because": "what was changed on entities that had been released before was not undone"})
+	}
 }

@@ -39,6 +39,8 @@ func (d *decider) driveRollback() {
 	case d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout":
 		d.execution.RolledBack = d.execution.Scope.Only == nil // else others keep what an earlier try did
 		d.end(sm.EventRollbackCompleted, sm.ExecutionCancelled, nil)
+	case d.execution.RollbackTries > 0 && releasedUnsafe(d.execution):
+		d.endWithReleased()
 	default:
 		d.execution.RolledBack = d.execution.Scope.Only == nil
 		d.endSafe(sm.EventRollbackCompleted, sm.ExecutionFailedSafe)
@@ -76,7 +78,7 @@ func (d *decider) undoneInTry(seq int) bool {
 // it was about of the step run.
 func wasCompleted(x *workflow.Execution, seq int) bool {
 	return slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try >= x.LastForwardTry() && r.Status == sm.StepCompleted
+		return IsLastRollback(x, &r) && r.Undoes == seq && r.Status == sm.StepCompleted
 	})
 }
 

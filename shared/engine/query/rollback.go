@@ -34,12 +34,12 @@ func failedWave(x *workflow.Execution) *workflow.StepRun {
 	}
 	last := 0
 	for i := range x.StepRuns {
-		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback {
+		if r := &x.StepRuns[i]; lifecycle.IsLastRollback(x, r) {
 			last = max(last, r.Try)
 		}
 	}
 	for i := range x.StepRuns {
-		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == last && r.Status != sm.StepCompleted {
+		if r := &x.StepRuns[i]; lifecycle.IsLastRollback(x, r) && r.Try == last && r.Status != sm.StepCompleted {
 			return r
 		}
 	}
