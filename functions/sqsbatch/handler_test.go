@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/functions/sqsbatch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // decode decodes a body as the id of an execution; "poison" cannot be decoded.
@@ -105,6 +106,9 @@ func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 	// Lambda counts the invocation as a success, so nothing else would tell.
 	if !maps.Equal(measured, map[string]int{topology.MetricFailedWakeups: 4}) {
 		t.Errorf("measured %v", measured)
+	}
+	if a := testkit.ReadAlarm(t, "FailedWakeups"); !a.Fires([]testkit.Measured{{At: time.Now(), Value: measured[a.Metric]}}) || a.Fires([]testkit.Measured{{At: time.Now(), Value: 2}}) {
+		t.Errorf("%d failures, and not two, should raise the alarm", measured[a.Metric])
 	}
 	if len(advanced) != 3 {
 		t.Errorf("%d calls of Advance, want one for each execution", len(advanced))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,6 +18,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // A worker that can handle none of its packs answers each invocation well: without the metric
@@ -33,6 +35,9 @@ func TestLambdaHandler_MeasuresFailedPacks(t *testing.T) {
 	}
 	if !maps.Equal(measured, map[string]int{topology.MetricFailedPacks: 4}) {
 		t.Errorf("measured %v", measured)
+	}
+	if a := testkit.ReadAlarm(t, "FailedPacks"); !a.Fires([]testkit.Measured{{At: time.Now(), Value: measured[a.Metric]}}) || a.Fires(nil) {
+		t.Error("packs that fail, and nothing else, should raise the alarm")
 	}
 	if reply, err := handle(t.Context(), events.SQSEvent{}); err != nil || reply.BatchItemFailures == nil || measured[topology.MetricFailedPacks] != 4 {
 		t.Errorf("%v, %v, measured %v", reply, err, measured)
