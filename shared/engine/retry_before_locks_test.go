@@ -122,6 +122,30 @@ func TestRetry_BeforeItsLocksEndsAsTheTryBefore(t *testing.T) {
 	}
 }
 
+// What was undone before a retry that never got its locks is still to be executed again.
+func TestRetry_AfterOneWithoutLocksRepeatsWhatWasUndone(t *testing.T) {
+	s := newHarness(t, 3)
+	mended := false
+	s.Script = failUntil("three", "d001", &mended)
+	s.Publish("w", stepsYAML("one again device", "two again device", "three pure device"))
+	s.Publish("slow", "steps: [{label: ask, wait: {signal: {name: go, deadline: 5h}}}, {label: look, functionBlock: p/pure:1, runOn: device}]\n")
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	refused := retryError(s, id, views.RetryRequest{From: "three"})
+	if !workflow.Is(refused, workflow.CodeInvalid) {
+		t.Fatalf("at first: %v", refused)
+	}
+	s.Start("slow", "d001")
+	s.Drain()
+	retry(s, id, views.RetryRequest{})
+	s.RunFor(2 * time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if err := retryError(s, id, views.RetryRequest{From: "three"}); err == nil || err.Error() != refused.Error() {
+		t.Errorf("after a try without locks: %v, and at first: %v", err, refused)
+	}
+}
+
 // Everything was undone before the retry: nothing is left after it either. The entities that failed are told.
 func TestRetry_BeforeItsLocksStaysSafe(t *testing.T) {
 	s := newHarness(t, 3)

@@ -311,3 +311,28 @@ func TestRetry_InALoopReadsNothingOfLaterTimes(t *testing.T) {
 		t.Errorf("executed %v, want %s", got, want)
 	}
 }
+
+// An entity has failed within the tolerance, and could not be undone. The retry about it executes an earlier step
+// again, in which it fails this time. It is one entity that has failed: the retry goes on to its end, where a person
+// has to look at it, because of the rollback that failed before.
+func TestRetry_CountsAnEntityThatFailsEarlierOnce(t *testing.T) {
+	s := newHarness(t, 2)
+	fails, undoFails := "two", true
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d000" && (c.Kind == workflow.JobExecute && c.Step == fails || c.Kind == workflow.JobRollback && c.Step == "one" && undoFails) {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	s.Publish("w", "config: {failureTolerance: 1}\n"+stepsYAML("one again device", "two again device", "three pure device"))
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	fails, undoFails = "one", false
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if last := x.LastStepRun(); last.Label != "three" || last.Try != 2 {
+		t.Errorf("it has come to %s in try %d", last.Label, last.Try)
+	}
+}

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -218,8 +217,7 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 	case d.facts.Resolution.Program.ContinuesOnError(r.StepIndex):
 		return tolerance.Allows(failed, entities)
 	}
-	for i := range d.execution.StepRuns {
-		o := &d.execution.StepRuns[i]
+	for _, o := range d.path() { // a try does again what is behind its beginning, and who failed there has not failed yet
 		if o.Seq == r.Seq || !d.countsAsFailed(o) {
 			continue
 		}
@@ -231,16 +229,14 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 	return tolerance.Allows(failed, total)
 }
 
-// countsAsFailed reports whether the entities that failed in the step run are still out of
-// the execution: no later try works on them again.
+// countsAsFailed reports whether the entities that failed in a step run on the path are still out of
+// the execution.
 func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
 	n := d.node(r)
 	if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || !n.OnEntities() || n.FailureTolerance != nil || r.Handled > 0 || d.facts.Resolution.Program.ContinuesOnError(r.StepIndex) {
 		return false
 	}
-	return r.Try == d.execution.Try || r.Status == sm.StepCompleted && !slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
-		return o.Kind == workflow.JobExecute && o.StepIndex == r.StepIndex && o.Try > r.Try && d.execution.SameTime(&o, r)
-	})
+	return r.Try == d.execution.Try || r.Status == sm.StepCompleted
 }
 
 // failedIn is how many entities have failed in a step run, as far as that is known.

@@ -145,10 +145,13 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
 
 // lastTryForAll is the last try that was about all entities of a new one: the last one, if that is
-// restricted to the same ones or more. Tries that have only rolled back belong to the one before them.
+// restricted to the same ones or more. Tries that have only rolled back, or have executed nothing, belong to the one before them.
 func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 	x := d.execution
 	last := x.LastForwardTry()
+	for last > 1 && !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.Try == last }) {
+		last-- // it never got its locks
+	}
 	if to == sm.ExecutionRunning || x.Scope.Only == nil {
 		return last
 	}
