@@ -176,7 +176,7 @@ func (p *Packs) ForceCancel(_ context.Context, seen, next *workflow.Pack) (bool,
 }
 
 func (p *Packs) put(pack *workflow.Pack) error {
-	if err := checkItemSize(pack); err != nil {
+	if err := p.w.checkPackSize(pack); err != nil {
 		return err
 	}
 	old, next := p.w.packs[pack.Key], clone(pack)

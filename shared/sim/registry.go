@@ -303,7 +303,7 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 		watchers := map[string]bool{}
 		for _, e := range entities {
 			r.countWrite(tableRegistry)
-			if err := checkItemSize(e); err != nil {
+			if err := r.w.checkEntitySize(e); err != nil {
 				return slices.Sorted(maps.Keys(watchers)), err
 			}
 			if r.w.entities[tenant] == nil {
@@ -339,7 +339,7 @@ func (r *Registry) WriteEntities(_ context.Context, tenant string, writes []work
 		defer func() { watchers = slices.Sorted(maps.Keys(woken)) }()
 		for i, one := range writes {
 			r.countWrite(tableRegistry)
-			if err := checkItemSize(one.Entity); err != nil {
+			if err := r.w.checkEntitySize(one.Entity); err != nil {
 				return written, err
 			}
 			if r.w.entities[tenant][one.Entity.Key()].Version != one.SeenVersion {
@@ -436,7 +436,7 @@ func (r *Registry) ReplaceEntity(_ context.Context, tenant string, e workflow.En
 		if !known || old.Version != seenVersion {
 			return known && e.Token > 0 && old.Version == seenVersion+1 && old.Token == e.Token, nil
 		}
-		if err := checkItemSize(e); err != nil {
+		if err := r.w.checkEntitySize(e); err != nil {
 			return false, err
 		}
 		e = clone(e)

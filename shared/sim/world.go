@@ -41,6 +41,9 @@ type World struct {
 	Observer Observer
 	// ExecutionBytes is the size of the state item of an execution; nil estimates it.
 	ExecutionBytes func(*workflow.Execution) int
+	// PackBytes and EntityBytes are the sizes of a pack and of an entity; nil takes their JSON.
+	PackBytes   func(*workflow.Pack) int
+	EntityBytes func(workflow.Entity) int
 	// Shards is the number of shards of the index of timers.
 	Shards int
 	Bounds
@@ -338,9 +341,28 @@ func (w *World) executionBytes(x *workflow.Execution) (int, error) {
 	return n, nil
 }
 
+// checkPackSize and checkEntitySize refuse what is too large for one item.
+func (w *World) checkPackSize(p *workflow.Pack) error {
+	if w.PackBytes == nil {
+		return checkItemSize(p)
+	}
+	return checkBytes(w.PackBytes(p), workflow.MaxItemBytes)
+}
+
+func (w *World) checkEntitySize(e workflow.Entity) error {
+	if w.EntityBytes == nil {
+		return checkItemSize(e)
+	}
+	return checkBytes(w.EntityBytes(e), workflow.MaxItemBytes)
+}
+
 // checkItemSize refuses a value that is too large for one item.
 func checkItemSize(v any) error {
-	if n := sizeOf(v); n > maxItemBytes {
+	return checkBytes(sizeOf(v), maxItemBytes)
+}
+
+func checkBytes(n, limit int) error {
+	if n > limit {
 		return workflow.Errorf(workflow.CodeTooLarge, "an item of %d bytes is too large", n)
 	}
 	return nil

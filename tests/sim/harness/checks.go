@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // History reads the whole history of an execution, page by page.
@@ -69,7 +70,7 @@ func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 			s.Errorf("%s: %s begins in %s, but the execution was in %s", id, e.Type, e.From, at)
 		}
 		at = sm.ExecutionState(e.To)
-		if sm.Terminal(at) && sm.TerminalEvent(at) == sm.Event(e.Type) {
+		if oracle.Terminal(at) && oracle.TerminalEvent(at) == sm.Event(e.Type) {
 			ends++
 		}
 		if e.Type == string(sm.EventExecutionRetried) {
@@ -79,7 +80,7 @@ func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 	if at != state {
 		s.Errorf("%s: the history leads to %s, but the execution is in %s", id, at, state)
 	}
-	if (ends == tries) != sm.Terminal(state) || ends < tries-1 || ends > tries {
+	if (ends == tries) != oracle.Terminal(state) || ends < tries-1 || ends > tries {
 		s.Errorf("%s: %d terminal events in %d tries, in state %s", id, ends, tries, state)
 	}
 }
@@ -110,7 +111,7 @@ func (s *Harness) checkLocks() {
 	s.Helper()
 	states := s.States(Caller.Tenant)
 	for _, l := range s.Locks() {
-		if l.HeldBy == nil || !sm.HoldsLocks(states[*l.HeldBy]) {
+		if l.HeldBy == nil || !oracle.HoldsLocks(states[*l.HeldBy]) {
 			s.Errorf("locked, but not by an execution that holds locks: %+v", l)
 		}
 	}
@@ -263,7 +264,7 @@ func boolToInt(is bool) int {
 func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
-	if !sm.Terminal(x.State) {
+	if !oracle.Terminal(x.State) {
 		s.Errorf("%s has not ended: %s", id, x.State)
 		return
 	}

@@ -3,9 +3,9 @@ package harness
 import (
 	"fmt"
 
-	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // FamilyProblem says what is wrong with a child: something of it happens although the step run
@@ -23,8 +23,8 @@ func FamilyProblem(parent, child *workflow.Execution) string {
 		return forgottenProblem(r, child)
 	}
 	undecided := child.State == sm.ExecutionNew || child.State == sm.ExecutionReady && child.Try > 1
-	neverBegan := child.StartedAt.IsZero() && child.Cancellation != nil && child.Cancellation.Source == "parent"
-	if undecided || neverBegan || lifecycle.IsOver(child) {
+	neverBegan := oracle.NeverBegan(child)
+	if undecided || neverBegan || oracle.Over(child) {
 		return ""
 	}
 	return fmt.Sprintf("%s is in %s, but step run %d of %s, which waited for it, has ended", child.ID, child.State, r.Seq, parent.ID)
@@ -32,7 +32,7 @@ func FamilyProblem(parent, child *workflow.Execution) string {
 
 // forgottenProblem says what is wrong with a child for which the step run did not wait.
 func forgottenProblem(r *workflow.StepRun, child *workflow.Execution) string {
-	if r.Child == nil || r.Status == sm.StepCompleted || r.Child.Started || r.Counts.OK > 0 || child.State == sm.ExecutionNew || lifecycle.NeverBegins(child) {
+	if r.Child == nil || r.Status == sm.StepCompleted || r.Child.Started || r.Counts.OK > 0 || child.State == sm.ExecutionNew || oracle.NeverBegan(child) {
 		return ""
 	}
 	return fmt.Sprintf("%s is in %s, but step run %d, which started it, has ended and says that nothing has begun", child.ID, child.State, r.Seq)

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // Violation is a violated invariant.
@@ -60,8 +61,8 @@ type Checker struct {
 // executionState is what the checker knows of one execution.
 type executionState struct {
 	x               *workflow.Execution
-	previous        workflow.OwnerStatus // what decided about its locks before the last commit
-	historyState    sm.ExecutionState    // state to which the history leads
+	previous        oracle.Owner      // what decided about its locks before the last commit
+	historyState    sm.ExecutionState // state to which the history leads
 	events          []workflow.Event
 	terminalEvents  int // in this try
 	wasAcknowledged bool
@@ -106,25 +107,13 @@ func (w *Checker) ExecutionByID(id string) *workflow.Execution {
 // AwaitingOperator counts the executions that hold locks and wait for an operator.
 func (w *Checker) AwaitingOperator() int { return w.awaitingOperator }
 
-// AwaitsOperator reports whether an execution in the state holds locks and waits for an
-// operator.
-func AwaitsOperator(s sm.ExecutionState) bool {
-	return s == sm.ExecutionFailedUnsafe || s == sm.ExecutionCancelled
-}
-
 // ownerStatus is what a strongly consistent read of an execution would return.
-func (w *Checker) ownerStatus(id string) workflow.OwnerStatus {
-	if r := w.executions[id]; r != nil {
-		return r.x.OwnerStatus()
-	}
-	return workflow.OwnerStatus{}
-}
+func (w *Checker) ownerStatus(id string) oracle.Owner { return oracle.OwnerOf(w.ExecutionByID(id)) }
 
 // isHolding reports whether an execution holds the lock that its entry in the item is about.
-// The rule is written here again on purpose, independent of the engine.
 func (w *Checker) isHolding(key workflow.EntityKey, id string, entry workflow.Holder) bool {
 	h := w.ownerStatus(id)
-	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || key.IsSlot() || h.Kept.Contains(entry.Place))
+	return h.Epoch == entry.Epoch && oracle.HoldsLocks(h.State) && (h.Kept == nil || key.IsSlot() || h.Kept.Contains(entry.Place))
 }
 
 // Blocks reports whether what an execution waits for is held or reserved now. Who waits for one that
@@ -132,7 +121,7 @@ func (w *Checker) isHolding(key workflow.EntityKey, id string, entry workflow.Ho
 func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	if b.Reservation {
 		status := w.ownerStatus(b.Execution)
-		h, owns := w.locks[b.Entity].HolderOf(b.Execution, status.Epoch)
+		h, owns := oracle.HolderOf(w.locks[b.Entity], b.Execution, status.Epoch)
 		return status.Reserves() || owns && w.isHolding(b.Entity, b.Execution, h)
 	}
 	for _, one := range b.Holders() { // any that ends is enough
@@ -143,26 +132,16 @@ func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	return true
 }
 
-func holdsLocks(s sm.ExecutionState) bool {
-	switch s {
-	case "", sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
-		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionCompletedAck, sm.ExecutionFailedSafeAck,
-		sm.ExecutionFailedUnsafeAck, sm.ExecutionCancelledAck:
-		return false
-	}
-	return true
-}
-
 // WaitersRemaining is called after every commit with the number of waiters that stay
 // registered. A commit that releases locks, all or some, must leave none; nor must one after
 // which the locks are kept until an operator acts, or reservations are void until then.
 func (w *Checker) WaitersRemaining(id string, registered int) {
 	r := w.executions[id]
-	was, is := r.previous, r.x.OwnerStatus()
+	was, is := r.previous, oracle.OwnerOf(r.x)
 	switch {
 	case registered == 0:
-	case holdsLocks(was.State) && !holdsLocks(is.State), was.Narrowed != is.Narrowed && is.Narrowed > 0,
-		AwaitsOperator(is.State) && !AwaitsOperator(was.State), is.AwaitsPerson && !was.AwaitsPerson:
+	case oracle.HoldsLocks(was.State) && !oracle.HoldsLocks(is.State), was.Narrowed != is.Narrowed && is.Narrowed > 0,
+		oracle.AwaitsOperator(is.State) && !oracle.AwaitsOperator(was.State), is.AwaitsPerson && !was.AwaitsPerson:
 		w.Failf(invWaitersWoken, "%s goes from %+v to %+v, and %d waiters are not woken", id, was, is, registered)
 	}
 }
@@ -198,7 +177,7 @@ func (w *Checker) Snapshot(t sim.Table) (restore func()) {
 		return func() {
 			w.executions, w.awaitingOperator, w.newRollbacks = kept, 0, nil
 			for _, r := range kept {
-				w.awaitingOperator += boolToInt(AwaitsOperator(r.x.State))
+				w.awaitingOperator += boolToInt(oracle.AwaitsOperator(r.x.State))
 			}
 		}
 	case sim.JobsTable:

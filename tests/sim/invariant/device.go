@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // The invariants of devices.
@@ -50,7 +50,7 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 		return // a pure block changes nothing and may come at any time
 	}
 	step := r.x.StepRunBySeq(seq)
-	if !step.Open() || sm.Terminal(r.x.State) {
+	if !step.Open() || oracle.Terminal(r.x.State) {
 		w.Failf(invNoLateJobs, "job %s is called, but step run %d is %s in %s", c.Job, seq, step.Status, r.x.State)
 	}
 	w.checkClaim(r, step, c, index, attempt)
@@ -65,7 +65,7 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 		return
 	}
 	key := workflow.EntityKey{Type: "device", ID: c.Entity}
-	if h, ok := w.locks[key].HolderOf(id, r.x.Epoch); !ok || !strings.HasPrefix(c.Fence, fmt.Sprintf("%010d-", h.Token)) {
+	if h, ok := oracle.HolderOf(w.locks[key], id, r.x.Epoch); !ok || !strings.HasPrefix(c.Fence, fmt.Sprintf("%010d-", h.Token)) {
 		w.Failf(invCallerHoldsLock, "%s is called for job %s at epoch %d with fence %s; the lock is %+v", key, c.Job, r.x.Epoch, c.Fence, w.locks[key])
 	}
 	if last := w.devices[c.Entity]; c.Fence < last.Fence {

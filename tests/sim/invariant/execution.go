@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // The invariants of executions.
@@ -27,9 +28,9 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 		w.executions[after.ID] = r
 		before = &workflow.Execution{}
 	}
-	r.x, r.previous = after, before.OwnerStatus()
-	w.awaitingOperator += boolToInt(AwaitsOperator(after.State)) - boolToInt(AwaitsOperator(before.State))
-	r.wasAcknowledged = r.wasAcknowledged || sm.Acknowledged(after.State)
+	r.x, r.previous = after, oracle.OwnerOf(before)
+	w.awaitingOperator += boolToInt(oracle.AwaitsOperator(after.State)) - boolToInt(oracle.AwaitsOperator(before.State))
+	r.wasAcknowledged = r.wasAcknowledged || oracle.Acknowledged(after.State)
 	r.awaitedPerson = r.awaitedPerson || after.BlockedBy != nil && after.BlockedBy.NeedsPerson
 	if w.Trace != nil {
 		w.traceExecution(before, after)
@@ -47,7 +48,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	if after.Cause == workflow.CauseUnclaimed {
 		w.Failf(invJobsClaimed, "%s: %s", id, after.Reason)
 	}
-	if after.DueAt.IsZero() && !sm.Acknowledged(after.State) && !AwaitsOperator(after.State) {
+	if after.DueAt.IsZero() && !oracle.Acknowledged(after.State) && !oracle.AwaitsOperator(after.State) {
 		w.Failf(invTimerSet, "%s in %s has no timer", id, after.State)
 	}
 	if after.Cause == workflow.CauseInternal {
@@ -87,7 +88,7 @@ func (w *Checker) checkKey(x *workflow.Execution) {
 // isLive reports whether an execution has taken its business key and has not ended. The rule is
 // written here again on purpose.
 func isLive(x *workflow.Execution) bool {
-	return x.Key != "" && !HasNoKeyYet(x) && x.KeyOwner == "" && !sm.Terminal(x.State)
+	return x.Key != "" && !HasNoKeyYet(x) && x.KeyOwner == "" && !oracle.Terminal(x.State)
 }
 
 // HasNoKeyYet reports whether an execution has still to take its business key, for which it looks
@@ -101,7 +102,7 @@ func (w *Checker) checkRollback(id string, from, to sm.ExecutionState) {
 	if to == sm.ExecutionRollback {
 		w.newRollbacks = append(w.newRollbacks, id)
 	}
-	if from == sm.ExecutionRollback && !sm.Terminal(to) {
+	if from == sm.ExecutionRollback && !oracle.Terminal(to) {
 		w.Failf(invRollbackUninterrupted, "%s goes from %s to %s", id, from, to)
 	}
 }
@@ -135,7 +136,7 @@ func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execut
 			w.Failf(invHistory, "%s: %s begins in %s, but the execution was in %s", id, e.Type, from, r.historyState)
 		}
 		// A terminal event marks the end, whatever triggered it.
-		if terminal := sm.TerminalEvent(to); terminal == sm.Event(e.Type) && from != to {
+		if terminal := oracle.TerminalEvent(to); terminal == sm.Event(e.Type) && from != to {
 			r.terminalEvents++
 		}
 		if e.Type == string(sm.EventExecutionRetried) {
@@ -149,7 +150,7 @@ func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execut
 	if int64(len(r.events)) != after.Sequence || r.historyState != after.State {
 		w.Failf(invHistory, "%s: %d events lead to %s, but the item has %d events and is in %s", id, len(r.events), r.historyState, after.Sequence, after.State)
 	}
-	if want := boolToInt(sm.Terminal(after.State)); r.terminalEvents != want {
+	if want := boolToInt(oracle.Terminal(after.State)); r.terminalEvents != want {
 		w.Failf(invTerminalEvent, "%s: %d terminal events in try %d, which is in %s", id, r.terminalEvents, after.Try, after.State)
 	}
 }

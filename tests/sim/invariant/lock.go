@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // The invariants of locks.
@@ -37,7 +38,7 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 		w.Failf(invTokenMonotonic, "%s: revision %d token %d became %d %d", key, before.Revision, before.Token, after.Revision, after.Token)
 	}
 	w.recordReservation(after)
-	had, have := holdersOf(before), holdersOf(after)
+	had, have := oracle.HoldersOf(before), oracle.HoldersOf(after)
 	for _, id := range slices.Sorted(maps.Keys(had)) {
 		// An execution that is started again after a restore may find a lock that it took before.
 		own := have[id].Epoch == had[id].Epoch && had[id].Token < w.MinFencingToken && have[id].Token > w.MinFencingToken
@@ -65,22 +66,10 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 		w.Failf(invSingleHolder, "%s has an owner and holders: %+v", key, after)
 	}
 	if r := w.executions[before.Reserver]; r != nil && after.Reserver != before.Reserver {
-		if !workflow.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged && !r.awaitedPerson {
+		if !oracle.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged && !r.awaitedPerson {
 			w.Failf(invReservationPriority, "%s: the reservation of %s is replaced by that of %s", key, before.Reserver, after.Reserver)
 		}
 	}
-}
-
-// holdersOf returns the holders of a lock, exclusive or shared, as the item names them.
-func holdersOf(l workflow.Lock) map[string]workflow.Holder {
-	all := maps.Clone(l.Holders)
-	if all == nil {
-		all = map[string]workflow.Holder{}
-	}
-	if l.Owner != "" {
-		all[l.Owner] = workflow.Holder{Epoch: l.OwnerEpoch, Token: l.Token, Since: l.Since, Place: l.Place}
-	}
-	return all
 }
 
 // checkAllLocksHeld requires that an execution that becomes locked holds all its locks.
@@ -93,7 +82,7 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 	}
 	held := 0
 	for _, l := range w.locks {
-		if _, ok := l.HolderOf(after.ID, after.Epoch); ok {
+		if _, ok := oracle.HolderOf(l, after.ID, after.Epoch); ok {
 			held++
 		}
 	}
@@ -101,7 +90,7 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 		w.Failf(invAllLocksHeld, "%s has %d entities in its scope, but holds the locks of %d", after.ID, total, held)
 	}
 	for _, e := range after.Scope.Inline {
-		if h, ok := w.locks[e.Key].HolderOf(after.ID, after.Epoch); !ok || h.Token != e.Token {
+		if h, ok := oracle.HolderOf(w.locks[e.Key], after.ID, after.Epoch); !ok || h.Token != e.Token {
 			w.Failf(invAllLocksHeld, "%s records that it holds %s with token %d; the lock is %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
 		}
 	}
@@ -110,7 +99,7 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 // gotLocks reports whether an execution got its locks with a commit. One that ends before that has the scope
 // of its last end again.
 func gotLocks(before, after *workflow.Execution) bool {
-	return !sm.Terminal(after.State) || slices.ContainsFunc(after.Events, func(e workflow.Event) bool {
+	return !oracle.Terminal(after.State) || slices.ContainsFunc(after.Events, func(e workflow.Event) bool {
 		return e.Sequence > before.Sequence && e.To == string(sm.ExecutionLocked)
 	})
 }
@@ -141,7 +130,7 @@ const reserveAfter = 2
 // isReserved reports whether a lock has a reservation that x need not or may not replace: its
 // own, or one of an execution that is not younger.
 func isReserved(x *workflow.Execution, l workflow.Lock) bool {
-	return l.Reserver == x.ID || l.Reserver != "" && !workflow.Older(x.Age(), l.ReserverAge)
+	return l.Reserver == x.ID || l.Reserver != "" && !oracle.Older(oracle.Age(x), l.ReserverAge)
 }
 
 // recordReservation records such a reservation for every execution that is locking. The
@@ -186,7 +175,7 @@ func (w *Checker) EntityWritten(before, after workflow.Entity) {
 		return
 	}
 	l := w.locks[key]
-	for id, h := range holdersOf(l) {
+	for id, h := range oracle.HoldersOf(l) {
 		if w.PredatesRestore(id) {
 			return // its lock may have been restored to an earlier time
 		}

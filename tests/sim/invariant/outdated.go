@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 const invOutdated = "a try that is not forced uses no results of entities that others have changed since"
@@ -33,7 +34,7 @@ func (w *Checker) recordHolders(r *executionState, before, after *workflow.Execu
 	}
 	r.grant = grant{try: after.Try, forced: wasForced(r), changedBy: map[workflow.EntityKey]string{}}
 	for key, l := range w.locks {
-		if _, holds := l.HolderOf(after.ID, after.Epoch); !holds || key.IsSlot() {
+		if _, holds := oracle.HolderOf(l, after.ID, after.Epoch); !holds || key.IsSlot() {
 			continue
 		}
 		all := w.held[key]

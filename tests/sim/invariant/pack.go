@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // The invariants of packs.
@@ -69,7 +70,7 @@ func (w *Checker) checkWindow(p *workflow.Pack) {
 func (w *Checker) checkPackReplaced(before, after *workflow.Pack) {
 	key := after.Key
 	switch {
-	case before.Final():
+	case oracle.Final(before):
 		w.Failf(invFinalImmutable, "%s was %s, but is written again", key, before.State)
 	case after.Token != before.Token && after.Token != before.Token+1:
 		w.Failf(invPackProtocol, "%s: token %d became %d", key, before.Token, after.Token)

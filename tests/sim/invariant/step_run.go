@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // The invariants of step runs.
@@ -79,7 +80,7 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 	if now.Kind == workflow.JobRollback && now.Status == sm.StepRunning {
 		executed := 0
 		for _, rec := range w.latestRecords(after, after.StepRunBySeq(now.Undoes)) {
-			executed += boolToInt(rec.Executed())
+			executed += boolToInt(oracle.Executed(rec))
 		}
 		for j := range i { // a rollback that is tried again leaves out what it has undone
 			if old := &after.StepRuns[j]; old.Undoes == now.Undoes && old.Try < now.Try {
@@ -113,7 +114,7 @@ func (w *Checker) latestRecords(x *workflow.Execution, r *workflow.StepRun) map[
 	latest := map[int]workflow.JobRecord{}
 	for _, p := range packs {
 		for _, rec := range p.Jobs {
-			if old, ok := latest[rec.Index]; ok && old.Executed() && !rec.Executed() {
+			if old, ok := latest[rec.Index]; ok && oracle.Executed(old) && !oracle.Executed(rec) {
 				continue
 			}
 			latest[rec.Index] = rec
@@ -135,7 +136,7 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 		return // abandoned by an execution that ends before it; it changes nothing
 	}
 	for _, p := range w.packs[stepRunKey(x, now)] {
-		if !p.Final() {
+		if !oracle.Final(p) {
 			w.Failf(invNoJobLost, "%s: step run %d has ended %s, but pack %s is %s", x.ID, now.Seq, now.Status, p.Key, p.State)
 		}
 	}
@@ -185,7 +186,7 @@ func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow
 		w.checkUpdatesApplied(after)
 	}
 	w.checkEntities(r, before, after)
-	if sm.Terminal(after.State) {
+	if oracle.Terminal(after.State) {
 		for i := range after.StepRuns {
 			if r := &after.StepRuns[i]; r.Open() {
 				w.Failf(invEndedImmutable, "%s has ended in %s, but step run %d is open", after.ID, after.State, r.Seq)
@@ -220,7 +221,7 @@ func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution, end s
 // fails. It looks at the calls that the devices have seen, and at scopes small enough to be
 // in the state item.
 func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execution) {
-	if sm.Terminal(before.State) || !sm.Terminal(after.State) || w.PredatesRestore(after.ID) {
+	if oracle.Terminal(before.State) || !oracle.Terminal(after.State) || w.PredatesRestore(after.ID) {
 		return
 	}
 	from := sm.ExecutionState(after.Events[len(after.Events)-1].From) // a commit may be of several transitions

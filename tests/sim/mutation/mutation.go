@@ -2,7 +2,7 @@
 // engine, the worker and the stores, each of which violates an invariant or fails a test.
 //
 // A mistake replaces text in source files. Only the compiler gets the changed files; the tree
-// stays as it is. locks.go and narrow.go have the mistakes in the lock protocol, outcomes.go those in the outcomes of entities, partaking.go those in what step runs are made of, packs.go those in the pack
+// stays as it is. locks.go and narrow.go have the mistakes in the lock protocol, rules.go those in the rules that the invariants have in their own form, outcomes.go those in the outcomes of entities, partaking.go those in what step runs are made of, packs.go those in the pack
 // protocol, mailbox.go those about signals, keys.go those about business keys, regions.go those about regions, waits.go those in steps that wait, retries.go those about where a retry begins, executions.go the others, and adapters.go those in the real adapters, for
 // tests/protocol. mutation.go applies a mistake and builds the simulation with it, or the test
 // that finds it where no simulation does: because it lies between two calls of one lease, or
@@ -34,7 +34,7 @@ type Edit struct{ File, Old, New string }
 
 // All returns all mistakes: those in what the simulation runs, and [Borders].
 func All() []Mutation {
-	return slices.Concat(locks, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, waves, reruns, restores, Borders())
+	return slices.Concat(locks, judged, measured, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, waves, reruns, restores, Borders())
 }
 
 // Apply returns the changed text of each file of a mutation, by its path below root. It is an

@@ -80,7 +80,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 		all = all && len(entered[branch]) == len(want[branch])
 	}
 	f.checkJobs(run)
-	if after.State == before.State || !sm.Terminal(after.State) || sm.Terminal(before.State) {
+	if after.State == before.State || !Terminal(after.State) || Terminal(before.State) {
 		return
 	}
 	unsafe := false

@@ -20,7 +20,7 @@ const (
 // has its locks until it has ended and, where it has failed or was cancelled, somebody has acknowledged that.
 // One that is cancelled, or fails, before it has its locks never gets a place.
 func (x *execution) staysLive(after *workflow.Execution) bool {
-	if !sm.HoldsLocks(after.State) || after.State == sm.ExecutionLocking || after.Unlocked {
+	if !HoldsLocks(after.State) || after.State == sm.ExecutionLocking || after.Unlocked {
 		return false
 	}
 	return x.live || after.State != sm.ExecutionCancelling && after.State != sm.ExecutionError
@@ -107,7 +107,7 @@ func (x *execution) checkChildren(child *workflow.Execution) {
 	}
 	most, atWork := parent.program.definition.ChildrenAtWork(r.Label), 0
 	for _, o := range x.executions {
-		if p := o.x.Parent; p != nil && p.Execution == parent.x.ID && p.StepRunSeq == r.Seq && o.x.Try <= 1 && !sm.Terminal(o.x.State) {
+		if p := o.x.Parent; p != nil && p.Execution == parent.x.ID && p.StepRunSeq == r.Seq && o.x.Try <= 1 && !Terminal(o.x.State) {
 			atWork++
 		}
 	}

@@ -195,7 +195,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	x.followTries(before, after)
 	grant := func(e workflow.Event) bool { return e.Sequence > before.Sequence && e.To == string(sm.ExecutionLocked) }
-	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 && (!sm.Terminal(after.State) || slices.ContainsFunc(after.Events, grant)) {
+	if after.Scope.HeldEpoch != before.Scope.HeldEpoch && after.Scope.HeldEpoch > 0 && (!Terminal(after.State) || slices.ContainsFunc(after.Events, grant)) {
 		x.locksTaken()
 	}
 	if x.unjudged {

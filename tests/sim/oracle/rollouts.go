@@ -437,7 +437,7 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 // has stopped, is told as what it is. unsafe says that a person has to look at one, or may have to.
 func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 	x := f.x
-	if x.Result != nil && x.Result.Sets == nil || sm.Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
+	if x.Result != nil && x.Result.Sets == nil || Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
 		return true
 	}
 	for i, id := range run.Devices {

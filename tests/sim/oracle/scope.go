@@ -20,7 +20,7 @@ func (x *execution) locksTaken() {
 	t := x.currentTry()
 	t.entities, t.attributes = nil, map[string]map[string]any{}
 	for key, l := range x.locks {
-		if _, held := l.HolderOf(x.x.ID, x.x.Epoch); held && !key.IsSlot() {
+		if _, held := HolderOf(l, x.x.ID, x.x.Epoch); held && !key.IsSlot() {
 			t.entities = append(t.entities, key.ID)
 		}
 	}

@@ -16,7 +16,7 @@ func (o *Oracle) EntityWritten(before, after workflow.Entity) {
 		return // an import
 	}
 	for _, x := range o.executions {
-		h, held := o.locks[after.Key()].HolderOf(x.x.ID, x.x.Epoch)
+		h, held := HolderOf(o.locks[after.Key()], x.x.ID, x.x.Epoch)
 		if !held || h.Token != after.Token || x.unjudged {
 			continue
 		}

@@ -298,7 +298,7 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 			}
 			w.taken[r.Seq] = w.signals[left[at].ID].N
 			left = slices.Delete(left, at, at+1)
-		case first >= 0 && after.Cancellation == nil && !sm.Terminal(after.State):
+		case first >= 0 && after.Cancellation == nil && !Terminal(after.State):
 			w.Failf(lawSignals, "step run %d of %s has ended %s, although signal %s came in time", r.Seq, after.ID, r.Status, after.Signals[first].ID)
 		}
 	}

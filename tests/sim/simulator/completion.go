@@ -11,6 +11,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 	"github.com/lockstep-run/lockstep/tests/sim/invariant"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // maxSimulatedTime is the time within which everything must have ended, whatever went wrong.
@@ -73,7 +74,7 @@ func (w *simulation) checkSleepers() {
 func (w *simulation) waitsForTime(id string, depth int) bool {
 	x := w.checker.ExecutionByID(id)
 	switch {
-	case sm.Acknowledged(x.State) || invariant.HasNoKeyYet(x):
+	case oracle.Acknowledged(x.State) || invariant.HasNoKeyYet(x):
 		return true
 	case depth > len(w.executions)+4:
 		return false
@@ -102,14 +103,14 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 // timer ends.
 func (w *simulation) allWaitForTime(ids []string, depth int) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool {
-		return sm.Acknowledged(w.checker.ExecutionByID(id).State) || !w.waitsForTime(id, depth+1)
+		return oracle.Acknowledged(w.checker.ExecutionByID(id).State) || !w.waitsForTime(id, depth+1)
 	})
 }
 
 // openChildren are the children of an execution that have not ended.
 func (w *simulation) openChildren(id string) (open []string) {
 	for _, child := range w.executionIDs() {
-		if x := w.checker.ExecutionByID(child); x.Parent != nil && x.Parent.Execution == id && !sm.Acknowledged(x.State) {
+		if x := w.checker.ExecutionByID(child); x.Parent != nil && x.Parent.Execution == id && !oracle.Acknowledged(x.State) {
 			open = append(open, child)
 		}
 	}
@@ -135,7 +136,7 @@ func (w *simulation) acknowledgeAll() {
 	w.nextRoundAt = time.Time{}
 	states := w.States(harness.Caller.Tenant)
 	for _, id := range w.executionIDs() {
-		if !invariant.AwaitsOperator(states[id]) {
+		if !oracle.AwaitsOperator(states[id]) {
 			continue
 		}
 		if w.retryAnew(id) {
@@ -160,7 +161,7 @@ func (w *simulation) describeUnfinished() string {
 	var unfinished []string
 	for _, id := range w.executionIDs() {
 		x := w.checker.ExecutionByID(id)
-		if sm.Acknowledged(x.State) {
+		if oracle.Acknowledged(x.State) {
 			continue
 		}
 		text := fmt.Sprintf("%s %s is in %s", id, x.Workflow, x.State)
@@ -181,7 +182,7 @@ func (w *simulation) describeUnfinished() string {
 // checkFinalState checks the final state, when nothing is left to happen.
 func (w *simulation) checkFinalState() *invariant.Violation {
 	for _, id := range w.executionIDs() {
-		if x := w.checker.ExecutionByID(id); !sm.Acknowledged(x.State) {
+		if x := w.checker.ExecutionByID(id); !oracle.Acknowledged(x.State) {
 			return &invariant.Violation{Invariant: "every execution ends", Text: "nothing is left to happen: " + w.describeUnfinished()}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
@@ -113,7 +112,7 @@ func (w *simulation) sendSignal(execution, id, name string, n, try int) {
 			w.tryLater(func() { w.sendSignal(execution, id, name, n, try+1) })
 		case p.err == nil && !p.task.Crashed():
 			x := w.checker.ExecutionByID(execution)
-			ended := began != nil && x != nil && sm.Terminal(began.State) && sm.Terminal(x.State) && began.Try == x.Try
+			ended := began != nil && x != nil && oracle.Terminal(began.State) && oracle.Terminal(x.State) && began.Try == x.Try
 			w.plans.SignalTold(execution, id, receipt.Duplicate || try > 1, ended)
 		case p.err != nil && !workflow.Is(p.err, workflow.CodeIllegalTransition) && !workflow.Is(p.err, workflow.CodeNotFound) && !isTransient(p.err):
 			w.checker.Failf("an operation is accepted or refused", "signal: %v", p.err)

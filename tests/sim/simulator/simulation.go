@@ -60,6 +60,9 @@ type simulation struct {
 	trace              func(format string, args ...any) // writes a line of the trace, nil if not wanted
 }
 
+// measuredOneIn: one seed in so many measures items as they are stored, which takes time.
+const measuredOneIn = 10
+
 // maxCalls is the most calls of one simulation.
 const maxCalls = 120_000
 
@@ -73,6 +76,9 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 		}
 	}
 	t.World, t.BlockCalls = t.base.CloneRegistry(seed), nil
+	if seed%measuredOneIn == 0 {
+		harness.MeasureItems(t.World)
+	}
 	if !p.FaultProfile.SweeperEnabled {
 		t.MaxWaiters = workflow.MaxWaiters // waiters beyond the bound depend on their timers
 	}
