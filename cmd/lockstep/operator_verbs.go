@@ -209,7 +209,12 @@ execution ("lockstep rerun ID"), or go on regardless (--force).
 After a rollback that has failed there are two ways: forward, as above, or --rollback, which goes
 on with the rollback once you have mended what it failed for. It undoes what failed to be undone
 or was never reached, under the locks that the execution has kept. A workflow that undoes another
-execution does so with --force although others have changed its entities since.`,
+execution does so with --force although others have changed its entities since.
+
+Take retry to go on with this execution, under its id, once what failed is mended: with the same
+parameters, and for the entities that it has. Take "lockstep rerun ID" for another execution that
+begins with the first step: with other parameters, for some of the entities only, for those whose
+turn never came, or after this one was acknowledged.`,
 		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from read --entities all\n  lockstep retry ID --force --reason 'sw-007 is as it was'\n  lockstep retry ID --rollback --reason 'sw-007 is back'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

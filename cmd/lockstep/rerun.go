@@ -27,7 +27,10 @@ those of the ended one: --set changes one parameter, --parameters replaces all.
 whose turn never came, such as in the waves that a stopped rollout left out, --unfinished both the
 failed and the skipped ones. An execution in
 FAILED_UNSAFE still locks the unsafe ones: "lockstep acknowledge ID" releases them, until then the
-new execution waits.`,
+new execution waits.
+
+"lockstep retry ID" goes on with the ended execution itself, from the step that failed, and keeps
+what completed before it; a rerun begins with the first step.`,
 		Example: "  lockstep rerun ID --failed\n  lockstep rerun ID --entity device/sw-007 --set target=2.0.1 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,14 +30,21 @@ func newTables(c *connection) *cobra.Command {
 			}
 			if len(args) == 1 {
 				v, err := api.Table(cmd.Context(), args[0])
-				return printTenantTable(cmd, c, v, err)
+				if err := printTenantTable(cmd, c, v, err); err != nil || c.json() {
+					return err
+				}
+				tried, err := api.TableDeliveries(cmd.Context(), args[0])
+				if failed := notStored(tried); err == nil && len(failed) > 0 {
+					fmt.Fprintf(cmd.OutOrStdout(), "rows of %d deliveries are not stored, the newest because: %s\n\"lockstep tables deliveries %s\" lists them, \"lockstep tables retry %s\" tries them again now\n", len(failed), render.OneLine(failed[0].Error), v.Name, v.Name)
+				}
+				return render.AsServiceError(err)
 			}
 			return printListOrNote(cmd, c, api.Tables(cmd.Context()), 0, []string{"NAME", "COLUMNS", "KEPT", "DESCRIPTION"}, func(v views.TableView) []string {
 				return []string{v.Name, strings.Join(columnTexts(v), " "), keptText(v), render.OrDash(v.Description)}
 			}, "there are no tables")
 		},
 	}
-	cmd.AddCommand(newTablesPut(c), newTablesRows(c), newTablesExport(c), newTablesDeliveries(c))
+	cmd.AddCommand(newTablesPut(c), newTablesRows(c), newTablesExport(c), newTablesDeliveries(c), newTablesRetry(c))
 	return cmd
 }
 
@@ -197,6 +205,40 @@ func newTablesDeliveries(c *connection) *cobra.Command {
 			return printDeliveries(cmd, c, all, err, "no delivery of rows has failed in the last seven days")
 		},
 	}
+}
+
+// notStored are the deliveries of rows that are not known to be stored.
+func notStored(tried []workflow.DeliveryAttempt) []workflow.DeliveryAttempt {
+	return slices.DeleteFunc(slices.Clone(tried), func(a workflow.DeliveryAttempt) bool { return a.Delivered })
+}
+
+func newTablesRetry(c *connection) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "retry NAME",
+		Short: "Try the rows again now that the table did not take",
+		Long: "Try the rows again now that the table did not take: those of the deliveries that \"lockstep tables deliveries NAME\" lists\n" +
+			"as failed. They are tried again by themselves for a day, at longer and longer intervals, and are then dead letters. Correct\n" +
+			"what was wrong before, such as a column that is missing. A row is stored once, however often it is tried.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			v, err := api.RetryRows(cmd.Context(), args[0], reason)
+			text := "no delivery of rows waits to be tried again"
+			if v.Retried > 0 {
+				text = fmt.Sprintf("the rows of %d step runs are tried again; \"lockstep tables deliveries %s\" says what becomes of them", v.Retried, args[0])
+			}
+			if v.Lost > 0 {
+				text += fmt.Sprintf("\nthose of %d step runs are lost: their executions have been removed", v.Lost)
+			}
+			return printText(cmd, c, v, err, text)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
 }
 
 func printTenantTable(cmd *cobra.Command, c *connection, v views.TableView, err error) error {

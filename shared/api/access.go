@@ -54,6 +54,7 @@ var routeRoles = map[string][]Role{
 	"PUT /tables/{name}":                            {RoleAdmin},
 	"GET /tables/{name}/rows":                       {RoleViewer},
 	"GET /tables/{name}/deliveries":                 {RoleViewer},
+	"POST /tables/{name}/retry":                     {RoleOperator},
 	"GET /triggers":                                 {RoleViewer},
 	"GET /triggers/{name}":                          {RoleViewer},
 	"GET /triggers/{name}/history":                  {RoleViewer},

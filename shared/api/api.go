@@ -161,6 +161,7 @@ type Operations interface {
 	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
 	TestSubscription(ctx context.Context, c workflow.Caller, name string) (workflow.DeliveryAttempt, error)
 	FireSchedule(ctx context.Context, c workflow.Caller, fullName, idempotencyKey string) (id string, existed bool, err error)
+	RetryRows(ctx context.Context, c workflow.Caller, table string) (views.RowsRetry, error)
 }
 
 // Services are the services behind the API. All are required.

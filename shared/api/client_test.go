@@ -130,6 +130,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("condition of rows", f.subscription, "rows of payments where txn == 't1'", nil)
 	failed, err := c.TableDeliveries(ctx, "payments")
 	check("deliveries of a table", fmt.Sprint(f.subscription, len(failed)), "deliveries of table payments1", err)
+	retriedRows, err := c.RetryRows(ctx, "payments", "r")
+	check("retry rows", fmt.Sprint(f.subscription, retriedRows), "retry rows of payments{2 1}", err)
 	view := views.NewSubscriptionView(aSubscription("failures"))
 	check("subscriptions", collect(t, c.Subscriptions(ctx)), []views.SubscriptionView{view}, nil)
 	oneSubscription, err := c.Subscription(ctx, "failures")

@@ -860,6 +860,11 @@ func (f *fake) TableDeliveries(ctx context.Context, c workflow.Caller, name stri
 	return list, f.record("TableDeliveries", c)
 }
 
+func (f *fake) RetryRows(_ context.Context, c workflow.Caller, table string) (views.RowsRetry, error) {
+	f.subscription = "retry rows of " + table
+	return views.RowsRetry{Retried: 2, Lost: 1}, f.record("RetryRows", c)
+}
+
 func (f *fake) Rows(_ context.Context, c workflow.Caller, table, where string, page workflow.Page) (workflow.List[workflow.Row], error) {
 	f.subscription, f.page = "rows of "+table+" where "+where, page
 	return workflow.List[workflow.Row]{Items: []workflow.Row{aRow()}, NextToken: f.next}, f.record("Rows", c)

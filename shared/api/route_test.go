@@ -128,6 +128,7 @@ var servedRoutes = []struct {
 	{"PUT /tables/{name}", "/tables/payments", `{"columns":[{"name":"txn","type":"string"}],"retention":"1h"}`, 200},
 	{"GET /tables/{name}/rows", "/tables/payments/rows?where=txn+%3D%3D+%271%27", "", 200},
 	{"GET /tables/{name}/deliveries", "/tables/payments/deliveries", "", 200},
+	{"POST /tables/{name}/retry", "/tables/payments/retry", `{"reason":"r"}`, 200},
 	{"GET /subscriptions", "/subscriptions", "", 200},
 	{"GET /subscriptions/{name}", "/subscriptions/failures", "", 200},
 	{"POST /subscriptions/{name}/test", "/subscriptions/failures/test", `{"reason":"r"}`, 200},

@@ -42,6 +42,17 @@ func (a *routes) ListRows(w http.ResponseWriter, r *http.Request, name gen.Table
 	})
 }
 
+// RetryRows serves POST /tables/{name}/retry.
+func (a *routes) RetryRows(w http.ResponseWriter, r *http.Request, name gen.TableName) {
+	var req gen.ReasonRequest // the audit has the reason
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	v, err := a.Operations.RetryRows(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
 // ListTableDeliveries serves GET /tables/{name}/deliveries.
 func (a *routes) ListTableDeliveries(w http.ResponseWriter, r *http.Request, name gen.TableName) {
 	list, err := a.Catalog.TableDeliveries(r.Context(), a.caller(r), name)

@@ -40,3 +40,8 @@ func (c *Client) TableDeliveries(ctx context.Context, name string) ([]workflow.D
 	list, err := get[struct{ Items []workflow.DeliveryAttempt }](ctx, c, "tables", name, "deliveries")
 	return list.Items, err
 }
+
+// RetryRows tries the rows of a table again now that it did not take.
+func (c *Client) RetryRows(ctx context.Context, name, why string) (views.RowsRetry, error) {
+	return post[views.RowsRetry](ctx, c, reason{why}, "tables", name, "retry")
+}

@@ -119,7 +119,7 @@ func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives
 	default:
 		err = e.storeRows(ctx, d)
 	}
-	if d.Rows.Table != "" && (err != nil || receives > 1) {
+	if d.Rows.Table != "" && (err != nil || receives > 1 || d.Rows.Again) {
 		e.rememberDelivery(ctx, d.Tenant, d.Subscription, workflow.DeliveryAttempt{Delivery: d.ID(), Execution: d.Execution, Attempts: receives}, err)
 	}
 	if err == nil {
@@ -156,7 +156,7 @@ func (e *Engine) divideRows(ctx context.Context, d *workflow.Delivery) error {
 	var parts []*workflow.Delivery
 	for from := 0; from < d.Rows.To; from += maxPipedJobs {
 		part := *d
-		part.Rows = &workflow.PipedJobs{Table: d.Rows.Table, StepRun: d.Rows.StepRun, From: from, To: min(from+maxPipedJobs, d.Rows.To)}
+		part.Rows = &workflow.PipedJobs{Table: d.Rows.Table, StepRun: d.Rows.StepRun, From: from, To: min(from+maxPipedJobs, d.Rows.To), Again: d.Rows.Again}
 		for _, in := range planned {
 			if in.Index < part.Rows.From || in.Index >= part.Rows.To {
 				continue

@@ -293,6 +293,77 @@ func TestPipe_WithoutItsTable(t *testing.T) {
 	}
 }
 
+// Rows that could not be stored are tried again when somebody asks for it: at once, in whatever parts, each once, and
+// what became of them is remembered. What comes again of itself later has nothing to do.
+func TestPipe_RetryNow(t *testing.T) {
+	for _, items := range []int{2, 1201} {
+		s := newPiped(t, 1, stepsYAML("one again global"))
+		v := s.Open()
+		anyTable := catalog.New(func() catalog.Ports {
+			return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, AnyTable: true}
+		}, s.Now)
+		var all []int
+		for i := range items {
+			all = append(all, i)
+		}
+		parameters, err := json.Marshal(map[string]any{"items": all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := "package: p\nname: later\nversion: 1.0.0\nsteps:\n  - {label: one, functionBlock: p/again:1, runOn: item, foreach: {items: '${parameters.items}'}}\npipes:\n  - {step: one, table: later, map: {txn: string(item)}}\n"
+		if _, _, err := anyTable.Publish(context.Background(), harness.Caller, []byte(source), false); err != nil {
+			t.Fatal(err)
+		}
+		retry := func() views.RowsRetry {
+			t.Helper()
+			v, err := s.Engine.RetryRows(t.Context(), harness.Caller.Tenant, "later")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		id := s.StartWith(views.StartRequest{Workflow: "p/later:1", Parameters: parameters})
+		s.RunFor(20 * time.Minute)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if _, err := s.Engine.RetryRows(t.Context(), harness.Caller.Tenant, "later"); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("without a table: %v", err)
+		}
+		later := payments
+		later.Name = "later"
+		putTable(s, later)
+		stored := func() (n int) {
+			t.Helper()
+			for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
+				list, err := s.Open().Rows.Rows(t.Context(), harness.Caller.Tenant, "later", page)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, page.Token = n+len(list.Items), list.NextToken; page.Token == "" {
+					return n
+				}
+			}
+		}
+		if got := retry(); got != (views.RowsRetry{Retried: 1}) || stored() != 0 {
+			t.Errorf("%d: %+v, %d rows", items, got, stored())
+		}
+		s.Drain()
+		if n := stored(); n != items {
+			t.Errorf("%d: %d rows", items, n)
+		}
+		attempts, err := s.Open().Registry.DeliveryAttempts(t.Context(), harness.Caller.Tenant, workflow.TableSubscriber("later"))
+		if err != nil || len(attempts) == 0 || slices.ContainsFunc(attempts, func(a workflow.DeliveryAttempt) bool { return !a.Delivered }) {
+			t.Errorf("%d: %+v, %v", items, attempts, err)
+		}
+		if got := retry(); got != (views.RowsRetry{}) {
+			t.Errorf("%d: %+v", items, got)
+		}
+		s.RunFor(48 * time.Hour)
+		if n := stored(); n != items || len(s.DeadDeliveries) != 0 {
+			t.Errorf("%d: %d rows, %d dead letters", items, n, len(s.DeadDeliveries))
+		}
+	}
+}
+
 // The result that is stored apart from its pack is read where it is.
 func TestPipe_LargeResult(t *testing.T) {
 	s := newPiped(t, 1, stepsYAML("one again device")+"pipes:\n  - {step: one, table: payments, map: {txn: result.id}}\n")

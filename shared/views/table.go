@@ -24,6 +24,12 @@ type TableView struct {
 	CreatedBy   *string            `json:"createdBy"`
 }
 
+// RowsRetry is what is tried again of the rows that could not be stored.
+type RowsRetry struct {
+	Retried int `json:"retried"` // deliveries, which are on their way now
+	Lost    int `json:"lost"`    // those of executions that have been removed since
+}
+
 // ColumnView is a column as callers see it.
 type ColumnView struct {
 	Name     string              `json:"name"`

@@ -18,6 +18,7 @@ type WorkerView struct {
 	Packs         []string                  `json:"jobs"` // the packs that it has claimed
 	RegisteredAt  time.Time                 `json:"registeredAt"`
 	LastHeartbeat *time.Time                `json:"lastHeartbeat"`
+	Warnings      []string                  `json:"warnings,omitempty"` // of a registration
 }
 
 // WorkerRegistration registers a worker. An ID is generated if it is empty.

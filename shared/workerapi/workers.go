@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,7 +24,33 @@ func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views
 		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: topology.PoolInRegion(cmp.Or(r.Pool, topology.PoolDefault), r.Region), Blocks: r.Blocks, Version: r.Version,
 	}
 	registered, err := s.WorkerRegistry.Register(ctx, w)
-	return workerView(registered), err
+	v := workerView(registered)
+	if err == nil {
+		v.Warnings = s.poolWarnings(ctx, c.Tenant, r.Pool)
+	}
+	return v, err
+}
+
+// poolWarnings say that no block names the pool of a worker: its polls get the packs of the pools of the blocks that
+// they name. The worker has been registered: what cannot be read now is no error.
+func (s *Service) poolWarnings(ctx context.Context, tenant, pool string) []string {
+	if pool == "" || pool == topology.PoolDefault {
+		return nil
+	}
+	blocks, err := s.BlockRegistry.Blocks(ctx, tenant, workflow.Page{Limit: maxListed})
+	if err != nil || blocks.NextToken != "" {
+		return nil
+	}
+	pools := []string{topology.PoolDefault}
+	for _, b := range blocks.Items {
+		pools = append(pools, poolName(b))
+	}
+	slices.Sort(pools)
+	pools = slices.Compact(pools)
+	if slices.Contains(pools, pool) {
+		return nil
+	}
+	return []string{fmt.Sprintf("no registered block names the pool %q, and jobs go to the pools that blocks name%s", pool, workflow.DidYouMean(pool, pools))}
 }
 
 // checkRegion refuses what cannot be a region.

@@ -51,6 +51,14 @@ func (f fakeWorkers) Workers(context.Context, string, workflow.Page) (workflow.L
 	return workflow.List[workflow.Worker]{Items: []workflow.Worker{f.worker}}, nil
 }
 
+func (f fakeWorkers) Worker(context.Context, string, string) (*workflow.Worker, error) {
+	return nil, nil
+}
+
+func (f fakeWorkers) PutWorker(context.Context, *workflow.Worker, *workflow.Worker) (bool, error) {
+	return true, nil
+}
+
 func (f *fakePools) Depth(context.Context) (waiting, received, delayed int, err error) {
 	return 3, 2, 1, nil
 }
@@ -152,4 +160,18 @@ func TestPools_EndsInTime(t *testing.T) {
 			t.Errorf("%d pools after %s: %v", len(all), took, err)
 		}
 	})
+}
+
+// A worker that registers with a pool that no block names is registered, and told so.
+func TestRegisterWorker_WarnsOfUnknownPool(t *testing.T) {
+	f := &fakePools{pools: []string{"edge", "lab"}}
+	s := &Service{BlockRegistry: f, NewNonce: func() string { return "n" }, WorkerRegistry: &workers.Registry{Workers: &fakeWorkers{}, Now: time.Now}}
+	for pool, want := range map[string]string{"": "", "default": "", "lab": "", "edgee": `no registered block names the pool "edgee", and jobs go to the pools that blocks name; did you mean "edge"?`} {
+		for _, region := range []string{"", "eu"} {
+			v, err := s.RegisterWorker(t.Context(), workflow.Caller{Tenant: "acme"}, views.WorkerRegistration{ID: "w1", Pool: pool, Region: region, Blocks: []string{"p/a"}})
+			if got := strings.Join(v.Warnings, ", "); err != nil || got != want {
+				t.Errorf("%q, %q: %q, %v", pool, region, got, err)
+			}
+		}
+	}
 }

@@ -157,6 +157,8 @@ type PipedJobs struct {
 	// Jobs names the jobs of a part of a step, so that the step is planned once and not for each part
 	// of it; empty for a whole step.
 	Jobs []PipedJob `json:"jobs,omitempty"`
+
+	Again bool `json:"again,omitempty"` // somebody has asked for it: what becomes of it is remembered at once
 }
 
 // PipedJob names a job of a part of a step: its index, and the entity or the number of the item that
@@ -169,6 +171,17 @@ type PipedJob struct {
 
 // TableSubscriber is what a table is called among those that events are delivered to.
 func TableSubscriber(table string) string { return "~table/" + table }
+
+// PipedStepRun is the step run, by its Seq, of whose jobs a delivery has made rows of a table.
+func PipedStepRun(table string, a DeliveryAttempt) (seq int, ok bool) {
+	rest, ok := strings.CutPrefix(a.Delivery, TableSubscriber(table)+":"+a.Execution+":")
+	if !ok || a.Execution == "" {
+		return 0, false
+	}
+	whole, _, _ := strings.Cut(rest, ".") // that of a part has the index of its first job behind
+	seq, err := strconv.Atoi(whole)
+	return seq, err == nil && seq > 0
+}
 
 // ID identifies what is delivered. It is the same each time.
 func (d *Delivery) ID() string {

@@ -205,6 +205,10 @@ func (o operations) TestSubscription(ctx context.Context, c workflow.Caller, nam
 	return o.fixture.Engine.TestSubscription(ctx, o.fixture.Receivers(), c.Tenant, name)
 }
 
+func (o operations) RetryRows(ctx context.Context, c workflow.Caller, table string) (views.RowsRetry, error) {
+	return o.fixture.Engine.RetryRows(ctx, c.Tenant, table)
+}
+
 func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
 	return scheduler.PlanSweep(ctx, o.fixture.Engine, livenessTimeouts, o.fixture.Shards, c.Tenant)
 }

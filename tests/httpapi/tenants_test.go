@@ -183,6 +183,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"PUT /tables/{name}":                                           one("/tables/payments", `{"columns":[{"name":"other","type":"string"}]}`),
 		"GET /tables/{name}/rows":                                      one("/tables/payments/rows", ""),
 		"GET /tables/{name}/deliveries":                                one("/tables/payments/deliveries", ""),
+		"POST /tables/{name}/retry":                                    one("/tables/payments/retry", reasonBody),
 		"GET /subscriptions":                                           lists("/subscriptions"),
 		"GET /subscriptions/{name}":                                    one("/subscriptions/failures", ""),
 		"POST /subscriptions/{name}/test":                              one("/subscriptions/failures/test", reasonBody),

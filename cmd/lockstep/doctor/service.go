@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +43,8 @@ type serviceCheck struct {
 	transport      *timingTransport
 	now            func() time.Time
 	commandVersion string
+	working        *bool               // an execution may have jobs; nil before that is read
+	workerPools    map[string][]string // the ids of the workers that are there, by pool without its region
 }
 
 // timingTransport records the duration of the last request and the offset of the
@@ -81,7 +86,34 @@ func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	s.checkSweep(ctx)
 	s.checkWorkers(ctx)
 	s.checkPools(ctx)
+	s.checkWorkerPools(ctx)
+	s.checkTables(ctx)
 	s.checkUnacknowledged(ctx)
+}
+
+// checkTables finds rows of pipes that their tables did not take.
+func (s *serviceCheck) checkTables(ctx context.Context) {
+	n, healthy := 0, true
+	for t, err := range s.Tables(ctx) {
+		var tried []workflow.DeliveryAttempt
+		if err == nil {
+			tried, err = s.TableDeliveries(ctx, t.Name)
+		}
+		if err != nil {
+			s.reportUnchecked("tables", err)
+			return
+		}
+		n++
+		failed := slices.DeleteFunc(tried, func(a workflow.DeliveryAttempt) bool { return a.Delivered })
+		if len(failed) > 0 {
+			healthy = false
+			s.report.warn("tables", "\"lockstep tables deliveries "+t.Name+"\" lists them; remove the cause, then \"lockstep tables retry "+t.Name+"\".",
+				"rows of %s are not stored in the table %s, the newest because: %s", pluralize(len(failed), "step"), t.Name, render.OneLine(failed[0].Error))
+		}
+	}
+	if healthy {
+		s.report.pass("tables", "%s, which took all their rows", pluralize(n, "table"))
+	}
 }
 
 // checkAddress reports whether the service takes requests.
@@ -191,9 +223,14 @@ func (s *serviceCheck) checkSweep(ctx context.Context) {
 	}
 }
 
+// silentAfter is how long a worker is silent that misses two of its heartbeats (worker.heartbeat, 20 s). The service
+// calls it UNREACHABLE later.
+const silentAfter = time.Minute
+
 func (s *serviceCheck) checkWorkers(ctx context.Context) {
-	online := 0
-	var unreachable []string
+	online, now := 0, s.now().Add(s.transport.clockOffset)
+	var unreachable, silent []string
+	s.workerPools = map[string][]string{}
 	for w, err := range s.Workers(ctx) {
 		if err != nil {
 			s.reportUnchecked("workers", err)
@@ -205,13 +242,48 @@ func (s *serviceCheck) checkWorkers(ctx context.Context) {
 			unreachable = append(unreachable, w.ID+" ("+string(w.State)+")")
 		default:
 			online++
+			pool, _, _ := strings.Cut(w.Pool, "@")
+			s.workerPools[pool] = append(s.workerPools[pool], w.ID)
+			switch {
+			case w.LastHeartbeat == nil && now.Sub(w.RegisteredAt) > silentAfter:
+				silent = append(silent, w.ID+" (none since it registered at "+render.Time(&w.RegisteredAt)+")")
+			case w.LastHeartbeat != nil && now.Sub(*w.LastHeartbeat) > silentAfter:
+				silent = append(silent, w.ID+" (since "+render.Time(w.LastHeartbeat)+")")
+			}
 		}
 	}
 	if len(unreachable) > 0 {
 		s.report.warn("workers", "Restart them, or ignore them: the service removes them after a day.", "no heartbeat from %s", summarizeNames(unreachable))
-		return
 	}
-	s.report.pass("workers", "%s, all with a recent heartbeat", pluralize(online, "polling worker"))
+	if len(silent) > 0 {
+		s.report.warn("workers", "Check that they run and send heartbeats (POST /workers/ID/heartbeat), which polls do not replace: without any they get no packs after a while.", "no recent heartbeat from %s", summarizeNames(silent))
+	}
+	switch {
+	case len(unreachable)+len(silent) > 0:
+	case online == 0:
+		s.report.pass("workers", "no polling workers are registered")
+	default:
+		s.report.pass("workers", "%s, all with a recent heartbeat", pluralize(online, "polling worker"))
+	}
+}
+
+// checkWorkerPools finds workers of pools that no block names: nothing is sent there.
+func (s *serviceCheck) checkWorkerPools(ctx context.Context) {
+	pools := []string{topology.PoolDefault}
+	for b, err := range s.Blocks(ctx) {
+		if err != nil {
+			s.reportUnchecked("pools", err)
+			return
+		}
+		pools = append(pools, cmp.Or(b.Pool, topology.PoolDefault))
+	}
+	slices.Sort(pools)
+	pools = slices.Compact(pools)
+	for _, pool := range slices.Sorted(maps.Keys(s.workerPools)) {
+		if !slices.Contains(pools, pool) {
+			s.report.warn("pools", "Register the worker with a pool of its blocks, or the blocks with this pool.", "%s: no block names the pool %s%s", summarizeNames(s.workerPools[pool]), pool, workflow.DidYouMean(pool, pools))
+		}
+	}
 }
 
 func (s *serviceCheck) checkPools(ctx context.Context) {
@@ -230,7 +302,7 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 		case !p.Queue:
 			healthy = false
 			s.report.warn("pools", "Add the pool to the stack, or register the blocks with another pool: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
-		case p.Waiting != nil && *p.Waiting > 0 && len(p.Claims) == 0 && (p.Claimed == nil || *p.Claimed == 0):
+		case p.Waiting != nil && *p.Waiting > 0 && len(p.Claims) == 0 && (p.Claimed == nil || *p.Claimed == 0) && s.atWork(ctx):
 			healthy = false
 			s.report.warn("pools", "Check that its workers run, and repeat the check: this was a single sample.", "%s for the pool %s, and no worker has claimed any", pluralize(*p.Waiting, "message"), p.Pool)
 		}
@@ -238,6 +310,23 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 	if healthy {
 		s.report.pass("pools", "%s, none with work that nobody claims", pluralize(n, "pool"))
 	}
+}
+
+// atWork reports whether any execution may have jobs: one that has not ended, and does not only wait. Without one,
+// the messages of a pool are of executions that have ended: workers drop them, or they expire.
+func (s *serviceCheck) atWork(ctx context.Context) bool {
+	if s.working != nil {
+		return *s.working
+	}
+	working := false
+	for x, err := range s.Executions(ctx, views.ExecutionFilter{Active: true}) {
+		if err != nil || x.Waiting == nil || x.Waiting.Kind == workflow.WaitWorker || x.Waiting.Kind == workflow.WaitRetry {
+			working = true // or it is not known
+			break
+		}
+	}
+	s.working = &working
+	return working
 }
 
 // warnUnclaimed says for which pool, and for which region, jobs wait, since when, and what to do.

@@ -42,7 +42,11 @@ func healthyService() map[string]response {
 		"POST /dead-letters/redrive":                                 problemResponse(400, "invalid"),
 		"GET /dead-letters":                                          {200, `{"items":[{"queue":"lifecycle","messages":0,"complete":true,"letters":[]}],"nextPageToken":null}`},
 		"GET /sweep":                                                 {200, `{"asOf":"2026-11-21T12:00:00Z","executions":[],"workers":[],"schedules":[],"complete":true}`},
+		"GET /tables":                                                {200, `{"items":[{"name":"log"}],"nextPageToken":null}`},
+		"GET /tables/log/deliveries":                                 {200, `{"items":[{"delivery":"d","delivered":true,"attempts":2}]}`},
 		"GET /workers":                                               none,
+		"GET /function-blocks":                                       {200, `{"items":[{"package":"p","name":"b","version":"1.0.0","pool":"edge"},{"package":"p","name":"c","version":"1.0.0","pool":"p"}],"nextPageToken":null}`},
+		"GET /workflow-execution/active":                             {200, `{"items":[{"id":"x1","state":"RUNNING","waiting":null}],"nextPageToken":null}`},
 		"GET /blackboard/jobs":                                       {200, `{"items":[{"pool":"default","queue":true,"waiting":0,"claimed":0,"delayed":0,"claims":[]},{"pool":"shared","queue":true,"waiting":null,"claimed":null,"delayed":null,"claims":[]}],"nextPageToken":null}`},
 	}
 }
@@ -98,7 +102,7 @@ func runDoctorAt(t *testing.T, routes map[string]response, clockOffset time.Dura
 
 func TestServiceCheck_PassesHealthyService(t *testing.T) {
 	report, err := runDoctor(t, healthyService(), 2*time.Second)
-	if err != nil || !report.OK || len(report.Findings) != 9 {
+	if err != nil || !report.OK || len(report.Findings) != 10 {
 		t.Errorf("%v, %+v", err, report)
 	}
 	for _, f := range report.Findings {
@@ -137,10 +141,14 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"an overdue timer", 0, "GET /sweep", due("2026-11-21T11:55:00Z"), "sweep", Warning, "5m0s of execution x1"},
 		{"a long overdue timer", 0, "GET /sweep", due("2026-11-21T11:00:00Z"), "sweep", Failure, "1h0m0s of execution x1"},
 		{"a failing sweep", 0, "GET /sweep", problemResponse(500, "internal"), "sweep", Failure, "because"},
-		{"an offline worker", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"OFFLINE","pool":"p"},{"id":"w2","state":"ONLINE","pool":"p"}]}`}, "workers", Warning, "w1 (OFFLINE)"},
+		{"an offline worker", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"OFFLINE","pool":"p"},{"id":"w2","state":"ONLINE","pool":"p","lastHeartbeat":"2026-11-21T11:59:30Z"}]}`}, "workers", Warning, "w1 (OFFLINE)"},
+		{"a worker that has become silent", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"ONLINE","pool":"p","lastHeartbeat":"2026-11-21T11:58:50Z"},{"id":"w2","state":"REGISTERED","pool":"edge@eu","registeredAt":"2026-11-21T11:59:30Z"}]}`}, "workers", Warning, "no recent heartbeat from w1 (since 2026-11-21"},
+		{"a worker without any heartbeat", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"REGISTERED","pool":"p","registeredAt":"2026-11-21T11:58:50Z"}]}`}, "workers", Warning, "no recent heartbeat from w1 (none since it registered at 2026-11-21"},
+		{"a worker of a pool of nobody", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"ONLINE","pool":"edgee@eu","lastHeartbeat":"2026-11-21T11:59:30Z"},{"id":"w2","state":"ONLINE","pool":"default@eu","lastHeartbeat":"2026-11-21T11:59:30Z"}]}`}, "pools", Warning, `w1: no block names the pool edgee; did you mean "edge"?`},
 		{"a pool without a queue", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":false,"waiting":null,"claimed":null,"claims":[]}]}`}, "pools", Warning, "edge, which has no queue"},
 		{"jobs for a region", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge@mars","queue":false,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":7,"executions":2,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "7 jobs of 2 executions for the pool edge in the region mars, and no worker has claimed any since 2026-11-21"},
 		{"jobs that nobody claims", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":1,"executions":1,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "1 job of 1 execution for the pool edge, and no worker"},
+		{"rows that do not fit", 0, "GET /tables/log/deliveries", response{200, `{"items":[{"delivery":"d","delivered":true,"attempts":2},{"delivery":"e","attempts":3,"error":"1 rows of step a are not stored"}]}`}, "tables", Warning, "rows of 1 step are not stored in the table log, the newest because: 1 rows of step a"},
 		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
 		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "acknowledged: x9"},
 		{"an execution that holds nothing", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":0,"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "hold no locks: x9"},
@@ -249,5 +257,20 @@ failure  address  nobody answers
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// Messages that are left in a pool when nothing is at work are of executions that have ended: they are no finding.
+func TestServiceCheck_IgnoresMessagesOfEndedExecutions(t *testing.T) {
+	routes := healthyService()
+	routes["GET /blackboard/jobs"] = response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]},{"pool":"lab","queue":true,"waiting":1,"claimed":0,"claims":[]}]}`}
+	for active, want := range map[string]int{
+		``: 0, `{"id":"x1","state":"WAITING","waiting":{"kind":"INPUT"}}`: 0, `{"id":"x1","state":"RUNNING","waiting":{"kind":"RETRY"}}`: 2, `{"id":"x1","state":"RUNNING","waiting":null}`: 2,
+	} {
+		routes["GET /workflow-execution/active"] = response{200, `{"items":[` + active + `],"nextPageToken":null}`}
+		report, err := runDoctor(t, routes, 0)
+		if err != nil || report.count(Warning) != want {
+			t.Errorf("%s: %v, %+v", active, err, report.Findings)
+		}
 	}
 }

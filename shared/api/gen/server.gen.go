@@ -1482,6 +1482,15 @@ type RowList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// RowsRetry defines model for RowsRetry.
+type RowsRetry struct {
+	// Lost Those that cannot be tried again: their executions have been removed
+	Lost int `json:"lost"`
+
+	// Retried Deliveries that are on their way now, one for each step run
+	Retried int `json:"retried"`
+}
+
 // Schedule defines model for Schedule.
 type Schedule = views.ScheduleView
 
@@ -2439,6 +2448,9 @@ type TestSubscriptionJSONRequestBody = ReasonRequest
 // PutTableJSONRequestBody defines body for PutTable for application/json ContentType.
 type PutTableJSONRequestBody = TableRequest
 
+// RetryRowsJSONRequestBody defines body for RetryRows for application/json ContentType.
+type RetryRowsJSONRequestBody = ReasonRequest
+
 // FireTriggerJSONRequestBody defines body for FireTrigger for application/json ContentType.
 type FireTriggerJSONRequestBody = FireTriggerRequest
 
@@ -2651,6 +2663,9 @@ type ServerInterface interface {
 	// ListTableDeliveries List the newest deliveries of rows that have failed, the newest first, and what became of each when it was tried last
 	// (GET /tables/{name}/deliveries)
 	ListTableDeliveries(w http.ResponseWriter, r *http.Request, name TableName)
+	// RetryRows Try the rows again now that the table did not take, such as those that did not fit before a column was added
+	// (POST /tables/{name}/retry)
+	RetryRows(w http.ResponseWriter, r *http.Request, name TableName)
 	// ListRows List the rows of a table in the order of their ids: those of the oldest execution first
 	// (GET /tables/{name}/rows)
 	ListRows(w http.ResponseWriter, r *http.Request, name TableName, params ListRowsParams)
@@ -4737,6 +4752,32 @@ func (siw *ServerInterfaceWrapper) ListTableDeliveries(w http.ResponseWriter, r 
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListTableDeliveries(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RetryRows operation middleware
+func (siw *ServerInterfaceWrapper) RetryRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TableName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RetryRows(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7306,6 +7347,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}", wrapper.GetTable)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/tables/{name}", wrapper.PutTable)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}/deliveries", wrapper.ListTableDeliveries)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/tables/{name}/retry", wrapper.RetryRows)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/tables/{name}/rows", wrapper.ListRows)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers", wrapper.ListTriggers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}", wrapper.GetTrigger)

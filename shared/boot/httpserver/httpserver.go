@@ -163,6 +163,11 @@ func (o operations) TestSubscription(ctx context.Context, c workflow.Caller, nam
 	return o.host.Engine.TestSubscription(ctx, o.receivers, c.Tenant, name)
 }
 
+// RetryRows tries rows again that a table did not take.
+func (o operations) RetryRows(ctx context.Context, c workflow.Caller, table string) (views.RowsRetry, error) {
+	return o.host.Engine.RetryRows(ctx, c.Tenant, table)
+}
+
 // FireSchedule starts an execution of a schedule now.
 func (o operations) FireSchedule(ctx context.Context, c workflow.Caller, fullName, idempotencyKey string) (id string, existed bool, err error) {
 	return scheduler.Fire(ctx, o.host.Engine, c, fullName, idempotencyKey)

@@ -52,6 +52,11 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 	return list, nil
 }
 
+// comparedAs are the kinds that the values of columns have in expressions. A column of JSON has any.
+var comparedAs = map[workflow.ColumnType]string{
+	workflow.ColumnString: expr.KindText, workflow.ColumnDatetime: expr.KindText, workflow.ColumnNumber: expr.KindNumber, workflow.ColumnBoolean: expr.KindBoolean,
+}
+
 // rowCondition compiles a condition over rows of a table. A column without a value is null. It is not
 // true of a row of which it cannot be evaluated.
 func rowCondition(t *workflow.Table, where string) (func(workflow.Row) bool, error) {
@@ -61,6 +66,13 @@ func rowCondition(t *workflow.Table, where string) (func(workflow.Row) bool, err
 	}
 	program, err := l.CompileCondition(where)
 	if err != nil {
+		return nil, err
+	}
+	compared := map[string]expr.Compared{}
+	for _, c := range t.Columns {
+		compared[c.Name] = expr.Compared{Type: string(c.Type), Kind: comparedAs[c.Type]}
+	}
+	if err := l.CheckComparisons(where, compared); err != nil {
 		return nil, err
 	}
 	return func(row workflow.Row) bool {

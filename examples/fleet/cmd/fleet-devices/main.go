@@ -26,6 +26,9 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
+// defaultPort is where fleet-worker expects the devices, unless FLEET_URL says otherwise.
+const defaultPort = 4040
+
 // shutdownTimeout bounds the time for responses in progress at the end.
 const shutdownTimeout = 3 * time.Second
 
@@ -42,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fleet-devices", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	host := flags.String("host", "127.0.0.1", "address to listen on")
-	port := flags.Int("port", 4040, "port to listen on; 0 picks a free one")
+	port := flags.Int("port", defaultPort, "port to listen on; 0 picks a free one")
 	inventory := flags.String("inventory", "", "file of devices as JSON lines")
 	count := flags.Int("devices", 100, "number of devices, if there is no inventory")
 	version := flags.String("initial-version", "1.0.0", "first version of every device")
@@ -59,6 +62,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case *count < 1 || *count > 100_000:
 		fmt.Fprintf(stderr, "fleet-devices: --devices is %d, want 1 to 100000\n", *count)
 		return 2
+	}
+	if *port != defaultPort && *port != 0 && !*printOnly {
+		fmt.Fprintf(stderr, "fleet-devices: tell the worker where these devices are: FLEET_URL=http://%s\n", net.JoinHostPort(*host, strconv.Itoa(*port)))
 	}
 	if err := serve(ctx, stdout, *inventory, *count, *version, *state, *printOnly, net.JoinHostPort(*host, strconv.Itoa(*port))); err != nil {
 		fmt.Fprintf(stderr, "fleet-devices: %v\n", err)
