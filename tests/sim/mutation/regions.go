@@ -1,6 +1,7 @@
 package mutation
 
-// regions are mistakes about the regions of executions.
+// regions are mistakes about the regions of executions, about what is told of those that wait for a worker, and about
+// rows that are tried again.
 var regions = []Mutation{
 	{Name: "jobs leave the region of their execution", Test: "shared/engine:TestRegion_GetsAllJobs", Edits: []Edit{{"shared/lifecycle/plan.go", "return topology.PoolInRegion(b.Pool, d.execution.Region)", "return topology.PoolInRegion(b.Pool, \"\")"}}},
 	{Name: "a compensation leaves the region of its execution", Test: "shared/engine:TestRegion_GetsAllJobs", Edits: []Edit{{"shared/lifecycle/plan.go", "Pool: d.poolOf(c), Idempotent", "Pool: c.Pool, Idempotent"}}},
@@ -18,4 +19,8 @@ var regions = []Mutation{
 	{Name: "a worker process receives from the queue of no region", Test: "shared/boot/workerhost:TestQueueURL_IsThatOfTheRegion", Edits: []Edit{{"shared/boot/workerhost/workerhost.go", "topology.PoolInRegion(poolName, p.Config.Worker.Region)", "topology.PoolInRegion(poolName, \"\")"}}},
 	{Name: "dead letters of regions are not redriven", Test: "shared/deadletter:TestService_RedrivesRegions", Edits: []Edit{{"shared/deadletter/service.go", "for _, region := range s.Regions {", "for _, region := range s.Regions[:0] {"}}},
 	{Name: "the API does not know the regions of its pools", Test: "infra:TestWorkerPool_OfRegion", Edits: []Edit{{"infra/pools.go", "region != \"\" && !slices.Contains(e.regions, region)", "region != \"\" && slices.Contains(e.regions, region)"}}},
+	{Name: "jobs that wait for a region are not counted", Test: "shared/engine:TestRegion_ListsShowUnclaimedJobs", Edits: []Edit{{"shared/engine/query/worker_waits.go", "waits[i] = v.listedWorkerWaiting(ctx, executions[i])", "_ = v.listedWorkerWaiting(ctx, executions[i])"}}},
+	{Name: "an execution ends unclaimed before it says that it may", Test: "shared/engine:TestRegion_ListsShowUnclaimedJobs", Edits: []Edit{{"shared/engine/dispatch/redispatch.go", "return later(overdue, r.OfferedAt).Add(l.RedispatchInterval)", "return later(overdue, r.OfferedAt).Add(30 * l.RedispatchInterval)"}}},
+	{Name: "rows that are tried again in parts are not remembered", Test: "shared/engine:TestPipe_RetryNow", Edits: []Edit{{"shared/engine/pipes.go", ", Again: d.Rows.Again}", "}"}}},
+	{Name: "rows that are stored are tried again", Test: "shared/engine:TestPipe_RetryNow", Edits: []Edit{{"shared/engine/retry_rows.go", "ok && !a.Delivered &&", "ok &&"}}},
 }
