@@ -41,6 +41,8 @@ type Checker struct {
 	MinFencingToken int64
 	// SlotLimits are the limits of live executions that are checked.
 	SlotLimits map[workflow.EntityKey]int
+	// Retention is how long an ended execution is kept, 0 for ever.
+	Retention time.Duration
 	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)
 
@@ -52,6 +54,8 @@ type Checker struct {
 	held             map[workflow.EntityKey][]holding // who has held which entity, in the order of their grants
 	awaitingOperator int
 	newRollbacks     []string // executions whose rollback has begun
+
+	newlyAcknowledged, newlyRemoved []string
 
 	forgottenJobs map[string]bool // jobs whose calls a restore removed from the tables
 

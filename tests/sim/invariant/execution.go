@@ -28,6 +28,10 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 		w.executions[after.ID] = r
 		before = &workflow.Execution{}
 	}
+	if before == nil {
+		before = &workflow.Execution{}
+		w.Failf(invRemoved, "%s was removed, and is there again", after.ID)
+	}
 	r.x, r.previous = after, oracle.OwnerOf(before)
 	w.awaitingOperator += boolToInt(oracle.AwaitsOperator(after.State)) - boolToInt(oracle.AwaitsOperator(before.State))
 	r.wasAcknowledged = r.wasAcknowledged || oracle.Acknowledged(after.State)
@@ -53,6 +57,13 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	if after.Cause == workflow.CauseInternal {
 		w.Failf(invNoInternalError, "%s: %s", id, after.Reason)
+	}
+	w.checkRetention(before, after)
+	if oracle.Acknowledged(after.State) && !oracle.Acknowledged(before.State) {
+		w.newlyAcknowledged = append(w.newlyAcknowledged, id)
+	}
+	if !after.DiscardedAt.IsZero() && before.DiscardedAt.IsZero() {
+		w.newlyRemoved = append(w.newlyRemoved, id)
 	}
 	w.checkKey(after)
 	w.checkStepRuns(before, after)
@@ -155,8 +166,20 @@ func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execut
 	}
 }
 
-// CheckStoredHistory compares the history that is read with the events that were written.
+// CheckStoredHistory requires of an execution that nothing happens to any more what CheckHistory does, and
+// that it has no timer.
 func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violation {
+	if v := w.CheckHistory(id, stored); v != nil {
+		return v
+	}
+	if x := w.executions[id].x; !x.DueAt.IsZero() {
+		return &Violation{invTimerSet, fmt.Sprintf("%s in %s is idle, but has a timer", id, x.State)}
+	}
+	return nil
+}
+
+// CheckHistory compares the history that is read with the events that were written.
+func (w *Checker) CheckHistory(id string, stored []workflow.Event) *Violation {
 	r := w.executions[id]
 	if len(stored) != len(r.events) {
 		return &Violation{invHistory, fmt.Sprintf("%s: %d events are read, %d were written", id, len(stored), len(r.events))}
@@ -165,9 +188,6 @@ func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violat
 		if o := r.events[i]; e.Sequence != o.Sequence || e.Type != o.Type || e.To != o.To || e.Layer != o.Layer || e.Step != o.Step {
 			return &Violation{invHistory, fmt.Sprintf("%s: event %d is read as %+v, but was written as %+v", id, o.Sequence, e, o)}
 		}
-	}
-	if !r.x.DueAt.IsZero() {
-		return &Violation{invTimerSet, fmt.Sprintf("%s in %s is idle, but has a timer", id, r.x.State)}
 	}
 	return nil
 }

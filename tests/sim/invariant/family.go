@@ -14,6 +14,9 @@ func (w *Checker) checkFamily(x *workflow.Execution) {
 		if p == nil || c == nil || p.predatesRestore || c.predatesRestore {
 			return
 		}
+		if !p.x.DiscardedAt.IsZero() {
+			return // nobody is there any more for whom it should not go on
+		}
 		if problem := harness.FamilyProblem(p.x, c.x); problem != "" {
 			w.Failf(invChildrenOver, "%s", problem)
 		}

@@ -20,3 +20,18 @@ var judged = []Mutation{
 var measured = []Mutation{
 	{Name: "a pack is stored without its last job", Edits: []Edit{{"shared/dynamo/codec/pack.go", "	for i := range p.Jobs {\n		j := &p.Jobs[i]\n		letter", "	for i := range max(1, len(p.Jobs)) - 1 {\n		j := &p.Jobs[i]\n		letter"}}},
 }
+
+const lifecycleRetention = "shared/lifecycle/retention.go"
+
+// retained are mistakes in the removal of executions.
+var retained = []Mutation{
+	{Name: "an execution is removed before its retention is over", Edits: []Edit{
+		{lifecycleRetention, "d.idleUntil = d.now.Add(d.policy.Retention)\n", "d.idleUntil = d.now.Add(d.policy.Retention - time.Hour)\n"},
+		{lifecycleRetention, "	case d.now.Before(retainUntil):\n", "	case d.now.Before(retainUntil.Add(-time.Hour)):\n"},
+	}},
+	{Name: "a child is removed while its parent may ask for it", Test: "shared/engine:TestRetention_WaitsForAcknowledgeAndParent", Edits: []Edit{{lifecycleRetention, "case x.Parent != nil && !*d.facts.Unreferenced:", "case x.Parent != nil && !*d.facts.Unreferenced && d.policy.Retention == 0:"}}},
+	{Name: "a command reaches an execution that was removed", Edits: []Edit{{lifecycleCommand, "	if !d.execution.DiscardedAt.IsZero() {\n", "	if false {\n"}}},
+	{Name: "what belongs to an execution is removed before the execution", Edits: []Edit{{lifecycleRetention, "	default:\n		x.DiscardedAt, d.changed", "	case !d.facts.Discarded:\n		d.need(Need{Kind: NeedDiscarded})\n	default:\n		x.DiscardedAt, d.changed"}}},
+	{Name: "the packs of a removed execution stay", Edits: []Edit{{"shared/engine/fetch_retention.go", "		if !s.HasJobs() && !s.IsSet() {\n", "		if s.Undoes > 0 || !s.HasJobs() && !s.IsSet() {\n"}}},
+	{Name: "what an execution has stored beside its packs stays", Edits: []Edit{{"shared/engine/fetch_retention.go", "	if err := w.ports.Store.Discard(ctx, w.tenant, w.id, w.now); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},
+}

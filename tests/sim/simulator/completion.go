@@ -26,7 +26,7 @@ func (w *simulation) nextRound() (at time.Time, do func()) {
 	if !w.scenario.FaultProfile.SweeperEnabled {
 		return w.endWithoutSweeper()
 	}
-	if len(w.actions)+len(w.deferred) > 0 || w.checker.AwaitingOperator() == 0 {
+	if w.isBusy() || w.checker.AwaitingOperator() == 0 {
 		return at, nil
 	}
 	if w.nextRoundAt.IsZero() {
@@ -190,6 +190,9 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 		return v
 	}
 	w.Faults = nil
+	if v := w.checkRemoved(); v != nil {
+		return v
+	}
 	if l := w.Locks(); len(l) > 0 {
 		return &invariant.Violation{Invariant: "an ended execution holds no locks", Text: fmt.Sprintf("%+v", l)}
 	}

@@ -18,6 +18,7 @@ type faultProfile struct {
 	MaxBlockTime      time.Duration // longest duration of a block's call, long blocks excluded
 	MaxSkew           time.Duration // how far a clock may be wrong, in both directions
 	FaultsUntil       time.Duration // no faults after this time
+	FaultsAgainFrom   time.Duration // and again for as long from this time on; 0 never
 	QueueFaults       sim.QueueFaults
 	BlockFailOneIn    int  // one block call in so many fails; 0 none
 	RetryableOneIn    int  // one of these failures in so many is retryable
@@ -93,7 +94,13 @@ func newFaultPlan(seed uint64, m faultProfile, elapsed func() time.Duration, all
 func (l *faultPlan) injectedFaults() []InjectedFault { return l.injected }
 
 // ended reports whether no more faults are injected.
-func (l *faultPlan) ended() bool { return l.elapsed() > l.profile.FaultsUntil }
+func (l *faultPlan) ended() bool {
+	since := l.elapsed()
+	if from := l.profile.FaultsAgainFrom; from > 0 && since > from {
+		since -= from
+	}
+	return since > l.profile.FaultsUntil
+}
 
 func (l *faultPlan) oneIn(n int) bool {
 	if n == 0 || l.ended() || l.faultRand.IntN(n) > 0 {

@@ -156,8 +156,13 @@ func (w *simulation) operateOn(a action, id string) {
 		case actionAcknowledge:
 			_, err = w.Engine.Acknowledge(ctx, harness.Caller, id, "seen", w.someEntities(id, a.Choice)...)
 			w.expectInHistory(err, id, sm.EventExecutionAcknowledged)
+		case actionRead:
+			err = w.read(id)
 		case actionStrayWakeup:
 			err = w.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
+		}
+		if w.isRemoved(id) {
+			return nil
 		}
 		return err
 	})

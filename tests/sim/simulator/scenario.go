@@ -26,6 +26,7 @@ type scenario struct {
 	Actions      []action // in order of time
 	// RestoreDrill is a restore of the tables to an earlier time; nil in most scenarios.
 	RestoreDrill *restoreDrill
+	Retention    time.Duration // how long an ended execution is kept, 0 for ever
 }
 
 // restoreDrill is a restore as docs/runbooks/restore.md describes it.
@@ -102,6 +103,7 @@ func newScenario(seed uint64) scenario {
 		p.drawRollouts(names)
 	}
 	p.drawLimits(names)
+	p.drawRetention(names)
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
@@ -194,6 +196,7 @@ const (
 	actionStrayWakeup actionKind = "stray wakeup" // a wake-up without a reason
 	actionSweep       actionKind = "sweep"        // outside of its schedule
 	actionOutage      actionKind = "outage"       // of one service
+	actionRead        actionKind = "read"
 )
 
 // action is something that a client or an operator does at a given time.

@@ -51,6 +51,8 @@ type simulation struct {
 	otherVerbs         int        // how often that operator used another command than acknowledge
 	anew               *rand.Rand // draws how executions that ended unsafely are tried again, see retryAnew
 	anewLeft           int        // how often that is still done
+	late               *rand.Rand // draws what happens when executions are removed
+	lateCommands       int        // how many came when their executions were removed
 	activeSchedules    []string
 	outage             outage
 	deferred           []deferred      // in order of time
@@ -82,14 +84,14 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	if !p.FaultProfile.SweeperEnabled {
 		t.MaxWaiters = workflow.MaxWaiters // waiters beyond the bound depend on their timers
 	}
-	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}, requests: map[string]oracle.Request{}}
+	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}, late: rand.New(rand.NewPCG(seed, 21)), requests: map[string]oracle.Request{}}
 	if trace != nil {
 		w.trace = w.withPrefix(trace)
 	}
 	w.checker.Skew, w.checker.Trace = p.FaultProfile.MaxSkew+time.Millisecond, w.trace
 	w.checker.Importing = func() bool { return w.current != nil && strings.HasPrefix(w.current.name, "import") }
 	w.checker.LateWorker = func() bool { return w.current != nil && w.current.outlivedRestore }
-	t.Engine.Policy.MinFencingToken = 0
+	t.Engine.Policy.MinFencingToken, t.Engine.Policy.Retention, w.checker.Retention = 0, p.Retention, p.Retention
 	w.faultPlan = newFaultPlan(seed, p.FaultProfile, w.elapsed, cut.allowsFault)
 	w.watchPlans()
 	t.QueueFaults = p.FaultProfile.QueueFaults
@@ -106,7 +108,7 @@ func (w *simulation) run() (r Result) {
 		}
 		w.current = nil
 		w.killAll()
-		r.Calls, r.Executions, r.SimulatedTime = w.CallCount(), len(w.States(harness.Caller.Tenant)), w.elapsed()
+		r.Calls, r.Executions, r.SimulatedTime = w.CallCount(), max(len(w.States(harness.Caller.Tenant)), len(w.executions)), w.elapsed()
 		r.Digest, r.Faults = w.digest, w.faultPlan.injectedFaults()
 	}()
 	for w.next() {
@@ -117,7 +119,7 @@ func (w *simulation) run() (r Result) {
 			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %d calls: %s", maxCalls, w.describeUnfinished())}
 			return r
 		}
-		if w.elapsed() > maxSimulatedTime {
+		if w.elapsed() > maxSimulatedTime+4*w.scenario.Retention {
 			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %s: %s", maxSimulatedTime, w.describeUnfinished())}
 			return r
 		}
@@ -263,7 +265,8 @@ func (w *simulation) next() bool {
 		sooner(w.startedAt.Add(t), what)
 	}
 	if do == nil {
-		return false
+		w.Advance(w.scenario.FaultProfile.MaxSkew) // what a fast clock has discarded is not due yet
+		return w.expire()
 	}
 	if now := w.Now(); at.After(now) {
 		w.Advance(at.Sub(now))
@@ -273,6 +276,15 @@ func (w *simulation) next() bool {
 	}
 	w.checker.Now, w.plans.Now = w.Now(), w.Now()
 	do()
+	if w.scenario.Retention > 0 {
+		w.judgeAcknowledged()
+		for _, id := range w.checker.TakeRemoved() {
+			w.comeLate(id)
+		}
+		if w.late.IntN(3) == 0 {
+			w.expire()
+		}
+	}
 	for _, id := range w.checker.TakeNewRollbacks() {
 		if w.scenario.FaultProfile.CancelRollbacks {
 			w.operateOn(action{Kind: actionCancel, Choice: w.faultPlan.intN(12)}, id)
@@ -313,6 +325,7 @@ func (w *simulation) deliverWakeup() {
 		w.LifecycleQueue().Delete(m)
 		return
 	}
+	w.comeLate(m.Wakeup().Execution)
 	w.lifecycleHandlers++
 	w.spawn("lifecycle", -1, func() error { return w.handleWakeup(m) }, func(p *process) {
 		w.lifecycleHandlers--
