@@ -40,6 +40,12 @@ type Signal struct {
 	N    int
 }
 
+// counted is where an answer has counted, and when.
+type counted struct {
+	seq int // of the step run
+	at  time.Time
+}
+
 // waits follows the steps of one execution that wait for people and signals, in all its tries.
 type waits struct {
 	*execution
@@ -47,7 +53,8 @@ type waits struct {
 	over       bool // nothing more is said of it
 
 	sent    map[string]*Answer // by key
-	counted map[string]int     // Seq of the step run that an answer has counted in, by its key
+	copies  map[string]int     // how often it was sent, by key
+	counted map[string]counted // by key
 	entered map[int]time.Time  // when a step run was committed that waits, by Seq
 	revoked map[int]int64      // version in which the tokens of a step run were revoked last
 
@@ -61,7 +68,7 @@ type waits struct {
 
 func newWaits(x *execution, definition *defgen.Flow) *waits {
 	return &waits{
-		execution: x, definition: definition, sent: map[string]*Answer{}, counted: map[string]int{}, entered: map[int]time.Time{}, revoked: map[int]int64{},
+		execution: x, definition: definition, sent: map[string]*Answer{}, copies: map[string]int{}, counted: map[string]counted{}, entered: map[int]time.Time{}, revoked: map[int]int64{},
 		signals: map[string]Signal{}, told: map[string]bool{}, fresh: map[string]int{}, arrived: map[string]bool{}, gone: map[string]bool{}, taken: map[int]int{},
 	}
 }
@@ -125,10 +132,10 @@ func (w *waits) checkAnswers(old, r *workflow.StepRun, s *defgen.FlowStep) {
 			w.Failf(lawAnswers, "step run %d of %s, of step %s, has the answer %+v, and what was sent is %+v", r.Seq, w.x.ID, r.Label, a, sent)
 			return
 		}
-		if seq, again := w.counted[a.Key]; again {
-			w.Failf(lawAnswers, "the answer %+v of %s has counted in step run %d, and counts in %d", *sent, w.x.ID, seq, r.Seq)
+		if first, again := w.counted[a.Key]; again {
+			w.Failf(lawAnswers, "the answer %+v of %s has counted in step run %d, and counts in %d", *sent, w.x.ID, first.seq, r.Seq)
 		}
-		w.counted[a.Key] = r.Seq
+		w.counted[a.Key] = counted{r.Seq, w.Now}
 		if old != nil && !old.Open() {
 			w.Failf(lawAnswers, "step run %d of %s has ended, and gets the answer %+v", r.Seq, w.x.ID, *sent)
 		}
@@ -324,6 +331,7 @@ func (o *Oracle) waitsOf(id string) *waits {
 func (o *Oracle) AnswerSent(key string, a Answer) {
 	if w := o.waitsOf(a.Execution); w != nil {
 		w.sent[key] = &a
+		w.copies[key]++
 	}
 }
 
@@ -336,12 +344,12 @@ func (o *Oracle) AnswerTold(key string, sent Answer, refused error) {
 		return
 	}
 	ask := w.definition.Find(sent.Step).Ask
-	_, counted := w.counted[key]
+	first, counted := w.counted[key]
 	may := w.mayAnswer(&sent, ask)
 	switch {
 	case refused == nil && !counted:
 		w.Failf(lawAnswers, "%+v was told that it counts, and it does not", sent)
-	case refused != nil && counted && w.sent[key].Since.Equal(sent.Since): // else it may be another one that counts
+	case refused != nil && counted && (w.copies[key] == 1 || first.at.Before(sent.Since)): // else it may be refused for one run of the step before another copy counts for the next
 		w.Failf(lawAnswers, "%+v has counted, and was refused: %v", sent, refused)
 	case may && (workflow.Is(refused, workflow.CodeForbidden) || workflow.Is(refused, workflow.CodeInvalid)):
 		w.Failf(lawAnswers, "%+v was refused, although it fits: %v", sent, refused)
