@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -30,6 +32,9 @@ func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution
 	}
 	found, err := w.outdated(ctx, draft, keys, recent)
 	w.facts.Outdated = &lifecycle.Outdated{Entities: found}
+	if lost := (*planner.WorkLostError)(nil); errors.As(err, &lost) {
+		w.facts.Outdated.Lost, err = lost, nil
+	}
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -108,4 +109,45 @@ func TestRestore_LeavesEndedExecutions(t *testing.T) {
 	next := s.Start("w", "d000")
 	s.RunUntilIdle(time.Hour)
 	s.ExpectState(next, sm.ExecutionCompletedAck)
+}
+
+// The tables were restored to different moments: the state of an execution knows of a rollback, and what the
+// jobs that it undoes had done is lost. A retry could not tell what has still to be undone, and is refused,
+// forced or not.
+func TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	s.Publish("w", stepsYAML("one again device", "two again device"))
+	id := s.Start("w", "d000")
+	for s.Load(id).State != sm.ExecutionRunning {
+		if !s.Deliver() {
+			t.Fatal("the first step is not entered")
+		}
+	}
+	restoreJobs := s.Snapshot(sim.JobsTable)
+	for s.Load(id).State != sm.ExecutionRollback {
+		if !s.Deliver() {
+			t.Fatal("the rollback does not start")
+		}
+	}
+	restoreJobs()
+	s.LifecycleQueue().Purge()
+	s.PoolQueue("default").Purge()
+	s.Engine.Policy.MinFencingToken = 1_800_000_000
+	s.RunUntilIdle(time.Hour)
+	before := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	for _, force := range []bool{false, true} {
+		_, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Reason: "checked", Force: force})
+		if !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), `"two"`) {
+			t.Errorf("force %t: %v", force, err)
+		}
+	}
+	if x := s.Load(id); x.Version != before.Version {
+		t.Errorf("the refused retry has changed it: version %d is %s", x.Version, x.State)
+	}
 }

@@ -14,7 +14,10 @@ import (
 // outdated. Such a try dispatches nothing unless an operator has forced it.
 
 // Outdated are the entities of a new try for which outdated results are kept.
-type Outdated struct{ Entities []OutdatedEntity }
+type Outdated struct {
+	Entities []OutdatedEntity
+	Lost     error // why nobody can say what the tries before have done; nil if that is known
+}
 
 // OutdatedEntity is an entity that others have held exclusively since the execution released it, and for
 // which a new try keeps something.
@@ -46,6 +49,11 @@ func KeptOf(jobs []EntityJob) (k Kept, ok bool) {
 		k.Undo = k.Undo || undo
 	}
 	return k, ok
+}
+
+// refuseLost is the answer to the request for a try of an execution of which a restore has lost what it did.
+func (d *decider) refuseLost(why error) error {
+	return workflow.Errorf(workflow.CodeIllegalTransition, "execution %s cannot be retried: %w; check its entities, acknowledge it, and start another execution", d.execution.ID, why)
 }
 
 // maxOutdatedNamed is how many entities and executions a refusal names.

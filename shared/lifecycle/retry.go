@@ -87,12 +87,16 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	d.resetForTry(from, resume, c.Entities == "failed", to)
 	if d.execution.Forced = c.Force; c.Force {
 		data["force"] = true
-	} else if to == sm.ExecutionReady {
+	}
+	if restored := d.execution.MinFencingToken > 0; to == sm.ExecutionReady && (!c.Force || restored) {
 		if d.facts.Outdated == nil {
 			d.need(Need{Kind: NeedOutdated})
 			return nil
 		}
-		if outdated := d.facts.Outdated.Entities; len(outdated) > 0 {
+		if lost := d.facts.Outdated.Lost; lost != nil {
+			return d.refuseLost(lost)
+		}
+		if outdated := d.facts.Outdated.Entities; len(outdated) > 0 && !c.Force {
 			return d.refuseOutdated(outdated)
 		}
 	}

@@ -106,7 +106,7 @@ func (e *Error) Error() string {
 		}
 		s += "; " + i.String()
 	}
-	if e.Cause != nil {
+	if e.Cause != nil && !strings.HasSuffix(e.Message, e.Cause.Error()) {
 		s += ": " + e.Cause.Error()
 	}
 	return s

@@ -100,6 +100,18 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 	return planned, nil
 }
 
+// WorkLostError says that a plan which is made again is not that which was executed. It depends only on what
+// cannot change, so that some of that is gone: the tables were restored to different moments.
+type WorkLostError struct {
+	StepRun     *workflow.StepRun
+	PlannedJobs int
+}
+
+func (e *WorkLostError) Error() string {
+	return fmt.Sprintf("step run %d of step %q has %d jobs, and %d when its plan is made again: what it did is not known",
+		e.StepRun.Seq, e.StepRun.Label, e.StepRun.Jobs, e.PlannedJobs)
+}
+
 // checkSame compares a plan that was made again with the committed step run, which is nil if
 // this is the first plan. If they differed, the packs would be those of other entities: it is
 // better to stop.
@@ -107,8 +119,7 @@ func checkSame(committed *workflow.StepRun, planned *plan.JobPlan) error {
 	if committed == nil || committed.Jobs == 0 || committed.Pipeline > 0 || planned.Plan.Problem != nil || len(planned.Jobs) == committed.Jobs {
 		return nil
 	}
-	return workflow.Errorf(workflow.CodeInternal, "step run %d of step %q has %d jobs, and %d when its plan is made again: what it did is not known",
-		committed.Seq, committed.Label, committed.Jobs, len(planned.Jobs))
+	return &WorkLostError{StepRun: committed, PlannedJobs: len(planned.Jobs)}
 }
 
 // planLanes plans a step run of a pipeline lane by lane, as it was sent: a lane that could

@@ -142,6 +142,8 @@ var restores = []Mutation{
 	{Name: "a retry after a restore reuses job IDs", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
 `, `x.StepRunSeq, 0
 `}}},
+	{Name: "what a restore has lost is a fault of the service to who retries", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/engine/fetch_outdated.go", "errors.As(err, &lost) {", "errors.As(err, &lost) && false {"}}},
+	{Name: "who retries by force is not told what a restore has lost", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/lifecycle/retry.go", "(!c.Force || restored) {", "!c.Force {"}}},
 	{Name: "messages from before a restore are processed", Edits: []Edit{{workerHandle, "m.Work.MinFencingToken < w.opts.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
 	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 }
