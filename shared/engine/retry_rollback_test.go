@@ -262,6 +262,99 @@ func TestRetryRollback_AndForward(t *testing.T) {
 	}
 }
 
+// That the undoing of one global step has failed says nothing about another one: both are undone.
+func TestRetryRollback_OfGlobalStepsInAWave(t *testing.T) {
+	mended := false
+	s, id := rolledOut(t, 2, `steps:
+  - {label: all, rollout: {batches: [2]}, workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: global}, {label: note, functionBlock: p/again:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: device}]}}
+`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" || !mended && c.Step == "note" && c.Kind == workflow.JobRollback {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	settle(s)
+	expectSteps(t, s, id, "one | note | two 0 | ~note | ~one")
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mended = true
+	if got := retryRollback(s, id, views.RetryRequest{}); !slices.Equal(got, []string{"note ROLLBACK "}) {
+		t.Errorf("%q", got)
+	}
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// The engine gave up on a rollback whose jobs had all ended well: nothing of that step is left, and the next is undone.
+func TestRetryRollback_GoesOnAfterTheEngineGaveUp(t *testing.T) {
+	s := newHarness(t, 2)
+	healthy := faults.Plan(func(faults.Call) faults.Fault { return faults.None })
+	s.Faults = healthy
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobRollback && c.Step == "two" {
+			s.Faults = faultCalls(faults.Broken, "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set")
+		}
+		if c.Step == "check" {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("w", stepsYAML("one again device", "two again device", "check pure device"))
+	id := s.Start("w", "d000", "d001")
+	s.RunFor(5 * time.Hour)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Cause != workflow.CauseInternal || callsByStep(s, id) != "one 0,1 | two 0,1 | check 0 | ~two 0,1" {
+		t.Fatalf("%s, %s", x.Cause, callsByStep(s, id))
+	}
+	s.Faults = healthy
+	if got := retryRollback(s, id, views.RetryRequest{}); !slices.Equal(got, []string{"one ROLLBACK d000", "one ROLLBACK d001"}) {
+		t.Errorf("%q", got)
+	}
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+		t.Error("not rolled back")
+	}
+}
+
+// Tries that have only rolled back lie between the try for all and one for those that are still held. A retry for all
+// executes again what the first of them has undone.
+func TestRetryRollback_AndForwardForSomeThenForAll(t *testing.T) {
+	s := newHarness(t, 3)
+	healthy, unclaimed := faults.Plan(func(faults.Call) faults.Fault { return faults.None }), faultCalls(faults.Broken, "packs.claim")
+	s.Faults = healthy
+	fails := true
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobRollback && c.Step == "one" {
+			s.Faults = unclaimed // the other pack
+		}
+		if c.Step == "check" && fails {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("w", stepsYAML("one again device", "two again device", "check pure device"))
+	id := s.Start("w", "d000", "d001", "d002")
+	s.RunFor(5 * time.Hour)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Kept.String() != "3" {
+		t.Fatal(x.Kept)
+	}
+	retry(s, id, views.RetryRequest{Rollback: true})
+	s.RunFor(5 * time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	s.Faults = healthy
+	since := len(s.BlockCalls)
+	retry(s, id, views.RetryRequest{})
+	s.RunFor(5 * time.Hour)
+	if got := callsSince(s, since); !slices.Equal(got, []string{"two EXECUTE d002", "check EXECUTE d002"}) {
+		t.Fatalf("%q", got)
+	}
+	if _, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen"); err != nil {
+		t.Fatal(err)
+	}
+	fails = false
+	got := retryToEnd(s, id, views.RetryRequest{})
+	want := []string{"one EXECUTE d000", "one EXECUTE d001", "two EXECUTE d000", "two EXECUTE d001", "check EXECUTE d000", "check EXECUTE d001", "check EXECUTE d002"}
+	if s.ExpectState(id, sm.ExecutionCompletedAck); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 // However handlers die and messages are lost, a rollback that is tried again undoes what is left, and calls
 // nothing that was undone before.
 func TestRetryRollback_UnderRandomFaults(t *testing.T) {

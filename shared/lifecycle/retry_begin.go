@@ -148,19 +148,24 @@ func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Res
 // restricted to the same ones or more. Tries that have only rolled back, or have executed nothing, belong to the one before them.
 func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 	x := d.execution
-	last := x.LastForwardTry()
-	for last > 1 && !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.Try == last }) {
-		last-- // it never got its locks
-	}
+	last := d.lastTryWithSteps(x.LastForwardTry())
 	if to == sm.ExecutionRunning || x.Scope.Only == nil {
-		return last
+		return max(1, last)
 	}
-	for try := min(last, x.Try-1); try > 0; try-- {
+	for try := d.lastTryWithSteps(min(last, x.Try-1)); try > 0; try = d.lastTryWithSteps(try - 1) {
 		if x.PastScopes[try].Only == nil {
 			return try
 		}
 	}
 	return 0
+}
+
+// lastTryWithSteps is the last try up to one that has entered a step; 0 if there is none.
+func (d *decider) lastTryWithSteps(try int) int {
+	for try > 0 && !slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.Try == try }) {
+		try--
+	}
+	return try
 }
 
 // endedInFailure reports whether a step run did not complete, not because of a step in it, and nothing

@@ -66,6 +66,18 @@ func (d *decider) someUndone(seq int) bool {
 	})
 }
 
+// allUndone reports whether waves of earlier tries have undone every job of the step run, although none of
+// them has completed: the engine may have given up on one whose jobs ended well after that.
+func (d *decider) allUndone(undo *workflow.StepRun) bool {
+	undone := 0
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == undo.Seq {
+			undone += r.Counts.OK
+		}
+	}
+	return undone >= undo.Counts.Executed()
+}
+
 // undoneInTry reports whether this try has a wave that undoes the step run, or one that it goes on with
 // has undone all of it.
 func (d *decider) undoneInTry(seq int) bool {
@@ -141,7 +153,7 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		return
 	}
 	r.Jobs = plan.Jobs
-	if plan.Problem == nil && plan.Jobs == 0 && r.Only == nil && !d.someUndone(undo.Seq) {
+	if plan.Problem == nil && plan.Jobs == 0 && r.Only == nil && !d.someUndone(undo.Seq) && !d.allUndone(undo) {
 		plan = &Plan{Problem: &workflow.Failure{
 			Code: workflow.FailureChangesRemain, Step: r.Label, Message: fmt.Sprintf("step %q was executed, but what it did cannot be planned again: undo it by hand", r.Label),
 		}}

@@ -275,8 +275,8 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 }
 
 // settledRollbacks are the entities or items that a wave leaves out: those for which its step run
-// has been undone before and, if the wave is about entities that failed, those for which
-// an earlier wave of the same rollback failed.
+// has been undone before and, if the wave is about some entities, those for which an earlier wave of
+// the same rollback failed. The items of two steps have nothing to do with each other.
 func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, onlySome bool) (map[workflow.EntityKey]bool, error) {
 	var settled map[workflow.EntityKey]bool
 	for i := range x.StepRuns {
@@ -298,7 +298,7 @@ func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r
 		if same {
 			maps.Copy(settled, got.ok)
 		}
-		if earlier {
+		if earlier && p.Program.Nodes[u.StepIndex].OnEntities() {
 			maps.Copy(settled, got.failed)
 		}
 	}
