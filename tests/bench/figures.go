@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -27,6 +28,59 @@ func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	return s.benchJobs(ctx, out, "fleet", "devices", n, views.StartRequest{
 		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"fleet"}},
 	})
+}
+
+// benchNext prints how long it takes from the end of an execution that has failed unsafely for one device to
+// the locks of another, which has waited for the others: by the engine's times.
+func (s *stack) benchNext(ctx context.Context, out io.Writer) error {
+	const devices = 40
+	start := func(name string, from int) (client.Started, error) {
+		ids := make([]string, 0, devices)
+		for i := from; i < devices; i++ {
+			ids = append(ids, deviceID(i))
+		}
+		started, _, err := s.Start(ctx, views.StartRequest{Workflow: name, ExecuteOnParameters: &workflow.Selector{IDs: ids}})
+		return started, err
+	}
+	failing, err := start("bench/fire", 0)
+	if err != nil {
+		return err
+	}
+	waiting, err := start("bench/work", 1)
+	if err != nil {
+		return err
+	}
+	x, err := s.Wait(ctx, waiting.ID, pollInterval, nil)
+	if err != nil {
+		return err
+	}
+	ended, err := s.timeOf(ctx, failing.ID, sm.EventExecutionFailedUnsafe)
+	if err != nil {
+		return err
+	}
+	locked, err := s.timeOf(ctx, waiting.ID, sm.EventLockGranted)
+	if err != nil {
+		return err
+	}
+	if x.State != sm.ExecutionCompletedAck || !locked.After(ended) {
+		return fmt.Errorf("the execution that waited is %s, with its locks at %s; the other ended at %s", x.State, locked, ended)
+	}
+	printFigure(out, "next_after_failed_unsafe", milliseconds(locked.Sub(ended)), "ms")
+	_, err = s.Acknowledge(ctx, failing.ID, "measured") // others need its device
+	return err
+}
+
+// timeOf is when an event of an execution happened, the first of its type.
+func (s *stack) timeOf(ctx context.Context, id string, event sm.Event) (time.Time, error) {
+	for e, err := range s.History(ctx, id) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if sm.Event(e.Type) == event {
+			return e.At, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("execution %s has no event %s", id, event)
 }
 
 // benchItems executes one step over n items.

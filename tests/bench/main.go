@@ -6,13 +6,14 @@
 // of this machine, whose local DynamoDB writes to memory. Prices come from shared/cost.
 //
 //   - fleet: one execution of one step over 1,000 devices, in packs of 10 by default.
+//   - next: an execution over devices fails unsafely for one of them, and another waits for the rest.
 //   - foreach: one execution of one step over 1,000 items, which have no locks.
 //   - single: 1,000 executions over one device each, a few at a time.
 //
 // With a latency, each request to DynamoDB and SQS takes that much longer, and it also counts how
 // many of them an execution over one device makes one after the other. With -calls it prints the
 // requests of one execution over a device, and nothing else. With -functions it measures the
-// functions alone.
+// functions alone, and with -peers it does the same work in turn with another engine.
 package main
 
 import (
@@ -33,12 +34,16 @@ func main() {
 	latency := flag.Duration("latency", 0, "delay of each request to DynamoDB and SQS; AWS's are 2 ms to 10 ms away")
 	calls := flag.Bool("calls", false, "print the requests of one execution over a device, and nothing else")
 	functions := flag.Bool("functions", false, "measure the functions alone: their start, and what an execution over a device takes of them")
+	peers := flag.String("peers", "", "the folder of other engines: measure beside them alone, over the devices")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var err error
-	if *functions {
+	switch {
+	case *functions:
 		err = benchFunctions(ctx, os.Stdout, *binary, *latency)
-	} else {
+	case *peers != "":
+		err = benchPeers(ctx, os.Stdout, *binary, *peers, *devices)
+	default:
 		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency, *calls)
 	}
 	stop()
@@ -59,7 +64,7 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 		defer proxied.close()
 		env = proxied.env
 	}
-	s, err := startStack(ctx, binary, env...)
+	s, err := startStack(ctx, binary, "", env...)
 	if err != nil {
 		return err
 	}
@@ -77,6 +82,9 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 		}
 	}
 	if err := s.benchFleet(ctx, os.Stdout, devices); err != nil {
+		return err
+	}
+	if err := s.benchNext(ctx, os.Stdout); err != nil {
 		return err
 	}
 	if err := s.benchItems(ctx, os.Stdout, items); err != nil {

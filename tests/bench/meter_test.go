@@ -58,7 +58,7 @@ func TestCost_IsWhatAProxyCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	s, err := startStack(ctx, binary, p.env...)
+	s, err := startStack(ctx, binary, "", p.env...)
 	if err != nil {
 		t.Fatal(err)
 	}

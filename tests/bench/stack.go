@@ -24,14 +24,15 @@ type stack struct {
 	blockURL string
 }
 
-// startStack starts lockstep dev, and the server of the block.
-func startStack(ctx context.Context, binary string, env ...string) (*stack, error) {
+// startStack starts lockstep dev, and the server of the block. It keeps its data in a directory, or
+// in memory if that is empty.
+func startStack(ctx context.Context, binary, data string, env ...string) (*stack, error) {
 	s, err := serveBlocks()
 	if err != nil {
 		return nil, err
 	}
 	ready := process.NewReadyLine()
-	cmd := exec.Command(binary, "dev", "--port", "0")
+	cmd := exec.Command(binary, "dev", "--port", "0", "--data", data)
 	cmd.Stdout = ready
 	cmd.Env = append(os.Environ(), env...)
 	if os.Getenv("BENCH_LOG") != "" {
@@ -66,15 +67,24 @@ func serveBlocks() (*stack, error) {
 	return s, nil
 }
 
+// refusalPause is how long the block bench/fire takes for the first device, which it refuses.
+const refusalPause = 2 * time.Second
+
 // serveBlock is a block that answers at once, with a result of about 240 bytes.
 func serveBlock(w http.ResponseWriter, r *http.Request) {
 	var call struct {
+		Block  string `json:"block"`
 		Entity struct {
 			ID string `json:"id"`
 		} `json:"entity"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&call) // a call without a body has no entity
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(call.Block, "bench/fire:") && call.Entity.ID == deviceID(0) {
+		time.Sleep(refusalPause) // until another execution waits
+		fmt.Fprint(w, `{"outcome":"ERROR","error":{"code":"REFUSED","message":"the first device refuses"}}`)
+		return
+	}
 	fmt.Fprintf(w, `{"outcome":"OK","result":{"device":%q,"version":"2.0.0","image":"firmware-2.0.0.bin","checksum":"%064x","rebooted":true,"uptime":42,"warnings":[],"interfaces":{"up":47,"down":1}}}`,
 		call.Entity.ID, len(call.Entity.ID))
 }
@@ -85,7 +95,7 @@ func (s *stack) close() {
 	_ = s.blocks.Close()
 }
 
-// prepare registers idempotent blocks, publishes definitions with one step that uses one, on
+// prepare registers idempotent blocks, and one that cannot be undone, publishes definitions with one step that uses one, on
 // devices and on items, and creates the devices: those of
 // the fleet, and as many for executions over a single one.
 func (s *stack) prepare(ctx context.Context, fleet, single int) error {
@@ -98,6 +108,15 @@ func (s *stack) prepare(ctx context.Context, fleet, single int) error {
 	}
 	_, _, err = s.Publish(ctx, []byte("package: bench\nname: work\nversion: 1.0.0\nseedEntity: device\n"+
 		"steps: [{label: work, functionBlock: 'bench/work:1', runOn: device}]\n"), false)
+	if err != nil {
+		return err
+	}
+	_, err = s.RegisterBlock(ctx, workflow.Block{Package: "bench", Name: "fire", Version: "1.0.0", RunOn: "device", HTTP: &workflow.Endpoint{URL: s.blockURL}})
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Publish(ctx, []byte("package: bench\nname: fire\nversion: 1.0.0\nseedEntity: device\nconfig: {failureTolerance: 1}\n"+
+		"steps: [{label: fire, functionBlock: 'bench/fire:1', runOn: device}]\n"), false)
 	if err != nil {
 		return err
 	}
