@@ -44,6 +44,8 @@ type workspace struct {
 	askingLane       *int      // of a child of a set of which it has changed whether it asks a person
 	sawAsks          bool      // children of a set asked a person when this wake-up looked first
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
+	boundsScope      bool      // it waits for room, as wake-ups do
+	room             int64     // taken of Engine.large
 	now              time.Time // of the decision that is being made, and of all its facts
 
 	unplanned     map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
@@ -94,6 +96,12 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	}
 	ctx, end := w.recorder.StartAdvanceSpan(ctx, l.Reason)
 	defer func() { end(err) }()
+	w.boundsScope = e.EntitiesAtOnce > 0
+	defer w.giveRoom()
+	defer func() { err = w.passOn(ctx, l, err) }()
+	if err := w.takeRoom(ctx); err != nil {
+		return err
+	}
 	if l.Redelivered {
 		unfinished, err := w.recordAttempt(ctx)
 		if err != nil {
@@ -117,6 +125,9 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	if err == nil {
 		w.clearFailureStreak(ctx)
 		return nil
+	}
+	if errors.Is(err, errNoRoom) {
+		return err
 	}
 	if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {
 		return err
@@ -224,6 +235,9 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 // fetch learns the fact that the decider needs. draft is the execution as far as it
 // has been decided; it is not committed.
 func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	if err := w.takeRoom(ctx); err != nil {
+		return err
+	}
 	switch n.Kind {
 	case lifecycle.NeedCheckIn:
 		return w.fetchCheckIn(ctx)

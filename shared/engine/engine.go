@@ -53,6 +53,7 @@ type Options struct {
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
 	InlineMaxEntities  int           // requests advance executions with up to this many entities
 	MaxEntities        int           // per execution
+	EntitiesAtOnce     int           // of the large executions whose wake-ups one process handles side by side; 0 for no limit
 	MaxDescendants     int           // executions that one and those that it started may start
 	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
 	MaxPlanCost        uint64        // of all expressions of one plan together; 0 for no limit
@@ -99,6 +100,7 @@ type Engine struct {
 	Deps
 	definitions *definitions.Cache
 	uncounted   *uncountedCosts
+	large       *largeScopes
 	observers   *observedTenants
 	refused     *refusedCalls
 	events      *keptTriggers
@@ -107,7 +109,7 @@ type Engine struct {
 
 // New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
-	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, events: &keptTriggers{tenants: map[string]tenantTriggers{}}, version: version}
+	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, large: newLargeScopes(o.EntitiesAtOnce), observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, events: &keptTriggers{tenants: map[string]tenantTriggers{}}, version: version}
 }
 
 // now is the current time in the resolution in which it is stored, so that a value

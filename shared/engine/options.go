@@ -32,7 +32,7 @@ func ConfiguredOptions(c config.Config, endpoints workflow.Endpoints) Options {
 			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, Stuck: c.Job.Stuck, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
-		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxDescendants: c.Execution.MaxDescendants, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
+		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, EntitiesAtOnce: maxEntitiesAtOnce, MaxDescendants: c.Execution.MaxDescendants, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
 		Endpoints: endpoints, Regions: c.Regions, IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

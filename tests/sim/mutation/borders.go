@@ -79,5 +79,6 @@ func Borders() []Mutation {
 		workers,
 		triggers,
 		limits,
+		room,
 	)
 }

@@ -1,0 +1,63 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// A process that handles the wake-ups of several large executions side by side has the entities of
+// no more of them in memory than it has room for. One that finds no room in its time is handed on,
+// without a failure, and small executions wait for nobody.
+func TestAdvance_BoundsTheEntitiesInMemory(t *testing.T) {
+	const devices = 40
+	o := harness.Options()
+	o.InlineMaxEntities, o.EntitiesAtOnce = 1, devices
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	all := fourDigitIDs(2*devices + 2)
+	s.ImportDevices(all...)
+	s.Publish("w", stepsYAML("one once device"))
+	first, second, small := s.Start("w", all[:devices]...), s.Start("w", all[devices:2*devices]...), s.Start("w", all[2*devices:]...)
+	s.LifecycleQueue().Purge()
+	wakeup := func(id string) workflow.Wakeup { return workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id} }
+
+	locking := s.StartTask("first", func() { _ = s.Engine.Advance(context.Background(), wakeup(first)) })
+	if !locking.RunUntil("locks.take") {
+		t.Fatal("the first execution takes no locks")
+	}
+	taken := 0
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Task == "" && (strings.HasPrefix(c.Name, "locks.") || c.Name == "store.load_scope") {
+			taken++
+		}
+		return faults.None
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	redelivered := wakeup(second)
+	redelivered.Redelivered = true
+	if err := s.Engine.Advance(ctx, redelivered); err != nil || taken > 0 {
+		t.Errorf("the second wake-up returns %v after %d reads of its entities", err, taken)
+	}
+	if s.LifecycleQueue().Len() != 1 || s.Load(second).FailureStreak != nil {
+		t.Errorf("%d wake-ups were handed on, %+v", s.LifecycleQueue().Len(), s.Load(second).FailureStreak)
+	}
+	if err := s.Engine.Advance(context.Background(), wakeup(small)); err != nil {
+		t.Error(err)
+	}
+	s.ExpectState(small, sm.ExecutionRunning)
+	s.Faults = nil
+	locking.Finish()
+	s.ExpectState(first, sm.ExecutionRunning)
+	s.Drain()
+	for _, id := range []string{first, second, small} {
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}
