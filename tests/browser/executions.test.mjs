@@ -31,6 +31,7 @@ steps:
       delay: "\${has(parameters.delay) ? parameters.delay : 0}"
       message: "\${has(parameters.message) ? parameters.message : 'it does not want to'}"
       result: "\${has(parameters.result) ? parameters.result : {}}"
+      failUndo: "\${has(parameters.failUndo) && parameters.failUndo}"
 `);
   }
   browser = await openBrowser();
@@ -211,6 +212,22 @@ test("retry and run again lead on", async () => {
   await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
   await page.waitForURL((url) => url.hash.startsWith("#/executions/") && !url.hash.includes(id));
   await page.getByText("runs again entities of").waitFor();
+});
+
+test("a rollback that has failed is told, and tried again", async () => {
+  const id = await stack.start("test/change", ["sw-031", "sw-032"], { fail: ["sw-032"], failUndo: true });
+  await stack.until(id, (x) => x.state === "FAILED_UNSAFE");
+  await show(`#/executions/${id}`, /test\/change/);
+  await page.getByText(/Not undone: step work/).waitFor();
+  await page.getByRole("button", { name: "Roll back again" }).click();
+  await page.getByRole("dialog").getByText("executes nothing else").waitFor();
+  await page.getByRole("dialog").getByLabel("Reason").fill("power is back");
+  await page.getByRole("dialog").getByRole("button", { name: "Roll back again" }).click();
+  await page.getByText("try 2").waitFor();
+  const x = await stack.until(id, (x) => x.state === "FAILED_UNSAFE" && x.try === 2);
+  assert.equal(x.failedRollback.step, "work");
+  await page.getByRole("button", { name: "Acknowledge" }).waitFor();
+  await clean();
 });
 
 test("the map shows the last try of an entity", async () => {

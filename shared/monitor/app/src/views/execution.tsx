@@ -28,6 +28,7 @@ export function ExecutionView({ route }: { route: Route }): VNode {
           <span class="id">{x.id}</span>{x.key ? <>, key {x.key}</> : null}{x.region ? <>, in region {x.region}</> : null}, started by {x.createdBy} on {time(x.createdAt)}
           {x.endedAt ? <>, ended after {duration(x.createdAt, x.endedAt)}</> : <>, for {duration(x.createdAt)}</>}
           {x.try > 1 ? <>, try {x.try}</> : null}
+          {x.compensates ? <>, undoes <ExecutionLink id={x.compensates.execution} /> of step {x.compensates.step}</> : null}
           {x.parent ? <>, part of <ExecutionLink id={x.parent} /></> : null}
           {x.rerunOf ? <>, runs again entities of <ExecutionLink id={x.rerunOf} /></> : null}
           {x.rerunBy.map((r) => <>, run again by <ExecutionLink id={r} /></>)}
@@ -62,7 +63,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
     <div class="standing">
       {w ? (
         <p>
-          <strong>Waits {waits[w.kind] ?? w.kind}</strong> since {time(w.since)}{w.until ? <>, until {time(w.until)}</> : null}
+          <strong>Waits {waits[w.kind] ?? w.kind}</strong> since {time(w.since)}{w.until ? <>, {w.kind === "WORKER" ? "gives up some time after" : "until"} {time(w.until)}</> : null}
           {w.step ? <>, in step {w.step}</> : null}{w.pool ? <>, in pool <a href={to(["workers"])}>{w.pool}</a></> : null}
           {w.condition ? <>: <code>{w.condition}</code></> : null}{w.reason ? <>: {w.reason}</> : null}
           {w.child ? <>: <ExecutionLink id={w.child} /></> : null}
@@ -82,11 +83,24 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
         : x.reason ? <p>{x.reason}</p> : null}
       {x.rolledBack ? <p>Everything that was executed has been rolled back.</p> : null}
       {x.remains ? <p><strong>May be left:</strong> {x.remains}</p> : null}
+      {x.failedRollback ? <FailedRollback failed={x.failedRollback} /> : null}
       {x.kept ? <p>It still locks {x.kept} entities until it is acknowledged.</p> : null}
       {x.cancellation ? <p>Cancelled by {x.cancellation.by} ({x.cancellation.source}): {x.cancellation.reason}</p> : null}
       {x.acknowledged ? <p>Acknowledged by {x.acknowledged.by} on {time(x.acknowledged.at)}: {x.acknowledged.reason}</p> : null}
       {x.keyOwner ? <p>It gave way to <ExecutionLink id={x.keyOwner} />, which had its key.</p> : null}
     </div>
+  );
+}
+
+/** FailedRollback says what could not be undone, by which execution, and whether that can be tried again. */
+function FailedRollback({ failed: f }: { failed: NonNullable<Execution["failedRollback"]> }): VNode {
+  return (
+    <p>
+      <strong>Not undone:</strong> step {f.step}
+      {f.execution ? <>, which <ExecutionLink id={f.execution} /> was to undo; {f.state ? <>it ended <Word>{f.state}</Word></> : "it never began"}</> : null}
+      {f.entities.map((e, n) => <>{n === 0 ? ": " : ", "}<EntityLink path={e} /></>)}.{" "}
+      {f.obstacle ? <>The rollback cannot be tried again: {f.obstacle}</> : "Mend what it has failed for, then try the rollback again."}
+    </p>
   );
 }
 

@@ -4,7 +4,7 @@ import { all, type Execution, get, type Schemas } from "../api";
 import { useLive } from "../live";
 import { ExecutionLink, Loaded, name, Table, Word } from "../ui";
 
-interface Member { id: string; workflow: string; state: string | null; outcome: string | null; step: string; mode: string; children: Member[]; cut: boolean }
+interface Member { id: string; workflow: string; state: string | null; outcome: string | null; step: string; mode: string; undoes: string | null; children: Member[]; cut: boolean }
 
 /** most is how many executions a tree shows. */
 const most = 500;
@@ -17,11 +17,11 @@ async function read(x: Execution, signal: AbortSignal): Promise<Member> {
     const children: Member[] = [];
     for (const c of await all("/workflow-execution/id/{id}/children", { id }, { limit: 1000 }, signal)) {
       if (left-- <= 0) return { children, cut: true };
-      children.push({ id: c.id, workflow: name(c.workflow), state: c.state, outcome: c.outcome, step: c.step, mode: c.mode, ...(c.state ? await below(c.id) : { children: [], cut: false }) });
+      children.push({ id: c.id, workflow: name(c.workflow), state: c.state, outcome: c.outcome, step: c.step, mode: c.mode, undoes: c.compensates, ...(c.state ? await below(c.id) : { children: [], cut: false }) });
     }
     return { children, cut: false };
   };
-  return { id: top.id, workflow: name(top.workflow), state: top.state, outcome: top.outcome, step: "", mode: "", ...(await below(top.id)) };
+  return { id: top.id, workflow: name(top.workflow), state: top.state, outcome: top.outcome, step: "", mode: "", undoes: null, ...(await below(top.id)) };
 }
 
 export function Family({ execution: x }: { execution: Execution }): VNode {
@@ -39,7 +39,7 @@ function Branch({ member: m, present }: { member: Member; present: string }): VN
     <li>
       {m.step ? <>{m.step}: </> : null}
       {m.id === present ? <strong aria-current="true">{m.workflow} (this one)</strong> : <>{m.workflow} <ExecutionLink id={m.id} /></>} <Word>{m.state ?? "removed"}</Word> <Word>{m.outcome}</Word>
-      {m.mode === "fireAndForget" ? " not waited for" : ""}
+      {m.mode === "fireAndForget" ? " not waited for" : ""}{m.undoes ? <> undoes <ExecutionLink id={m.undoes} /></> : null}
       {m.children.length > 0 ? <ul>{m.children.map((c) => <Branch member={c} present={present} />)}</ul> : null}
       {m.cut ? <p class="calm">There are more: open the execution to see them.</p> : null}
     </li>

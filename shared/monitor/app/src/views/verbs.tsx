@@ -32,6 +32,7 @@ const entities = (text: string | undefined): string[] | undefined => {
   return list.length > 0 ? list : undefined;
 };
 const some: Choice = { name: "entities", label: "Only these entities", hint: "type/id, separated by spaces; all if empty" };
+const changed: Choice = { name: "force", label: "Even if others have changed entities since", options: ["no", "yes"], first: "no" };
 
 const verbs: Verb[] = [
   {
@@ -62,8 +63,14 @@ const verbs: Verb[] = [
   {
     name: "retry", operation: "retryExecution", title: "Retry", allowed: moved("execution.retried"),
     says: (x) => `The same execution begins another try${x.state === "FAILED_UNSAFE" ? ` with ${locked(x)}, under the locks that it still holds` : ": it takes its locks again"}, from the step that failed unless you name another. Results that are good and were not undone stay.`,
-    choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }, { name: "force", label: "Even if others have changed entities since", options: ["no", "yes"], first: "no" }],
+    choices: () => [{ name: "from", label: "From step", hint: "the one that failed" }, { name: "entities", label: "Entities", options: ["", "failed", "all"] }, changed],
     send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, from: a.from || undefined, entities: (a.entities || undefined) as "failed", force: a.force === "yes" || undefined }),
+  },
+  {
+    name: "rollback", operation: "retryExecution", title: "Roll back again", allowed: (x) => moved("execution.retried")(x) && x.failedRollback !== null && x.failedRollback.obstacle === null,
+    says: (x) => `Another try undoes what failed to be undone, or was never reached, and executes nothing else. It works on ${locked(x)}. Mend first what the rollback has failed for.`,
+    choices: () => [changed],
+    send: (x, a) => post("/workflow-execution/{id}/retry", { id: x.id }, { reason: a.reason, rollback: true, force: a.force === "yes" || undefined }),
   },
   {
     name: "acknowledge", operation: "acknowledgeExecution", title: "Acknowledge", allowed: moved("execution.acknowledged"),
