@@ -328,6 +328,18 @@ func TestFlow_LargeValues(t *testing.T) {
 	if v := x.StepRuns[0].Value; v == nil || v.Stored == nil || v.Inline != nil {
 		t.Errorf("the value is %+v", v)
 	}
+	for _, step := range []string{
+		`set: {text: "${[1, 2, 3, 4].map(x, parameters.text)}"}`,
+		`set: {a: "${[1, 2].map(x, parameters.text)}", b: "${[1, 2].map(x, parameters.text)}"}`,
+		`wait: {input: {title: "${parameters.text + parameters.text + parameters.text + parameters.text}"}}`,
+		`wait: {input: {show: {a: "${[1, 2].map(x, parameters.text)}", b: "${[1, 2].map(x, parameters.text)}"}}}`,
+		`wait: {input: {onTimeout: {answer: {a: "${[1, 2, 3, 4].map(x, parameters.text)}"}}}}`,
+	} {
+		s, id, _ = flow(t, "steps:\n  - {label: large, "+step+"}\n", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 300_000)), nil)
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimitValue || x.Cause != workflow.CauseLimit {
+			t.Errorf("%s: %s, %+v", step, x.Cause, x.Error)
+		}
+	}
 	deep := strings.Repeat("[", 15) + strings.Repeat("]", 15)
 	s, id, _ = flow(t, "steps:\n  - {label: deep, set: {a.b: '${parameters.deep}'}}\n", `{"deep":`+deep+`}`, nil)
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimitDepth || x.Cause != workflow.CauseLimit {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 
 	"cel.dev/cel-go/cel"
@@ -14,6 +15,8 @@ type Error struct {
 	Line    int // from 1, within the expression; 0 if unknown
 	Column  int // from 1, in characters
 	Message string
+
+	TooLarge bool // its value is larger than a value may be
 }
 
 // maxShown is how many characters of an expression an error shows.
@@ -84,7 +87,7 @@ func (p *Program) evalWithin(s Scope, remaining *int) (any, error) {
 	}
 	native, err := fromCEL(value, remaining)
 	if err != nil {
-		return nil, &Error{Source: p.source, Message: err.Error()}
+		return nil, &Error{Source: p.source, Message: err.Error(), TooLarge: errors.Is(err, errTooLarge)}
 	}
 	return native, nil
 }

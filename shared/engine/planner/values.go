@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -36,7 +37,8 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		value, err := expressions.Set(at)
 		switch {
 		case err != nil:
-			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+			code, cause := valueFailure(err)
+			fail(code, cause, err.Error())
 		case len(value) > workflow.MaxValueBytes:
 			fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("step %q sets %d bytes, the limit is %d", n.Label, len(value), workflow.MaxValueBytes))
 		case jsonDepth(value) > spec.MaxPathDepth:
@@ -62,6 +64,14 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	case n.Waits() != nil && told.Wait:
 		planWait(planned, n, at, expressions, fail)
 	}
+}
+
+// valueFailure is what an expression without a value means for its step: that it is too large is a limit.
+func valueFailure(err error) (string, workflow.Cause) {
+	if e := (*expr.Error)(nil); errors.As(err, &e) && e.TooLarge {
+		return workflow.FailureLimitValue, workflow.CauseLimit
+	}
+	return workflow.FailureParameters, workflow.CauseStepFailed
 }
 
 // jsonDepth is how deep the objects and lists of a JSON value are nested.

@@ -22,7 +22,8 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		q, err = expressions.Question(at)
 	}
 	if err != nil {
-		fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+		code, cause := valueFailure(err)
+		fail(code, cause, err.Error())
 		return
 	}
 	planned.Until = until
@@ -39,7 +40,8 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	}
 	switch {
 	case err != nil:
-		fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+		code, cause := valueFailure(err)
+		fail(code, cause, err.Error())
 	case len(raw)+len(answer) > workflow.MaxValueBytes:
 		fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("what step %q asks takes %d bytes, the limit is %d", n.Label, len(raw)+len(answer), workflow.MaxValueBytes))
 	default:
