@@ -127,8 +127,8 @@ func listScripts(t *testing.T) (names []string) {
 }
 
 var (
-	flowRowRE    = regexp.MustCompile(`^\| (R\d+) \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
-	flowNumberRE = regexp.MustCompile(`(?:^r|/R|_R)(\d\d)`)
+	flowRowRE    = regexp.MustCompile(`^\| ([RF]\d+) \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
+	flowNumberRE = regexp.MustCompile(`(?:^|/|_)([rRF])(\d\d)`)
 )
 
 // Each row about where an execution goes on names tests that exist, anywhere in the module, and
@@ -149,7 +149,7 @@ func TestScenarios_FlowNamesExistingTests(t *testing.T) {
 	}
 	rows := 0
 	for line := range strings.Lines(string(readFile(t, "docs/scenarios.md"))) {
-		if !strings.HasPrefix(line, "| R") {
+		if !strings.HasPrefix(line, "| R") && !strings.HasPrefix(line, "| F") {
 			continue
 		}
 		row := flowRowRE.FindStringSubmatch(strings.TrimSpace(line))
@@ -174,7 +174,7 @@ func TestScenarios_FlowNamesExistingTests(t *testing.T) {
 	}
 	for _, name := range slices.Concat(tests, scripts) {
 		for _, m := range flowNumberRE.FindAllStringSubmatch(name, -1) {
-			if number := "R" + strings.TrimPrefix(m[1], "0"); !named[number+" "+name] {
+			if number := strings.ToUpper(m[1]) + strings.TrimPrefix(m[2], "0"); !named[number+" "+name] {
 				t.Errorf("%s has the number %s, but that row does not name it", name, number)
 			}
 		}

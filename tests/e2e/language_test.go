@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,15 @@ func thousandItems(c *fixture) {
 	r, err := c.Result(c.t.Context(), id)
 	if err != nil || string(r.Steps["after"].Result) != `{"last":"the last","size":1000}` || len(r.Steps["push"].Results) != items {
 		c.t.Errorf("%s, %d results, %v", r.Steps["after"].Result, len(r.Steps["push"].Results), err)
+	}
+	for i := range items {
+		site := "site"
+		if i == items-1 {
+			site = "the last"
+		}
+		if got, want := string(r.Steps["push"].Results[strconv.Itoa(i)]), fmt.Sprintf(`{"n":%d,"site":%q}`, i, site); got != want {
+			c.t.Fatalf("result %d is %s, want %s", i, got, want)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func TestLifecycle_Scenarios(t *testing.T) {
 		"N58_status_matches_events":             statusMatchesEvents,
 		"max_in_flight":                         maxInFlight(""),
 		"max_in_flight_in_pipelines":            maxInFlight("executionStrategy: {parallel: true}, "),
-		"thousand_items":                        thousandItems,
+		"R31_thousand_items":                    thousandItems,
 		"tolerated_failures":                    toleratedFailures,
 		"archived_workflow":                     archivedWorkflow,
 		"dry_run":                               dryRun,
