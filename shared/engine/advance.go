@@ -274,7 +274,9 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 	case lifecycle.NeedPlan:
 		return w.fetchPlan(ctx, n, draft)
 	case lifecycle.NeedReport, lifecycle.NeedFailure, lifecycle.NeedClose:
-		return w.fetchReport(ctx, n)
+		err := w.fetchReport(ctx, n)
+		w.readClockAfterReport(ctx)
+		return err
 	case lifecycle.NeedChild, lifecycle.NeedChildClose:
 		return w.fetchChild(ctx, n)
 	case lifecycle.NeedChildren, lifecycle.NeedFailedChildren, lifecycle.NeedChildrenClose:

@@ -38,6 +38,15 @@ func (w *workspace) readClock(ctx context.Context) {
 	w.facts.Observed = w.piped() || w.e.observed(ctx, w.tenant, w.now)
 }
 
+// readClockAfterReport reads the time again, so that what follows from a report does not come before
+// the end of a job that has ended meanwhile; unless the timer has become due meanwhile, for
+// which the report was not made.
+func (w *workspace) readClockAfterReport(ctx context.Context) {
+	if due := w.execution.DueAt; due.IsZero() || !w.now.Before(due) || w.e.now().Before(due) {
+		w.readClock(ctx)
+	}
+}
+
 // piped reports whether pipes make rows of the jobs of the execution. They are handed its events like
 // those who observe it, whoever else does.
 func (w *workspace) piped() bool {

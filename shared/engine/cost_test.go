@@ -62,6 +62,16 @@ func TestCost_PacksOfFailedLanesAreReadOnce(t *testing.T) {
 		if packs > c.most*failed {
 			t.Errorf("%s, %d%% fail: %d packs were read, want at most %d", c.onEntityFailure, percent, packs, c.most*failed)
 		}
+		// Each failure reads the done sets of the step once, as does the end of each of them.
+		shards := x.StepRuns[0].Shards()
+		most := shards * (failed + shards + 2)
+		if c.onEntityFailure == "undo" {
+			most += shards * (shards + 2) // the undo is a step run of its own
+		}
+		if doneSets > most {
+			t.Errorf("%s, %d%% fail: %d done sets were read, want at most %d", c.onEntityFailure, percent, doneSets, most)
+		}
+		t.Logf("%d entities, %s, %d%% fail: %d packs and %d done sets were read", devices, c.onEntityFailure, percent, packs, doneSets)
 		if plans > 10 {
 			t.Errorf("%d%% fail: the scope was read %d times", percent, plans)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -183,6 +184,43 @@ func TestDeployedFunction_EnvironmentMatchesAWS(t *testing.T) {
 	}
 	if c := fn.Counts(); c.Invocations != 2 || c.Starts != 1 || c.Errors != 0 {
 		t.Errorf("counts %+v", c)
+	}
+}
+
+// The Runtime API of a process is for that program: a page in a browser gets no event of it, and
+// answers none, also not under a name of its own.
+func TestDeployedFunction_RuntimeAPIRefusesPages(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{})
+	fn := deploy(t, h, lambdahost.Function{Name: "api"})
+	address := ""
+	for _, e := range mustInvoke(t, fn, event("about", "")).Env {
+		if v, ok := strings.CutPrefix(e, "AWS_LAMBDA_RUNTIME_API="); ok {
+			address = v
+		}
+	}
+	for name, c := range map[string]struct {
+		host, origin string
+		want         int
+	}{
+		"a program":    {address, "", http.StatusBadRequest}, // it names no invocation
+		"a page":       {address, "https://evil.example", http.StatusForbidden},
+		"another name": {"evil.example", "", http.StatusForbidden},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/2018-06-01/runtime/invocation/x/response", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Host = c.host; c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close() // only the status matters
+		if reply.StatusCode != c.want {
+			t.Errorf("%s: %d, want %d", name, reply.StatusCode, c.want)
+		}
 	}
 }
 

@@ -7,4 +7,9 @@ var room = []Mutation{
 	{Name: "the entities of large executions are in memory side by side", Test: "shared/engine:TestAdvance_BoundsTheEntitiesInMemory", Edits: []Edit{{largeScopes, "if !w.boundsScope ||", "if !w.boundsScope || l.most > 0 ||"}}},
 	{Name: "small executions wait behind large ones", Test: "shared/engine:TestAdvance_BoundsTheEntitiesInMemory", Edits: []Edit{{largeScopes, "want <= l.most/smallScopes {", "want <= 0 {"}}},
 	{Name: "a wake-up that finds no room counts as a failure", Test: "shared/engine:TestAdvance_BoundsTheEntitiesInMemory", Edits: []Edit{{largeScopes, "if !errors.Is(err, errNoRoom) {", "if err != nil || !errors.Is(err, errNoRoom) {"}}},
+	{Name: "a step ends before its jobs", Test: "shared/engine:TestHistory_StepsEndAfterTheirJobs", Edits: []Edit{{"shared/engine/advance.go", "\t\tw.readClockAfterReport(ctx)\n", ""}}},
+	{Name: "a port of the local stack answers under any name", Test: "localstack/process:TestProgramsOnly_RefusesBrowsersAndOtherHosts", Edits: []Edit{{"localstack/process/loopback.go", "if r.Host != address || r.Header", "if r.Header"}}},
+	{Name: "a port of the local stack answers a script", Test: "localstack/process:TestProgramsOnly_RefusesBrowsersAndOtherHosts", Edits: []Edit{{"localstack/process/loopback.go", "r.Header.Get(\"Origin\") != \"\" ||", "r.Header.Get(\"Origin\") == \"-\" ||"}}},
+	{Name: "a page gets events of a local function", Test: "localstack/embedded/lambdahost:TestDeployedFunction_RuntimeAPIRefusesPages", Edits: []Edit{{"localstack/embedded/lambdahost/environment.go", "process.ProgramsOnly(listener.Addr().String(), e.runtimeAPI())", "e.runtimeAPI()"}}},
+	{Name: "the local API answers under any name", Test: "localstack/stack:TestLocalHostsOnly_RefusesOtherNames", Edits: []Edit{{"localstack/stack/stack.go", "host != \"localhost\" && (ip == nil || !ip.IsLoopback())", "host != \"localhost\" && ip != nil && !ip.IsLoopback()"}}},
 }
