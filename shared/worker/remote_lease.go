@@ -141,7 +141,7 @@ func (s *session) jobsBeyondAnswer() map[int]bool {
 // withheldRecord is the record of a job that the answer cannot carry. It fails with the
 // claim, without having been called. The next attempt carries only the jobs that have failed.
 func (s *session) withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
-	failure := failureResult(Retryable(workflow.FailureLimit, fmt.Errorf(
+	failure := failureResult(Retryable(workflow.FailureWithheld, fmt.Errorf(
 		"the inputs of this pack's jobs have more than the %d bytes that one poll can answer: the next attempt takes the rest", maxAnswerBytes)))
 	failure.Failure.Unsent = true
 	return completedRecord(rec, failure, now, now)

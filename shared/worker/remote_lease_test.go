@@ -129,6 +129,34 @@ func boundsOneAnswer(t *testing.T, kind string, retry *workflow.Retry) {
 	t.Errorf("%s: a pack is sent when all jobs have been executed", kind)
 }
 
+// A pack that is taken over may be withheld in part, too: what an earlier worker had begun of it, and may be repeated,
+// is called again without a retry.
+func TestRemoteLease_ExecutesWhatItWithholdsFromAPackThatWasTakenOver(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(idempotent, 0, 1, 4)
+	for i := range m.Jobs {
+		m.Jobs[i].Attributes = json.RawMessage(`{"a":"` + strings.Repeat("x", 1<<20-8) + `"}`)
+	}
+	r.crashOnStart(4)
+	_, _, _ = r.handle(r.worker(), m)
+	r.Advance(pastLease)
+	remote := r.leaseRemote(m)
+	if len(remote.Jobs) != 3 {
+		t.Fatalf("%d jobs are offered", len(remote.Jobs))
+	}
+	if rec := r.pack(m.Key).Jobs[3]; !rec.Failure.Withheld() || rec.Failure.Unsent {
+		t.Errorf("%+v", rec.Failure)
+	}
+	r.wantEnded(m, remoteResult(remote.Jobs...))
+	sent := r.sentPacks()
+	if len(sent) != 1 {
+		t.Fatalf("sent %+v", sent)
+	}
+	if again := r.leaseRemote(sent[0]); len(again.Jobs) != 1 || again.Pack.Jobs[0].Index != 3 {
+		t.Errorf("%+v", again.Pack.Jobs)
+	}
+}
+
 // Another worker has to wait while the lease is valid. After that it takes the pack
 // over, but jobs that must not run twice are not leased again.
 func TestRemoteLease_IsTakenOverAfterExpiry(t *testing.T) {

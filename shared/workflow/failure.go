@@ -38,6 +38,7 @@ const (
 	FailureEntityNotFound    = "ENTITY_NOT_FOUND"       // the inventory has no such entity, or not any more
 	FailureNothingSelected   = "NOTHING_SELECTED"       // the starter's selection matches no entity
 	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
+	FailureWithheld          = "WITHHELD"               // the answer to a poll had no room for the job, which was not handed out
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing
 	FailureOutdated          = "OUTDATED_RESULTS"       // others have changed an entity since, and the execution would go on with what it had found or done before
 	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
@@ -72,7 +73,7 @@ func (f *Failure) AllowsAnotherCall(repeatable bool) bool {
 // Withheld reports whether the job was never handed out, because the answer to the poll of its worker
 // had no room for it. The next attempt of the pack executes it, whatever the retry policy says.
 func (f *Failure) Withheld() bool {
-	return f != nil && f.Code == FailureLimit && f.Unsent && f.Retryable
+	return f != nil && f.Code == FailureWithheld && f.Retryable
 }
 
 // The largest parts of a failure, in bytes. Failures are stored in the state item of their

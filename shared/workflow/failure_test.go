@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -36,6 +37,25 @@ func TestFailure_TruncatesLongText(t *testing.T) {
 		}
 		if len(f.Message) < workflow.MaxFailureMessage-8 {
 			t.Errorf("%q: only %d bytes are left", text, len(f.Message))
+		}
+	}
+}
+
+// The retry policy says how often a job is tried, whatever its block calls a failure that has done nothing. Only what was
+// withheld has not been tried.
+func TestRetryableJobs(t *testing.T) {
+	record := func(index int, f workflow.Failure) workflow.JobRecord {
+		return workflow.JobRecord{Index: index, Code: workflow.JobCodeFail, Failure: &f}
+	}
+	p := workflow.Pack{State: workflow.PackFinished, Jobs: []workflow.JobRecord{
+		record(0, workflow.Failure{Code: workflow.FailureLimit, Unsent: true, Retryable: true}),
+		record(1, workflow.Failure{Code: workflow.FailureWithheld, Unsent: true, Retryable: true}),
+		record(2, workflow.Failure{Code: "NO"}),
+	}}
+	for attempt, want := range map[int][]int{1: {0, 1}, 2: {1}, workflow.MaxRetries + 1: nil} {
+		p.Key.Attempt = attempt
+		if got := workflow.RetryableJobs(&p, 2); !slices.Equal(got, want) {
+			t.Errorf("after attempt %d: %v, want %v", attempt, got, want)
 		}
 	}
 }

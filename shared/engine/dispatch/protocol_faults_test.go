@@ -230,7 +230,7 @@ func TestDispatcher_TimerWaitsForRetryDelay(t *testing.T) {
 // tried. They are sent again whatever the retry policy says, until each has been executed.
 func TestDispatcher_SendsWithheldJobsAgain(t *testing.T) {
 	f := newFixture(t, 2, 2, nil)
-	withheld := workflow.Failure{Code: workflow.FailureLimit, Retryable: true, Unsent: true}
+	withheld := workflow.Failure{Code: workflow.FailureWithheld, Retryable: true, Unsent: true}
 	f.writeFailedPack(0, 1, workflow.PackFinished, 0, withheld, ok, failed)
 	f.Advance(2 * time.Minute) // the worker that has sent them again has died before
 	if rep := f.report(true); rep.Complete || len(f.doneLanes()) > 0 {
