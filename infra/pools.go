@@ -85,8 +85,9 @@ func (p *WorkerPool) GrantPolling(who awsiam.IGrantable) {
 	}
 	worker := &Function{role: topology.FunctionWorker, outside: who}
 	p.engine.grantRuntimePermissions(worker)
-	worker.allow("ReceivePacks", []string{*p.Queue.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
-	worker.allowSend("SendPacks", p.Queue)
+	// The principal may receive from other pools too, and the ids of the statements of a policy differ.
+	worker.allow("Receive"+p.Queue.label, []string{*p.Queue.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+	worker.allowSend("Send"+p.Queue.label, p.Queue)
 }
 
 // PollingEnvironment returns the environment variables of a process that polls the queue. The

@@ -209,6 +209,23 @@ func TestWorkerPool_GrantPolling(t *testing.T) {
 
 // Resources that refer to a function of another stack belong to that stack: the engine's
 // stack does not depend on it.
+// One role may receive from several pools: IAM refuses a policy with two statements of one id.
+func TestWorkerPool_GrantPollingOfSeveralPools(t *testing.T) {
+	x := stacks()["restored"]
+	seen, queues := map[string]bool{}, 0
+	for _, s := range x.statementsOf(t, x.byID(t, "Machines")) {
+		if seen[s.sid] {
+			t.Errorf("two statements are called %s", s.sid)
+		}
+		if seen[s.sid] = true; strings.HasPrefix(s.sid, "ReceiveJobs") {
+			queues++
+		}
+	}
+	if queues != 2 {
+		t.Errorf("%d queues to receive from", queues)
+	}
+}
+
 func TestWorkerPool_FunctionOfAnotherStack(t *testing.T) {
 	host, tenant := stacks()["host"], stacks()["tenant"]
 	for id, r := range host.Resources {

@@ -149,8 +149,12 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Pool: "private", CodeDir: filepath.Join(functions, topology.FunctionWorker),
 		Network: &Network{Subnets: []string{"subnet-0d1b2c3d"}, SecurityGroups: []string{"sg-0e1b2c3d"}},
 	})
+	machines := awsiam.NewRole(restored.Construct, jsii.String("Machines"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil)})
 	for i := range manyPools {
-		restored.AddWorkerPool(fmt.Sprintf("Site%d", i), &WorkerPoolProps{Pool: fmt.Sprintf("site-%d", i), Polled: true})
+		site := restored.AddWorkerPool(fmt.Sprintf("Site%d", i), &WorkerPoolProps{Pool: fmt.Sprintf("site-%d", i), Polled: true})
+		if i < 2 {
+			site.GrantPolling(machines)
+		}
 	}
 	return all
 }
