@@ -241,6 +241,20 @@ func TestRegion_ListsShowUnclaimedJobs(t *testing.T) {
 	}
 }
 
+// Jobs that nobody claims are found though any number of newer executions wait for what theirs has locked.
+func TestRegion_UnclaimedJobsBehindManyThatWaitForTheirLock(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one once device"))
+	for range 201 {
+		startIn(s, "eu")
+	}
+	s.Drain()
+	s.Advance(10 * time.Second)
+	if got, err := s.Query.UnclaimedJobs(t.Context(), harness.Caller); err != nil || got["default@eu"].Executions != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A plan says for which region it is, and whether the setting of the stage names it.
 func TestRegion_IsInThePlan(t *testing.T) {
 	o := harness.Options()

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
@@ -19,10 +20,14 @@ const (
 	maxUnclaimedRead = 200
 )
 
+// statesWithJobs are the states in which an execution waits for its jobs.
+var statesWithJobs = []sm.ExecutionState{sm.ExecutionResourceDiscovery, sm.ExecutionRunning, sm.ExecutionRollback}
+
 // UnclaimedJobs are the jobs that have waited for a while to be claimed, by pool, as far as no worker has
-// claimed any of their execution. It reads the newest 200 executions that have not ended.
+// claimed any of their execution. It reads the newest 200 executions that may have such jobs: any number may wait for
+// what one of these has locked.
 func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error) {
-	batch, _, err := v.readExecutions(ctx, c.Tenant, matchingStates(views.ExecutionFilter{Active: true}), "", maxUnclaimedRead)
+	batch, _, err := v.readExecutions(ctx, c.Tenant, statesWithJobs, "", maxUnclaimedRead)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func (v *Service) workerWaits(ctx context.Context, executions []*workflow.Execut
 // listedWorkerWaiting is workerWaiting at the cost of one read for most executions: that of the first lane,
 // which a worker has claimed where any is there.
 func (v *Service) listedWorkerWaiting(ctx context.Context, x *workflow.Execution) *views.Waiting {
-	if x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
+	if !slices.Contains(statesWithJobs, x.State) {
 		return nil
 	}
 	i, jobs := v.engine.InspectLoaded(x), false
