@@ -355,6 +355,75 @@ func TestRetryRollback_AndForwardForSomeThenForAll(t *testing.T) {
 	}
 }
 
+// Of two entities that could not be undone in an execution that otherwise completes an operator has looked at one. What
+// it did to that one remains, also when the other is undone: the execution does not complete.
+func TestRetryRollback_OfFailedEntitiesAfterARelease(t *testing.T) {
+	s := newHarness(t, 4)
+	mended := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if (c.Entity == "d001" || c.Entity == "d002") && (c.Step == "check" || !mended && c.Kind == workflow.JobRollback) {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	s.Publish("w", "config: {failureTolerance: 2}\n"+stepsYAML("one again device", "check pure device"))
+	id := s.Start("w", "d000", "d001", "d002", "d003")
+	settle(s)
+	if _, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen", workflow.EntityKey{Type: "device", ID: "d001"}); err != nil {
+		t.Fatal(err)
+	}
+	mended = true
+	if got := retryRollback(s, id, views.RetryRequest{}); !slices.Equal(got, []string{"one ROLLBACK d002"}) {
+		t.Errorf("%q", got)
+	}
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if n := x.Result.Count; n[workflow.EntityFailedSafe] != 1 || n[workflow.EntityFailedUnsafe] != 1 || len(s.Locks()) != 0 {
+		t.Errorf("%v, locks %v", n, s.Locks())
+	}
+	refusedRollback(s, id, "nothing of it is left to undo")
+}
+
+// An execution that was cancelled ends as cancelled, and says of its entities what is true then, and no more that its rollback
+// has failed. What an operator had released is not undone: for that it ends as unsafe.
+func TestRetryRollback_OfACancelledExecution(t *testing.T) {
+	for release, want := range map[bool]sm.ExecutionState{false: sm.ExecutionCancelledAck, true: sm.ExecutionFailedUnsafe} {
+		s := newHarness(t, 3)
+		id, mended := "", false
+		cancel := func() {
+			_, _ = s.Engine.Cancel(s.Context(), harness.Caller, id, views.CancelRequest{Reason: "no more"})
+		}
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "check" {
+				return &harness.Outcome{During: cancel}
+			}
+			if !mended && c.Kind == workflow.JobRollback && c.Entity != "d000" {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		}
+		s.Publish("w", stepsYAML("one again device", "check pure device"))
+		id = s.Start("w", "d000", "d001", "d002")
+		settle(s)
+		if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Result.Count[workflow.EntityFailedUnsafe] != 2 || x.Error == nil {
+			t.Fatalf("%+v, %+v", x.Result, x.Error)
+		}
+		if release {
+			if _, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen", workflow.EntityKey{Type: "device", ID: "d001"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mended = true
+		_ = retryRollback(s, id, views.RetryRequest{})
+		x := s.ExpectState(id, want)
+		if n := x.Result.Count; release != (n[workflow.EntityFailedUnsafe] == 1) || release == (n[workflow.EntityFailedSafe] == 3) || len(s.Locks()) != 0 {
+			t.Errorf("%v, locks %v", n, s.Locks())
+		}
+		if !release && (!x.RolledBack || x.Error != nil || x.Cause != workflow.CauseCancelled || x.Reason != "no more") {
+			t.Errorf("rolled back %v, %s, %q, %+v", x.RolledBack, x.Cause, x.Reason, x.Error)
+		}
+	}
+}
+
 // However handlers die and messages are lost, a rollback that is tried again undoes what is left, and calls
 // nothing that was undone before.
 func TestRetryRollback_UnderRandomFaults(t *testing.T) {

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"cmp"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -11,14 +13,22 @@ func (d *decider) cancel(c Command) error {
 		return d.refusal(c, err)
 	}
 	d.execution.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback, Cascade: c.Cascade}
-	d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, c.Reason
-	if d.execution.Reason == "" {
-		d.execution.Reason = "cancelled by " + c.Actor
-	}
+	d.recordCancelled()
 	d.execution.BlockedBy, d.execution.Wait = nil, nil
 	d.transition(sm.EventCancelRequested, sm.ExecutionCancelling, c.Actor, map[string]any{"reason": c.Reason, "source": c.Source})
 	d.stopAll()
 	return nil
+}
+
+// recordCancelled records that the execution ends because it was cancelled.
+func (d *decider) recordCancelled() {
+	c := d.execution.Cancellation
+	d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, cmp.Or(c.Reason, "cancelled by "+c.By)
+}
+
+// isCancelled reports whether somebody has cancelled the execution. One whose time is over has failed.
+func isCancelled(x *workflow.Execution) bool {
+	return x.Cancellation != nil && x.Cancellation.Source != "timeout"
 }
 
 // driveCancelling drives CANCELLING. First everything that was started must have

@@ -37,11 +37,9 @@ func (d *decider) classify() {
 // which, and why.
 func (d *decider) endSafe(on sm.Event, to sm.ExecutionState) {
 	if d.facts.Resolution != nil && (d.anyEntityFailed() || d.execution.Result != nil) {
-		o := d.outcomes(true)
-		if o == nil {
+		if !d.recordOutcomes() {
 			return
 		}
-		d.execution.Result = o.Result
 	}
 	d.end(on, to, nil)
 }

@@ -191,6 +191,16 @@ func (d *decider) outcomes(executionFails bool) *Outcomes {
 	return nil
 }
 
+// recordOutcomes records what has become of the entities of an execution that does not complete. It reports whether it did:
+// it may ask for that first.
+func (d *decider) recordOutcomes() bool {
+	o := d.outcomes(true)
+	if o != nil {
+		d.execution.Result = o.Result
+	}
+	return o != nil
+}
+
 // anyEntityFailed reports whether a job of an entity, or an assertion of it, has failed.
 func (d *decider) anyEntityFailed() bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
@@ -257,6 +267,10 @@ func (d *decider) endUndo() {
 	d.execution.Result = o.Result
 	if o.Unsafe.Len() > 0 || o.Undo != nil {
 		d.endUnsafe(sm.EventRollbackFailed, o, unsafeReason(o))
+		return
+	}
+	if d.execution.RollbackTries > 0 && releasedUnsafe(d.execution) {
+		d.endWithReleased(o)
 		return
 	}
 	d.endCompleted(sm.EventRollbackCompleted)

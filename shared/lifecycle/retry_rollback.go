@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,11 +80,9 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 		return "nothing of it is left to undo: acknowledge it"
 	}
 	obstacle := ""
-	if x.Undo == nil { // else it is about entities of which it is known that all can be undone
-		for _, r := range remaining {
-			if obstacle == "" {
-				obstacle = obstacleTo(r)
-			}
+	for _, r := range remaining {
+		if obstacle = cmp.Or(obstacle, undoGivenUp(x, r)); x.Undo == nil { // else it is about entities of which it is known that all can be undone
+			obstacle = cmp.Or(obstacle, obstacleTo(r))
 		}
 	}
 	switch byHand := ": undo by hand what remains, and acknowledge it"; {
@@ -95,6 +94,17 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 		return "it has released its locks, so others may have changed its entities" + byHand + ", or retry it without rollback, which takes the locks anew and goes forward"
 	case x.Key != "":
 		return fmt.Sprintf("it has the key %q, which another execution may have taken since it ended", x.Key) + byHand
+	}
+	return ""
+}
+
+// undoGivenUp says that an execution was to undo a step run, and that nobody has waited for its end: the engine had
+// given up on the rollback. It is empty if there is none.
+func undoGivenUp(x *workflow.Execution, undone *workflow.StepRun) string {
+	for i := range x.StepRuns {
+		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == undone.Seq && r.Child != nil && r.Status == sm.StepCancelled {
+			return fmt.Sprintf("whether execution %s has undone what step %q has done is unknown", r.Child.ID, undone.Label)
+		}
 	}
 	return ""
 }
@@ -134,6 +144,10 @@ func (d *decider) resetForRollback(onlyKept bool) {
 	if onlyKept {
 		d.tryKept()
 	}
+	if isCancelled(x) && x.Cause != workflow.CauseCancelled { // that its rollback has failed is said no more
+		x.Error = nil
+		d.recordCancelled()
+	}
 	if x.Undo != nil { // it had come to its end, and failed because it could not undo that of some
 		undo := *x.Undo
 		if x.Kept != nil {
@@ -146,8 +160,6 @@ func (d *decider) resetForRollback(onlyKept bool) {
 
 // endWithReleased ends a rollback that was tried again and has undone all that it was about: what an operator
 // had released before it is left as it was.
-func (d *decider) endWithReleased() {
-	if o := d.outcomes(true); o != nil {
-		d.endUnsafe(sm.EventRollbackFailed, o, map[string]any{"because": "what was changed on entities that had been released before was not undone"})
-	}
+func (d *decider) endWithReleased(o *Outcomes) {
+	d.endUnsafe(sm.EventRollbackFailed, o, map[string]any{"because": "what was changed on entities that had been released before was not undone"})
 }

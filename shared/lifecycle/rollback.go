@@ -36,11 +36,16 @@ func (d *decider) driveRollback() {
 	case failed != nil:
 		_, why := FailureOf(failed, failed.Counts)
 		d.failRollback(failed, why)
-	case d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout":
+	case d.execution.RollbackTries > 0 && releasedUnsafe(d.execution):
+		if o := d.outcomes(true); o != nil {
+			d.endWithReleased(o)
+		}
+	case isCancelled(d.execution):
+		if d.execution.Result != nil && !d.recordOutcomes() { // an earlier end has told what was left then
+			return
+		}
 		d.execution.RolledBack = d.execution.Scope.Only == nil // else others keep what an earlier try did
 		d.end(sm.EventRollbackCompleted, sm.ExecutionCancelled, nil)
-	case d.execution.RollbackTries > 0 && releasedUnsafe(d.execution):
-		d.endWithReleased()
 	default:
 		d.execution.RolledBack = d.execution.Scope.Only == nil
 		d.endSafe(sm.EventRollbackCompleted, sm.ExecutionFailedSafe)
