@@ -165,8 +165,8 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 mutations: ## Make each deliberate mistake in turn and find it by JUDGE=simulation in SEEDS=4000 seeds, or by JUDGE=protocol
 	go run ./tests/sim/cmd/mutations -seeds $(or $(SEEDS),4000) -judge $(or $(JUDGE),simulation)
 
-chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
-	go test -count=1 -timeout 0 -v -run TestChaos_NoWorkIsLostOrRepeated ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)
+chaos: build ## Kill everything at random for MINUTES=5 with SEED=n while CROWD=100 wait for one device, judge by the logs of devices and blocks, print figures
+	go test -count=1 -timeout 0 -v -run TestChaos_NoWorkIsLostOrRepeated ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM) -crowd $(or $(CROWD),100)
 
 model: ## Check the models of the protocols with Spin: BOUNDS=small, default or large, ONLY=text
 	@go build -o bin/models ./tests/models
@@ -180,9 +180,9 @@ simulate: ## Simulate SEEDS=2000 seeds from FROM=0 or FROM=commit on, or print t
 fuzz-http: build ## Fuzz a local stack by its OpenAPI document with Schemathesis, SECONDS=120 SEED=n (needs Python)
 	tests/httpapi/schemathesis.sh $(or $(SECONDS),120) $(SEED)
 
-bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
+bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone, STARTS=10000,30000 executions over that many devices, STEPS=1000 one with that many step runs; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
 	$(if $(PEERS),npm ci --prefix tests/bench/peers --ignore-scripts --no-audit --no-fund --silent)
-	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions)
+	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(STEPS),-step-runs $(STEPS))
 
 lint: bin/tools/golangci-lint ## Run the linters
 	bin/tools/golangci-lint run ./...

@@ -13,7 +13,9 @@
 // With a latency, each request to DynamoDB and SQS takes that much longer, and it also counts how
 // many of them an execution over one device makes one after the other. With -calls it prints the
 // requests of one execution over a device, and nothing else. With -functions it measures the
-// functions alone, and with -peers it does the same work in turn with another engine.
+// functions alone, and with -peers it does the same work in turn with another engine. With -starts it
+// measures the start of executions over that many devices each, and the memory of the functions. With
+// -step-runs it measures how long the step runs of one execution take.
 package main
 
 import (
@@ -35,6 +37,8 @@ func main() {
 	calls := flag.Bool("calls", false, "print the requests of one execution over a device, and nothing else")
 	functions := flag.Bool("functions", false, "measure the functions alone: their start, and what an execution over a device takes of them")
 	peers := flag.String("peers", "", "the folder of other engines: measure beside them alone, over the devices")
+	starts := flag.String("starts", "", "measure executions over these numbers of devices, as 10000,30000,100000, and nothing else")
+	stepRuns := flag.Int("step-runs", 0, "measure an execution with so many step runs, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var err error
@@ -43,8 +47,10 @@ func main() {
 		err = benchFunctions(ctx, os.Stdout, *binary, *latency)
 	case *peers != "":
 		err = benchPeers(ctx, os.Stdout, *binary, *peers, *devices)
+	case *starts != "":
+		err = benchStarts(ctx, os.Stdout, *binary, *starts)
 	default:
-		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *latency, *calls)
+		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *stepRuns, *latency, *calls)
 	}
 	stop()
 	if err != nil {
@@ -53,7 +59,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, devices, items, executions, atOnce int, latency time.Duration, calls bool) error {
+func measure(ctx context.Context, binary string, devices, items, executions, atOnce, stepRuns int, latency time.Duration, calls bool) error {
 	var env []string
 	var proxied *proxiedServices
 	if latency > 0 || calls {
@@ -71,6 +77,9 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 	defer s.close()
 	if err := s.prepare(ctx, devices, max(executions, roundTripExecutions)); err != nil {
 		return err
+	}
+	if stepRuns > 0 {
+		return s.benchStepRuns(ctx, os.Stdout, stepRuns)
 	}
 	if calls {
 		proxied.latency.Store(int64(latency))

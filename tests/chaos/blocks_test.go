@@ -13,9 +13,10 @@ import (
 )
 
 // blockServer serves the blocks that the built-in worker calls over HTTP. It forwards a
-// job to its device with the job's fence and key, and keeps no state.
+// job to its device with the job's fence and key, and keeps nothing but a log of its calls.
 type blockServer struct {
 	devices string
+	calls   *callLog
 	client  *http.Client
 	// onTestError is called for a request that no device accepts: an error of this
 	// test, which would otherwise look like a failing device.
@@ -62,6 +63,7 @@ func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ref, _ := workflow.ParseRef(a.Block) // an unknown block is answered below
+	b.calls.add(blockCall{ref.Name, a.Operation, a.Job.ID, a.Entity.ID})
 	var answer any
 	switch ref.Name + " " + a.Operation {
 	case "read EXECUTE":
@@ -128,8 +130,8 @@ func errorAnswer(code, message string, retryable bool) any {
 	return map[string]any{"outcome": "ERROR", "error": map[string]any{"code": code, "message": message, "retryable": retryable}}
 }
 
-// definitions are the workflows of the test. Each has a step that fails for chosen
-// devices. All but the last are reversible.
+// definitions are the workflows of the test. Most have a step that fails for chosen
+// devices. All but "once" are reversible.
 var definitions = []string{
 	// Served by the polling worker.
 	`
@@ -186,6 +188,40 @@ steps:
       mode: dispatch
       executeOnParameters: {type: device, ids: "${parameters.devices}"}
     parameters: {target: "${parameters.target}", fail: "${parameters.fail}"}
+`,
+	// Waits for a signal, and for an answer.
+	`
+package: chaos
+name: asked
+version: 1.0.0
+seedEntity: device
+steps:
+  - {label: read, functionBlock: chaos/read:1, runOn: device, retry: {maxRetries: 4, delay: 100ms}}
+  - {label: ready, wait: {signal: {name: go}}}
+  - {label: bump, functionBlock: chaos/bump:1, runOn: device}
+  - {label: agreed, wait: {input: {title: "go on?"}}}
+  - {label: set, functionBlock: chaos/install:1, runOn: device, parameters: {target: "${parameters.target}", former: "${read.result.version}"}, retry: {maxRetries: 4, delay: 100ms}}
+  - {label: check, functionBlock: chaos/check:1, runOn: device, parameters: {fail: "${parameters.fail}"}}
+`,
+	// Shares its locks with others that only look.
+	`
+package: chaos
+name: audit
+version: 1.0.0
+seedEntity: device
+config: {lockMode: shared}
+steps:
+  - {label: read, functionBlock: chaos/read:1, runOn: device, retry: {maxRetries: 4, delay: 100ms}}
+  - {label: check, functionBlock: chaos/check:1, runOn: device, parameters: {fail: "${parameters.fail}"}}
+`,
+	// One of many that wait for the same device.
+	`
+package: chaos
+name: crowd
+version: 1.0.0
+seedEntity: device
+steps:
+  - {label: read, functionBlock: chaos/read:1, runOn: device, retry: {maxRetries: 4, delay: 100ms}}
 `,
 	// With a block that is not reversible.
 	`

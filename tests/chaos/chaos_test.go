@@ -6,8 +6,8 @@
 //   - fixture_test.go: starts DynamoDB, the stack and the devices, and restarts what
 //     was killed. killer_test.go: decides what is killed next.
 //   - blocks_test.go: the definitions, and the blocks that are called over HTTP.
-//     operators_test.go: starts, cancels, retries and acknowledges executions.
-//   - checker_test.go: the rules. checker_rules_test.go: shows that each rule can be
+//     operators_test.go: starts executions. verbs_test.go: what operators do with them.
+//   - checker_test.go: the rules; calls_test.go: those about the calls of blocks. checker_rules_test.go: shows that each rule can be
 //     violated.
 //   - durability_test.go: checks that the local DynamoDB keeps acknowledged writes when
 //     it is killed; otherwise killing it would prove nothing.
@@ -35,21 +35,22 @@ import (
 
 var (
 	minutes = flag.Float64("minutes", 0.15, "for how long processes are killed")
+	crowded = flag.Int("crowd", 100, "how many executions wait for one device")
 	seed    = flag.Uint64("seed", 1, "decides the executions and the order of the kills")
 )
 
 const (
-	deviceCount   = 24
+	deviceCount   = 24 // that the operators' executions change; one more has a crowd
 	operatorCount = 12
 	meanGap       = 350 * time.Millisecond // mean time between kills in the first round; later twice as long
 )
 
-// Operators start, cancel, retry and acknowledge executions over the same devices while
-// every process is killed repeatedly and messages are duplicated, delayed and reordered.
+// Operators start, cancel, answer, retry, unlock and acknowledge executions over the same devices, and
+// a crowd waits for one device, while every process is killed repeatedly and messages are duplicated, delayed and reordered.
 // Then the kills stop, all executions get time to end, and the devices' logs are
 // checked.
 func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
-	f := newFixture(t, *seed, deviceCount)
+	f := newFixture(t, *seed, deviceCount+1)
 	ready, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := f.prepare(ready); err != nil {
@@ -74,12 +75,24 @@ func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 	defer operatorsDone()
 	acknowledged := make(chan error, 1)
 	go func() { acknowledged <- f.acknowledgeLeftovers(all, operating) }()
+	crowd := make(chan error, 1)
+	go func() {
+		err := f.startCrowd(all, *crowded)
+		<-during.Done()
+		if err == nil {
+			err = f.cancelCrowd(all)
+		}
+		crowd <- err
+	}()
 	k := &killer{fixture: f, random: rand.New(rand.NewPCG(*seed, 0)), kills: map[string]int{}}
 	k.killUntilDone(during, meanGap)
 	f.addFaultCounts()
 	f.setFaults("{}")
 	start := time.Now()
 	operators.Wait()
+	if err := <-crowd; err != nil {
+		t.Error(err)
+	}
 	operatorsDone()
 	if err := <-acknowledged; err != nil {
 		t.Error(err)
@@ -136,6 +149,8 @@ func report(f *fixture, k *killer, observed observations, length, settled time.D
 	}
 	line("causes", causes)
 	line("jobs", fmt.Sprint(jobs, " ", jobStates))
+	line("calls of blocks", len(observed.calls))
+	line("verbs", f.verbs)
 	entries, repeats, rejected := 0, 0, 0
 	for _, l := range observed.logs {
 		for _, entry := range l {

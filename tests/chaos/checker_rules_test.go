@@ -28,7 +28,8 @@ func validObservations() observations {
 			events: []workflow.Event{{Sequence: 1, Type: "execution.created"}, {Sequence: 2, Type: terminal}},
 		}
 	}
-	return observations{
+	e := observations{
+		calls: []blockCall{{"touch", "EXECUTE", "a.1", "d"}, {"install", "EXECUTE", "a.2", "d"}, {"install", "EXECUTE", "a.2", "d"}},
 		logs: map[string][]simulator.LogEntry{"d": {
 			at(1, simulator.OpTouch, "1.0.0", "1.0.0", "0000000001-01", "a.1"), at(2, simulator.OpUpgrade, "1.0.0", "2.0.0", "0000000001-02", "a.2"),
 			at(3, simulator.OpUpgrade, "2.0.0", "3.0.0", "0000000002-01", "b.1"), at(4, simulator.OpRollback, "3.0.0", "2.0.0", "0000000002-02", "b.2"),
@@ -41,6 +42,8 @@ func validObservations() observations {
 			execution("c", sm.ExecutionCompletedAck, "4.0.0", "execution.completed", job("c.1", "set", workflow.JobExecute, 3)),
 		},
 	}
+	e.executions[0].Workflow = workflow.Ref{Package: "chaos", Name: "once"}
+	return e
 }
 
 // retriedForOthers makes the execution that was rolled back one that an operator has retried, and
@@ -109,10 +112,20 @@ func TestFindViolations_FindsEveryFault(t *testing.T) {
 			retriedForOthers(e)
 			e.logs["d"][3].To = "3.0.0"
 		}, "left 3.0.0"},
-		"a gap in the history":   {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 is at position 2"},
-		"two ends":               {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
-		"no terminal event":      {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
-		"retried before the end": {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "retried after 0"},
+		"a call of an unknown job":        {func(e *observations) { e.calls[0].job = "x" }, "job \"x\", which is unknown"},
+		"a call for another device":       {func(e *observations) { e.calls[0].entity = "x" }, "was called for x by job a.1"},
+		"a call to undo what is executed": {func(e *observations) { e.calls[1].operation = "ROLLBACK" }, "was called to ROLLBACK by job a.2"},
+		"a call of another step":          {func(e *observations) { e.calls[0].job = "c.1" }, "was called for job c.1 of set"},
+		"a call of a cancelled job":       {func(e *observations) { e.executions[0].jobs[1].State = sm.JobCancelled }, "install was called for job a.2, which is CANCELLED"},
+		"a job that was never called":     {func(e *observations) { e.calls = e.calls[:1] }, "job a.2, EXECUTE of set on device/d, is COMPLETED and was never called"},
+		"a failure that nobody answered": {func(e *observations) {
+			e.calls, e.executions[0].jobs[1].State, e.executions[0].jobs[1].Error = e.calls[:1], sm.JobFailed, &workflow.Failure{Code: "DEVICE"}
+		}, "is FAILED and was never called"},
+		"a call that is not idempotent comes twice": {func(e *observations) { e.calls = append(e.calls, e.calls[0]) }, "was called twice for job a.1"},
+		"a gap in the history":                      {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 is at position 2"},
+		"two ends":                                  {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
+		"no terminal event":                         {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
+		"retried before the end":                    {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "retried after 0"},
 		"an execution waits with a reason": {func(e *observations) {
 			e.executions[0].State, e.executions[0].Waiting = sm.ExecutionScheduled, &views.Waiting{Kind: workflow.WaitLock}
 		}, "still waits for LOCK"},

@@ -21,6 +21,7 @@ type observations struct {
 	versions   map[string]string // version of each device at the end
 	executions []observedExecution
 	locks      []views.LockView
+	calls      []blockCall
 }
 
 // observedExecution is an execution with its history and jobs.
@@ -34,7 +35,7 @@ type observedExecution struct {
 
 // observe reads everything from the service and the devices, after the kills.
 func (f *fixture) observe(ctx context.Context) (e observations, err error) {
-	e.logs, e.versions = f.deviceLogs(), map[string]string{}
+	e.logs, e.versions, e.calls = f.deviceLogs(), map[string]string{}, f.calls.all()
 	for _, d := range f.fleet.Devices() {
 		e.versions[d.ID] = d.Version
 	}
@@ -118,6 +119,7 @@ func findViolations(e observations) []string {
 		v.checkHistory(x)
 		v.checkEnd(x)
 	}
+	v.checkCalls()
 	for _, l := range e.locks {
 		if l.HeldBy != nil {
 			v.violate("%s is still locked by %s after the end", l.Entity, *l.HeldBy)

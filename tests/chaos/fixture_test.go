@@ -52,12 +52,14 @@ type fixture struct {
 	port        int // of the stack
 	tablesPort  int // of DynamoDB
 	queueFaults string
+	calls       callLog
 	*client.Client
 
 	mu             sync.Mutex
 	dynamo         *dynamodb.Process
 	stack          *testkit.Program
 	faultTotals    map[string]int // counts of the queues' faults over all restarts
+	verbs          map[string]int // that were accepted
 	log            testkit.Buffer
 	longestRestart time.Duration
 }
@@ -69,7 +71,7 @@ func newFixture(t *testing.T, seed uint64, devices int) *fixture {
 	f.fleet = simulator.New(simulator.Options{Devices: simulator.NumberedDevices(devices)})
 	f.devices = httptest.NewServer(f.fleet.Handler())
 	f.blocks = httptest.NewServer(&blockServer{
-		devices: f.devices.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
+		devices: f.devices.URL, calls: &f.calls, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
 	})
 	t.Cleanup(func() {
 		f.blocks.CloseClientConnections()

@@ -70,6 +70,8 @@ type operator struct {
 	*fixture
 	random     *rand.Rand
 	nextNumber *atomic.Int64 // number of the next execution; shared by all operators
+	retried    string        // the execution that it has retried last
+	released   string        // the execution of which it has released locks last
 }
 
 // work starts executions until start ends, and waits for the last one until all ends.
@@ -84,7 +86,8 @@ func (o *operator) work(start, all context.Context) {
 				return
 			}
 			mode := []workflow.RollbackMode{workflow.RollbackAuto, workflow.RollbackAuto, workflow.RollbackNever}[o.random.IntN(3)]
-			_, _ = o.Cancel(all, id, views.CancelRequest{Reason: "chaos", Rollback: mode}) // fails if the execution has ended or the stack is down
+			_, err := o.Cancel(all, id, views.CancelRequest{Reason: "chaos", Rollback: mode}) // fails if the execution has ended or the stack is down
+			o.done("cancel", err)
 		}
 		if !o.awaitEnd(all, id) {
 			return
@@ -96,10 +99,17 @@ func (o *operator) work(start, all context.Context) {
 // idempotency key, repeated requests start one execution.
 func (o *operator) startExecution(ctx context.Context) string {
 	n := o.nextNumber.Add(1)
-	ids := slices.Clone(o.fleet.IDs())
+	ids := slices.Clone(o.fleet.IDs()[:deviceCount])
 	o.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	ids = ids[:1+o.random.IntN(min(6, len(ids)))]
-	name := []string{"upgrade", "upgrade", "mixed", "mixed", "pipeline", "parent", "once"}[o.random.IntN(7)]
+	name := []string{"upgrade", "upgrade", "mixed", "mixed", "pipeline", "parent", "once", "asked", "audit"}[o.random.IntN(9)]
+	switch n := o.random.IntN(8); { // most want a few, some one, some most
+	case name == "audit" || n == 0:
+		ids = ids[:1+o.random.IntN(len(ids))]
+	case n == 1:
+		ids = ids[:1]
+	default:
+		ids = ids[:1+o.random.IntN(min(6, len(ids)))]
+	}
 	parameters := map[string]any{"target": fmt.Sprintf("%d.0.0", n+1), "fail": []string{}}
 	if o.random.IntN(3) == 0 {
 		parameters["fail"] = ids[:1]
@@ -141,10 +151,9 @@ func isRejected(err error) bool {
 	return false
 }
 
-// awaitEnd waits until an execution is acknowledged. If it ends unsafely, it retries some
-// executions once, and then acknowledges them.
+// awaitEnd waits until an execution is acknowledged, and answers what it asks. If it ends unsafely,
+// it retries some executions once, releases some locks, and then acknowledges them.
 func (o *operator) awaitEnd(ctx context.Context, id string) bool {
-	retried := false
 	for {
 		x, err := o.Execution(ctx, id)
 		switch {
@@ -153,11 +162,9 @@ func (o *operator) awaitEnd(ctx context.Context, id string) bool {
 		case err != nil && workflow.Is(err, workflow.CodeNotFound):
 			o.t.Errorf("execution %s was started and is not found: %v", id, err)
 			return true
-		case err == nil && x.State == sm.ExecutionFailedUnsafe && !retried && o.random.IntN(3) == 0:
-			retried = true
-			_, _ = o.Retry(ctx, id, views.RetryRequest{Reason: "chaos"}) // the loop reads the state again
+		case err == nil && (x.State == sm.ExecutionFailedUnsafe || x.State == sm.ExecutionWaiting):
+			o.act(ctx, x) // the loop reads the state again
 		case err == nil && client.Idle(x):
-			retried = true
 			_, _ = o.Acknowledge(ctx, id, "chaos") // the loop reads the state again
 		}
 		if sleep(ctx, 50*time.Millisecond) != nil {
