@@ -53,6 +53,8 @@ func (f *Function) qualifier() *string {
 const (
 	// envLogLevel is the variable for the setting log.level.
 	envLogLevel = "LOCKSTEP_LOG_LEVEL"
+	// envWorkerRegion is that for the setting worker.region.
+	envWorkerRegion = "LOCKSTEP_WORKER_REGION"
 
 	// batchSize is the maximum number of messages of one invocation.
 	batchSize = 10
@@ -168,7 +170,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	}
 	f.setEnv(topology.EnvDeployment, e.deploymentName())
 	f.setEnv(envLogLevel, e.props.LogLevel)
-	e.props.Telemetry.setEnv(f.setEnv)
+	if f.Function != nil { // its collector is one of functions
+		e.props.Telemetry.setEnv(f.setEnv)
+	}
 	if e.props.Config != "" {
 		f.setEnv(topology.EnvConfigInline, e.props.Config)
 	}
@@ -217,11 +221,14 @@ func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, c
 // setEnv sets a variable and checks the size of the environment. It does not count the
 // variables that a user's function has of its own.
 func (f *Function) setEnv(key, value string) {
-	f.AddEnvironment(&key, &value, nil)
 	if f.environment == nil {
 		f.environment = map[string]string{}
 	}
 	f.environment[key] = value
+	if f.Function == nil { // a process elsewhere has room for more
+		return
+	}
+	f.AddEnvironment(&key, &value, nil)
 	if err := validateEnvironment(f.environment); err != nil {
 		panic(fmt.Errorf("%s with %s: %w", *f.Node().Id(), key, err))
 	}

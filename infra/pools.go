@@ -90,14 +90,17 @@ func (p *WorkerPool) GrantPolling(who awsiam.IGrantable) {
 	worker.allowSend("Send"+p.Queue.label, p.Queue)
 }
 
-// PollingEnvironment returns the environment variables of a process that polls the queue. The
-// values are placeholders until the stack is deployed.
+// PollingEnvironment returns the environment variables of a process that polls the queue: those of the
+// stock worker, with the settings of the stage, but for [EngineProps.Telemetry]. The names of resources are
+// placeholders until the stack is deployed. Processes need the variables of the last deployment.
 func (p *WorkerPool) PollingEnvironment() map[string]string {
-	return map[string]string{
-		topology.EnvTableJobs:      *p.engine.Tables[topology.TableJobs].TableName(),
-		topology.EnvQueueLifecycle: *p.engine.LifecycleQueue.QueueUrl(),
-		topology.EnvQueueJobsURLs:  queueURLsJSON(map[string]*Queue{p.name: p.Queue}),
+	worker := &Function{role: topology.FunctionWorker}
+	p.engine.setEnvironment(worker)
+	worker.setEnv(topology.EnvQueueJobsURLs, queueURLsJSON(map[string]*Queue{p.name: p.Queue}))
+	if region := topology.RegionOf(p.name); region != "" {
+		worker.setEnv(envWorkerRegion, region)
 	}
+	return worker.environment
 }
 
 // Validate returns an error that names the first invalid field.

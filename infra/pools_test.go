@@ -209,6 +209,29 @@ func TestWorkerPool_GrantPolling(t *testing.T) {
 
 // Resources that refer to a function of another stack belong to that stack: the engine's
 // stack does not depend on it.
+// Processes that receive from the queue themselves have the settings of the stage, as its functions: without
+// lock.floor they would execute, after a restore, what the queue has from before. They are in the region
+// of their pool.
+func TestWorkerPool_PollingEnvironmentHasTheSettings(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeDummyFunctions(dir); err != nil {
+		t.Fatal(err)
+	}
+	stack := awscdk.NewStack(awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir())}), jsii.String("s"), nil)
+	props := &EngineProps{Stage: "dev", FunctionsDir: dir, Config: "lock: {floor: 7}", Secrets: "secretsmanager:lockstep/", AllowHosts: []string{"a.example"}, LogLevel: "debug"}
+	got := NewEngine(stack, "Engine", props).AddWorkerPool("Meters", &WorkerPoolProps{Pool: "meters", Region: "eu", Polled: true}).PollingEnvironment()
+	for name, want := range map[string]string{
+		topology.EnvConfigInline: props.Config, topology.EnvSecretsFrom: props.Secrets, topology.EnvWorkerAllowHosts: "a.example", envLogLevel: "debug", "LOCKSTEP_WORKER_REGION": "eu",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if got[topology.EnvTableJobs] == "" || got[topology.EnvTableExecutions] != "" || !strings.Contains(got[topology.EnvQueueJobsURLs], `{"meters@eu":`) {
+		t.Errorf("%v", got)
+	}
+}
+
 // One role may receive from several pools: IAM refuses a policy with two statements of one id.
 func TestWorkerPool_GrantPollingOfSeveralPools(t *testing.T) {
 	x := stacks()["restored"]
