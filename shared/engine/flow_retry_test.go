@@ -120,3 +120,37 @@ func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
 		t.Errorf("%s, after the acknowledgement %s", before, after)
 	}
 }
+
+// What stands before a retry does not change when a step is left that the retry has opened to get where it begins:
+// the variables that were set in it before stay.
+func TestFlow_RetryKeepsVariablesOfStepsThatItOpened(t *testing.T) {
+	const pure = "functionBlock: p/pure:1, runOn: global"
+	calls, fails := map[string]int{}, map[string]int{"one": 1, "two": 3}
+	s, id, _ := flow(t, `steps:
+  - label: outer
+    workflow:
+      steps:
+        - {label: one, `+pure+`, onFailure: [{when: {path: seen, op: notExists}, steps: [{label: see, set: {seen: 1}}], next: one}]}
+        - {label: two, `+pure+`}
+    onFailure: [{when: {path: tries, op: notExists}, steps: [{label: count, set: {tries: 1}}], next: outer}]
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if calls[c.Step]++; calls[c.Step] <= fails[c.Step] {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	if x := s.Load(id); x.Error == nil || x.Error.Step != "two" {
+		t.Fatalf("%s, %+v", x.State, x.Error)
+	}
+	fails["one"] = 100 // not before the retry has gone back
+	s.BlockCalls = nil
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	x := s.Load(id)
+	expectCalls(t, callsWithParameters(s, id), "two {}", "one {}")
+	if x.Error == nil || x.Error.Step != "one" {
+		t.Errorf("%s, %+v: want a failure of step one, which has been seen before", x.State, x.Error)
+	}
+}

@@ -78,9 +78,12 @@ func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow
 		}
 		begin = append(begin, r)
 		again := n.IsContainer() && n.Parallel == nil && (n.Loop == nil && n.Rollout == nil || r.Continues > 0)
-		if !again || r.Status == sm.StepSkipped || r.Failure != nil {
+		if !again || r.Status == sm.StepSkipped {
 			return begin // it begins with this step, or with the whole of it
 		}
+	}
+	if len(begin) > 0 && begin[len(begin)-1].Failure != nil {
+		return begin // which has failed before anything in it was entered
 	}
 	return nil // it has opened steps only
 }
