@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -50,6 +51,44 @@ func TestDecide_NamesEntitiesOnlyWhereThereIsRoom(t *testing.T) {
 			d, err := lifecycle.Decide(x, lifecycle.Facts{Command: &test.command, Entities: entities}, policy, startTime)
 			if refused := workflow.Is(err, workflow.CodeLimit); refused != test.refused || err == nil && d.Next == nil {
 				t.Errorf("got %+v, %v", d.Next, err)
+			}
+		})
+	}
+}
+
+// A rollback is tried again for the entities alone that are still held, also where the outcomes of single entities
+// had no room: what was released since may be another's.
+func TestDecide_RollsBackOnlyWhatIsHeld(t *testing.T) {
+	kept := workflow.NewPlaces(1, 2, 3)
+	for name, test := range map[string]struct {
+		kept   *workflow.Places
+		result *workflow.Result
+		asks   bool
+	}{
+		"nothing was released":           {result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}},
+		"one of two that are not named":  {kept: &kept, result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}, asks: true},
+		"one of four that are not named": {kept: &kept, result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 4}}, asks: true},
+		"one that is safe":               {kept: &kept, result: &workflow.Result{Sets: workflow.OutcomeSets{workflow.EntityFailedUnsafe: workflow.NewPlaces(1)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &workflow.Execution{
+				ID: "x", State: sm.ExecutionFailedUnsafe, Version: 3, Epoch: 1, Try: 1, Kept: test.kept, Result: test.result, Cause: workflow.CauseStepFailed,
+				Scope: workflow.Scope{HeldEpoch: 1, Counts: map[string]int{"device": 4}},
+				StepRuns: []workflow.StepRun{
+					{Seq: 1, Try: 1, Kind: workflow.JobExecute, Label: "a", Jobs: 4, Status: sm.StepFailed, Reversible: true, Idempotent: true, Counts: workflow.Counts{OK: 4}},
+					{Seq: 2, Try: 1, Kind: workflow.JobRollback, Label: "a", Undoes: 1, Jobs: 4, Status: sm.StepFailed, Counts: workflow.Counts{OK: 2, Failed: 2}},
+				},
+			}
+			facts := lifecycle.Facts{
+				Command:    &lifecycle.Command{Kind: lifecycle.CommandRetry, Rollback: workflow.RollbackAuto},
+				Resolution: &lifecycle.Resolution{Program: &spec.Program{Nodes: []spec.Node{{Step: &spec.Step{Label: "a"}}}}},
+			}
+			d, err := lifecycle.Decide(x, facts, policy, startTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asks := d.Need != nil && d.Need.Kind == lifecycle.NeedEntities; asks != test.asks {
+				t.Errorf("it asks which entities it holds: %v, want %v (%+v)", asks, test.asks, d.Need)
 			}
 		})
 	}
