@@ -155,6 +155,9 @@ func (d *Definition) Labels() (labels []string) {
 
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
+	if d.Flow != nil && d.Flow.further {
+		return []string{Escalated}
+	}
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
 		switch b := s.Body.(type) {
 		case *Reference:

@@ -13,16 +13,21 @@ type Flow struct {
 	Steps     []FlowStep
 	Tolerated int // how many entities may fail
 
-	config string // further fields of config, each with ", " behind it
-	rolls  bool   // some steps are rollouts, or have foreach
-	inWave bool   // the steps that are drawn are in a rollout
-	pure   bool   // all blocks are pure
-	waits  bool   // some steps wait for people and signals
-	splits bool   // some steps have branches
-	draw   func(below int) int
-	labels int
-	loops  int    // around the steps that are drawn
-	branch string // in which the steps are that are drawn, "" for none
+	config  string // further fields of config, each with ", " behind it
+	rolls   bool   // some steps are rollouts, or have foreach
+	further bool   // some steps are of the kinds of DrawFurther
+	indexed bool   // the innermost loop around the steps that are drawn has a condition, and so no item
+	changes bool   // the steps that are drawn are in no branch, or in one that may change entities
+	open    []string
+	known   []flowKnown
+	inWave  bool // the steps that are drawn are in a rollout
+	pure    bool // all blocks are pure
+	waits   bool // some steps wait for people and signals
+	splits  bool // some steps have branches
+	draw    func(below int) int
+	labels  int
+	loops   int    // around the steps that are drawn
+	branch  string // in which the steps are that are drawn, "" for none
 }
 
 // FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or asks, or
@@ -36,15 +41,21 @@ type FlowStep struct {
 	Set       []FlowSet  // in no order: all values are evaluated first
 	Switch    []FlowCase // the last one may have no condition
 	Inner     []FlowStep
-	Loops     bool  // over Items: Inner is executed for each
-	Items     []int // numbers
+	Loops     bool       // over Items: Inner is executed for each
+	Items     []int      // numbers
+	While     *FlowWhile // of a loop without Items
 	Wait      time.Duration
+	Until     time.Time // a moment that it waits for
+	When      *FlowWhen
 	Ask       *FlowAsk      // what it waits for, if not for a time
 	Callback  bool          // Ask is about what its block has sent
 	Asks      time.Duration // how long its block asks to wait, before it is called again; 0 if it does not
 	Parallel  *FlowParallel
 	Rollout   *FlowRollout // Inner is executed for each wave
 	Each      *FlowEach    // the block is called for each item
+	Requires  []string     // the steps that must have completed
+	Answers   []string     // what the block may say about where it goes on
+	Input     *FlowInput   // what the parameters are, if not Value
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
@@ -71,6 +82,7 @@ type FlowValue struct {
 	Add, Else int
 	ErrorCode bool // not a number, but the code of the failure that was handled last
 	OfItem    bool // the item of the loop around the step, and Add
+	OfIndex   bool // with OfItem: its number, where the loop has a condition
 }
 
 // FlowCondition compares the variable at a path with a number. Where it is not set, the
@@ -149,8 +161,8 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	if f.splits {
 		kinds += 4
 	}
-	kind := f.draw(kinds)
-	rolled := f.rolls && f.rollOut(s, depth, targets)
+	kind, known := f.draw(kinds), len(f.known)
+	rolled := f.rolls && f.rollOut(s, depth, targets) || f.further && f.drawFurther(s, depth, targets, handles)
 	inner := func() []FlowStep { return f.list(depth+1, 1+f.draw(2), targets, handles) }
 	switch {
 	case rolled:
@@ -175,9 +187,10 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		for range f.draw(4) {
 			s.Items = append(s.Items, f.draw(5))
 		}
-		f.loops++
+		loops, indexed := f.loops, f.indexed
+		f.loops, f.indexed = loops+1, false
 		s.Inner = inner()
-		f.loops--
+		f.loops, f.indexed = loops, indexed
 	case kind == 7:
 		s.Wait = []time.Duration{3 * time.Second, 20 * time.Second, 70 * time.Second}[f.draw(3)]
 	case kind >= 19 && depth < 2 && !f.inWave:
@@ -185,8 +198,8 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	case kind >= 14:
 		f.ask(s, targets)
 	default:
-		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0 && f.branch == "", f.value(handles && f.draw(2) == 0)
-		if !f.pure && f.draw(2) == 0 {
+		s.Block, s.OnDevices, s.Value = "pure", f.draw(3) == 0 && (f.branch == "" || f.further), f.value(handles && f.draw(2) == 0)
+		if !f.pure && f.draw(2) == 0 && (f.branch == "" || !s.OnDevices || f.changes) {
 			s.Block = "again"
 		}
 		if s.OnDevices && f.rolls {
@@ -199,7 +212,10 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	if f.draw(5) == 0 {
 		s.Next = f.target(targets)
 	}
-	if len(s.Set) > 0 || s.Wait > 0 || depth > 2 || s.Rollout != nil {
+	if f.further {
+		f.require(s, f.known[:known])
+	}
+	if len(s.Set) > 0 || s.Wait > 0 || !s.Until.IsZero() || depth > 2 || s.Rollout != nil {
 		return
 	}
 	switch kind := f.draw(8); {
@@ -250,7 +266,7 @@ func (f *Flow) value(ofError bool) FlowValue {
 	case ofError:
 		return FlowValue{ErrorCode: true}
 	case f.loops > 0 && f.draw(2) == 0:
-		return FlowValue{OfItem: true, Add: v.Add}
+		return FlowValue{OfItem: true, OfIndex: f.indexed, Add: v.Add}
 	case f.draw(3) == 0:
 		v.Path, v.OfResult = []string{"r", "m.r"}[f.draw(2)], true
 	case f.draw(4) > 0:
@@ -323,6 +339,8 @@ func (s *FlowStep) yaml() string {
 		add("set: {%s}", strings.Join(values, ", "))
 	case len(s.Switch) > 0:
 		add("switch: %s", flowCases(s.Switch, true))
+	case s.While != nil:
+		add("%s, workflow: {steps: %s}", s.While.yaml(), flowList(s.Inner))
 	case s.Loops:
 		add("loop: {over: '${%s}'}, workflow: {steps: %s}", strings.ReplaceAll(fmt.Sprint(s.Items), " ", ", "), flowList(s.Inner))
 	case s.Rollout != nil:
@@ -333,6 +351,10 @@ func (s *FlowStep) yaml() string {
 		add("%s", s.Parallel.yaml())
 	case s.Wait > 0:
 		add("wait: {for: %s}", s.Wait)
+	case !s.Until.IsZero():
+		add("wait: {until: %q}", s.Until.Format(time.RFC3339))
+	case s.When != nil:
+		add("%s", s.When.yaml())
 	case s.Callback:
 		add("functionBlock: p/%s:1, runOn: global, parameters: {v: '${%s}', token: '${callback.token}'}, callback: {%s", s.Block, s.Value.expr(), strings.TrimPrefix(s.Ask.yaml(), "input: {"))
 	case s.Ask != nil:
@@ -344,7 +366,14 @@ func (s *FlowStep) yaml() string {
 		if s.OnDevices {
 			on = "device"
 		}
-		add("functionBlock: p/%s:1, runOn: %s, parameters: {v: '${%s}'}", s.Block, on, s.Value.expr())
+		given := fmt.Sprintf("parameters: {v: '${%s}'}", s.Value.expr())
+		if s.Input != nil {
+			given = s.Input.yaml()
+		}
+		add("functionBlock: p/%s:1, runOn: %s, %s", s.Block, on, given)
+	}
+	if len(s.Requires) > 0 {
+		add("requires: [%s]", strings.Join(s.Requires, ", "))
 	}
 	if s.OutputKey != "" {
 		add("outputKey: %s", s.OutputKey)
@@ -400,6 +429,8 @@ func (v FlowValue) expr() string {
 	switch {
 	case v.ErrorCode:
 		return "error.code"
+	case v.OfIndex:
+		return fmt.Sprintf("index + %d", v.Add)
 	case v.OfItem:
 		return fmt.Sprintf("item + %d", v.Add)
 	case v.Path == "":
@@ -412,8 +443,12 @@ func (v FlowValue) expr() string {
 	return fmt.Sprintf("(%s) ? %s + %d : %d", hasPath(v.Path), read, v.Add, v.Else)
 }
 
+// text is a condition on a variable as an expression.
+func (c *FlowCondition) text() string {
+	return fmt.Sprintf("vars.%s %s %d", c.Path, map[string]string{"gt": ">", "lt": "<", "eq": "=="}[c.Op], c.Than)
+}
+
 func (c *FlowCondition) yaml() string {
-	sign := map[string]string{"gt": ">", "lt": "<", "eq": "=="}[c.Op]
 	switch {
 	case c.Code != "":
 		return fmt.Sprintf("'error.code == %q'", c.Code)
@@ -424,7 +459,7 @@ func (c *FlowCondition) yaml() string {
 	case c.Written:
 		return fmt.Sprintf("{path: %s, op: %s, value: %d}", c.Path, c.Op, c.Than)
 	}
-	return fmt.Sprintf("'vars.%s %s %d'", c.Path, sign, c.Than)
+	return "'" + c.text() + "'"
 }
 
 // Around are the labels of the steps that are open while a step is executed, the outermost first.

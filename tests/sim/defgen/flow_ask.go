@@ -18,7 +18,20 @@ type FlowAsk struct {
 	Default    *int   // the number that counts at the deadline
 	OnTimeout  string // step; "" if the step fails then
 	OnReject   string // step; "" if the step fails then
+	Remind     []time.Duration
+	Escalate   []FlowEscalation
 }
+
+// FlowEscalation is who may answer, too, after a while, and whether an execution is started then.
+type FlowEscalation struct {
+	After  time.Duration
+	Actor  string // "" for none
+	Role   string // "" for none
+	Starts bool   // one of Escalated
+}
+
+// Escalated is the name of the definition that an escalation starts, with the parameter n of its level.
+const Escalated = "e0"
 
 // Fits reports whether a number is one that the step waits for.
 func (a *FlowAsk) Fits(n int) bool { return a.Need > 0 || n >= a.Least }
@@ -58,7 +71,45 @@ func (f *Flow) ask(s *FlowStep, targets []string) {
 	if a.Need == 0 && f.draw(2) == 0 {
 		s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
 	}
-	s.Ask = a
+	if s.Ask = a; f.further && a.Signal == "" {
+		f.escalate(a)
+	}
+}
+
+// escalate lets a question be asked again, and others answer it after a while.
+func (f *Flow) escalate(a *FlowAsk) {
+	for _, after := range []time.Duration{3 * time.Second, 20 * time.Second, 100 * time.Second} {
+		if after < a.Deadline && f.draw(3) == 0 {
+			a.Remind = append(a.Remind, after)
+		}
+	}
+	for _, after := range []time.Duration{5 * time.Second, 25 * time.Second, 70 * time.Second} {
+		if after >= a.Deadline || f.draw(2) == 0 {
+			continue
+		}
+		e := FlowEscalation{After: after, Starts: f.draw(2) == 0}
+		switch f.draw(3) {
+		case 0:
+			e.Actor = "eve"
+		case 1:
+			e.Role = "staff"
+		}
+		a.Escalate = append(a.Escalate, e)
+	}
+}
+
+func (e *FlowEscalation) yaml(level int) string {
+	fields := []string{"after: " + e.After.String()}
+	if e.Actor != "" {
+		fields = append(fields, "actors: ["+e.Actor+"]")
+	}
+	if e.Role != "" {
+		fields = append(fields, "roles: ["+e.Role+"]")
+	}
+	if e.Starts {
+		fields = append(fields, fmt.Sprintf(`start: {workflow: "p/%s:1", parameters: {n: %d}}`, Escalated, level))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 func (a *FlowAsk) yaml() string {
@@ -90,6 +141,16 @@ func (a *FlowAsk) yaml() string {
 		add("who: {%s}", strings.Join(who, ", "))
 	}
 	add("deadline: %s", a.Deadline)
+	if len(a.Remind) > 0 {
+		add("remind: %s", strings.ReplaceAll(fmt.Sprint(a.Remind), " ", ", "))
+	}
+	var levels []string
+	for i := range a.Escalate {
+		levels = append(levels, a.Escalate[i].yaml(i+1))
+	}
+	if len(levels) > 0 {
+		add("escalate: [%s]", strings.Join(levels, ", "))
+	}
 	switch {
 	case a.OnTimeout != "":
 		add("onTimeout: {next: %s}", a.OnTimeout)

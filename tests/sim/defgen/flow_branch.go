@@ -27,19 +27,19 @@ func (f *Flow) parallel(s *FlowStep, depth int, handles bool) {
 		Strategy:   []string{"shallow", "deep", "replace", "append"}[f.draw(4)],
 		OnConflict: []string{"preferNew", "preferExisting", "fail"}[f.draw(3)], AllowPartial: f.draw(2) == 0,
 	}
-	outer, loops := f.branch, f.loops
+	outer, loops, changes := f.branch, f.loops, f.changes
 	for i := range 2 + f.draw(2) {
 		b := FlowBranch{Label: fmt.Sprintf("%s_%d", s.Label, i)}
-		f.branch = b.Label
+		f.branch, f.open, f.changes = b.Label, append(f.open, b.Label), changes && i == 0
 		b.Steps = f.list(depth+1, 1+f.draw(2), nil, handles)
 		f.loops = 0
 		for _, path := range f.some([]string{"p", "o.p", "o.q", "q"}, 1+f.draw(3)) {
 			b.Result = append(b.Result, FlowSet{path, f.value(false)})
 		}
-		f.loops = loops
+		f.loops, f.open = loops, f.open[:len(f.open)-1]
 		p.Branches = append(p.Branches, b)
 	}
-	f.branch = outer
+	f.branch, f.changes = outer, changes
 	if p.AllowPartial {
 		p.Minimum = f.draw(len(p.Branches) + 1)
 	}

@@ -136,10 +136,10 @@ func (f *Flow) foreach(s *FlowStep) {
 	if !f.pure && f.draw(2) == 0 {
 		s.Block = "again"
 	}
-	loops := f.loops
-	f.loops = max(1, loops)
+	loops, indexed := f.loops, f.indexed
+	f.loops, f.indexed = max(1, loops), false
 	s.Value = f.value(false)
-	f.loops = loops
+	f.loops, f.indexed = loops, indexed
 	if f.draw(2) == 0 {
 		s.OutputKey = f.own("e")
 	}

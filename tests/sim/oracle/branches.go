@@ -23,6 +23,8 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	var given []branchResult
 	var failed []*FlowFailure
 	goesOn := flowEnd{}
+	r.breakable = false
+	defer func() { r.breakable = before.breakable }()
 	for i := range p.Branches {
 		b := &p.Branches[i]
 		r.Vars, r.error, r.writes, r.closed = before.Vars, before.error, nil, around
@@ -48,6 +50,11 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	}
 	if goesOn.failed != nil {
 		return goesOn
+	}
+	for _, why := range failed { // who has failed in a branch that was left behind takes no part in what follows
+		for _, id := range why.who {
+			r.Lost[id], r.LostAt[id] = true, why.at
+		}
 	}
 	if r.Cancelled(s.Label, before.counts[s.Label]) {
 		return flowEnd{failed: closed} // with what is around it, at the moment when it was over

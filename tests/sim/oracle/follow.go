@@ -17,9 +17,12 @@ type FlowEntry struct {
 	Call  bool
 	Value any // the parameter v of the block, for all entities or none: int64, or a text
 
+	Input any // all parameters, where the step has an input
+
 	Entities []string // those that take part, in their order; nil where the step has none
 	Items    []any    // the parameter v for each item that takes part; nil where the step has none
 
+	True  bool   // the condition on a variable for which it waits
 	Time  string // which time of each loop, or wave of each rollout, around it
 	at    int
 	Again bool               // the block is called again after the wait that it has asked for
@@ -44,7 +47,8 @@ type FlowOutcome struct {
 	Code    string
 	N       int
 	Pending bool
-	Stopped bool // with the branch in which it was
+	Stopped bool   // with the branch in which it was
+	Answer  string // what its block has said about where it goes on
 
 	Skipped   bool        // it had no job
 	JobFailed bool        // of a step with callback: whatever was answered
@@ -60,6 +64,9 @@ type FlowFailure struct {
 
 	Doubt bool // nothing in a wave handles it
 	Whole bool // the wave in which it is cannot be undone by itself
+
+	who []string // the entities whose jobs have failed
+	at  int      // the number of the entry in which
 }
 
 func failureIn(step, code string) *FlowFailure {
@@ -70,8 +77,9 @@ func failureIn(step, code string) *FlowFailure {
 // variables in a map. Outcome says what the block of a step returned, the nth time that the
 // step was executed, from 1. It stops at a step run that has not ended.
 type FlowRun struct {
-	Outcome func(FlowEntry) FlowOutcome
-	Devices []string // of the execution, in their order
+	Outcome    func(FlowEntry) FlowOutcome
+	Devices    []string // of the execution, in their order
+	Parameters map[string]any
 
 	// Begin is called at each step that is entered, with its number from 0: where another try has gone
 	// on, it sets Devices to those of the try. Keeps says for which entities and items the block is not
@@ -103,6 +111,9 @@ type FlowRun struct {
 	goesOn    int               // steps around with continueOnError
 	tolerated int
 
+	completed map[string]bool // the steps that have completed when they were executed last
+	breakable bool            // the innermost of the loops, waves and branches around is a loop
+
 	error  *FlowFailure // the failure that was handled last
 	counts map[string]int
 	items  []int // of the loops around, the innermost last
@@ -123,6 +134,7 @@ type flowWrite struct {
 type flowEnd struct {
 	next   string
 	failed *FlowFailure
+	breaks bool // it ends the innermost loop
 }
 
 // String says how far it has come, or how it ends.
@@ -147,7 +159,7 @@ const maxFlowRuns = 90
 
 // Follow executes a definition from its beginning to its end.
 func (r *FlowRun) Follow(f *defgen.Flow) {
-	r.Vars, r.counts = map[string]any{}, map[string]int{}
+	r.Vars, r.counts, r.completed = map[string]any{}, map[string]int{}, map[string]bool{}
 	r.Lost, r.LostAt, r.failedIn, r.tolerated = map[string]bool{}, map[string]int{}, map[*flowWave]int{}, f.Tolerated
 	r.finish(r.list(f.Steps))
 }
@@ -162,7 +174,7 @@ func (r *FlowRun) finish(end flowEnd) {
 func (r *FlowRun) list(steps []defgen.FlowStep) flowEnd {
 	for i := 0; i < len(steps); i++ {
 		end := r.step(&steps[i])
-		if end.failed != nil {
+		if end.failed != nil || end.breaks {
 			return end
 		}
 		if end.next == "" {
@@ -180,6 +192,7 @@ func (r *FlowRun) list(steps []defgen.FlowStep) flowEnd {
 // enter notes that a step is executed.
 func (r *FlowRun) enter(label string) {
 	r.counts[label]++
+	r.completed[label] = false
 	r.Entered = append(r.Entered, FlowEntry{Label: label, Nth: r.counts[label], at: len(r.Entered), Time: strings.Join(r.times, "/")})
 	r.Begin(len(r.Entered)-1, r)
 }
@@ -200,7 +213,7 @@ func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
 		r.goesOn--
 	}
 	switch {
-	case end.failed == pending || end.failed == closed || end.next != "":
+	case end.failed == pending || end.failed == closed || end.next != "" || end.breaks:
 		return end
 	case end.failed != nil:
 		return r.handle(s, end.failed)
@@ -219,7 +232,7 @@ func (r *FlowRun) behind(s *defgen.FlowStep) flowEnd {
 // afterSteps is how a step is left after the steps of one of its cases.
 func (r *FlowRun) afterSteps(s *defgen.FlowStep, c *defgen.FlowCase, end flowEnd) flowEnd {
 	switch {
-	case end.failed != nil || end.next != "":
+	case end.failed != nil || end.next != "" || end.breaks:
 		return end
 	case c.Next != "":
 		return flowEnd{next: c.Next}
@@ -230,6 +243,9 @@ func (r *FlowRun) afterSteps(s *defgen.FlowStep, c *defgen.FlowCase, end flowEnd
 // body executes a step without what handles its failure.
 func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 	switch {
+	case !r.meets(s):
+		r.enter(s.Label)
+		return flowEnd{failed: failureIn(s.Label, workflow.FailureAssertion)}
 	case len(s.Set) > 0:
 		r.enter(s.Label)
 		values := map[string]any{}
@@ -239,6 +255,7 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		for path, v := range values {
 			r.write(path, v)
 		}
+		r.completed[s.Label] = true
 	case len(s.Switch) > 0:
 		r.enter(s.Label)
 		for i := range s.Switch {
@@ -246,7 +263,7 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 			if c.When != nil && !r.isTrue(c.When, nil) {
 				continue
 			}
-			if end := r.list(c.Steps); end.failed != nil || end.next != "" {
+			if end := r.list(c.Steps); end.failed != nil || end.next != "" || end.breaks {
 				return end
 			}
 			if c.Next != "" {
@@ -255,13 +272,21 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 			return flowEnd{}
 		}
 		return flowEnd{failed: failureIn(s.Label, workflow.FailureNoRoute)}
+	case s.While != nil:
+		r.enter(s.Label)
+		return r.while(s)
 	case s.Loops:
 		r.enter(s.Label)
-		loop := r.counts[s.Label]
+		loop, within := r.counts[s.Label], r.breakable
+		r.breakable = true
+		defer func() { r.breakable = within }()
 		for i, item := range s.Items {
 			r.items, r.times = append(r.items, item), append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, loop, i))
 			end := r.list(s.Inner)
 			r.items, r.times = r.items[:len(r.items)-1], r.times[:len(r.times)-1]
+			if end.breaks {
+				return flowEnd{}
+			}
 			if end.failed != nil || end.next != "" {
 				return end
 			}
@@ -290,15 +315,29 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	if s.Block != "" {
 		r.plan(s, &r.Entered[at])
 	}
+	if s.Input != nil {
+		var told bool
+		if r.Entered[at].Input, told = r.input(s.Input); !told {
+			r.Entered[at].Call = false
+			return flowEnd{failed: failureIn(s.Label, workflow.FailureInput)}
+		}
+	}
+	if s.When != nil && s.When.Cond != nil {
+		r.Entered[at].True = r.isTrue(s.When.Cond, nil)
+	}
 	outcome := r.Outcome(r.Entered[at])
 	switch {
 	case outcome.Pending:
 		return flowEnd{failed: pending}
 	case outcome.Stopped:
 		return flowEnd{failed: closed}
+	case s.When != nil:
+		return r.lapsed(s, &r.Entered[at], outcome.Code)
 	case outcome.Code != "" && s.Ask != nil && !outcome.JobFailed:
 		return r.unanswered(s, failureIn(s.Label, outcome.Code))
-	case outcome.Code != "" && s.Wait == 0:
+	case outcome.Code == workflow.FailureUnknownStep || outcome.Answer == defgen.AnswerUnknown:
+		return r.goesNowhere(s, &r.Entered[at], &outcome)
+	case outcome.Code != "" && s.Wait == 0 && s.Until.IsZero():
 		return flowEnd{failed: r.fails(s, &r.Entered[at], &outcome)}
 	}
 	if s.Asks > 0 && !again {
@@ -313,6 +352,13 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 		r.write(s.OutputKey, resultsOf(s.Each, &r.Entered[at], &outcome))
 	default:
 		r.write(s.OutputKey, map[string]any{"n": int64(outcome.N)})
+	}
+	r.completed[s.Label] = !outcome.Skipped
+	switch {
+	case outcome.Answer == defgen.AnswerBreak:
+		return flowEnd{breaks: r.breakable}
+	case outcome.Answer != defgen.AnswerNothing:
+		return flowEnd{next: outcome.Answer}
 	}
 	return flowEnd{}
 }

@@ -66,6 +66,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 		entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
 		f.checkWait(r)
 	}
+	f.checkConditions(before, after)
 	for _, e := range run.Entered {
 		want[f.branches[e.Label]] = append(want[f.branches[e.Label]], e.Label)
 	}
@@ -122,7 +123,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 	find := f.find
 	run := &FlowRun{
 		Begin: func(at int, r *FlowRun) { r.Devices = f.tryAt(at).devices },
-		Keeps: f.keeps,
+		Keeps: f.keeps, Parameters: f.request.Parameters,
 		Outcome: func(e FlowEntry) FlowOutcome {
 			if r := find(e.Label, e.Nth); r != nil {
 				return f.outcomeOf(r)
@@ -167,6 +168,8 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	case s != nil && s.Ask != nil:
 		o, _ = f.waits.outcome(r)
 		return o
+	case s != nil && s.When != nil:
+		return conditionOutcome(r)
 	}
 	if !r.HasJobs() {
 		return o
@@ -212,11 +215,19 @@ func (f *followed) asked(r *workflow.StepRun, s *defgen.FlowStep) bool {
 
 // checkWait requires that a step that waits for a while does so.
 func (f *followed) checkWait(r *workflow.StepRun) {
-	if r.Wait == nil || r.Wait.Kind != workflow.WaitTimer || r.Open() || f.resumed[r.Label] || r.Status != sm.StepCompleted {
+	s := f.definition.Find(r.Label)
+	if r.Wait == nil || r.Wait.Kind != workflow.WaitTimer {
+		return
+	}
+	if s != nil && !s.Until.IsZero() {
+		f.checkUntil(r, s)
+		return
+	}
+	if r.Open() || f.resumed[r.Label] || r.Status != sm.StepCompleted {
 		return
 	}
 	long := f.definition.WaitOf(r.Label)
-	if s := f.definition.Find(r.Label); s != nil {
+	if s != nil {
 		long = max(long, s.Asks)
 	}
 	if took := r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
@@ -242,12 +253,25 @@ func (f *followed) checkCompleted(run *FlowRun, all bool) {
 // a limit, or an operator may end it anywhere.
 func (f *followed) checkFailed(run *FlowRun) {
 	x := f.x
-	if x.Error == nil || len(x.StepRuns) == 0 || x.Error.Code != workflow.FailureNoRoute && x.Error.Code != workflow.FailureMergeConflict && !slices.Contains(defgen.FlowCodes, x.Error.Code) {
+	if x.Error == nil || len(x.StepRuns) == 0 || !f.follows(x.Error) {
 		return
 	}
 	if run.Failed == nil || run.Failed.Step != x.Error.Step || run.Failed.Code != x.Error.Code {
 		f.Failf(lawFollows, "%s has failed with %s in %s, want %s", x.ID, x.Error.Code, x.Error.Step, run)
 	}
+}
+
+// follows reports whether a failure follows from what has happened so far.
+func (f *followed) follows(why *workflow.Failure) bool {
+	switch s := f.definition.Find(why.Step); why.Code {
+	case workflow.FailureNoRoute, workflow.FailureMergeConflict, workflow.FailureLoop, workflow.FailureAssertion, workflow.FailureInput, workflow.FailureUnknownStep:
+		return true
+	case workflow.FailureLimit:
+		return s != nil && s.While != nil
+	case workflow.FailureTimeout:
+		return s != nil && s.When != nil
+	}
+	return slices.Contains(defgen.FlowCodes, why.Code)
 }
 
 // called compares the parameter of a call.
@@ -268,6 +292,10 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 			continue
 		}
 		f.checkTakesPart(&e, c)
+		if s := f.definition.Find(r.Label); s != nil && s.Input != nil {
+			f.checkInput(&e, c)
+			continue
+		}
 		want := fmt.Sprint(e.Value)
 		if _, index, _ := parseJob(c.Job); index < len(e.Items) {
 			want = fmt.Sprint(e.Items[index])

@@ -88,6 +88,7 @@ type Call struct {
 	Result   any
 	Set      map[string]any // attributes of its entity
 	Acquired []string
+	Answer   string // what it says about where the execution goes on
 }
 
 // New makes an oracle for a world that has no executions yet. entities are the attributes of
@@ -219,6 +220,9 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
 	case parent != nil:
+		if w := o.waitsOf(parent.Execution); w != nil {
+			w.paging(first, parent.StepRunSeq)
+		}
 		x.unjudged = !x.startedByParent(parent)
 	default:
 		if x.request, asked = o.Requested(first); !asked {

@@ -213,7 +213,7 @@ func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, last int)
 				delete(keys, key)
 			}
 		}
-		if !t.failed || !goesOnWith(time, begin) {
+		if !t.failed || !goesOnWith(time, begin) || f.laterTime(time, begin) {
 			delete(next.done, place)
 		}
 	}
@@ -257,6 +257,11 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 	if !came || run.Stop != nil {
 		at = len(run.Entered) - 1
 		next = f.find(run.Entered[at].Label, run.Entered[at].Nth) == nil // it was to be entered next
+		if s := f.failedLoop(run); s != "" {
+			for at, next = len(run.Entered)-1, false; run.Entered[at].Label != s; {
+				at--
+			}
+		}
 	}
 	for _, b := range f.retries.begins {
 		if b.number > since {

@@ -184,11 +184,12 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 			}
 			r.wave = nil
 		}
-		begun, r.lastWave, r.wave = true, i, w
+		breakable := r.breakable
+		begun, r.lastWave, r.wave, r.breakable = true, i, w, false
 		r.times = append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, rollout, i))
 		end := r.list(s.Inner)
 		r.times = r.times[:len(r.times)-1]
-		r.wave = nil
+		r.wave, r.breakable = nil, breakable
 		switch {
 		case end.failed == nil:
 		case end.failed == pending || s.Rollout.RollbackAll || end.failed.Whole:
@@ -264,7 +265,12 @@ func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowF
 	if why.Doubt = o.Doubt && r.wave != nil; ofJobs && !why.Doubt && r.tolerates(s, e, len(o.Lost)) {
 		r.Wrong = fmt.Sprintf("step %s has failed the %d. time with %s, but of %d jobs only %d have failed: that is tolerated", e.Label, e.Nth, o.Code, e.Jobs(s), len(o.Lost))
 	}
-	why.Whole = why.Doubt && !s.OnDevices
+	why.Whole, why.at = why.Doubt && !s.OnDevices, e.at
+	for _, index := range o.Lost {
+		if index < len(e.Entities) {
+			why.who = append(why.who, e.Entities[index])
+		}
+	}
 	return why
 }
 
@@ -376,7 +382,7 @@ func (f *followed) lost(r *workflow.StepRun, s *defgen.FlowStep, o *FlowOutcome)
 			if made := f.calls[workflow.JobID(f.x.ID, r.Seq, index, attempt)]; made != nil {
 				result, _ := made.Result.(map[string]any)
 				n, _ := result["n"].(float64)
-				o.Values[index], o.N = int(n), int(n)
+				o.Values[index], o.N, o.Answer = int(n), int(n), made.Answer
 			}
 		case workflow.JobCodeFail:
 			o.Lost = append(o.Lost, index)

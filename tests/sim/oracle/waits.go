@@ -64,12 +64,17 @@ type waits struct {
 	arrived map[string]bool   // that have been in the mailbox
 	gone    map[string]bool   // that have left it
 	taken   map[int]int       // the number that a step run has taken from a signal, by Seq
+
+	reminded  map[int]int         // how often it was asked again, by Seq
+	escalated map[int][]time.Time // when each level of a step run was committed, by Seq
+	paged     map[int][]int       // the levels for which an execution was started, by Seq
 }
 
 func newWaits(x *execution, definition *defgen.Flow) *waits {
 	return &waits{
 		execution: x, definition: definition, sent: map[string]*Answer{}, copies: map[string]int{}, counted: map[string]counted{}, entered: map[int]time.Time{}, revoked: map[int]int64{},
 		signals: map[string]Signal{}, told: map[string]bool{}, fresh: map[string]int{}, arrived: map[string]bool{}, gone: map[string]bool{}, taken: map[int]int{},
+		reminded: map[int]int{}, escalated: map[int][]time.Time{}, paged: map[int][]int{},
 	}
 }
 
@@ -108,6 +113,7 @@ func (w *waits) written(before, after *workflow.Execution) {
 		}
 		if s.Ask.Signal == "" {
 			w.checkAnswers(old, r, s)
+			w.checkEscalated(before, old, r, s)
 		}
 		if ended := !r.Open() && (old == nil || old.Open()); ended {
 			w.checkEnded(r, s, after)
@@ -139,7 +145,7 @@ func (w *waits) checkAnswers(old, r *workflow.StepRun, s *defgen.FlowStep) {
 		if old != nil && !old.Open() {
 			w.Failf(lawAnswers, "step run %d of %s has ended, and gets the answer %+v", r.Seq, w.x.ID, *sent)
 		}
-		if !w.mayAnswer(sent, s.Ask) {
+		if !w.mayAnswer(sent, s.Ask) && !w.mayAnswerLate(sent, s.Ask, a.At.Sub(r.Wait.Since)) {
 			w.Failf(lawAnswers, "step run %d of %s has the answer %+v, which does not fit or is of somebody who may not give it: %+v", r.Seq, w.x.ID, *sent, *s.Ask)
 		}
 		switch {
@@ -305,7 +311,7 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 			}
 			w.taken[r.Seq] = w.signals[left[at].ID].N
 			left = slices.Delete(left, at, at+1)
-		case first >= 0 && after.Cancellation == nil && !Terminal(after.State):
+		case first >= 0 && after.Cancellation == nil && !Terminal(after.State) && (after.Error == nil || after.Error.Step == r.Label): // else something else has ended it
 			w.Failf(lawSignals, "step run %d of %s has ended %s, although signal %s came in time", r.Seq, after.ID, r.Status, after.Signals[first].ID)
 		}
 	}

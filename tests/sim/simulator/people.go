@@ -205,6 +205,7 @@ func (w *simulation) answered(p *process, a oracle.Answer, known string, again f
 		w.checker.Failf("an operation is accepted or refused", "answer: %v", p.err)
 	default:
 		w.plans.AnswerTold(known, a, p.err)
+		w.plans.AnswerRefused(a, p.err)
 	}
 }
 

@@ -79,7 +79,10 @@ func (w *simulation) watchPlans() {
 func (w *simulation) callPlanned(c harness.BlockCall, o *harness.Outcome) {
 	call := oracle.Call{
 		Job: c.Job, Step: c.Step, Entity: c.Entity, Execution: c.Execution, Kind: c.Kind, Attempt: c.Attempt,
-		Parameters: c.Parameters, Attributes: c.Attributes, Undoes: c.Result, Set: o.SetAttributes, Acquired: o.Acquired,
+		Parameters: c.Parameters, Attributes: c.Attributes, Undoes: c.Result, Set: o.SetAttributes, Acquired: o.Acquired, Answer: o.Next,
+	}
+	if o.Break {
+		call.Answer = defgen.AnswerBreak
 	}
 	if o.FailCode == "" && c.Kind == workflow.JobExecute {
 		_ = json.Unmarshal(o.Result, &call.Result)

@@ -103,6 +103,7 @@ func newScenario(seed uint64) scenario {
 		p.drawRollouts(names)
 	}
 	p.drawLimits(names)
+	p.drawFurther(names)
 	p.drawRetention(names)
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
@@ -154,6 +155,22 @@ func (p *scenario) drawLimits(names []string) {
 	}
 	p.replace(names[r.IntN(len(names))], kind)
 }
+
+// drawFurther replaces one of the definitions that are left, in one scenario of six, by one with the further kinds
+// of steps. Devices become ready meanwhile, or no longer are.
+func (p *scenario) drawFurther(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, furtherStream))
+	if r.IntN(6) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "g")
+	for range r.IntN(4) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(240_000)) * time.Millisecond, Kind: actionImport, Devices: []string{deviceID(r.IntN(3))}, Choice: r.IntN(12)})
+	}
+}
+
+// furtherStream is that of the random numbers by which further kinds of steps are drawn.
+const furtherStream = 46
 
 // replace replaces a definition by one of another kind with the same number.
 func (p *scenario) replace(name, kind string) {
@@ -263,15 +280,27 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 }
 
 // choiceOutcome is the outcome of a block's call of a definition with choices: the same for all
-// entities, so that a failure of the step has one code.
-func (p *scenario) choiceOutcome(c harness.BlockCall) *harness.Outcome {
+// entities, so that a failure of the step has one code. failsOneIn is the least of so many calls of which one fails.
+func (p *scenario) choiceOutcome(c harness.BlockCall, failsOneIn int) *harness.Outcome {
 	_, rest, _ := strings.Cut(c.Job, ".")
 	stepRun, _, _ := strings.Cut(rest, ".")
 	same := harness.BlockCall{Step: c.Step + stepRun, Execution: c.Execution}
-	if p.oneIn(max(2, p.FaultProfile.BlockFailOneIn/2), "fail", same) {
+	if p.oneIn(max(failsOneIn, p.FaultProfile.BlockFailOneIn/2), "fail", same) {
 		return &harness.Outcome{FailCode: defgen.FlowCodes[p.hash("code", same)%uint64(len(defgen.FlowCodes))]}
 	}
 	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", same)%5)}
+}
+
+// answer lets a block say where the execution goes on: one of what it may say.
+func (p *scenario) answer(c harness.BlockCall, of []string, o *harness.Outcome) {
+	_, rest, _ := strings.Cut(c.Job, ".")
+	stepRun, _, _ := strings.Cut(rest, ".")
+	switch a := of[p.hash("goes on", harness.BlockCall{Step: c.Step + stepRun, Execution: c.Execution})%uint64(len(of))]; a {
+	case defgen.AnswerBreak:
+		o.Break = true
+	default:
+		o.Next = a
+	}
 }
 
 // rolledOutcome is the outcome of a block's call of a definition with rollouts: of each entity and

@@ -180,13 +180,20 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	}
 	o := w.scenario.blockOutcome(c)
 	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
-		o = w.scenario.choiceOutcome(c)
+		failsOneIn := 2
+		if w.plans.HasFurther(c.Execution) {
+			failsOneIn = 6 // or few come far
+		}
+		o = w.scenario.choiceOutcome(c, failsOneIn)
 		if w.plans.HasRollouts(c.Execution) {
 			o = w.scenario.rolledOutcome(c)
 			w.callBack(c)
 			if long := w.plans.AsksFor(c.Execution, c.Step); long > 0 && c.Resume == nil && o.FailCode == "" {
 				o.Wait = &workflow.AskedWait{Until: w.Now().Add(long).UTC().Truncate(time.Millisecond)}
 			}
+		}
+		if of := w.plans.AnswersOf(c.Execution, c.Step); of != nil && o.FailCode == "" {
+			w.scenario.answer(c, of, o)
 		}
 	}
 	w.callPlanned(c, o)

@@ -157,6 +157,15 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
+	if name == defgen.Escalated {
+		c.definitions[name] = defgen.Page()
+		return c.definitions[name]
+	}
+	if _, err := fmt.Sscanf(name, "g%d", &n); err == nil {
+		r := rand.New(rand.NewPCG(c.number, uint64(6000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFurther(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
+		return c.definitions[name]
+	}
 	generate, draw := defgen.GenerateAny, uint64(1000)
 	if _, err := fmt.Sscanf(name, "l%d", &n); err == nil {
 		generate, draw = defgen.GenerateLimited, 4000
