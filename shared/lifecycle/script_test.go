@@ -82,6 +82,8 @@ type scriptRunner struct {
 	job       string          // what reports on the jobs of callbacks say
 
 	outdated []lifecycle.OutdatedEntity // what is found for a new try before it takes its locks
+
+	flowScript
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
@@ -96,7 +98,7 @@ func newScriptRunner(t *testing.T) *scriptRunner {
 func (sr *scriptRunner) run(script string) string {
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
-		if line == "" || strings.HasPrefix(line, "#") {
+		if line == "" || strings.HasPrefix(line, "#") || sr.readDefinition(line) {
 			fmt.Fprintln(&sr.out, line)
 			continue
 		}
@@ -124,6 +126,9 @@ func intOption(o map[string]string, key string) int {
 }
 
 func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) {
+	if sr.applyFlow(verb, words, o) {
+		return
+	}
 	switch verb {
 	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [repeatDelay=D] [stepTimeout=D] [tolerance=N], or items=N [inFlight=N] in place of on=TYPE
 		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
@@ -304,7 +309,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		for k := range o {
 			sr.scope.Counts[k] = intOption(o, k)
 		}
-	case "plan": // plan LABEL [iteration=N] jobs=N skipped=N unmet=N problem=TEXT
+	case "plan": // plan LABEL [iteration=N] jobs=N skipped=N unmet=N problem=TEXT [code=CODE]
 		p := &lifecycle.Plan{Jobs: intOption(o, "jobs"), Skipped: intOption(o, "skipped"), Unmet: intOption(o, "unmet")}
 		p.Entities = p.Jobs + p.Skipped + p.Unmet
 		if p.Unmet > 0 {
@@ -312,6 +317,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		if o["problem"] != "" {
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: workflow.FailureAssertion, Message: o["problem"], Step: words[0]}
+			if o["code"] != "" {
+				p.Cause, p.Problem.Code = workflow.CauseStepFailed, o["code"]
+			}
 		}
 		sr.plans[words[0]+o["iteration"]] = p
 	case "key": // key mine | key held|undecided by=EXECUTION: what the execution finds out about its key
@@ -324,13 +332,19 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.facts.FromParent = true
 		sr.facts.Parent = &lifecycle.Parent{Status: lifecycle.ParentStatus(words[0]), Rollback: workflow.RollbackNever}
 		sr.decide()
-	case "start": // start [parent=EXECUTION] [waits] [probe] [key=KEY]
-		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe"), Key: o["key"]}, sr.now)
+	case "start": // start [parent=EXECUTION] [waits] [probe] [key=KEY] [hold] [stepping]
+		sr.execution = lifecycle.NewExecution(workflow.Execution{
+			Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe"), Key: o["key"],
+			Hold: slices.Contains(words, "hold"), Stepping: slices.Contains(words, "stepping"),
+		}, sr.now)
 		if by := o["parent"]; by != "" {
 			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1, Waits: slices.Contains(words, "waits")}
 		}
 		sr.facts.Resolution = &lifecycle.Resolution{
 			Program: &spec.Program{Config: sr.def.Config, Nodes: sr.nodes, AssertNotEmpty: sr.def.AssertNotEmpty != nil && *sr.def.AssertNotEmpty}, Blocks: sr.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
+		}
+		if p := sr.compile(); p != nil {
+			sr.facts.Resolution.Program, sr.nodes = p, p.Nodes
 		}
 		for label, to := range sr.onTimeout {
 			p := sr.facts.Resolution.Program
@@ -396,7 +410,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			Registered: words[0] != "gone", Deadlock: words[0] == "deadlock", NeedsPerson: words[0] == "person", Narrowed: int64(intOption(o, "narrowed")),
 		}
 		sr.decide()
-	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE] [doubt=CODE] [asks=time:D|signal:NAME|input]
+	case "report", "close": // report|close [step=LABEL] [next=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [breaks] [problem=CODE] [doubt=CODE] [asks=time:D|signal:NAME|input]
 		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "notExecuted")}
 		if counts.Failed > 0 {
 			counts.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refused", Entity: o["entity"]}
@@ -412,6 +426,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			rep.Wait = &workflow.AskedWait{Signal: name, Until: sr.now.Add(time.Hour)}
 		case "input":
 			rep.Wait, rep.Question = &workflow.AskedWait{Input: &workflow.AskedInput{}, Until: sr.now.Add(time.Hour)}, &workflow.Value{Inline: []byte(`{}`)}
+		}
+		if o["next"] != "" {
+			sr.goTo(rep, o["next"])
 		}
 		if why := o["doubt"]; why != "" {
 			rep.Doubt = &workflow.Failure{Code: why, Message: "it has not answered", Entity: o["entity"]}
@@ -616,6 +633,9 @@ func (sr *scriptRunner) decide() {
 				sr.facts.Agains[*d.Need] = &lifecycle.Again{More: next < len(waves), Wave: next + 1}
 				continue
 			}
+			if sr.answerFlow(*d.Need) {
+				continue
+			}
 			if d.Need.Kind == lifecycle.NeedEntities {
 				sr.facts.Entities = &lifecycle.ScopeEntities{}
 				for n := range sr.scope.Counts["device"] {
@@ -709,6 +729,7 @@ func (sr *scriptRunner) outdatedBy(words []string, o map[string]string) []lifecy
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
 	sr.facts.Escalated, sr.facts.Answer, sr.facts.Signals, sr.facts.CheckIn, sr.facts.Parent, sr.facts.FromParent = nil, nil, nil, nil, nil, false
+	sr.facts.Routes, sr.facts.Joins = nil, nil
 	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Children, sr.facts.Readiness, sr.facts.Conditions, sr.facts.Entities, sr.facts.KeptJobs, sr.facts.Outcomes, sr.facts.Outdated = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 

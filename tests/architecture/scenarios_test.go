@@ -128,7 +128,7 @@ func listScripts(t *testing.T) (names []string) {
 
 var (
 	flowRowRE    = regexp.MustCompile(`^\| ([RF]\d+) \|([^|]+)\|([^|]+)\|([^|]*)\|$`)
-	flowNumberRE = regexp.MustCompile(`(?:^|/|_)([rRF])(\d\d)`)
+	flowNumberRE = regexp.MustCompile(`(?:^|/|_)([rRfF])(\d\d)`)
 )
 
 // Each row about where an execution goes on names tests that exist, anywhere in the module, and
