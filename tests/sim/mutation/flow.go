@@ -17,6 +17,8 @@ var flow = []Mutation{
 	{Name: "branches inside branches are not counted", Test: "shared/engine:TestParallel_RefusesTooManyBranches", Edits: []Edit{{"shared/workflow/spec/program.go", "			inside[i] += b\n", "			inside[i] = max(inside[i], b)\n"}}},
 	{Name: "a retry that begins in a switch takes another case", Test: "shared/engine:TestFlow_RetryBeginsInAHandler", Edits: []Edit{{"shared/workflow/spec/reach.go", "			number = i + 1\n", "			number = min(i+1, 1)\n"}}},
 	{Name: "a plan that is made again sees what was set since", Edits: []Edit{{"shared/workflow/step.go", "return o.Forward() && o.Seq < r.Seq &&", "return o.Forward() && o.Seq != r.Seq &&"}}},
+	{Name: "a plan that is made again sees what later tries have left", Test: "shared/engine:TestPlans_AtRandomAreTheSameAgain", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "got, err := p.effectiveOutcome(ctx, x, r.Try, o)\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tswitch {", "got, err := p.effectiveOutcome(ctx, x, x.Try, o)\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tswitch {"}}},
+	{Name: "a plan that is made again does without what a later try repeats", Test: "shared/engine:TestPlans_AtRandomAreTheSameAgain", Edits: []Edit{{"shared/workflow/step.go", "(o.SupersededBy == 0 || r.Try < o.SupersededBy)", "o.SupersededBy == 0"}}},
 
 	// People and signallers.
 	{Name: "a signal that a step has taken stays in the mailbox", Edits: []Edit{{"shared/lifecycle/mailbox.go", "	d.decision.Consumed = append(d.decision.Consumed, s.ID)\n", ""}}},
