@@ -184,7 +184,6 @@ func cancelledAnywhere(c *fixture) {
 
 // cancelRevokesTokens: R48. What was made to answer an execution is worth nothing once that is cancelled.
 func cancelRevokesTokens(c *fixture) {
-	requireEmbedded(c.t, "the example app has no secret with the keys of tokens")
 	c.publishWorkflow("", "label: ask, wait: {input: {}}")
 	id := c.startWorkflow("{}")
 	c.waitForKind(id, workflow.WaitInput)

@@ -32,6 +32,7 @@ func TestDeployment_ExampleAppRunsE2EAndUpdates(t *testing.T) {
 	t.Parallel()
 	bootstrap(t)
 	s := devStack(t)
+	s.context = append(s.context, "tokenKeys="+createTokenKeys(t))
 	s.deploy(t)
 	if err := s.client(t).Health(t.Context()); err != nil {
 		t.Fatal(err)
@@ -39,6 +40,7 @@ func TestDeployment_ExampleAppRunsE2EAndUpdates(t *testing.T) {
 	t.Run("doctor", func(t *testing.T) { checkDoctor(t, s) })
 	runE2E(t, s)
 	reportColdStarts(t)
+	checkLogsHoldNoToken(t)
 	t.Run("update", func(t *testing.T) { checkUpdateDuringExecution(t, s) })
 	t.Run("destroy", func(t *testing.T) { checkDestroyRemovesAll(t, s) })
 }

@@ -1,6 +1,7 @@
 package localstack
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -38,20 +39,39 @@ func runE2E(t *testing.T, s *deployedStack) {
 	}
 }
 
-// reportColdStarts prints the durations of the functions' cold starts, from the start of the
-// process until its first request for an event.
-func reportColdStarts(t *testing.T) {
+// functionLogs are the logs of the functions so far. With Docker there are none.
+func functionLogs(t *testing.T) (texts [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(localStack.LogDir(), "*Function*.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []float64
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// checkLogsHoldNoToken checks that no function has logged a resume token.
+func checkLogsHoldNoToken(t *testing.T) {
+	t.Helper()
+	for _, text := range functionLogs(t) {
+		if bytes.Contains(text, []byte("lst1.")) {
+			t.Error("the log of a function holds a token")
+		}
+	}
+}
+
+// reportColdStarts prints the durations of the functions' cold starts, from the start of the
+// process until its first request for an event.
+func reportColdStarts(t *testing.T) {
+	t.Helper()
+	var all []float64
+	for _, text := range functionLogs(t) {
 		for _, line := range initDurationPattern.FindAllSubmatch(text, -1) {
 			ms, err := strconv.ParseFloat(string(line[1]), 64)
 			if err != nil {
