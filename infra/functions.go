@@ -61,7 +61,7 @@ const (
 
 	// defaultMemory in MB. A function's share of a processor grows with its memory, but
 	// the engine's functions mostly wait for DynamoDB.
-	defaultMemory = 512
+	defaultMemory = topology.FunctionMemoryMB
 )
 
 var (

@@ -28,6 +28,7 @@ func (s *Stack) deploy() error {
 			Binary:                 filepath.Join(s.options.BinDir, "functions", name, "bootstrap"),
 			Env:                    append(s.functionEnv(), topology.EnvFunction+"="+name),
 			Timeout:                time.Duration(topology.FunctionTimeoutSeconds[name]) * time.Second,
+			MemoryMB:               topology.FunctionMemoryMB,
 			MaxConcurrency:         concurrency[name],
 			ProvisionedConcurrency: 1,
 		})

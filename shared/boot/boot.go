@@ -10,6 +10,7 @@
 //   - rights.go: the rights of a process on a local stack.
 //   - tokenkeys.go: the keys of resume tokens. secrets.go: the secrets that jobs are called with.
 //   - awsjson.go: the two services that both are in.
+//   - memory.go: how much memory a function has.
 //   - emf.go: metrics in the embedded metric format.
 package boot
 
@@ -67,6 +68,7 @@ type Process struct {
 // Open reads the environment and makes the clients, without calling AWS yet.
 // component names the process in its log.
 func Open(ctx context.Context, component string) (*Process, error) {
+	limitMemory()
 	cfg, err := loadConfig()
 	if err != nil {
 		return nil, err

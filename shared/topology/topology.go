@@ -117,6 +117,9 @@ var FunctionTimeoutSeconds = map[string]int{
 	FunctionWorker:    900, // a job may take 14 minutes
 }
 
+// FunctionMemoryMB is the memory of each function, unless a deployment gives a pool's another.
+const FunctionMemoryMB = 512
+
 // VisibilityFactor is the ratio that AWS recommends between the visibility timeout of a queue
 // and the timeout of the function that it triggers.
 const VisibilityFactor = 6
