@@ -12,6 +12,7 @@ var flow = []Mutation{
 		{"shared/engine/definitions/program.go", "	if s.Reference != nil {\n		if problem", "	if false {\n		if problem"},
 		{"shared/engine/definitions/program.go", "ways(s.OnFailure, \"onFailure\", first)\n", "ways(s.OnFailure, \"onFailure\", first)\n	if s.Reference != nil {\n		return b.addReference(s, node)\n	}\n"},
 	}},
+	{Name: "every execution says whether it is held", Test: "shared/dynamo/codec:TestOldDefinitions_StoreNothingNew", Edits: []Edit{{"shared/workflow/execution.go", "`json:\"hold,omitempty\"`", "`json:\"hold\"`"}}},
 	{Name: "an older release is given definitions that it cannot read", Test: "shared/dynamo:TestOlderRelease_LeavesNewDefinitions", Edits: []Edit{{"shared/dynamo/registry.go", "d.Schema > 1 {", "d.Schema < 0 {"}}},
 	{Name: "a plan that comes out differently is acted on", Test: "shared/engine:TestPlan_MadeAgainIsChecked", Edits: []Edit{{"shared/engine/planner/planner.go", "len(planned.Jobs) == committed.Jobs {", "committed.Jobs > 0 {"}}},
 	{Name: "branches inside branches are not counted", Test: "shared/engine:TestParallel_RefusesTooManyBranches", Edits: []Edit{{"shared/workflow/spec/program.go", "			inside[i] += b\n", "			inside[i] = max(inside[i], b)\n"}}},
