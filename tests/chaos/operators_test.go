@@ -101,7 +101,7 @@ func (o *operator) startExecution(ctx context.Context) string {
 	n := o.nextNumber.Add(1)
 	ids := slices.Clone(o.fleet.IDs()[:deviceCount])
 	o.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	name := []string{"upgrade", "upgrade", "mixed", "mixed", "pipeline", "parent", "once", "asked", "audit"}[o.random.IntN(9)]
+	name := []string{"upgrade", "upgrade", "mixed", "mixed", "pipeline", "parent", "once", "once", "asked", "asked", "audit"}[o.random.IntN(11)]
 	switch n := o.random.IntN(8); { // most want a few, some one, some most
 	case name == "audit" || n == 0:
 		ids = ids[:1+o.random.IntN(len(ids))]
