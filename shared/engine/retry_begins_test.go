@@ -211,6 +211,35 @@ func TestRetry_AfterATryWithoutLocks(t *testing.T) {
 	expectSteps(t, s, id, "two 0")
 }
 
+// So it is, too, in a wave of a rollout that has executed the step more than once, because the definition goes back:
+// the next one begins with the run of the step that has failed, and knows what was set before that.
+func TestRetry_AfterATryWithoutLocksKnowsWhatWasSet(t *testing.T) {
+	calls := 0
+	s, id := rolledOut(t, 1, "config: {onLocked: fail}\nsteps: [{label: all, rollout: {by: entity.id, onFailure: rollbackAll}, workflow: {steps: [{label: count, set: {n: '${has(vars.n) ? vars.n + 1 : 1}'}}, "+
+		"{label: two, functionBlock: p/pure:1, runOn: device}, {label: choose, switch: [{when: vars.n < 2, next: count}, {default: true, steps: [{label: note, set: {done: true}}]}]}]}}]\n", func(harness.BlockCall) *harness.Outcome {
+		if calls++; calls == 2 {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	s.Publish("other", "steps: [{label: wait, wait: {signal: {name: go, deadline: 1h}}}, {label: long, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Start("other", "d000")
+	s.RunFor(time.Minute)
+	retry(s, id, views.RetryRequest{})
+	s.RunFor(time.Minute)
+	if x := s.Load(id); x.State != sm.ExecutionFailedSafeAck || x.Try != 2 {
+		t.Fatalf("it is in %s, try %d", x.State, x.Try)
+	}
+	settle(s)
+	s.BlockCalls = nil
+	retry(s, id, views.RetryRequest{})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectSteps(t, s, id, "two 0")
+}
+
 // An entity has failed behind the step with which a retry begins again: in the try before, which was rolled
 // back. That leaves it out of nothing: it is still to come.
 func TestRetry_LeavesOutNobodyForWhatIsStillToCome(t *testing.T) {

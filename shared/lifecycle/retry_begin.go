@@ -32,7 +32,7 @@ func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 			continue
 		}
 		if r.Try > try {
-			path, try = path[:standing(x, p, path, r.Try)], r.Try
+			path, try = path[:standing(x, p, path, try, r.Try)], r.Try
 		}
 		path = append(path, r)
 	}
@@ -41,21 +41,23 @@ func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 
 // standing is how many step runs of a path stand where a try goes on: those before the one that the
 // try does again first. All do if it begins with a step that was to be next; a step run around that may
-// be one that it has opened only to get there.
-func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, try int) int {
+// be one that it has opened only to get there. last is the try before that has entered a step: what those
+// between were to do again, and this one does again instead, has their numbers.
+func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, last, try int) int {
 	begin := beginOf(x, p, try)
+	again := func(o *workflow.StepRun) bool { return last < o.SupersededBy && o.SupersededBy <= try }
 	for i := len(begin) - 1; i >= 0; i-- {
 		place := PlaceOf(x, p, begin[i])
 		same := func(o *workflow.StepRun) bool {
 			return o.StepIndex == begin[i].StepIndex && PlaceOf(x, p, o) == place
 		}
-		at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return o.SupersededBy == try && same(o) })
+		at := slices.IndexFunc(path, func(o *workflow.StepRun) bool { return again(o) && same(o) })
 		if at < 0 {
 			at = slices.IndexFunc(path, same)
 		}
 		switch {
 		case at < 0:
-		case i < len(begin)-1 && at+1 < len(path) && p.Encloses(path[at].StepIndex, path[at+1].StepIndex) && path[at+1].SupersededBy != try:
+		case i < len(begin)-1 && at+1 < len(path) && p.Encloses(path[at].StepIndex, path[at+1].StepIndex) && !again(path[at+1]):
 			return len(path)
 		default:
 			return at

@@ -12,7 +12,7 @@ const (
 // retries are mistakes about where a retry begins, and what stands then.
 var retries = []Mutation{
 	{Name: "a retry begins with the first repetition, whichever has entered its step", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{lifecycleRunning, "iteration = d.repetitionToBegin(outer)\n", "iteration = min(1, d.repetitionToBegin(outer))\n"}}},
-	{Name: "a try that begins with the next step forgets those beside it", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{retryBegin, "path[at+1].SupersededBy != try:\n\t\t\treturn len(path)\n", "path[at+1].SupersededBy != try:\n\t\t\treturn at\n"}}},
+	{Name: "a try that begins with the next step forgets those beside it", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{retryBegin, "!again(path[at+1]):\n\t\t\treturn len(path)\n", "!again(path[at+1]):\n\t\t\treturn at\n"}}},
 	{Name: "a retry repeats the step that ended before a deadline", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{retryBegin, "d.cameToItsEnd() && x.Error != nil &&", "x.Error != nil &&"}}},
 	{Name: "a retry lets who failed in an earlier repetition take part again", Test: "shared/engine:TestRetry_LeavesOutWhoFailedInAnEarlierRepetition", Edits: []Edit{{exprScope, "o.Try < r.Try && p.placeOf(x, o) == p.placeOf(x, r)\n", "o.Try < r.Try && x.SameTime(o, r)\n"}}},
 	{Name: "what an earlier try did in later repetitions stands where a retry begins", Test: "shared/engine:TestRetry_InNestedRepetitionsForgetsLaterOnes", Edits: []Edit{{lifecycleRetry, "r.Seq == resume.Seq {\n\t\t\tbreak\n", "r.Seq == resume.Seq {\n\t\t\tcontinue\n"}}},
