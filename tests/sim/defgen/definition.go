@@ -4,7 +4,7 @@
 // definition.go has the definition as a tree, from which steps can be removed to shrink a
 // failure. flow.go has those with choices, flow_ask.go their
 // steps that wait for people and signals, flow_branch.go those with branches, flow_rollout.go
-// rollouts and foreach. expression.go has expressions, with their meaning. generate.go generates a
+// rollouts and foreach, flow_further.go further kinds of steps. invalid.go has definitions that are refused. expression.go has expressions, with their meaning. generate.go generates a
 // definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
 // nested.go and reference.go. limits.go has those with limits and paces, children.go steps that start several executions.
 package defgen
@@ -29,7 +29,8 @@ type Definition struct {
 	Limits           *Limits
 	StartsSets       bool // a step starts an execution for each of several devices
 
-	Flow *Flow // if it has choices, all of it: the other fields are empty
+	Flow    *Flow  // if it has choices, all of it: the other fields are empty
+	Refused string // the text of one that is invalid; the other fields are empty
 }
 
 // Acquisition is what a definition acquires beside the entities of its starter.
@@ -63,8 +64,11 @@ type Repeat struct {
 
 // YAML returns the text of the definition after its name.
 func (d *Definition) YAML() string {
-	if d.Flow != nil {
+	switch {
+	case d.Flow != nil:
 		return d.Flow.YAML()
+	case d.Refused != "":
+		return d.Refused
 	}
 	var b strings.Builder
 	if d.Acquire != nil {
@@ -155,8 +159,11 @@ func (d *Definition) Labels() (labels []string) {
 
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
-	if d.Flow != nil && d.Flow.further {
+	switch {
+	case d.Flow != nil && d.Flow.further:
 		return []string{Escalated}
+	case d.Refused != "":
+		return []string{Changing}
 	}
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
 		switch b := s.Body.(type) {
@@ -173,7 +180,7 @@ func (d *Definition) References() (names []string) {
 // no step remains, or if one that remains reads a result of one that does not.
 func (d *Definition) WithoutSteps(labels []string) *Definition {
 	next := *d
-	if d.Flow != nil {
+	if d.Flow != nil || d.Refused != "" {
 		return &next
 	}
 	next.Steps = removeSteps(d.Steps, labels)

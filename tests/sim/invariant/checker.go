@@ -41,6 +41,8 @@ type Checker struct {
 	MinFencingToken int64
 	// SlotLimits are the limits of live executions that are checked.
 	SlotLimits map[workflow.EntityKey]int
+	// MayBreak reports whether the wake-ups of an execution have failed for so long that it is broken.
+	MayBreak func(id string) bool
 	// Retention is how long an ended execution is kept, 0 for ever.
 	Retention time.Duration
 	// Trace, if set, writes a line for every change.

@@ -55,7 +55,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	if after.DueAt.IsZero() && !oracle.Acknowledged(after.State) && !oracle.AwaitsOperator(after.State) {
 		w.Failf(invTimerSet, "%s in %s has no timer", id, after.State)
 	}
-	if after.Cause == workflow.CauseInternal {
+	if after.Cause == workflow.CauseInternal && before.Cause != after.Cause && !w.MayBreak(id) {
 		w.Failf(invNoInternalError, "%s: %s", id, after.Reason)
 	}
 	w.checkRetention(before, after)

@@ -109,7 +109,7 @@ var executions = []Mutation{
 
 // failStepRun`}}},
 	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdates, "w.sendWakeups(ctx, \"watchers\", changeWakeups(w.tenant, written.watchers))", "w.sendWakeups(ctx, \"watchers\", changeWakeups(w.tenant, written.watchers[:0]))"}}},
-	{Name: "a retry does not validate what a start validates", Test: "shared/engine:TestRetry_RefusesChangesUnderSharedLocks", Edits: []Edit{
+	{Name: "a retry does not validate what a start validates", Edits: []Edit{
 		{lifecycleRetry, "if p := d.facts.Resolution.Invalid(); p != nil {", "if p := d.facts.Resolution.Problem; p != nil {"}}},
 	{Name: "changes are made under shared locks", Edits: []Edit{
 		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))", "return cmp.Or(r.Problem, branchProblem(r), rolloutProblem(r))"},

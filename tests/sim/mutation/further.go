@@ -15,5 +15,16 @@ var further = []Mutation{
 	{Name: "a question is asked of others too early", Edits: []Edit{{answerFile, "for w.Level < len(ask.Escalate) && !d.now.Before(", "for w.Level < len(ask.Escalate) && !d.now.Add(20*time.Second).Before("}}},
 	{Name: "a question is asked again whenever its execution is looked at", Edits: []Edit{{answerFile, "	if w.Reminded > r.Wait.Reminded {\n", "	if w.Reminded > 0 {\n"}}},
 	{Name: "an escalation starts an execution each time that it is tried", Edits: []Edit{{"shared/engine/fetch_escalated.go", "workflow.DerivedID(r.EnteredAt,", "workflow.DerivedID(w.e.now(),"}}},
+	{Name: "a question is answered only by whom it was asked first", Edits: []Edit{{"shared/engine/answer.go", "!q.At(r.Wait.Level).Allows(", "!q.At(0).Allows("}}},
 	{Name: "a step that a retry has opened, and that handles a failure then, is where it began", Test: "shared/engine:TestFlow_RetryKeepsVariablesOfStepsThatItOpened", Edits: []Edit{{retryBegin, "if !again || r.Status == sm.StepSkipped {", "if !again || r.Status == sm.StepSkipped || r.Failure != nil {"}}},
+}
+
+// stalls are mistakes in how executions end whose wake-ups fail for long.
+var stalls = []Mutation{
+	{Name: "an execution is broken after half of its time", Edits: []Edit{{"shared/engine/failures.go", "now.Sub(streak.Since) < limit ||", "now.Sub(streak.Since) < limit/2 ||"}}},
+}
+
+// refusals are mistakes about definitions that are refused.
+var refusals = []Mutation{
+	{Name: "embedded branches may change the same entities", Edits: []Edit{{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))", "return cmp.Or(r.Problem, sharedLockProblem(r), rolloutProblem(r))"}}},
 }

@@ -34,7 +34,7 @@ type Edit struct{ File, Old, New string }
 
 // All returns all mistakes: those in what the simulation runs, and [Borders].
 func All() []Mutation {
-	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, further, waves, reruns, restores, Borders())
+	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, further, stalls, refusals, waves, reruns, restores, Borders())
 }
 
 // Apply returns the changed text of each file of a mutation, by its path below root. It is an

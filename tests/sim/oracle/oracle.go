@@ -13,7 +13,8 @@
 // their pauses, and updates.go the inventory, limits.go how many executions are live and how fast they and jobs begin. rules.go lists the kinds of steps; each kind has a
 // file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
 // choices as somebody would who reads it, and followed.go compares; retried.go follows new tries, branches.go has steps with
-// branches, rollouts.go those with a job for each entity or item, and waits.go judges those that wait for people and signals.
+// branches, rollouts.go those with a job for each entity or item, waits.go judges those that wait for people and signals, escalations.go what becomes of
+// questions that nobody answers, and further.go has loops with a condition, waits for a condition and the forms of input.
 package oracle
 
 import (
@@ -35,6 +36,7 @@ const (
 	lawOrder      = "steps are entered in the order of the definition"
 	lawPause      = "delays are kept"
 	lawScope      = "an execution has the entities that were asked for"
+	lawRefused    = "what is not valid gets no locks and executes nothing"
 	lawInventory  = "the inventory has the values that the jobs of a completed execution set"
 )
 
@@ -177,6 +179,10 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		x = o.newExecution(after)
 	}
 	x.x = after
+	if x.program.definition.Refused != "" {
+		x.checkRefused(after)
+		return
+	}
 	for i := len(before.StepRuns); i < len(after.StepRuns); i++ {
 		x.enteredAt[after.StepRuns[i].Seq] = o.KnownSince
 	}
@@ -235,6 +241,14 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 		o.Failf(lawTakesPart, "%s is a probe: %v, but %v was asked for", first.ID, first.Probe, x.request.Probe)
 	}
 	return x
+}
+
+// checkRefused requires of an execution whose definition is invalid that it ends before it asks for locks, whatever an
+// operator wants.
+func (x *execution) checkRefused(after *workflow.Execution) {
+	if len(after.StepRuns) > 0 || after.Epoch > 0 || after.State == sm.ExecutionCompleted || after.State == sm.ExecutionCompletedAck {
+		x.Failf(lawRefused, "%s of %s is in %s at epoch %d with %d step runs", after.ID, after.Workflow, after.State, after.Epoch, len(after.StepRuns))
+	}
 }
 
 // Entities are the entities that an execution has in its present try, as far as that is known.

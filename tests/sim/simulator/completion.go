@@ -229,7 +229,7 @@ func (w *simulation) checkOutcome(id string) *invariant.Violation {
 	if w.checker.PredatesRestore(id) {
 		return nil // the tables do not have all that it did
 	}
-	if d.Unpredictable || x.Probe || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || len(x.StepRuns) == 0 {
+	if d.Unpredictable || x.Probe || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || x.Cause == workflow.CauseInternal || len(x.StepRuns) == 0 {
 		return nil
 	}
 	var failures []string

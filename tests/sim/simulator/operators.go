@@ -20,6 +20,7 @@ import (
 var ctx = context.Background()
 
 func (w *simulation) handleWakeup(m sim.Message) error {
+	w.current.wakes = m.Wakeup().Execution
 	err := w.Engine.Advance(ctx, m.Wakeup())
 	if err != nil {
 		w.Engine.RecordFailure(ctx, m.Wakeup(), err)
@@ -52,6 +53,10 @@ func (w *simulation) perform(a action) {
 		w.killWorker(a.Choice % workerCount)
 	case actionOutage:
 		w.outage = outage{services[a.Choice], w.Now().Add(outageTime)}
+	case actionStall:
+		if a.ExecutionIndex < len(w.executions) {
+			w.stall = stall{w.executions[a.ExecutionIndex], stalledCalls[a.Choice], w.Now().Add(w.scenario.StallTime)}
+		}
 	case actionSweep:
 		w.startSweep()
 	case actionImport:

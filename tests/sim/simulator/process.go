@@ -16,7 +16,8 @@ type process struct {
 	task            *faults.Task
 	resumeAt        time.Time
 	clockSkew       time.Duration
-	worker          int // the worker that it belongs to, -1 if none
+	wakes           string // the execution that it wakes, "" if it is no wake-up
+	worker          int    // the worker that it belongs to, -1 if none
 	programVersion  int
 	outlivedRestore bool // it was not stopped for a restore of the tables
 	startedAt       time.Time

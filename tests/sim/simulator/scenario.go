@@ -27,6 +27,7 @@ type scenario struct {
 	// RestoreDrill is a restore of the tables to an earlier time; nil in most scenarios.
 	RestoreDrill *restoreDrill
 	Retention    time.Duration // how long an ended execution is kept, 0 for ever
+	StallTime    time.Duration // how long the wake-ups of one execution fail
 }
 
 // restoreDrill is a restore as docs/runbooks/restore.md describes it.
@@ -104,7 +105,9 @@ func newScenario(seed uint64) scenario {
 	}
 	p.drawLimits(names)
 	p.drawFurther(names)
+	p.drawInvalid(names)
 	p.drawRetention(names)
+	p.drawStall()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
@@ -172,6 +175,22 @@ func (p *scenario) drawFurther(names []string) {
 // furtherStream is that of the random numbers by which further kinds of steps are drawn.
 const furtherStream = 46
 
+// drawInvalid replaces one of the definitions that are left, in one scenario of 24, by an invalid one. Operators retry
+// what was refused, also by force.
+func (p *scenario) drawInvalid(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, invalidStream))
+	if r.IntN(24) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "v")
+	for range 1 + r.IntN(3) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(360_000)) * time.Millisecond, Kind: []actionKind{actionRetry, actionRetry, actionUnlock}[r.IntN(3)], ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// invalidStream is that of the random numbers by which invalid definitions are drawn.
+const invalidStream = 61
+
 // replace replaces a definition by one of another kind with the same number.
 func (p *scenario) replace(name, kind string) {
 	for i := range p.Actions {
@@ -214,6 +233,7 @@ const (
 	actionSweep       actionKind = "sweep"        // outside of its schedule
 	actionOutage      actionKind = "outage"       // of one service
 	actionRead        actionKind = "read"
+	actionStall       actionKind = "stall" // the wake-ups of an execution fail from now on
 )
 
 // action is something that a client or an operator does at a given time.

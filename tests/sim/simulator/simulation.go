@@ -55,8 +55,10 @@ type simulation struct {
 	lateCommands       int        // how many came when their executions were removed
 	activeSchedules    []string
 	outage             outage
-	deferred           []deferred      // in order of time
-	unscheduled        map[string]bool // definitions whose schedules were removed
+	stall              stall
+	streaks            map[string]streak // by execution
+	deferred           []deferred        // in order of time
+	unscheduled        map[string]bool   // definitions whose schedules were removed
 	restoreProgress    restoreProgress
 	digest             uint64
 	trace              func(format string, args ...any) // writes a line of the trace, nil if not wanted
@@ -84,7 +86,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	if !p.FaultProfile.SweeperEnabled {
 		t.MaxWaiters = workflow.MaxWaiters // waiters beyond the bound depend on their timers
 	}
-	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}, late: rand.New(rand.NewPCG(seed, 21)), requests: map[string]oracle.Request{}}
+	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, streaks: map[string]streak{}, unscheduled: map[string]bool{}, late: rand.New(rand.NewPCG(seed, 21)), requests: map[string]oracle.Request{}}
 	if trace != nil {
 		w.trace = w.withPrefix(trace)
 	}
@@ -92,6 +94,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	w.checker.Importing = func() bool { return w.current != nil && strings.HasPrefix(w.current.name, "import") }
 	w.checker.LateWorker = func() bool { return w.current != nil && w.current.outlivedRestore }
 	t.Engine.Policy.MinFencingToken, t.Engine.Policy.Retention, w.checker.Retention = 0, p.Retention, p.Retention
+	w.checker.MayBreak = w.mayBreak
 	w.faultPlan = newFaultPlan(seed, p.FaultProfile, w.elapsed, cut.allowsFault)
 	w.watchPlans()
 	t.QueueFaults = p.FaultProfile.QueueFaults
@@ -150,7 +153,10 @@ func (w *simulation) faultFor(c faults.Call) faults.Fault {
 		return faults.None // a call of the simulator itself
 	}
 	f := faults.Throttled
-	if !w.outage.hits(c.Name, w.Now()) {
+	switch {
+	case w.isStalled(c.Name):
+		f = faults.Broken
+	case !w.outage.hits(c.Name, w.Now()):
 		f = w.faultPlan.faultFor(c)
 	}
 	if w.trace != nil {
@@ -315,10 +321,13 @@ func (w *simulation) idleWorker() int {
 const visibilityTimeout = 30 * time.Second
 
 // maxReceives is how often a message is received before it becomes a dead letter. During an
-// outage that is sooner: all messages fail, and the sweeper sends more.
+// outage or a stall that is sooner: all messages fail, and the sweeper sends more.
 func (w *simulation) maxReceives() int {
-	if w.Now().Before(w.outage.until) {
+	switch now := w.Now(); {
+	case now.Before(w.outage.until):
 		return 4
+	case now.Before(w.stall.until):
+		return 2
 	}
 	return 40
 }
@@ -336,6 +345,7 @@ func (w *simulation) deliverWakeup() {
 	w.lifecycleHandlers++
 	w.spawn("lifecycle", -1, func() error { return w.handleWakeup(m) }, func(p *process) {
 		w.lifecycleHandlers--
+		w.wakeupEnded(p)
 		if p.err == nil && !p.task.Crashed() {
 			w.LifecycleQueue().Delete(m)
 		}

@@ -6,7 +6,8 @@
 // simulator.go runs blocks of seeds that share definitions. simulation.go runs one seed: it
 // repeatedly performs the event that is due next. scenario.go generates what happens and
 // fault_plan.go what goes wrong; process.go is code in progress, which pauses before each of
-// its calls; operators.go is what clients and operators do, people.go who answers and signals; restore.go restores the tables.
+// its calls; operators.go is what clients and operators do, people.go who answers and signals; restore.go restores the tables; stall.go lets the
+// wake-ups of an execution fail for long.
 // completion.go brings a simulation to its end and checks that end. shrink.go makes a failing
 // simulation as short as possible, and trace.go prints it.
 //
@@ -157,8 +158,16 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
-	if name == defgen.Escalated {
+	switch name {
+	case defgen.Escalated:
 		c.definitions[name] = defgen.Page()
+		return c.definitions[name]
+	case defgen.Changing:
+		c.definitions[name] = defgen.Changes()
+		return c.definitions[name]
+	}
+	if _, err := fmt.Sscanf(name, "v%d", &n); err == nil {
+		c.definitions[name] = defgen.Invalid(n)
 		return c.definitions[name]
 	}
 	if _, err := fmt.Sscanf(name, "g%d", &n); err == nil {

@@ -1,0 +1,93 @@
+package simulator
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// stalledCalls are the calls that may fail for the wake-ups of one execution: those of one service.
+var stalledCalls = [][]string{{"locks.", "store.heads"}, {"packs."}, {"registry.", "store.load_input"}, {"sender."}, {"store.save_", "store.load_"}}
+
+// maxStall is longer than any stall lasts that ends only after its execution was broken.
+const maxStall = 8 * time.Hour
+
+// stall is an error that all wake-ups of one execution meet, for a while.
+type stall struct {
+	execution string
+	calls     []string
+	until     time.Time
+}
+
+// drawStall lets the wake-ups of one execution fail, in one scenario of 48: not quite as long as an
+// execution is given for that, a little longer, or until it is broken.
+func (p *scenario) drawStall() {
+	r := rand.New(rand.NewPCG(p.Seed, stallStream))
+	if r.IntN(48) > 0 || !p.FaultProfile.SweeperEnabled || p.RestoreDrill != nil {
+		return
+	}
+	p.StallTime = time.Duration(pick(r, 50, 58, 59, 63, 90, int(maxStall/time.Minute), int(maxStall/time.Minute), int(maxStall/time.Minute))) * time.Minute
+	p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(150_000)) * time.Millisecond, Kind: actionStall, ExecutionIndex: r.IntN(3), Choice: r.IntN(len(stalledCalls))})
+}
+
+// stallStream is that of the random numbers by which stalls are drawn.
+const stallStream = 50
+
+// isStalled reports whether the present process cannot make a call.
+func (w *simulation) isStalled(call string) bool {
+	if w.current.wakes == "" || w.current.wakes != w.stall.execution || !w.Now().Before(w.stall.until) {
+		return false
+	}
+	for _, prefix := range w.stall.calls {
+		if strings.HasPrefix(call, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// streak is how long the wake-ups of an execution have failed, as the simulation has seen it.
+type streak struct {
+	since time.Time
+	count int
+}
+
+// wakeupEnded counts the failures of the wake-ups of an execution. While there are faults, a success
+// may be one that the engine could not record.
+func (w *simulation) wakeupEnded(p *process) {
+	s := w.streaks[p.wakes]
+	switch {
+	case p.task.Crashed() || workflow.Is(p.err, workflow.CodeUnavailable):
+		return
+	case p.err != nil && s.count == 0:
+		s = streak{w.Now(), 1}
+	case p.err != nil:
+		s.count++
+	case w.faultPlan.ended():
+		s = streak{}
+	}
+	w.streaks[p.wakes] = s
+}
+
+// mayBreak reports whether the wake-ups of an execution have failed for so long that it is to be broken.
+// The one that breaks it fails itself. Once it is broken, what had failed works again a little later.
+func (w *simulation) mayBreak(id string) bool {
+	s, now := w.streaks[id], w.checker.Now // the world is locked
+	if s.count < 4 || now.Sub(s.since) < harness.Options().StallTimeout-w.checker.Skew-time.Minute {
+		return false
+	}
+	if id == w.stall.execution {
+		w.stall.until = minTime(w.stall.until, now.Add(10*time.Minute))
+	}
+	return true
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
