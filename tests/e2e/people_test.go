@@ -105,18 +105,22 @@ func answersCountOnce(c *fixture) {
 // engine has looked at the clock before him; when he reads the refusal, what the deadline leads to is stored.
 func deadlineIsStoredFirst(c *fixture) {
 	c.registerEcho()
-	for onTimeout, want := range map[string]sm.ExecutionState{
+	ids, untils := map[string]string{}, map[string]time.Time{}
+	ends := map[string]sm.ExecutionState{
 		"fail":                  sm.ExecutionFailedSafeAck,
 		"{next: late}":          sm.ExecutionCompletedAck,
 		"{answer: {by: clock}}": sm.ExecutionCompletedAck,
-	} {
+	}
+	for onTimeout := range ends {
 		ref := c.publishExtra(strings.NewReplacer(" ", "", "{", "", "}", "", ":", "-").Replace(onTimeout), "",
-			"label: ask, wait: {input: {deadline: 1s, onTimeout: "+onTimeout+"}}",
+			"label: ask, wait: {input: {deadline: 5s, onTimeout: "+onTimeout+"}}",
 			`label: use, block: echo, runOn: global, parameters: {by: "${ask.result.by}"}, next: end`, "label: late, set: {x: 1}")
-		id := c.startRef(ref, "{}")
-		x := c.waitForKind(id, workflow.WaitInput)
-		until := *x.Waiting.Until
-		c.waitUntil(id, "the deadline passes", func(views.ExecutionView) bool { return time.Now().After(until) })
+		ids[onTimeout] = c.startRef(ref, "{}")
+		untils[onTimeout] = *c.waitForKind(ids[onTimeout], workflow.WaitInput).Waiting.Until
+	}
+	for onTimeout, want := range ends {
+		id := ids[onTimeout]
+		c.waitUntil(id, "the deadline passes", func(views.ExecutionView) bool { return time.Now().After(untils[onTimeout]) })
 		for range 2 {
 			c.wantCode(c.answer(c.Client, id, "ask", `{"by":"me"}`, "late"), workflow.CodeIllegalTransition, "deadline of step \"ask\" was")
 			stored := false
@@ -144,7 +148,7 @@ func cancelledAnywhere(c *fixture) {
 	c.registerHangingBlock()
 	ids := c.importEntities(c.entityType(), 2)
 	c.publishWorkflow("", "label: ask, wait: {input: {}}", "label: after, set: {x: 1}")
-	work := c.publishExtra("work", "", "label: stuck, block: stuck, runOn: KIND, timeout: 6s", "label: after, set: {x: 1}")
+	work := c.publishExtra("work", "", "label: stuck, block: stuck, runOn: KIND", "label: after, set: {x: 1}")
 	parent := c.publishExtra("parent", "", "label: child, workflowReference: {workflow: WF, mode: dispatch}", "label: after, set: {x: 1}")
 	held, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: work, ExecuteOnParameters: &workflow.Selector{IDs: ids[:1]}, Hold: true})
 	if err != nil {

@@ -148,7 +148,7 @@ func hungBranchIsClosed(c *fixture) {
 		return nil
 	})
 	all := func(more string) string {
-		return `label: all, stepTimeout: 2s, parallel: {branches: [{label: quick, block: echo, runOn: global, parameters: {q: 1}}, {label: slow, steps: [{label: hung, block: hangs, runOn: global, timeout: 6s}, {label: never, set: {x: 1}}]}]` + more + `}`
+		return `label: all, stepTimeout: 5s, parallel: {branches: [{label: quick, block: echo, runOn: global, parameters: {q: 1}}, {label: slow, steps: [{label: hung, block: hangs, runOn: global, timeout: 30s}, {label: never, set: {x: 1}}]}]` + more + `}`
 	}
 	c.publishWorkflow("", all(", allowPartial: true"), `label: read, block: echo, runOn: global, parameters: {merged: "${all.result}", failed: "${all.failed.map(f, f.branch)}"}`)
 	partial := c.startWorkflow("{}")
@@ -195,7 +195,7 @@ func limitsEnd(c *fixture) {
 // not waited for.
 func waitsUntil(c *fixture) {
 	c.publishWorkflow("", `label: opens, wait: {until: "${parameters.opens}"}`, "label: last, set: {x: 1}")
-	opens := time.Now().Add(3 * time.Second).UTC().Truncate(time.Millisecond)
+	opens := time.Now().Add(5 * time.Second).UTC().Truncate(time.Millisecond)
 	id := c.startWorkflow(fmt.Sprintf(`{"opens":%q}`, opens.Format(time.RFC3339Nano)))
 	x := c.waitForKind(id, workflow.WaitTimer)
 	if w := x.Waiting; deref(w.Step) != "opens" || w.Until == nil || !w.Until.Equal(opens) {
