@@ -67,6 +67,23 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	return flowEnd{}
 }
 
+// forgive forgets who has failed in the branches of a step: its failure is handled.
+func (r *FlowRun) forgive(s *defgen.FlowStep) {
+	if s.Parallel == nil {
+		return
+	}
+	begun := len(r.Entered) - 1
+	for begun > 0 && r.Entered[begun].Label != s.Label {
+		begun--
+	}
+	for id, at := range r.LostAt {
+		if at > begun {
+			delete(r.Lost, id)
+			delete(r.LostAt, id)
+		}
+	}
+}
+
 // branchResult is what a branch gives.
 type branchResult struct {
 	label string

@@ -390,6 +390,7 @@ func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 			continue
 		}
 		r.error = why
+		r.forgive(s)
 		if len(c.Steps) == 0 && c.Next != "" {
 			return flowEnd{next: c.Next}
 		}

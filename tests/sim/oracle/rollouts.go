@@ -267,7 +267,7 @@ func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowF
 	}
 	why.Whole, why.at = why.Doubt && !s.OnDevices, e.at
 	for _, index := range o.Lost {
-		if index < len(e.Entities) {
+		if index < len(e.Entities) && r.goesOn == 0 {
 			why.who = append(why.who, e.Entities[index])
 		}
 	}
