@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
@@ -64,6 +65,9 @@ func (w *waits) checkEscalated(before *workflow.Execution, old, r *workflow.Step
 			w.Failf(lawEscalates, "reminder %d of step run %d of %s comes twice", reminded, r.Seq, w.x.ID)
 		}
 		w.reminded[r.Seq] = reminded
+	}
+	if why := w.x.Error; r.Status == sm.StepCancelled || why != nil && why.Step != r.Label {
+		return // something else has ended it
 	}
 	if r.Open() || r.Wait.Decided || len(r.Answers) > 0 || w.x.Cancellation != nil || r.EndedAt.Before(r.Wait.Until) {
 		return
