@@ -66,7 +66,7 @@ func newList(c *connection) *cobra.Command {
 				func(x views.ExecutionView) []string {
 					waiting := "-"
 					if x.Waiting != nil {
-						waiting = render.DescribeWaiting(x.Waiting)
+						waiting = render.DescribeWait(x)
 					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), render.OrDash((*string)(x.Outcome)), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),

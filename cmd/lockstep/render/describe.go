@@ -19,15 +19,8 @@ func describeExecution(x views.ExecutionView) string {
 	if x.Waiting == nil {
 		return describeState(x)
 	}
-	s := "It " + DescribeWaiting(x.Waiting) + "."
+	s := "It " + DescribeWait(x) + "."
 	if x.Waiting.Kind == workflow.WaitAcknowledge {
-		s = strings.Replace(s, "lockstep acknowledge", "lockstep acknowledge "+x.ID, 1)
-		switch {
-		case x.Kept != nil && *x.Kept == 0 && x.Waiting.Reason == nil:
-			s = "It waits for somebody to run \"lockstep acknowledge " + x.ID + "\"; it holds no locks."
-		case x.Kept != nil && *x.Kept > 0:
-			s = strings.Replace(s, "keeps its locks", fmt.Sprintf("keeps the locks of %d of its entities", *x.Kept), 1)
-		}
 		return describeState(x) + " " + s // the operator needs the outcome first
 	}
 	return s
@@ -102,6 +95,32 @@ func describeState(x views.ExecutionView) string {
 	return fmt.Sprintf("It is in state %s.", x.State)
 }
 
+// DescribeWait returns what DescribeWaiting does, with the commands for an execution of which the whole is at
+// hand: where its rollback can be tried again, that comes first, since an acknowledgement gives it up.
+func DescribeWait(x views.ExecutionView) string {
+	if x.Waiting.Kind != workflow.WaitAcknowledge {
+		return DescribeWaiting(x.Waiting)
+	}
+	run := fmt.Sprintf("\"lockstep acknowledge %s\"", x.ID)
+	if canRetryRollback(x) {
+		run = fmt.Sprintf("\"lockstep retry %s --rollback\", which undoes the rest, or %s, which gives that up", x.ID, run)
+	}
+	switch {
+	case x.Waiting.Reason != nil:
+		return OneLine("waits for somebody to run " + run + "; " + *x.Waiting.Reason)
+	case x.Kept != nil && *x.Kept == 0:
+		return "waits for somebody to run " + run + "; it holds no locks"
+	case x.Kept != nil:
+		return fmt.Sprintf("keeps the locks of %d of its entities until somebody runs %s", *x.Kept, run)
+	}
+	return "keeps its locks until somebody runs " + run
+}
+
+// canRetryRollback reports whether a rollback of an execution has failed, and can be tried again.
+func canRetryRollback(x views.ExecutionView) bool {
+	return x.FailedRollback != nil && x.FailedRollback.Obstacle == nil
+}
+
 // DescribeWaiting returns a predicate that says what an execution waits for, such as
 // "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
 func DescribeWaiting(w *views.Waiting) string { return OneLine(describeWaiting(w)) }
@@ -113,9 +132,9 @@ func describeWaiting(w *views.Waiting) string {
 	switch w.Kind {
 	case workflow.WaitAcknowledge:
 		if w.Reason != nil {
-			return "waits for somebody to run \"lockstep acknowledge\"; " + *w.Reason
+			return "waits for somebody: \"lockstep status\" says what to do; " + *w.Reason
 		}
-		return "keeps its locks until somebody runs \"lockstep acknowledge\""
+		return "keeps its locks, and waits for somebody: \"lockstep status\" says what to do"
 	case workflow.WaitTimer:
 		s := "has waited since " + formatTime(w.Since)
 		if w.Until != nil {

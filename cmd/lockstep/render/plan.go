@@ -96,7 +96,7 @@ func printPlannedEntities(out io.Writer, p views.PlanView) {
 		case l.HeldBy == nil:
 			fmt.Fprintf(out, "  %s is reserved by %s\n", l.Entity, OrDash(l.ReservedBy))
 		case l.NeedsPerson:
-			fmt.Fprintf(out, "  %s is held by %s, which has ended and waits for \"lockstep acknowledge %s\"\n", l.Entity, *l.HeldBy, *l.HeldBy)
+			fmt.Fprintf(out, "  %s is held by %s, which has ended and waits for somebody: \"lockstep status %s\" says what to do\n", l.Entity, *l.HeldBy, *l.HeldBy)
 		default:
 			fmt.Fprintf(out, "  %s is held by %s since %s\n", l.Entity, *l.HeldBy, Time(l.Since))
 		}

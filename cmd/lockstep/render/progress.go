@@ -67,7 +67,7 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 		line += " (" + text + ")"
 	}
 	if x.Waiting != nil {
-		line += ", " + DescribeWaiting(x.Waiting)
+		line += ", " + DescribeWait(x)
 	}
 	if line == b.lastLine {
 		return

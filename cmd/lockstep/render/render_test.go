@@ -83,6 +83,14 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
 			"It failed UNSAFELY: check the entities it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
 		},
+		"failed unsafely, with a rollback that can be tried again": {
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Kept: &two, FailedRollback: &views.FailedRollback{Step: "hotel"}, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
+			"It failed UNSAFELY: check the entities it touched. It keeps the locks of 2 of its entities until somebody runs \"lockstep retry x-1 --rollback\", which undoes the rest, or \"lockstep acknowledge x-1\", which gives that up.",
+		},
+		"failed unsafely, with a rollback that cannot be tried again": {
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, FailedRollback: &views.FailedRollback{Step: "hotel", Obstacle: text("no")}, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
+			"It failed UNSAFELY: check the entities it touched. It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
+		},
 		"cancelled": {
 			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, RolledBack: true, Reason: "wrong window"},
 			"It was cancelled, and everything it had changed was rolled back (wrong window).",
@@ -104,8 +112,8 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			"It has waited since STARTED for the lock of device/sw-007, held by A; gives up at ENDED.",
 		},
 		"waiting for a lock that somebody has to release": {
-			waiting(views.Waiting{Kind: workflow.WaitLock, Until: &ended, Reason: text("it is held by A, which ended FAILED_UNSAFE and waits for \"lockstep acknowledge A\""), Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
-			"It has waited since STARTED for the lock of device/sw-007: it is held by A, which ended FAILED_UNSAFE and waits for \"lockstep acknowledge A\"; gives up at ENDED.",
+			waiting(views.Waiting{Kind: workflow.WaitLock, Until: &ended, Reason: text("it is held by A, which ended FAILED_UNSAFE and waits for somebody: \"lockstep status A\" says what to do"), Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
+			"It has waited since STARTED for the lock of device/sw-007: it is held by A, which ended FAILED_UNSAFE and waits for somebody: \"lockstep status A\" says what to do; gives up at ENDED.",
 		},
 		"waiting for its key": {
 			waiting(views.Waiting{Kind: workflow.WaitKey, Reason: text("execution A has the key \"k\": it has still to begin"), Blockers: []views.WaitingFor{{HeldBy: text("A")}}}),

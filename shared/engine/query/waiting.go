@@ -126,7 +126,7 @@ func unfitSignals(x *workflow.Execution, step string) int {
 }
 
 // lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps
-// the lock until somebody acknowledges that.
+// the lock until somebody decides what becomes of it: what to do first is known where the holder is read.
 func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus) *views.Waiting {
 	b := x.BlockedBy
 	w := &views.Waiting{
@@ -149,7 +149,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		return w
 	}
 	if !b.Reservation && sm.Terminal(holder.State) && holder.HoldsEntity(b.Entity, b.Epoch, b.Place) {
-		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
+		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for somebody: \"lockstep status %s\" says what to do", b.Execution, holder.State, b.Execution))
 	}
 	return w
 }
