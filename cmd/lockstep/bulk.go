@@ -63,14 +63,15 @@ func (f *filterFlags) parse() (filter views.ExecutionFilter, err error) {
 func newBulk(c *connection) *cobra.Command {
 	var filter filterFlags
 	var reason string
-	var dryRun, yes bool
+	var dryRun, yes, rollback bool
 	verbs := []string{string(views.BulkCancel), string(views.BulkAcknowledge), string(views.BulkRetry), string(views.BulkResume), string(views.BulkUnlock)}
 	cmd := &cobra.Command{
 		Use:   "bulk VERB",
 		Short: "Cancel, acknowledge, retry, resume or unlock all executions that match",
 		Long: `Do the same to all executions that match: cancel, acknowledge, retry, resume or unlock. What matches is
 listed first, and nothing is done before you say yes. Each execution accepts or refuses the verb for
-itself, as it would alone.`,
+itself, as it would alone. After a rollback that has failed, retry goes forward, or with --rollback goes on
+with the rollback; the list names those that it is about.`,
 		Example:   "  lockstep bulk acknowledge --state FAILED_UNSAFE --label change=CHG-7 --reason \"checked by hand\"\n  lockstep bulk cancel --workflow fleet/upgrade --status RUNNING --dry-run",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: verbs,
@@ -92,11 +93,17 @@ itself, as it would alone.`,
 			if c.json() && !yes && !dryRun {
 				return errors.New("--output json does not ask: add --yes, or --dry-run")
 			}
-			req := views.BulkRequest{Verb: views.BulkVerb(args[0]), Reason: reason, DryRun: true}
+			req := views.BulkRequest{Verb: views.BulkVerb(args[0]), Reason: reason, DryRun: true, Rollback: rollback}
+			if rollback && req.Verb != views.BulkRetry {
+				return errors.New("--rollback is for the verb retry")
+			}
 			if dryRun || !yes {
 				n := 0
-				err := printList(cmd, c, countItems(api.ChangeExecutions(cmd.Context(), f, req), &n), 0, []string{"ID", "WORKFLOW", "STATE"},
-					func(x views.BulkItem) []string { return []string{x.ID, x.Workflow.String(), string(x.State)} })
+				err := printList(cmd, c, countItems(api.ChangeExecutions(cmd.Context(), f, req), &n), 0, []string{"ID", "WORKFLOW", "STATE", "NOTE"},
+					func(x views.BulkItem) []string {
+						before, _ := bulkNotes(req, x)
+						return []string{x.ID, x.Workflow.String(), string(x.State), render.OrDash(&before)}
+					})
 				if err != nil || dryRun {
 					return err
 				}
@@ -121,7 +128,8 @@ itself, as it would alone.`,
 				}
 			}
 			err = printList(cmd, c, count, 0, []string{"ID", "WORKFLOW", "STATE BEFORE", "RESULT"}, func(x views.BulkItem) []string {
-				result := "done"
+				_, after := bulkNotes(req, x)
+				result := "done" + after
 				if x.Error != nil {
 					result = render.OneLine(string(x.Error.Code) + ": " + x.Error.Detail)
 				}
@@ -135,9 +143,24 @@ itself, as it would alone.`,
 	}
 	filter.addTo(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history of each")
+	cmd.Flags().BoolVar(&rollback, "rollback", false, "of retry: go on with the rollbacks that have failed, instead of forward")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list what matches")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+// bulkNotes says of an execution whose rollback has failed what a verb means for that, before and after.
+func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
+	switch {
+	case req.Rollback && !x.CanRollback:
+		return "no rollback of it has failed that can be tried again: it will be refused", ""
+	case req.Rollback || !x.CanRollback:
+	case req.Verb == views.BulkRetry:
+		return "a rollback has failed: this goes forward; --rollback tries it again", "; it goes forward, although a rollback had failed"
+	case req.Verb == views.BulkAcknowledge || req.Verb == views.BulkUnlock:
+		return "a rollback has failed: this gives up to try it again", "; its rollback, which had failed, cannot be tried again"
+	}
+	return "", ""
 }
 
 // maxBatchFile bounds the bytes of a file of starts.

@@ -50,6 +50,9 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 		State: params.State, Status: params.Status, Outcome: params.Outcome, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key, Region: params.Region,
 		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
 	})
+	if err == nil && req.Rollback && views.BulkVerb(params.Verb) != views.BulkRetry {
+		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "rollback", Code: "conflict", Message: "this is of the verb retry only"}})
+	}
 	if err == nil && f.Empty() {
 		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, workflow, label, parent, key, region or time"}})
 	}
@@ -73,7 +76,7 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 	}
 	answer := workflow.List[views.BulkItem]{Items: make([]views.BulkItem, len(list.Items)), NextToken: list.NextToken, Skipped: list.Skipped}
 	for i, x := range list.Items {
-		answer.Items[i] = views.BulkItem{ID: x.ID, Workflow: x.Workflow, State: x.State}
+		answer.Items[i] = views.BulkItem{ID: x.ID, Workflow: x.Workflow, State: x.State, CanRollback: x.FailedRollback != nil && x.FailedRollback.Obstacle == nil}
 	}
 	if !req.DryRun {
 		err = a.each(r, len(answer.Items), func(ctx context.Context, i int) error {
@@ -92,7 +95,7 @@ func (a *routes) applyVerb(ctx context.Context, c workflow.Caller, id string, re
 	case views.BulkAcknowledge:
 		_, err = a.Engine.Acknowledge(ctx, c, id, req.Reason)
 	case views.BulkRetry:
-		_, err = a.Engine.Retry(ctx, c, id, views.RetryRequest{Reason: req.Reason})
+		_, err = a.Engine.Retry(ctx, c, id, views.RetryRequest{Reason: req.Reason, Rollback: req.Rollback})
 	case views.BulkResume:
 		_, err = a.Engine.Resume(ctx, c, id, req.Reason)
 	case views.BulkUnlock:

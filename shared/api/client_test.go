@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http/httptest"
@@ -164,6 +165,13 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	changed := collect(t, c.ChangeExecutions(ctx, bulkFilter, views.BulkRequest{Verb: views.BulkAcknowledge, Reason: "r"}))
 	check("bulk", fmt.Sprint(len(changed), " ", changed[0].ID, " ", f.reason), "1 "+collect(t, c.Executions(ctx, bulkFilter))[0].ID+" r", nil)
 	check("bulk filter", f.filter, bulkFilter, nil)
+	check("bulk tells what can be rolled back", changed[0].CanRollback, true, nil)
+	retried := collect(t, c.ChangeExecutions(ctx, bulkFilter, views.BulkRequest{Verb: views.BulkRetry, Reason: "r", Rollback: true}))
+	check("bulk rollback", fmt.Sprint(retried[0].Applied, " ", f.retry), fmt.Sprint(true, " ", views.RetryRequest{Reason: "r", Rollback: true}), nil)
+	for _, err := range c.ChangeExecutions(ctx, bulkFilter, views.BulkRequest{Verb: views.BulkUnlock, Rollback: true}) {
+		var refused *workflow.Error
+		check("bulk rollback of another verb", errors.As(err, &refused) && len(refused.Issues) == 1 && refused.Issues[0].Path == "rollback", true, nil)
+	}
 	batch, err := c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade"}}, IdempotencyKey: "k"})
 	check("batch", len(batch) == 1 && *batch[0].ID == executionID && f.start.IdempotencyKey == "k#0", true, err)
 	batch, err = c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade", Key: "a", Signal: &views.StartSignal{Name: "go"}}}})

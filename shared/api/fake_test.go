@@ -580,6 +580,7 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 		v.Waiting = &views.Waiting{Kind: workflow.WaitLock, Since: at, Until: ptr(at), Step: ptr("s"), Condition: ptr("c"), Child: ptr("x"), Pool: ptr("p"), Blockers: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
 		v.Error = views.NewFailureView(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})
 		v.Cancellation = &workflow.Cancellation{Source: "user", Reason: "r", By: "local", At: at}
+		v.FailedRollback = &views.FailedRollback{Step: "upgrade", Entities: []string{}}
 		v.Parent, v.Children, v.Blocks = ptr("p"), []string{"c"}, map[string]string{"fleet/upgrade:1": "1.2.3"}
 	} else {
 		v.Waiting = &views.Waiting{Kind: workflow.WaitAcknowledge, Since: at}

@@ -41,9 +41,10 @@ const (
 
 // BulkRequest asks for the same verb for all executions that a filter finds, a page at a time.
 type BulkRequest struct {
-	Verb   BulkVerb `json:"-"`
-	DryRun bool     `json:"-"` // only list them
-	Reason string   `json:"reason,omitempty"`
+	Verb     BulkVerb `json:"-"`
+	DryRun   bool     `json:"-"` // only list them
+	Reason   string   `json:"reason,omitempty"`
+	Rollback bool     `json:"rollback,omitempty"` // of BulkRetry: go on with the rollbacks that have failed
 }
 
 // BulkItem is what became of one execution. State is that before the request.
@@ -53,6 +54,8 @@ type BulkItem struct {
 	State    statemachines.ExecutionState `json:"state"`
 	Applied  bool                         `json:"applied"`
 	Error    *ItemError                   `json:"error"` // why the verb was refused; null if it was applied or not tried
+
+	CanRollback bool `json:"canRollback,omitempty"` // its rollback has failed, and could be tried again before the request
 }
 
 // ItemError is why one of several things was refused.

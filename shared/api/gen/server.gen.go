@@ -493,6 +493,9 @@ type BulkList struct {
 	Items []struct {
 		Applied bool `json:"applied"`
 
+		// CanRollback Of an execution whose rollback has failed, and could be tried again before the request: a `retry` without `rollback` goes forward instead, an acknowledgement or an unlock gives it up
+		CanRollback *bool `json:"canRollback,omitempty"`
+
 		// Error Why the verb was refused
 		Error *ItemError `json:"error"`
 
@@ -507,6 +510,14 @@ type BulkList struct {
 
 	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
+}
+
+// BulkRequest defines model for BulkRequest.
+type BulkRequest struct {
+	Reason *string `json:"reason,omitempty"`
+
+	// Rollback Of the verb `retry`: go on with the rollbacks that have failed, as a retry of one does
+	Rollback *bool `json:"rollback,omitempty"`
 }
 
 // BusEvent As EventBridge makes it: other fields are kept, too, and patterns and expressions may read them
@@ -2473,7 +2484,7 @@ type StartExecutionJSONRequestBody = StartRequest
 type StartBatchJSONRequestBody = BatchRequest
 
 // ChangeExecutionsJSONRequestBody defines body for ChangeExecutions for application/json ContentType.
-type ChangeExecutionsJSONRequestBody = ReasonRequest
+type ChangeExecutionsJSONRequestBody = BulkRequest
 
 // PlanExecutionJSONRequestBody defines body for PlanExecution for application/json ContentType.
 type PlanExecutionJSONRequestBody = StartRequest
