@@ -30,6 +30,9 @@ type connection struct {
 	stderr func() io.Writer // for programs that give tokens
 	found  *service         // nil until it is needed
 
+	// temporary is a service that is gone when the verb has ended: no command about its executions works then.
+	temporary bool
+
 	// noPrograms refuses requests whose token a program would give: a shell that completes a word
 	// executes nothing, for it may ask its user something, or open a browser.
 	noPrograms bool

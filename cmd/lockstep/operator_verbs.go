@@ -59,7 +59,7 @@ func hintIllegalCancel(cmd *cobra.Command, api *client.Client, id string, err er
 	case x.State == sm.ExecutionCancelling:
 		return withHint(err, "it is already being cancelled; \"lockstep watch %s\" follows it", id)
 	case x.EndedAt != nil || sm.Terminal(x.State):
-		return withHint(err, "it has already ended. %s\n%s", render.DescribeExecution(x), render.IllegalStateHint("cancel", x.State, id))
+		return withHint(err, "it has already ended. %s\n%s", render.DescribeExecution(x), render.IllegalStateHint("cancel", x))
 	}
 	return withHint(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
 }
@@ -136,7 +136,7 @@ func newUnlock(c *connection) *cobra.Command {
 	return newReleaseCommand(c, (*client.Client).Unlock, "why, for the history", &cobra.Command{
 		Use:     "unlock ID",
 		Short:   "Release the locks of an execution that ended unsafely, to be checked later",
-		Long:    "Release the locks of an execution that ended unsafely or was cancelled. Its state stays until\n\"lockstep acknowledge\". With --entity, only those entities are released. The fence keeps out workers that still run a job of it.",
+		Long:    "Release the locks of an execution that ended unsafely or was cancelled. Its state stays until\n\"lockstep acknowledge\". With --entity, only those entities are released. The fence keeps out workers that still run a job of it.\nA rollback that has failed cannot be tried again after that: \"lockstep retry ID --rollback\" comes first.",
 		Example: "  lockstep unlock ID --reason 'the devices are needed elsewhere'",
 	})
 }
@@ -178,7 +178,7 @@ func hintIllegalState(cmd *cobra.Command, api *client.Client, id string, err err
 	if failed != nil || render.VerbAllowed(cmd.Name(), x.State) { // then it is refused for another reason, which it says
 		return err
 	}
-	return withHint(err, "%s", render.IllegalStateHint(cmd.Name(), x.State, id))
+	return withHint(err, "%s", render.IllegalStateHint(cmd.Name(), x))
 }
 
 // printExecution prints the execution as an operator's verb left it.
@@ -190,6 +190,9 @@ func printExecution(cmd *cobra.Command, c *connection, x views.ExecutionView, er
 		return render.PrintJSON(cmd, x)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, render.DescribeExecution(x))
+	if f := x.FailedRollback; cmd.Name() == "unlock" && f != nil && f.Obstacle != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "Its rollback, which has failed, cannot be tried again: %s. \"lockstep retry %s\" goes forward.\n", render.OneLine(*f.Obstacle), x.ID)
+	}
 	return nil
 }
 
@@ -231,6 +234,9 @@ turn never came, or after this one was acknowledged.`,
 			if !req.Rollback { // what is refused of a rollback says itself what to do
 				err = hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err))
 			}
+			if err == nil {
+				noteRerun(cmd, api, x)
+			}
 			return printExecution(cmd, c, x, err)
 		},
 	}
@@ -241,6 +247,16 @@ turn never came, or after this one was acknowledged.`,
 	f.BoolVar(&req.Force, "force", false, "even if others have changed entities since, for which results are kept")
 	f.BoolVar(&req.Rollback, "rollback", false, "go on with the rollback that has failed, instead of forward")
 	return cmd
+}
+
+// noteRerun says of an execution that is tried again that another one repeats it, unless that has ended: both
+// would do the same. What cannot be read only goes unsaid.
+func noteRerun(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
+	for _, id := range x.RerunBy {
+		if by, err := api.Execution(cmd.Context(), id); err == nil && by.EndedAt == nil {
+			printNote(cmd, "it is run again by %s, too, which is in %s: both would do the same; \"lockstep cancel %s\" ends that one", id, by.State, id)
+		}
+	}
 }
 
 // hintRetrySteps adds to a refused --from the steps with which a retry may start.

@@ -171,6 +171,33 @@ func TestList_ShowsWhatExecutionsWaitFor(t *testing.T) {
 	}
 }
 
+// An unlock says that a rollback which has failed cannot be tried again now.
+func TestUnlock_SaysWhatItGivesUp(t *testing.T) {
+	const kept = `{"id":"X","state":"FAILED_UNSAFE","status":"FAILED","failedRollback":{"step":"a","entities":[],"obstacle":%s}}`
+	url := func(obstacle string) string {
+		return serveAnswers(t, map[string]any{"POST /workflow-execution/X/unlock": json.RawMessage(fmt.Sprintf(kept, obstacle))})
+	}
+	if got := runCommand(t, "unlock", "X", url(`"it has released its locks"`)); got.code != 0 || !strings.Contains(got.stdout, "cannot be tried again: it has released its locks. \"lockstep retry X\" goes forward.") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := runCommand(t, "unlock", "X", "--entity", "device/sw-1", url("null")); got.code != 0 || strings.Contains(got.stdout, "cannot be tried again") {
+		t.Errorf("of some entities: exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A retry says which reruns of the same execution have not ended: both would do the same.
+func TestRetry_NamesRerunsThatHaveNotEnded(t *testing.T) {
+	url := serveAnswers(t, map[string]any{
+		"POST /workflow-execution/X/retry": json.RawMessage(`{"id":"X","state":"RUNNING","status":"RUNNING","rerunBy":["V","W"]}`),
+		"GET /workflow-execution/id/V":     json.RawMessage(`{"id":"V","state":"COMPLETED_ACK","status":"COMPLETED","endedAt":"2026-11-21T05:00:00Z"}`),
+		"GET /workflow-execution/id/W":     json.RawMessage(`{"id":"W","state":"SCHEDULED","status":"PENDING"}`),
+	})
+	got := runCommand(t, "retry", "X", url)
+	if want := "note: it is run again by W, too, which is in SCHEDULED: both would do the same; \"lockstep cancel W\" ends that one\n"; got.code != 0 || got.stderr != want {
+		t.Errorf("exit %d, want %s\n%s%s", got.code, want, got.stdout, got.stderr)
+	}
+}
+
 // A bulk verb lists what matches and asks, applies itself to each, and tells what was refused.
 func TestBulk_ListsAsksAndTells(t *testing.T) {
 	item := `{"id":"X","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"RUNNING","applied":%s}`

@@ -178,7 +178,7 @@ func runProbe(cmd *cobra.Command, c *connection, api *client.Client, req views.S
 	if !c.json() {
 		fmt.Fprintf(cmd.OutOrStdout(), "\nProbe %s\n", started.ID)
 	}
-	x, err := waitForEnd(cmd, api, started.ID)
+	x, err := waitForEnd(cmd, c, api, started.ID)
 	if err != nil {
 		return err
 	}

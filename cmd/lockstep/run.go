@@ -163,7 +163,7 @@ const pollInterval = 250 * time.Millisecond
 // follow shows an execution's progress on standard error until it ends, then the
 // outcome on standard output. It first calls onEnd, unless that is nil.
 func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
-	x, err := waitForEnd(cmd, api, id)
+	x, err := waitForEnd(cmd, c, api, id)
 	if err != nil {
 		return err
 	}
@@ -174,18 +174,21 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, on
 }
 
 // waitForEnd shows an execution's progress on standard error until it ends.
-func waitForEnd(cmd *cobra.Command, api *client.Client, id string) (views.ExecutionView, error) {
+func waitForEnd(cmd *cobra.Command, c *connection, api *client.Client, id string) (views.ExecutionView, error) {
 	bar := render.NewProgressBar(cmd.ErrOrStderr())
 	noted := false
 	x, err := api.Follow(cmd.Context(), id, pollInterval, func(x views.ExecutionView) {
-		if !noted && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput {
+		if !noted && !c.temporary && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput {
 			noted = true
 			bar.Clear()
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: it waits for a person. Ctrl-C stops following, and the execution continues; \"lockstep answer %s\" answers\n", id)
 		}
-		bar.Update(x)
+		bar.Update(c.shown(x))
 	}, bar.ConnectionLost)
 	bar.Clear()
+	if c.temporary {
+		return x, render.AsServiceError(err)
+	}
 	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
 		return x, withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)
 	}
@@ -193,6 +196,17 @@ func waitForEnd(cmd *cobra.Command, api *client.Client, id string) (views.Execut
 		return x, withHint(render.AsServiceError(err), "gave up following; the execution continues if the service does: \"lockstep watch %s\" follows it again", id)
 	}
 	return x, render.AsServiceError(err)
+}
+
+// shown is an execution as it is described: without what somebody could do about it, where the service is gone
+// by then.
+func (c *connection) shown(x views.ExecutionView) views.ExecutionView {
+	if c.temporary {
+		if x.ID = ""; x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge {
+			x.Waiting = nil
+		}
+	}
+	return x
 }
 
 // printEnd shows how an execution ended. It returns the error that gives the command's exit
@@ -203,7 +217,8 @@ func printEnd(cmd *cobra.Command, c *connection, api *client.Client, x views.Exe
 			return err
 		}
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s%s", x.ID, x.State, render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x))
+		shown := c.shown(x)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s%s", x.ID, x.State, render.DescribeExecution(shown), rollbackSummary(cmd, api, x), render.DescribeEntities(shown))
 	}
 	switch {
 	case x.Status != sm.StatusCompleted:

@@ -49,7 +49,7 @@ The exit code is that of "lockstep run".`,
 				return err
 			}
 			defer s.Close()
-			*local = connection{output: c.output, flags: c.flags, stderr: c.stderr, found: &service{url: setting{s.URL(), "try"}}}
+			*local = connection{output: c.output, flags: c.flags, stderr: c.stderr, temporary: true, found: &service{url: setting{s.URL(), "try"}}}
 			call := func(verb *cobra.Command, out io.Writer, arg string) error {
 				verb.SetContext(cmd.Context())
 				verb.SetIn(cmd.InOrStdin())

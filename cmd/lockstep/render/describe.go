@@ -12,7 +12,7 @@ import (
 )
 
 // DescribeExecution describes an execution in a sentence or two: what it does or
-// waits for, since when and until when, or how it ended and why.
+// waits for, since when and until when, or how it ended and why. Of one without an id no command is named.
 func DescribeExecution(x views.ExecutionView) string { return OneLine(describeExecution(x)) }
 
 func describeExecution(x views.ExecutionView) string {
@@ -36,6 +36,9 @@ func describeState(x views.ExecutionView) string {
 		s := "It completed" + elapsedText(x) + ", but not everything succeeded"
 		if n := failedCount(x); n > 0 {
 			return s + fmt.Sprintf(": %d of its entities failed.", n)
+		}
+		if x.ID == "" {
+			return s + "."
 		}
 		return s + fmt.Sprintf(": \"lockstep steps %s\" shows what failed.", x.ID)
 	case sm.StatusCancelled:
@@ -316,7 +319,8 @@ func VerbAllowed(verb string, state sm.ExecutionState) bool {
 
 // IllegalStateHint says in which states an execution accepts the verb, and which
 // verbs it accepts in its present state.
-func IllegalStateHint(verb string, state sm.ExecutionState, id string) string {
+func IllegalStateHint(verb string, x views.ExecutionView) string {
+	state, id := x.State, x.ID
 	var allowed, alternatives []string
 	for _, s := range sm.ExecutionStates() {
 		if VerbAllowed(verb, s) {
@@ -331,9 +335,26 @@ func IllegalStateHint(verb string, state sm.ExecutionState, id string) string {
 	s := verb + " is for executions in " + strings.Join(slices.Compact(allowed), ", ")
 	switch {
 	case len(alternatives) == 0 && sm.Terminal(state):
-		return s + "; for one in " + string(state) + " nothing is left to do: \"lockstep rerun " + id + "\" executes its workflow again"
+		s += "; for one in " + string(state) + " nothing is left to do"
+		if n := len(x.RerunBy); n > 0 {
+			s += "; it was run again by " + x.RerunBy[n-1]
+		}
+		return s + ": " + rerunHint(x)
 	case len(alternatives) == 0:
 		return s + "; an execution in " + string(state) + " accepts no operator verb"
 	}
 	return s + "; this one, in " + string(state) + ", accepts " + strings.Join(alternatives, " or ")
+}
+
+// rerunHint is the command that runs an execution that has ended again, on those of its entities that are left.
+func rerunHint(x views.ExecutionView) string {
+	switch skipped := hasSkipped(x); {
+	case failedCount(x) > 0 && skipped:
+		return fmt.Sprintf(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on those whose turn never came; --failed or --skipped alone is one of the two`, x.ID)
+	case failedCount(x) > 0:
+		return fmt.Sprintf(`"lockstep rerun %s --failed" runs it again on those that failed`, x.ID)
+	case skipped:
+		return fmt.Sprintf(`"lockstep rerun %s --skipped" runs it on those whose turn never came`, x.ID)
+	}
+	return fmt.Sprintf(`"lockstep rerun %s --all" executes its workflow again`, x.ID)
 }

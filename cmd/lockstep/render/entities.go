@@ -15,15 +15,22 @@ func failedCount(x views.ExecutionView) int {
 	return x.EntityOutcomes[workflow.EntityFailedSafe] + x.EntityOutcomes[workflow.EntityLeft] + x.EntityOutcomes[workflow.EntityFailedUnsafe]
 }
 
+// hasSkipped reports whether the turn of some entities never came, although the execution completed.
+func hasSkipped(x views.ExecutionView) bool {
+	return x.EntityOutcomes[workflow.EntitySkipped] > 0 && x.Outcome != nil && *x.Outcome == workflow.OutcomePartial
+}
+
 // DescribeEntities describes what became of the entities of an execution in which something
 // failed: their number by outcome, the first that failed and the steps that failed without naming
-// one, who acknowledged the end, and what to do next. It is empty for any other execution.
+// one, who acknowledged the end, and what to do next. Of any other execution it says only which one has
+// run it again. Of one without an id no command is named.
 func DescribeEntities(x views.ExecutionView) string {
+	var b strings.Builder
 	steps := unnamedSteps(x)
 	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 && x.FailedRollback == nil {
-		return ""
+		addRerunBy(&b, x)
+		return b.String()
 	}
-	var b strings.Builder
 	var counts []string
 	for _, outcome := range workflow.EntityOutcomes() {
 		if n := x.EntityOutcomes[outcome]; n > 0 {
@@ -37,21 +44,29 @@ func DescribeEntities(x views.ExecutionView) string {
 		b.WriteString(OneLine(fmt.Sprintf("  %s  %s  step %s  %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)) + "\n")
 	}
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
-		fmt.Fprintf(&b, "  and %d more: \"lockstep jobs %s\" lists the jobs of all\n", more, x.ID)
+		fmt.Fprintf(&b, "  and %d more", more)
+		if x.ID != "" {
+			fmt.Fprintf(&b, ": \"lockstep jobs %s\" lists the jobs of all", x.ID)
+		}
+		b.WriteString("\n")
 	}
 	for _, s := range steps {
 		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")
 	}
 	if f := x.FailedRollback; f != nil && f.Execution != nil {
-		b.WriteString(OneLine("Not undone: "+describeFailedUndo(f)) + "\n")
+		b.WriteString(OneLine("Not undone: "+describeFailedUndo(f, x.ID != "")) + "\n")
 	}
 	if a := x.Acknowledged; a != nil {
 		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
 	}
-	hasSkipped := x.EntityOutcomes[workflow.EntitySkipped] > 0 && *x.Outcome == workflow.OutcomePartial
+	addRerunBy(&b, x)
+	if x.ID == "" {
+		return b.String()
+	}
 	next := func(format string, args ...any) { fmt.Fprintf(&b, "Next: "+format+"\n", args...) }
-	if n := len(x.RerunBy); n > 0 {
-		fmt.Fprintf(&b, "It was run again by %s.\n", x.RerunBy[n-1])
+	again := "tries again"
+	if x.FailedRollback != nil {
+		again = "goes forward, and undoes nothing,"
 	}
 	switch f := x.FailedRollback; {
 	case f != nil && f.Obstacle == nil:
@@ -61,36 +76,44 @@ func DescribeEntities(x views.ExecutionView) string {
 		}
 		next(`mend what the rollback has failed for, then %s"lockstep retry %s --rollback" undoes the rest; "lockstep retry %s" goes forward instead; or undo by hand what remains, then "lockstep acknowledge %s".`, first, x.ID, x.ID, x.ID)
 	case x.State == sm.ExecutionFailedUnsafe && x.Kept != nil && *x.Kept == 0:
-		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" tries again with all locks taken anew%s.`, x.ID, x.ID, parentHint(x))
+		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" %s with all locks taken anew%s.`, x.ID, x.ID, again, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe && x.Parent != nil:
 		next(`check them, then "lockstep acknowledge %s" releases their locks%s.`, x.ID, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe:
-		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" tries again on those that are still locked.`, x.ID, x.ID)
+		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" %s on those that are still locked.`, x.ID, x.ID, again)
 	case x.State == sm.ExecutionCancelled:
 		next(`check them, then "lockstep acknowledge %s" releases their locks.`, x.ID)
 	case len(x.RerunBy) > 0:
 		next(`"lockstep status %s" says what became of them then.`, x.RerunBy[len(x.RerunBy)-1])
 		return b.String()
-	case failedCount(x) > 0 && hasSkipped:
-		next(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on those whose turn never came; --failed or --skipped alone is one of the two.`, x.ID)
-		return b.String()
 	case failedCount(x) > 0:
-		next(`"lockstep rerun %s --failed" runs it again on those that failed.`, x.ID)
+		next("%s.", rerunHint(x))
+		return b.String()
 	}
-	if hasSkipped {
+	if hasSkipped(x) {
 		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
 	}
 	return b.String()
 }
 
-// describeFailedUndo says which execution was to undo what a step had done, how it ended, and on which entities.
-func describeFailedUndo(f *views.FailedRollback) string {
+// addRerunBy adds which execution has run one again last.
+func addRerunBy(b *strings.Builder, x views.ExecutionView) {
+	if n := len(x.RerunBy); n > 0 {
+		fmt.Fprintf(b, "It was run again by %s.\n", x.RerunBy[n-1])
+	}
+}
+
+// describeFailedUndo says which execution was to undo what a step had done, how it ended, on which entities, and where they are still known, what shows it.
+func describeFailedUndo(f *views.FailedRollback, known bool) string {
 	text := fmt.Sprintf("step %s: execution %s was to undo it, and never began", f.Step, *f.Execution)
 	if f.State != nil {
 		text = fmt.Sprintf("step %s: execution %s was to undo it, and ended in %s", f.Step, *f.Execution, *f.State)
 	}
 	if len(f.Entities) > 0 {
 		text += "; entities: " + strings.Join(f.Entities, ", ")
+	}
+	if !known {
+		return text
 	}
 	return text + fmt.Sprintf(` ("lockstep status %s")`, *f.Execution)
 }

@@ -153,13 +153,16 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 }
 
 func TestIllegalStateHint_NamesAllowedVerbs(t *testing.T) {
+	in := func(s sm.ExecutionState) views.ExecutionView { return views.ExecutionView{ID: "X", State: s} }
 	for want, got := range map[string]string{
-		`"lockstep cancel X"`:                   IllegalStateHint("retry", sm.ExecutionRunning, "X"),
-		`"lockstep rerun X" executes`:           IllegalStateHint("retry", sm.ExecutionCancelledAck, "X"),
-		"resume is for executions in ":          IllegalStateHint("resume", sm.ExecutionRunning, "X"),
-		"FAILED_UNSAFE":                         IllegalStateHint("acknowledge", sm.ExecutionRunning, "X"),
-		`"lockstep acknowledge X"`:              IllegalStateHint("cancel", sm.ExecutionFailedUnsafe, "X"),
-		"unlock is for executions in CANCELLED": strings.Replace(IllegalStateHint("unlock", sm.ExecutionRunning, "X"), "FAILED_UNSAFE, CANCELLED", "CANCELLED", 1),
+		`"lockstep cancel X"`: IllegalStateHint("retry", in(sm.ExecutionRunning)),
+		`"lockstep rerun X --all" executes its workflow again`: IllegalStateHint("retry", in(sm.ExecutionCancelledAck)),
+		`"lockstep rerun X --failed" runs it again`:            IllegalStateHint("retry", views.ExecutionView{ID: "X", State: sm.ExecutionCancelledAck, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 1}}),
+		`it was run again by Y: "lockstep rerun X --all"`:      IllegalStateHint("acknowledge", views.ExecutionView{ID: "X", State: sm.ExecutionFailedUnsafeAck, RerunBy: []string{"W", "Y"}}) + IllegalStateHint("cancel", views.ExecutionView{ID: "X", State: sm.ExecutionCompletedAck, RerunBy: []string{"W", "Y"}}),
+		"resume is for executions in ":                         IllegalStateHint("resume", in(sm.ExecutionRunning)),
+		"FAILED_UNSAFE":                                        IllegalStateHint("acknowledge", in(sm.ExecutionRunning)),
+		`"lockstep acknowledge X"`:                             IllegalStateHint("cancel", in(sm.ExecutionFailedUnsafe)),
+		"unlock is for executions in CANCELLED":                strings.Replace(IllegalStateHint("unlock", in(sm.ExecutionRunning)), "FAILED_UNSAFE, CANCELLED", "CANCELLED", 1),
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
@@ -245,8 +248,16 @@ Next: mend what the rollback has failed for, then "lockstep retry x-1 --rollback
 	}
 	obstacle := "its locks are released"
 	x.FailedRollback.State, x.FailedRollback.Obstacle = nil, &obstacle
-	if got := DescribeEntities(x); !strings.Contains(got, "and never began; entities") || strings.Contains(got, "--rollback") || !strings.Contains(got, `then "lockstep acknowledge x-1" says that somebody has`) {
+	if got := DescribeEntities(x); !strings.Contains(got, "and never began; entities") || strings.Contains(got, "--rollback") || !strings.Contains(got, `then "lockstep acknowledge x-1" says that somebody has; "lockstep retry x-1" goes forward, and undoes nothing, with all locks taken anew`) {
 		t.Errorf("got\n%s", got)
+	}
+	x.FailedRollback.Obstacle, x.Waiting = nil, nil
+	x.ID, x.RerunBy = "", []string{"x-9"}
+	if got := DescribeExecution(x) + DescribeEntities(x); strings.Contains(got, `"lockstep`) || !strings.Contains(got, "Not undone") || !strings.Contains(got, "It was run again by x-9.") {
+		t.Errorf("of one without an id:\n%s", got)
+	}
+	if got := DescribeEntities(views.ExecutionView{ID: "x-1", State: sm.ExecutionRunning, RerunBy: []string{"x-9"}}); got != "It was run again by x-9.\n" {
+		t.Errorf("of one that is tried again:\n%s", got)
 	}
 }
 
