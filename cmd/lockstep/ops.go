@@ -61,7 +61,10 @@ func newWorkers(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers [WORKER]",
 		Short: "Show the polling workers",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Show the polling workers. One whose process has ended without a word shows the state and the jobs that it reported
+last: it becomes UNREACHABLE with the first sweep after its last heartbeat is too old (worker.unreachable), which is
+up to three minutes by default. LAST HEARTBEAT tells earlier.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
@@ -83,8 +86,12 @@ func newWorkers(c *connection) *cobra.Command {
 }
 
 func workerRow(w views.WorkerView) []string {
+	heard := "-"
+	if w.LastHeartbeat != nil {
+		heard = render.Ago(*w.LastHeartbeat)
+	}
 	return []string{
-		w.ID, string(w.State), orDash(w.Pool), orDash(strings.Join(w.Blocks, ",")), render.OrDash(w.Version), render.Time(w.LastHeartbeat), orDash(strings.Join(w.Packs, ",")),
+		w.ID, string(w.State), orDash(w.Pool), orDash(strings.Join(w.Blocks, ",")), render.OrDash(w.Version), heard, orDash(strings.Join(w.Packs, ",")),
 	}
 }
 

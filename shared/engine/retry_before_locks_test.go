@@ -75,7 +75,7 @@ func TestRetry_BeforeItsLocksEndsAsTheTryBefore(t *testing.T) {
 			settle(s)
 			s.ExpectState(id, sm.ExecutionFailedUnsafe)
 			_, first := tellOf(s, id)
-			want := told{Outcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}, Failed: []string{"device/d000 FAILED_UNSAFE at one", "device/d001 FAILED_UNSAFE at one"}, Kept: 2}
+			want := told{Outcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}, Failed: []string{"device/d000 FAILED_UNSAFE at one", "device/d001 FAILED_UNSAFE at two"}, Kept: 2}
 			if diff := cmp.Diff(want, first); diff != "" {
 				t.Fatal(diff)
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -25,10 +26,10 @@ func (d *decider) classify() {
 	case v == reversibleChanges:
 		d.transition(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
 	case isEntityNotHeld(d.execution.Error):
-		d.end(sm.EventExecutionClassifiedUnsafe, sm.ExecutionFailedUnsafe, map[string]any{"because": why})
+		d.end(sm.EventExecutionClassifiedUnsafe, sm.ExecutionFailedUnsafe, map[string]any{"because": why + notRolledBack(d.execution)})
 	default:
 		if o := d.outcomes(true); o != nil {
-			d.endUnsafe(sm.EventExecutionClassifiedUnsafe, o, map[string]any{"because": why})
+			d.endUnsafe(sm.EventExecutionClassifiedUnsafe, o, map[string]any{"because": why + notRolledBack(d.execution)})
 		}
 	}
 }
@@ -76,6 +77,42 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 		return irreversibleChanges, "rollback is switched off"
 	}
 	return reversibleChanges, ""
+}
+
+// notRolledBack names the steps whose changes remain where an execution is not rolled back, newest first; empty
+// if there is only one, which the reason names.
+func notRolledBack(x *workflow.Execution) string {
+	labels := remainingLabels(x)
+	if len(labels) < 2 {
+		return ""
+	}
+	text := "; nothing was rolled back: "
+	if slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback }) {
+		text = "; "
+	}
+	return text + "what these steps have changed remains: " + firstLabels(labels)
+}
+
+// remainingLabels are the steps whose changes remain, newest first.
+func remainingLabels(x *workflow.Execution) (labels []string) {
+	for _, r := range stepRunsToUndo(x) {
+		if !slices.Contains(labels, r.Label) {
+			labels = append(labels, r.Label)
+		}
+	}
+	return labels
+}
+
+// maxLabels bounds the steps that a reason names.
+const maxLabels = 5
+
+// firstLabels lists the first labels, and how many more there are.
+func firstLabels(labels []string) string {
+	shown := strings.Join(labels[:min(len(labels), maxLabels)], ", ")
+	if more := len(labels) - maxLabels; more > 0 {
+		shown += fmt.Sprintf(", %d more", more)
+	}
+	return shown
 }
 
 // obstacleTo says why what a step run did cannot be undone; empty if it can.

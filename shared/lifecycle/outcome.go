@@ -46,6 +46,12 @@ type EntityJob struct {
 // changed reports whether something remains that is not pure.
 func (j *EntityJob) changed() bool { return j.Executed && !j.StepRun.Pure && j.Undo != Undone }
 
+// settledBy reports whether a job of a later try has done the work of this one again, so that it
+// alone says what remains. A failed undo is not settled by that.
+func (j *EntityJob) settledBy(later *EntityJob) bool {
+	return later.StepRun.Try > j.StepRun.Try && j.Undo != UndoFailed
+}
+
 // failed reports whether the job ended in failure.
 func (j *EntityJob) failed() bool {
 	return j.Code == workflow.JobCodeFail || j.Code == workflow.JobCodeUnknown
@@ -87,12 +93,15 @@ type JudgeRules struct {
 }
 
 // Judgement is the outcome of an entity. Undoable says that it would be FAILED_SAFE if
-// everything executed on it were undone, which is possible. Decisive is the job that
-// decided, nil if none did.
+// everything executed on it were undone, which is possible. Decisive is the job whose failure,
+// or change, is the reason, nil if there is none.
 type Judgement struct {
 	Outcome  workflow.EntityOutcome
 	Undoable bool
 	Decisive *EntityJob
+
+	obstacle *EntityJob // the job that cannot be undone, of the last try of its work; nil if there is none
+	changed  []string   // labels of the steps whose changes remain, in the order of their step runs
 }
 
 // JudgeEntity judges an entity by its jobs, in the order of their step runs.
@@ -117,6 +126,7 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 		}
 	}
 	var failure, doubt, obstacle, change *EntityJob
+	var changed []string
 	for i := range jobs {
 		j := &jobs[i]
 		if j.failed() && j.StepRun.SupersededBy == 0 && last[workOf(j.StepRun)] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun)) && failure == nil {
@@ -126,14 +136,20 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 			continue
 		}
 		change = j
+		if !slices.Contains(changed, j.StepRun.Label) {
+			changed = append(changed, j.StepRun.Label)
+		}
 		if j.inDoubt() && doubt == nil {
 			doubt = j
 		}
-		if !j.canBeUndone() && obstacle == nil {
+		if !j.canBeUndone() && (obstacle == nil || obstacle.settledBy(j) && workOf(obstacle.StepRun) == workOf(j.StepRun)) {
 			obstacle = j
 		}
 	}
-	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change)}
+	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change), obstacle: obstacle, changed: changed}
+	if failure != nil && obstacle != nil && (obstacle.Undo != UndoFailed || failure.StepRun.Try > obstacle.StepRun.Try) {
+		v.Decisive = failure // it failed there; that something cannot be undone is said with it
+	}
 	switch {
 	case failure == nil && !rules.ExecutionFails && !rules.Unfinished:
 		return Judgement{Outcome: workflow.EntitySucceeded}
@@ -155,31 +171,62 @@ func anyChanged(jobs []EntityJob) bool {
 	return slices.ContainsFunc(jobs, func(j EntityJob) bool { return j.Executed && !j.StepRun.Pure })
 }
 
-// Reason says in a failure why an entity has its outcome.
+// Reason says in a failure why an entity has its outcome: where it failed, and of one that is unsafe,
+// why it cannot be undone and what else remains.
 func (v Judgement) Reason() *workflow.Failure {
 	j := v.Decisive
 	if j == nil {
 		return nil
 	}
 	why := workflow.Failure{Code: workflow.FailureChangesRemain, Step: j.StepRun.Label}
-	switch {
-	case v.Outcome != workflow.EntityFailedUnsafe && j.Failure != nil:
+	if v.Outcome != workflow.EntityFailedUnsafe && j.Failure != nil {
 		why.Code, why.Message = j.Failure.Code, j.Failure.Message
-	case j.Undo == UndoFailed:
-		why.Message = fmt.Sprintf("the rollback of step %q has failed", j.StepRun.Label)
-		if j.UndoFailure != nil {
-			why.Code, why.Message = j.UndoFailure.Code, why.Message+": "+j.UndoFailure.Message
-		}
-	case j.Code == workflow.JobCodeUnknown:
-		why.Code, why.Message = workflow.FailureWorkerCrash, fmt.Sprintf("the worker stopped during step %q: whether the block was executed is unknown", j.StepRun.Label)
-	case j.Failure != nil:
-		why.Code, why.Message = j.Failure.Code, j.Failure.Message
-	case !j.StepRun.Reversible:
-		why.Message = fmt.Sprintf("step %q was executed and has no rollback", j.StepRun.Label)
-	default:
-		why.Message = fmt.Sprintf("what step %q changed was not undone", j.StepRun.Label)
+		return why.Truncated()
+	}
+	if code, text := j.reason(); code != "" {
+		why.Code, why.Message = code, text
+	} else {
+		why.Message = text
+	}
+	if v.Outcome == workflow.EntityFailedUnsafe {
+		rest := v.remaining()
+		why.Message = workflow.Truncate(why.Message, max(workflow.MaxShortMessage/4, workflow.MaxShortMessage-len(rest))) + rest
 	}
 	return why.Truncated()
+}
+
+// reason is why a job leaves its entity unsafe; without a code, that changes remain.
+func (j *EntityJob) reason() (code, text string) {
+	switch {
+	case j.Undo == UndoFailed:
+		text = fmt.Sprintf("the rollback of step %q has failed", j.StepRun.Label)
+		if j.UndoFailure != nil {
+			code, text = j.UndoFailure.Code, text+": "+j.UndoFailure.Message
+		}
+		return code, text
+	case j.Code == workflow.JobCodeUnknown:
+		return workflow.FailureWorkerCrash, fmt.Sprintf("the worker stopped during step %q: whether the block was executed is unknown", j.StepRun.Label)
+	case j.Failure != nil:
+		return j.Failure.Code, j.Failure.Message
+	case !j.StepRun.Reversible:
+		return "", fmt.Sprintf("step %q was executed and has no rollback", j.StepRun.Label)
+	}
+	return "", fmt.Sprintf("what step %q changed was not undone", j.StepRun.Label)
+}
+
+// remaining is what is to be said of an unsafe entity beside the job that decided: why it cannot be
+// undone, if that is another, and which other steps have changed it.
+func (v Judgement) remaining() (text string) {
+	named := []string{v.Decisive.StepRun.Label}
+	if o := v.obstacle; o != nil && o != v.Decisive {
+		_, why := o.reason()
+		text, named = "; "+workflow.Truncate(why, workflow.MaxShortMessage/4), append(named, o.StepRun.Label)
+	}
+	others := slices.DeleteFunc(slices.Clone(v.changed), func(label string) bool { return slices.Contains(named, label) })
+	if len(others) > 0 {
+		text += "; changes of these steps remain, too: " + workflow.Truncate(firstLabels(others), workflow.MaxShortMessage/4)
+	}
+	return text
 }
 
 // outcomes returns what has become of the entities, or nil after asking for it.

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -80,5 +81,65 @@ func TestJudgeEntity(t *testing.T) {
 				t.Error("no reason is given")
 			}
 		})
+	}
+}
+
+// TestJudgement_Reason says why an entity is unsafe: where it failed last, why that cannot be undone, and every
+// step whose changes remain.
+func TestJudgement_Reason(t *testing.T) {
+	install := workflow.StepRun{Label: "install", Reversible: true, StepIndex: 0, Try: 1}
+	reboot := workflow.StepRun{Label: "reboot", StepIndex: 1, Try: 1}
+	rebootAgain := workflow.StepRun{Label: "reboot", StepIndex: 1, Try: 2}
+	verify := workflow.StepRun{Label: "verify", Pure: true, StepIndex: 2, Try: 1}
+	verifyAgain := workflow.StepRun{Label: "verify", Pure: true, StepIndex: 2, Try: 2}
+	superseded := reboot
+	superseded.SupersededBy = 2
+	unreachable := &workflow.Failure{Code: "HTTP_UNREACHABLE", Message: "no route"}
+	wrong := &workflow.Failure{Code: "WRONG_OS", Message: "it runs 1"}
+	refused := &workflow.Failure{Code: "REFUSED", Message: "it is busy"}
+	ran := func(r *workflow.StepRun, why *workflow.Failure) lifecycle.EntityJob {
+		j := lifecycle.EntityJob{StepRun: r, Code: workflow.JobCodeOK, Executed: true, Failure: why}
+		if why != nil {
+			j.Code = workflow.JobCodeFail
+		}
+		return j
+	}
+	undoFailed := ran(&install, nil)
+	undoFailed.Undo, undoFailed.UndoFailure = lifecycle.UndoFailed, refused
+	lost := ran(&superseded, nil)
+	lost.Code = workflow.JobCodeUnknown
+	for name, c := range map[string]struct {
+		jobs                []lifecycle.EntityJob
+		step, code, message string
+	}{
+		"no failure of its own": {[]lifecycle.EntityJob{ran(&install, nil), ran(&reboot, nil)}, "reboot", "CHANGES_REMAIN",
+			`step "reboot" was executed and has no rollback; changes of these steps remain, too: install`},
+		"it failed where nothing can be undone": {[]lifecycle.EntityJob{ran(&install, nil), ran(&reboot, unreachable)}, "reboot", "HTTP_UNREACHABLE",
+			"no route; changes of these steps remain, too: install"},
+		"it failed after that": {[]lifecycle.EntityJob{ran(&install, nil), ran(&reboot, nil), ran(&verify, wrong)}, "verify", "WRONG_OS",
+			`it runs 1; step "reboot" was executed and has no rollback; changes of these steps remain, too: install`},
+		"the last try failed elsewhere": {[]lifecycle.EntityJob{ran(&install, nil), ran(&superseded, unreachable), ran(&rebootAgain, nil), ran(&verifyAgain, wrong)}, "verify", "WRONG_OS",
+			`it runs 1; step "reboot" was executed and has no rollback; changes of these steps remain, too: install`},
+		"the last try did not fail here": {[]lifecycle.EntityJob{ran(&superseded, unreachable), ran(&rebootAgain, nil)}, "reboot", "CHANGES_REMAIN",
+			`step "reboot" was executed and has no rollback`},
+		"the doubt of an earlier try that no later one settles": {[]lifecycle.EntityJob{ran(&install, nil), lost, ran(&verifyAgain, wrong)}, "verify", "WRONG_OS",
+			`it runs 1; the worker stopped during step "reboot": whether the block wa…; changes of these steps remain, too: install`},
+		"an undo that failed": {[]lifecycle.EntityJob{undoFailed, ran(&verify, wrong)}, "install", "REFUSED",
+			`the rollback of step "install" has failed: it is busy`},
+		"an undo that failed before the last try": {[]lifecycle.EntityJob{undoFailed, ran(&verifyAgain, wrong)}, "verify", "WRONG_OS",
+			`it runs 1; the rollback of step "install" has failed: it is busy`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lifecycle.JudgeEntity(c.jobs, lifecycle.JudgeRules{ExecutionFails: true, Handled: func(*workflow.StepRun) bool { return false }}).Reason()
+			if got.Step != c.step || got.Code != c.code || got.Message != c.message {
+				t.Errorf("%s %s: %s", got.Step, got.Code, got.Message)
+			}
+		})
+	}
+	long := *wrong
+	long.Message = strings.Repeat("x", 1000)
+	got := lifecycle.JudgeEntity([]lifecycle.EntityJob{ran(&install, nil), ran(&reboot, &long)}, lifecycle.JudgeRules{ExecutionFails: true, Handled: func(*workflow.StepRun) bool { return false }}).Reason()
+	if len(got.Message) > workflow.MaxShortMessage || !strings.HasSuffix(got.Message, "remain, too: install") {
+		t.Errorf("a long message hides what remains: %s", got.Message)
 	}
 }

@@ -103,6 +103,9 @@ func wasCompleted(x *workflow.Execution, seq int) bool {
 // remain are kept.
 func (d *decider) failRollback(r *workflow.StepRun, why *workflow.Failure) {
 	data := map[string]any{"step": r.Label, "entity": why.Entity, "because": why.Message}
+	if labels := remainingLabels(d.execution); len(labels) > 1 && d.execution.Undo == nil {
+		data["because"] = why.Message + "; what these steps have changed remains, or some of it: " + firstLabels(labels)
+	}
 	if isEntityNotHeld(why) {
 		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, data)
 		return

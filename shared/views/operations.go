@@ -73,7 +73,8 @@ type DueExecution struct {
 	Since     time.Time                    `json:"since"`
 }
 
-// DueWorker is a polling worker without a heartbeat for too long, since when.
+// DueWorker is a polling worker without a heartbeat for too long. Since is when its state was to change: its
+// last heartbeat was before that, by the time that the service gives it.
 type DueWorker struct {
 	Worker    string                    `json:"worker"`
 	State     statemachines.WorkerState `json:"state"`

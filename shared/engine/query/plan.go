@@ -281,7 +281,7 @@ func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 			why = "if its job fails, or " + w.Failure() + ": "
 		}
 	}
-	done := b.doneBefore(i)
+	done := b.doneBefore(i, -1)
 	effect, text := b.failureOf(i, s, done)
 	text = why + text
 	s.OnFailure, s.IfFails = &effect, text
@@ -301,10 +301,11 @@ type done struct {
 	perhaps      bool     // a choice or a failure decides whether some of it was executed
 }
 
-func (b *planBuilder) doneBefore(i int) (d done) {
+// doneBefore is what may have been changed when step i fails, without what the steps of a rollout did, if outside is one.
+func (b *planBuilder) doneBefore(i, outside int) (d done) {
 	certain := false // that what is irreversible was executed
 	for at, c := range b.changes {
-		if c == nil || at != i && !b.Ways.MayPrecede(at, i) {
+		if c == nil || outside >= 0 && b.Program.Encloses(outside, at) || at != i && !b.Ways.MayPrecede(at, i) {
 			continue
 		}
 		must := at == i || b.Ways.MustPrecede(at, i)
@@ -328,6 +329,9 @@ func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.Fail
 		n := &b.Program.Nodes[h]
 		if n.StopsAtFailure() {
 			effect, text := b.stops(n, d)
+			if !b.Program.InWave(h, i) {
+				effect, text = b.stopsBetween(n, b.doneBefore(i, h))
+			}
 			return effect, ways + text
 		}
 		if n.ContinueOnError {
@@ -353,11 +357,39 @@ func (b *planBuilder) stops(rollout *spec.Node, d done) (views.FailureEffect, st
 	case len(d.labels) == 0:
 		return views.FailureStops, text + "nothing has been changed"
 	case d.irreversible != "":
-		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: " + d.irreversible
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: " + d.irreversible + remaining(d)
 	case b.Program.Config.Rollback == workflow.RollbackNever:
-		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: rollback is switched off"
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the wave: rollback is switched off" + remaining(d)
 	}
 	return views.FailureStops, text + "the wave is undone, PARTIAL: " + lastFirst(d.labels)
+}
+
+// stopsBetween is how an execution ends if what is between two waves fails: nothing has begun of the next one.
+// before is what steps before the rollout have changed.
+func (b *planBuilder) stopsBetween(rollout *spec.Node, before done) (views.FailureEffect, string) {
+	text := fmt.Sprintf("rollout %q stops, the waves before stand and the next ones never begin: ", rollout.Label)
+	switch {
+	case len(before.labels) == 0:
+		return views.FailureStops, text + "nothing is undone, PARTIAL"
+	case before.irreversible != "":
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the next ones: " + before.irreversible + remaining(before)
+	case b.Program.Config.Rollback == workflow.RollbackNever:
+		return views.FailureUnsafe, text + "FAILED_UNSAFE for the entities of the next ones: rollback is switched off" + remaining(before)
+	}
+	return views.FailureStops, text + "what was changed on their entities is undone, PARTIAL: " + lastFirst(before.labels)
+}
+
+// remaining says what remains where something cannot be undone, and so nothing is: the steps that have
+// changed something, if there are several.
+func remaining(d done) string {
+	if len(d.labels) < 2 {
+		return ""
+	}
+	text := "; nothing is rolled back then, and what these steps have changed remains: " + lastFirst(d.labels)
+	if d.perhaps {
+		text += ", as far as they were executed"
+	}
+	return text
 }
 
 // maxShownCondition is how many bytes of a condition are shown in a text.
@@ -383,9 +415,9 @@ func (b *planBuilder) endOf(i int, s *views.PlannedStep, d done) (views.FailureE
 	case len(d.labels) == 0:
 		return views.FailureNothingLeft, "FAILED_SAFE: nothing has been changed"
 	case d.irreversible != "":
-		return views.FailureUnsafe, "FAILED_UNSAFE: " + d.irreversible
+		return views.FailureUnsafe, "FAILED_UNSAFE: " + d.irreversible + remaining(d)
 	case b.Program.Config.Rollback == workflow.RollbackNever:
-		return views.FailureUnsafe, "FAILED_UNSAFE: rollback is switched off"
+		return views.FailureUnsafe, "FAILED_UNSAFE: rollback is switched off" + remaining(d)
 	}
 	text := "rolled back, then FAILED_SAFE: " + lastFirst(d.labels)
 	if d.perhaps {

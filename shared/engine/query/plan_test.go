@@ -264,3 +264,65 @@ func TestPlan_IsBounded(t *testing.T) {
 		t.Errorf("b: %+v", b)
 	}
 }
+
+// Where one step cannot be undone, nothing is: the plan, what remains, and each entity name the steps before it, too.
+func TestPlan_NamesAllThatRemains(t *testing.T) {
+	s := newPlanHarness(t, 2)
+	s.Publish("w", "steps:\n  - {label: install, functionBlock: p/again:1, runOn: device}\n  - {label: reboot, functionBlock: p/forever:1, runOn: device}\n  - {label: verify, functionBlock: p/pure:1, runOn: device}\n")
+	p, err := planOf(t, s, harness.NewStartRequest("w", harness.DeviceIDs(2)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `FAILED_UNSAFE: step "reboot" has no rollback; nothing is rolled back then, and what these steps have changed remains: reboot, install`
+	for _, label := range []string{"reboot", "verify"} {
+		if got := step(t, p, label).IfFails; got != want {
+			t.Errorf("%s: %s", label, got)
+		}
+	}
+	s.Script = func(call harness.BlockCall) *harness.Outcome {
+		if call.Step == "verify" && call.Entity == "d001" {
+			return &harness.Outcome{FailCode: "WRONG_OS"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	s.RunUntilIdle(time.Hour)
+	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
+	if err != nil || v.Remains == nil || *v.Remains != `step "reboot" has no rollback; nothing was rolled back: what these steps have changed remains: reboot, install` {
+		t.Fatalf("%v, %s", err, *v.Remains)
+	}
+	for _, f := range v.FailedEntities {
+		code, at := "CHANGES_REMAIN", "reboot"
+		if f.Entity == "device/d001" {
+			code, at = "WRONG_OS", "verify"
+		}
+		if f.Code != code || f.Step != at || !strings.Contains(f.Message, `step "reboot" was executed and has no rollback`) || !strings.HasSuffix(f.Message, "changes of these steps remain, too: install") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(v.FailedEntities) != 2 {
+		t.Errorf("%d entities are named", len(v.FailedEntities))
+	}
+}
+
+// A rejection between two waves undoes nothing of the waves before, and the next never begins.
+func TestPlan_TellsOfARejectionBetweenWaves(t *testing.T) {
+	for before, want := range map[string]string{
+		"": `rollout "all" stops, the waves before stand and the next ones never begin: nothing is undone, PARTIAL`,
+		"  - {label: prepare, functionBlock: p/again:1, runOn: device}\n":   `rollout "all" stops, the waves before stand and the next ones never begin: what was changed on their entities is undone, PARTIAL: prepare`,
+		"  - {label: prepare, functionBlock: p/forever:1, runOn: device}\n": `rollout "all" stops, the waves before stand and the next ones never begin: FAILED_UNSAFE for the entities of the next ones: step "prepare" has no rollback`,
+	} {
+		s := newPlanHarness(t, 2)
+		s.Publish("w", "steps:\n"+before+"  - {label: all, rollout: {batches: [1, 100%], approve: {title: go on, by: [ops], need: 1, deadline: 24h}}, workflow: {steps: [{label: install, functionBlock: p/again:1, runOn: device}]}}\n")
+		p, err := planOf(t, s, harness.NewStartRequest("w", harness.DeviceIDs(2)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := step(t, p, "all_approval").IfFails; !strings.HasSuffix(got, "if it is rejected: "+want) {
+			t.Errorf("%s: %s", before, got)
+		}
+		if got := step(t, p, "install").IfFails; !strings.Contains(got, "the waves before stand: ") || strings.Contains(got, "never begin") {
+			t.Errorf("in a wave: %s", got)
+		}
+	}
+}

@@ -205,14 +205,14 @@ func TestPlan_TellsWhatAChoiceDecides(t *testing.T) {
 	for condition, want := range map[string][]string{
 		"vars.sum > 10": {
 			"total ALWAYS", "route ALWAYS", "charge CHOICE by route" + charge,
-			`note FAILURE by charge fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback`,
-			`ship CHOICE by route next end fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback, if step "note" was executed`,
+			`note FAILURE by charge fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback; nothing is rolled back then, and what these steps have changed remains: note, charge`,
+			`ship CHOICE by route next end fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback, if step "note" was executed; nothing is rolled back then, and what these steps have changed remains: note, charge, as far as they were executed`,
 			"last CHOICE by route fails ROLLED_BACK: rolled back, then FAILED_SAFE: charge, as far as they were executed",
 		},
 		"parameters.n > 10": {
 			"total ALWAYS", "route ALWAYS route 2", "charge ALWAYS" + charge,
-			`note FAILURE by charge fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback`,
-			`ship ALWAYS next end fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback, if step "note" was executed`,
+			`note FAILURE by charge fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback; nothing is rolled back then, and what these steps have changed remains: note, charge`,
+			`ship ALWAYS next end fails UNSAFE: FAILED_UNSAFE: step "note" has no rollback, if step "note" was executed; nothing is rolled back then, and what these steps have changed remains: note, charge, as far as they were executed`,
 			"last FAILURE by charge fails ROLLED_BACK: rolled back, then FAILED_SAFE: charge",
 		},
 		"{path: n, op: lt, value: 10}": {

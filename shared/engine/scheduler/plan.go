@@ -40,7 +40,7 @@ func PlanSweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessT
 				defer mu.Unlock()
 				for _, t := range due {
 					if matchesTenant(t.Seen.Tenant) && t.ChangesState() {
-						v.Workers = append(v.Workers, views.DueWorker{Worker: t.Seen.ID, State: t.Seen.State, NextState: t.Next.State, Since: t.Seen.LastSeenAt})
+						v.Workers = append(v.Workers, views.DueWorker{Worker: t.Seen.ID, State: t.Seen.State, NextState: t.Next.State, Since: timeouts.DueSince(*t.Seen)})
 					}
 				}
 				return nil

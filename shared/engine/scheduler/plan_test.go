@@ -67,6 +67,8 @@ func TestPlanSweep_MatchesSweep(t *testing.T) {
 		}
 		if len(v.Workers) != 2 || v.Workers[0].Worker != "offline" || v.Workers[0].NextState != sm.WorkerOffline || v.Workers[1].NextState != sm.WorkerUnreachable || v.Workers[1].State != sm.WorkerOnline {
 			t.Errorf("workers: %+v", v.Workers)
+		} else if !v.Workers[0].Since.Equal(s.Now().Add(-8*time.Minute)) || !v.Workers[1].Since.Equal(s.Now().Add(-time.Minute)) { // UNREACHABLE was due two minutes after the heartbeat
+			t.Errorf("workers: due since %s and %s", v.Workers[0].Since, v.Workers[1].Since)
 		}
 		at := sim.StartTime.Add(4 * time.Hour)
 		if len(v.Schedules) != 1 || v.Schedules[0].Skipped || !v.Schedules[0].FireTime.Equal(at) || v.Schedules[0].ExecutionID == nil || *v.Schedules[0].ExecutionID != scheduler.ExecutionID(harness.Caller.Tenant, "p/night", at, 0) {

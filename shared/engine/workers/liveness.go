@@ -35,6 +35,12 @@ func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Ev
 	return state, "", 0
 }
 
+// DueSince is when the state of a worker without a heartbeat was to change, which a sweep does.
+func (s LivenessTimeouts) DueSince(w workflow.Worker) time.Time {
+	_, _, after := s.nextState(w.State)
+	return w.LastSeenAt.Add(after)
+}
+
 // evaluate applies all timeouts that have passed by now. DueAt of the result is when the
 // worker has to be evaluated again. A worker in a state that this binary does not know
 // stays as it is, for the release that does.

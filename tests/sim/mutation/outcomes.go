@@ -8,11 +8,17 @@ const (
 
 // telling are the mistakes in telling what became of each entity.
 var telling = []Mutation{
-	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "	case failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "	case !rules.ExecutionFails && !rules.Unfinished:\n"}}},
+	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "\tcase failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "\tcase !rules.ExecutionFails && !rules.Unfinished:\n"}}},
 	{Name: "a doubt is forgotten where the failure is handled", Edits: []Edit{{lifecycleOutcome, "(j.inDoubt() || !rules.Handled(j.StepRun))", "!rules.Handled(j.StepRun)"}}},
-	{Name: "the undo of failed entities undoes all", Edits: []Edit{{enginePlanner, "		takesPart[e.Key] = only == nil || only.Contains(e.Place)\n", "		takesPart[e.Key] = true\n"}}},
+	{Name: "the undo of failed entities undoes all", Edits: []Edit{{enginePlanner, "\t\ttakesPart[e.Key] = only == nil || only.Contains(e.Place)\n", "\t\ttakesPart[e.Key] = true\n"}}},
 	{Name: "an undo goes on for an entity whose undo has failed", Test: "shared/engine:TestOutcome_UndoStopsAtItsFailure", Edits: []Edit{{enginePlanner, "onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs", "false && onlySome"}}},
-	{Name: "an unsafe end releases what is unsafe", Edits: []Edit{{lifecycleOutcome, "		d.keepOnly(o.Unsafe)\n", "		d.keepOnly(workflow.Places{})\n"}}},
+	{Name: "an unsafe end releases what is unsafe", Edits: []Edit{{lifecycleOutcome, "\t\td.keepOnly(o.Unsafe)\n", "\t\td.keepOnly(workflow.Places{})\n"}}},
 	{Name: "the tolerance counts each step alone", Edits: []Edit{{lifecycleReport, "if o.Seq == r.Seq || !d.countsAsFailed(o) {", "if o.Seq > 0 || !d.countsAsFailed(o) {"}}},
-	{Name: "updates of failed entities are written", Edits: []Edit{{plannerUpdates, "			if !without[u.jobEntity] {\n", "			if true {\n"}}},
+	{Name: "updates of failed entities are written", Edits: []Edit{{plannerUpdates, "\t\t\tif !without[u.jobEntity] {\n", "\t\t\tif true {\n"}}},
+	{Name: "what remains names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/lifecycle/classify.go", "\tif len(labels) < 2 {\n", "\tif true {\n"}}},
+	{Name: "a plan names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/engine/query/plan.go", "\tif len(d.labels) < 2 {\n", "\tif true {\n"}}},
+	{Name: "the reason of an entity names only one step", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "\tif len(others) > 0 {\n", "\tif false {\n"}}},
+	{Name: "the reason of an entity is what failed in an earlier try", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "\t	v.Decisive = failure // it failed there", "\t	_ = failure // it failed there"}}},
+	{Name: "a change that a later try has made again is told with the failure of the earlier one", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "(obstacle == nil || obstacle.settledBy(j) &&", "(obstacle == nil || false && obstacle.settledBy(j) &&"}}},
+	{Name: "a plan undoes a wave when the next one is rejected", Test: "shared/engine/query:TestPlan_TellsOfARejectionBetweenWaves", Edits: []Edit{{"shared/engine/query/plan.go", "\t		if !b.Program.InWave(h, i) {\n", "\t		if false {\n"}}},
 }

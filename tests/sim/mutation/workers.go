@@ -26,6 +26,7 @@ var workers = []Mutation{
 	{Name: "a heartbeat that says too much loses the claim", Test: "shared/worker:TestRemoteLease_KeepsCheckpointsOfAHeartbeat", Edits: []Edit{{"shared/worker/remote_lease.go", "if r != nil && r.Heartbeat && !s.cancelled {", "if r != nil && r.Heartbeat && s.cancelled {"}}},
 	{Name: "a worker that drains goes on receiving", Test: "shared/worker:TestPoll_DrainsWhenItIsTold", Edits: []Edit{{"shared/worker/poll.go", "if heartbeat.isDraining() || !heartbeat.mayReceive(ctx) {", "if !heartbeat.mayReceive(ctx) {"}, {"shared/worker/poll.go", "if ctx.Err() != nil || heartbeat.isDraining() {", "if ctx.Err() != nil {"}}},
 	{Name: "a heartbeat ends the draining", Test: "shared/engine/workers:TestRegistry_ConcurrentHeartbeatDoesNotEndDraining", Edits: []Edit{{"shared/engine/workers/liveness.go", "if w.State != sm.WorkerDraining {", "if w.State != \"\" {"}}},
+	{Name: "a silent worker is overdue from its last heartbeat on", Test: "shared/engine/scheduler:TestPlanSweep_MatchesSweep", Edits: []Edit{{"shared/engine/workers/liveness.go", "return w.LastSeenAt.Add(after)", "return w.LastSeenAt.Add(0 * after)"}}},
 	{Name: "a worker that drains no longer reports its packs", Test: "shared/engine/workers:TestRegistry_DrainsUntilItRegistersAgain", Edits: []Edit{{"shared/engine/workers/registry.go", "sm.WorkerDraining, r.now(), held)", "sm.WorkerDraining, r.now(), nil)"}}},
 }
 
