@@ -99,7 +99,7 @@ func TestWorker_HeartbeatsRenewLease(t *testing.T) {
 				if job.Entity.ID == "d0" {
 					return nil, nil
 				}
-				return blockFor(5*time.Minute)(ctx, job)
+				return blockFor(5*time.Minute+time.Second)(ctx, job) // not until the moment of a heartbeat
 			}
 			if err := handle(context.Background()); err != nil {
 				r.Error(err)
