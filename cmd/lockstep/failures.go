@@ -21,7 +21,8 @@ func newFailures(c *connection) *cobra.Command {
 		Use:   "failures",
 		Short: "List the entities that did not succeed, those of the newest execution first",
 		Long: `List the entities that did not succeed in an execution that has ended, those of the newest execution
-first. LATER names an execution in which the entity has succeeded since. An execution that was
+first. Those that were left out because they were locked are SKIPPED: of these, each execution keeps the
+first 20. LATER names an execution in which the entity has succeeded since. An execution that was
 created more than 31 days before --since is not looked at.`,
 		Example: "  lockstep failures --since 7d\n  lockstep failures --since 2026-11-21T05:00:00Z --workflow fleet/upgrade_firmware --group core",
 		Args:    cobra.NoArgs,

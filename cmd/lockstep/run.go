@@ -235,12 +235,15 @@ func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionVi
 	if x.Outcome == nil || !x.RolledBack && len(x.FailedEntities) == 0 {
 		return ""
 	}
-	n, failed := 0, 0
+	n, failed, try := 0, 0, 0
 	for s, err := range api.Steps(cmd.Context(), x.ID) {
 		if err != nil {
 			return ""
 		}
 		if s.Kind != nil && *s.Kind == workflow.JobRollback { // one for each entity of the step, changed or not
+			if s.Try != try { // what failed before was tried again
+				failed, try = 0, s.Try
+			}
 			n, failed = n+s.Jobs.Completed, failed+s.Jobs.Failed
 		}
 	}

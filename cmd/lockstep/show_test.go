@@ -51,3 +51,27 @@ func TestShow_PrintsEveryPart(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
 }
+
+// A rollback that was tried again counts what was undone in all, and what failed in the end.
+func TestStatus_CountsTheRollbackOfTheLastTry(t *testing.T) {
+	const at = "/workflow-execution/id/x-1"
+	wave := func(try, ok, failed int) map[string]any {
+		return map[string]any{"step": "install", "kind": "ROLLBACK", "try": try, "jobs": map[string]any{"total": ok + failed, "completed": ok, "failed": failed}}
+	}
+	for _, c := range []struct {
+		waves []any
+		want  string
+	}{
+		{[]any{wave(1, 14, 6), wave(2, 6, 0)}, "Rollback jobs: 20 completed.\n"},
+		{[]any{wave(1, 14, 6), wave(2, 5, 1)}, "Rollback jobs: 19 completed, 1 failed.\n"},
+		{[]any{wave(1, 14, 1), wave(1, 4, 1)}, "Rollback jobs: 18 completed, 2 failed.\n"},
+	} {
+		url := serveAnswers(t, map[string]any{
+			"GET " + at:            map[string]any{"id": "x-1", "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "state": "FAILED_SAFE_ACK", "status": "FAILED", "outcome": "FAILED_SAFE", "rolledBack": true, "createdAt": time.Now()},
+			"GET " + at + "/steps": pageOf(c.waves...),
+		})
+		if got := runCommand(t, "status", "x-1", url); !strings.Contains(got.stdout, c.want) {
+			t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+		}
+	}
+}

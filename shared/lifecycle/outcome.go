@@ -40,6 +40,7 @@ type EntityJob struct {
 	Failure     *workflow.Failure
 	Undo        UndoState
 	UndoFailure *workflow.Failure
+	UndoTry     int  // the try in which it was to be undone
 	UndoUnsent  bool // the undoing has failed, and its block was not called
 }
 
@@ -147,7 +148,7 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 		}
 	}
 	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change), obstacle: obstacle, changed: changed}
-	if failure != nil && obstacle != nil && (obstacle.Undo != UndoFailed || failure.StepRun.Try > obstacle.StepRun.Try) {
+	if failure != nil && obstacle != nil && (obstacle.Undo != UndoFailed || failure.StepRun.Try > obstacle.UndoTry) {
 		v.Decisive = failure // it failed there; that something cannot be undone is said with it
 	}
 	switch {

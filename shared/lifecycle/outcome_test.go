@@ -105,7 +105,9 @@ func TestJudgement_Reason(t *testing.T) {
 		return j
 	}
 	undoFailed := ran(&install, nil)
-	undoFailed.Undo, undoFailed.UndoFailure = lifecycle.UndoFailed, refused
+	undoFailed.Undo, undoFailed.UndoFailure, undoFailed.UndoTry = lifecycle.UndoFailed, refused, 1
+	undoFailedAgain := undoFailed
+	undoFailedAgain.UndoTry = 2
 	lost := ran(&superseded, nil)
 	lost.Code = workflow.JobCodeUnknown
 	for name, c := range map[string]struct {
@@ -128,6 +130,8 @@ func TestJudgement_Reason(t *testing.T) {
 			`the rollback of step "install" has failed: it is busy`},
 		"an undo that failed before the last try": {[]lifecycle.EntityJob{undoFailed, ran(&verifyAgain, wrong)}, "verify", "WRONG_OS",
 			`it runs 1; the rollback of step "install" has failed: it is busy`},
+		"an undo that failed in the last try": {[]lifecycle.EntityJob{undoFailedAgain, ran(&verifyAgain, wrong)}, "install", "REFUSED",
+			`the rollback of step "install" has failed: it is busy`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lifecycle.JudgeEntity(c.jobs, lifecycle.JudgeRules{ExecutionFails: true, Handled: func(*workflow.StepRun) bool { return false }}).Reason()

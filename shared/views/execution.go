@@ -70,8 +70,8 @@ type ExecutionView struct {
 }
 
 // FailedRollback is a rollback that has failed. Execution is the one that was to undo what another has done,
-// State how it ended, and Entities are the first ten of that other one, which are left out in lists; all are
-// null or empty where a block was to undo it. Obstacle says why the rollback cannot be tried again, and is
+// State how it ended, and Entities are the first of that other one, which are left out in lists. Where a block was
+// to undo it, the first two are null, and Entities are those, of the ones that are named, that the step has left unsafe. Obstacle says why the rollback cannot be tried again, and is
 // null if it can.
 type FailedRollback struct {
 	Step      string                        `json:"step"` // label: the first that failed to be undone

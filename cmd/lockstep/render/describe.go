@@ -67,6 +67,9 @@ func describeState(x views.ExecutionView) string {
 			}
 			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 {
 				outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities", n)
+				if x.Kept != nil && x.State == sm.ExecutionFailedUnsafe && *x.Kept > 0 && *x.Kept < n {
+					outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities; %d are released", *x.Kept, n-*x.Kept)
+				}
 			}
 			if x.Remains != nil {
 				return outcome + failureText(x) + ". What remains: " + *x.Remains + "."
@@ -350,11 +353,11 @@ func IllegalStateHint(verb string, x views.ExecutionView) string {
 func rerunHint(x views.ExecutionView) string {
 	switch skipped := hasSkipped(x); {
 	case failedCount(x) > 0 && skipped:
-		return fmt.Sprintf(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on those whose turn never came; --failed or --skipped alone is one of the two`, x.ID)
+		return fmt.Sprintf(`"lockstep rerun %s --unfinished" runs it again on those that failed, and on %s; --failed or --skipped alone is one of the two`, x.ID, skippedEntities(x))
 	case failedCount(x) > 0:
 		return fmt.Sprintf(`"lockstep rerun %s --failed" runs it again on those that failed`, x.ID)
 	case skipped:
-		return fmt.Sprintf(`"lockstep rerun %s --skipped" runs it on those whose turn never came`, x.ID)
+		return fmt.Sprintf(`"lockstep rerun %s --skipped" runs it on %s`, x.ID, skippedEntities(x))
 	}
 	return fmt.Sprintf(`"lockstep rerun %s --all" executes its workflow again`, x.ID)
 }

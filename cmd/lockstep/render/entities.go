@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,15 @@ func failedCount(x views.ExecutionView) int {
 
 // hasSkipped reports whether the turn of some entities never came, although the execution completed.
 func hasSkipped(x views.ExecutionView) bool {
-	return x.EntityOutcomes[workflow.EntitySkipped] > 0 && x.Outcome != nil && *x.Outcome == workflow.OutcomePartial
+	return x.EntityOutcomes[workflow.EntitySkipped] > 0 && x.Outcome != nil && (*x.Outcome == workflow.OutcomePartial || *x.Outcome == workflow.OutcomeSucceeded && x.Dropped.Count > 0)
+}
+
+// skippedEntities says which these are.
+func skippedEntities(x views.ExecutionView) string {
+	if x.Dropped.Count > 0 {
+		return "those that were left out"
+	}
+	return "those whose turn never came"
 }
 
 // DescribeEntities describes what became of the entities of an execution in which something
@@ -27,7 +36,7 @@ func hasSkipped(x views.ExecutionView) bool {
 func DescribeEntities(x views.ExecutionView) string {
 	var b strings.Builder
 	steps := unnamedSteps(x)
-	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 && x.FailedRollback == nil {
+	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 && x.FailedRollback == nil && x.Dropped.Count == 0 {
 		addRerunBy(&b, x)
 		return b.String()
 	}
@@ -49,6 +58,9 @@ func DescribeEntities(x views.ExecutionView) string {
 			fmt.Fprintf(&b, ": \"lockstep jobs %s\" lists the jobs of all", x.ID)
 		}
 		b.WriteString("\n")
+	}
+	if x.Dropped.Count > 0 {
+		b.WriteString(OneLine("  "+describeDropped(x.Dropped)) + "\n")
 	}
 	for _, s := range steps {
 		b.WriteString(OneLine("  "+describeFailedStep(s)) + "\n")
@@ -91,7 +103,7 @@ func DescribeEntities(x views.ExecutionView) string {
 		return b.String()
 	}
 	if hasSkipped(x) {
-		next(`"lockstep rerun %s --skipped" runs it on those whose turn never came.`, x.ID)
+		next(`"lockstep rerun %s --skipped" runs it on %s.`, x.ID, skippedEntities(x))
 	}
 	return b.String()
 }
@@ -116,6 +128,18 @@ func describeFailedUndo(f *views.FailedRollback, known bool) string {
 		return text
 	}
 	return text + fmt.Sprintf(` ("lockstep status %s")`, *f.Execution)
+}
+
+// describeDropped names the entities that were left out because they were locked, and who held them.
+func describeDropped(d views.Dropped) string {
+	var named []string
+	for _, f := range d.Blockers[:min(len(d.Blockers), workflow.MaxNamedFailures)] {
+		named = append(named, OrDash(f.Entity)+" (held by "+OrDash(cmp.Or(f.HeldBy, f.ReservedBy))+")")
+	}
+	if more := d.Count - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return "Left out, since they were locked: " + strings.Join(named, ", ")
 }
 
 // parentHint says what to retry of an execution that another one has started: that one waits for it

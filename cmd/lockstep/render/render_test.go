@@ -337,3 +337,30 @@ func TestPrintPlan_TellsItems(t *testing.T) {
 		}
 	}
 }
+
+// Entities that were left out because they were locked are named, with who held them, also where all others succeeded.
+func TestDescribeEntities_NamesWhatWasLocked(t *testing.T) {
+	succeeded, entity, holder := workflow.OutcomeSucceeded, "device/sw-7", "x-2"
+	x := views.ExecutionView{
+		ID: "x-1", State: sm.ExecutionCompletedAck, Outcome: &succeeded, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntitySucceeded: 37, workflow.EntitySkipped: 3},
+		Dropped: views.Dropped{Count: 3, Blockers: []views.WaitingFor{{Entity: &entity, HeldBy: &holder}}},
+	}
+	want := `Entities: 37 SUCCEEDED, 3 SKIPPED.
+  Left out, since they were locked: device/sw-7 (held by x-2), 2 more
+Next: "lockstep rerun x-1 --skipped" runs it on those that were left out.
+`
+	if got := DescribeEntities(x); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Of an unsafe end of which some entities were acknowledged, those that are still locked are counted.
+func TestDescribeExecution_CountsWhatIsStillLocked(t *testing.T) {
+	kept, remains := 19, "step reload has no rollback"
+	x := views.ExecutionView{
+		State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Kept: &kept, Remains: &remains, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 20},
+	}
+	if got, want := DescribeExecution(x), "It failed UNSAFELY: check 19 of its entities; 1 are released. What remains: step reload has no rollback."; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

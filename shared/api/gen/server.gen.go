@@ -949,7 +949,7 @@ type FailedEntityList struct {
 
 // FailedRollback A rollback that has failed, of an execution in FAILED_UNSAFE.
 type FailedRollback struct {
-	// Entities The first ten that it was to work on; empty in lists, and where a block was to undo
+	// Entities The first that it was to work on, which are left out in lists; where a block was to undo, those that the step has left unsafe, of the ones in failedEntities
 	Entities  []string      `json:"entities"`
 	Execution *NullableText `json:"execution"`
 	Obstacle  *NullableText `json:"obstacle"`

@@ -154,7 +154,7 @@ func (p *Planner) entityJobs(ctx context.Context, x *workflow.Execution, entitie
 				job.Code, job.Failure, job.Executed = rec.Code, rec.Failure, recorded && rec.Executed()
 			}
 			if u, ok := undone[jobOf{r.Seq, *j.Entity}]; ok {
-				job.Undo, job.UndoFailure, job.UndoUnsent = u.state, u.failure, u.unsent
+				job.Undo, job.UndoFailure, job.UndoTry, job.UndoUnsent = u.state, u.failure, u.try, u.unsent
 			}
 			all[*j.Entity] = append(own, job)
 		}
@@ -182,6 +182,7 @@ type undoResult struct {
 	state   lifecycle.UndoState
 	failure *workflow.Failure
 	unsent  bool // the block was not called
+	try     int
 }
 
 // undoneJobs returns what has become of the jobs that rollbacks were to undo. A rollback
@@ -210,9 +211,9 @@ func (p *Planner) undoneJobs(ctx context.Context, x *workflow.Execution) (map[jo
 			case !unsuccessful[j.Index/max(1, u.PackSize)], rec.Code == workflow.JobCodeOK:
 				undone[key] = undoResult{state: lifecycle.Undone}
 			case rec.Executed():
-				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure}
+				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure, try: u.Try}
 			case rec.Failure != nil: // the call could not be made
-				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure, unsent: true}
+				undone[key] = undoResult{state: lifecycle.UndoFailed, failure: rec.Failure, try: u.Try, unsent: true}
 			}
 		}
 	}

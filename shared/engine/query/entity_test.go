@@ -140,3 +140,76 @@ func TestService_Failures(t *testing.T) {
 		t.Errorf("another tenant: %+v", other)
 	}
 }
+
+// What an execution left out because it was locked is among the failures, page by page, with who held it.
+func TestService_FailuresNameWhatWasLeftOut(t *testing.T) {
+	s := newHarness(t, 4, tolerant)
+	s.Publish("holds", "steps: [{label: wait, wait: {for: 2h}}, {label: one, functionBlock: p/again:1, runOn: device}]\n")
+	s.Publish("skips", "config: {onLocked: skip, failureTolerance: 3}\nsteps: [{label: one, functionBlock: p/again:1, runOn: device}]\n")
+	holder := s.Start("holds", "d001", "d002")
+	s.Drain()
+	s.Script = refuse("d003")
+	some := s.Start("skips", harness.DeviceIDs(4)...)
+	s.Drain()
+	s.Script = nil
+	all := s.Start("skips", "d000", "d002")
+	s.RunUntilIdle(time.Hour)
+	s.ExpectState(some, sm.ExecutionCompletedAck)
+	s.ExpectState(all, sm.ExecutionCompletedAck)
+	const skipped = " SKIPPED ENTITY_LOCKED left out, since execution "
+	want := []string{
+		all + " device/d002" + skipped + holder + " had locked it",
+		some + " device/d003 FAILED_SAFE REFUSED no power",
+		some + " device/d001" + skipped + holder + " had locked it",
+		some + " device/d002" + skipped + holder + " had locked it",
+	}
+	for limit := 1; limit <= 5; limit++ {
+		var got []string
+		for _, e := range readPages(s, limit, func(p workflow.Page) (workflow.List[views.FailedEntityView], error) {
+			return s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, p)
+		}) {
+			got = append(got, e.Execution+" "+e.Entity+" "+string(e.Outcome)+" "+*e.Code+" "+*e.Message)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("pages of %d: %s", limit, d)
+		}
+	}
+}
+
+// An acknowledgement of some entities leaves what remains of the others told.
+func TestService_TellsWhatRemainsAfterSomeWereAcknowledged(t *testing.T) {
+	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: two, functionBlock: p/pure:1, runOn: global}\n")
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	before := must[views.ExecutionView](s)(s.Query.Execution(t.Context(), harness.Caller, id))
+	if _, err := s.Engine.Acknowledge(t.Context(), harness.Caller, id, "seen", d001); err != nil {
+		t.Fatal(err)
+	}
+	after := must[views.ExecutionView](s)(s.Query.Execution(t.Context(), harness.Caller, id))
+	if after.State != sm.ExecutionFailedUnsafe || *after.Kept != 2 || before.Remains == nil || after.Remains == nil || *after.Remains != *before.Remains {
+		t.Errorf("%s keeps %d: %v, before %v", after.State, *after.Kept, after.Remains, before.Remains)
+	}
+}
+
+// A rollback whose block has failed names the entities that are not undone.
+func TestService_NamesWhatWasNotUndone(t *testing.T) {
+	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device}\n  - {label: two, functionBlock: p/pure:1, runOn: device}\n")
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" || c.Kind == workflow.JobRollback && c.Entity == "d001" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	v := must[views.ExecutionView](s)(s.Query.Execution(t.Context(), harness.Caller, id))
+	if f := v.FailedRollback; f == nil || f.Step != "one" || f.Execution != nil || len(f.Entities) != 1 || f.Entities[0] != "device/d001" {
+		t.Errorf("%s: %+v", v.State, f)
+	}
+}

@@ -73,7 +73,7 @@ const maxFailureParts = 20
 // appendFailures appends the entities that did not succeed in an execution, without the
 // first skip entities of its scope. full means that the page is full and its token is set.
 func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f views.FailureFilter, skip, limit int, parts *int, list *workflow.List[views.FailedEntityView]) (full bool, err error) {
-	if outcome := x.Outcome(); x.Result == nil && x.RestOutcome() == workflow.EntitySucceeded || outcome == workflow.OutcomeProbed {
+	if outcome := x.Outcome(); x.Result == nil && x.RestOutcome() == workflow.EntitySucceeded && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)
@@ -87,12 +87,17 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 			why[n.Entity] = n
 		}
 	}
+	for i := range x.Dropped { // they are in no scope
+		b := &x.Dropped[i]
+		entities = append(entities, workflow.ScopeEntity{Key: b.Entity})
+		why[b.Entity.String()] = workflow.EntityFailure{Outcome: workflow.EntitySkipped, Code: workflow.CodeEntityLocked.OfFailure(), Message: droppedReason(b)}
+	}
 	for skip < len(entities) {
 		part := entities[skip:min(len(entities), skip+workflow.DefaultPageSize)]
 		failed := map[workflow.EntityKey]workflow.EntityOutcome{}
 		for _, e := range part {
 			outcome, known := x.EntityOutcome(e.Place)
-			if !known { // only those that are named
+			if !known || e.Place == 0 { // only those that are named
 				outcome = why[e.Key.String()].Outcome
 			}
 			if outcome != "" && outcome != workflow.EntitySucceeded {
@@ -130,6 +135,14 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 		}
 	}
 	return false, nil
+}
+
+// droppedReason says why an entity was left out.
+func droppedReason(b *workflow.BlockedBy) string {
+	if b.Reservation {
+		return "left out, since execution " + b.Execution + " had reserved it"
+	}
+	return "left out, since execution " + b.Execution + " had locked it"
 }
 
 // keepGroups removes the entities that are in none of the groups.

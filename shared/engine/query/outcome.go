@@ -117,7 +117,7 @@ func remains(x *workflow.Execution) *string {
 		return nil
 	}
 	for i := len(x.Events) - 1; i >= 0; i-- {
-		if x.Events[i].To != string(sm.ExecutionFailedUnsafe) {
+		if e := &x.Events[i]; e.To != string(sm.ExecutionFailedUnsafe) || e.From == e.To { // some entities were acknowledged since
 			continue
 		}
 		var data struct {

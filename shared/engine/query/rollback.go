@@ -23,6 +23,14 @@ func failedRollback(x *workflow.Execution) *views.FailedRollback {
 	}
 	if r.Child != nil {
 		f.Execution, f.State = &r.Child.ID, nonZeroPtr(r.Child.State)
+		return f
+	}
+	if x.Result != nil {
+		for _, n := range x.Result.Named {
+			if n.Outcome == workflow.EntityFailedUnsafe && n.Step == r.Label {
+				f.Entities = append(f.Entities, n.Entity)
+			}
+		}
 	}
 	return f
 }

@@ -21,4 +21,10 @@ var telling = []Mutation{
 	{Name: "the reason of an entity is what failed in an earlier try", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "\t	v.Decisive = failure // it failed there", "\t	_ = failure // it failed there"}}},
 	{Name: "a change that a later try has made again is told with the failure of the earlier one", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "(obstacle == nil || obstacle.settledBy(j) &&", "(obstacle == nil || false && obstacle.settledBy(j) &&"}}},
 	{Name: "a plan undoes a wave when the next one is rejected", Test: "shared/engine/query:TestPlan_TellsOfARejectionBetweenWaves", Edits: []Edit{{"shared/engine/query/plan.go", "\t		if !b.Program.InWave(h, i) {\n", "\t		if false {\n"}}},
+	{Name: "what was left out is no failure", Test: "shared/engine/query:TestService_FailuresNameWhatWasLeftOut", Edits: []Edit{{"shared/engine/query/failures.go", " && x.DroppedCount == 0 ||", " ||"}}},
+	{Name: "what was left out has the outcome of the execution", Test: "shared/engine/query:TestService_FailuresNameWhatWasLeftOut", Edits: []Edit{{"shared/engine/query/failures.go", "!known || e.Place == 0 {", "!known {"}}},
+	{Name: "what remains is forgotten when some entities are acknowledged", Test: "shared/engine/query:TestService_TellsWhatRemainsAfterSomeWereAcknowledged", Edits: []Edit{{"shared/engine/query/outcome.go", " || e.From == e.To {", " {"}}},
+	{Name: "entities whose undo failed are not named", Test: "shared/engine/query:TestService_NamesWhatWasNotUndone", Edits: []Edit{{"shared/engine/query/rollback.go", "n.Step == r.Label {", "n.Step == \"\" {"}}},
+	{Name: "an undo that failed in an earlier try hides the last failure", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", " || failure.StepRun.Try > obstacle.UndoTry) {", ") {"}}},
+	{Name: "a rollback that was tried again still counts what failed before", Test: "cmd/lockstep:TestStatus_CountsTheRollbackOfTheLastTry", Edits: []Edit{{"cmd/lockstep/run.go", "\t\t\t\tfailed, try = 0, s.Try\n", "\t\t\t\ttry = s.Try\n"}}},
 }
