@@ -131,7 +131,7 @@ with the rollback; the list names those that it is about.`,
 				_, after := bulkNotes(req, x)
 				result := "done" + after
 				if x.Error != nil {
-					result = render.OneLine(string(x.Error.Code) + ": " + x.Error.Detail)
+					result = itemErrorText(x.Error)
 				}
 				return []string{x.ID, x.Workflow.String(), string(x.State), result}
 			})
@@ -161,6 +161,15 @@ func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
 		return "a rollback has failed: this gives up to try it again", "; its rollback, which had failed, cannot be tried again"
 	}
 	return "", ""
+}
+
+// itemErrorText is why one of several things was refused, with the places.
+func itemErrorText(e *views.ItemError) string {
+	text := string(e.Code) + ": " + e.Detail
+	for _, i := range e.Errors {
+		text += "; " + i.String()
+	}
+	return render.OneLine(text)
 }
 
 // maxBatchFile bounds the bytes of a file of starts.
@@ -215,7 +224,7 @@ not started twice.`,
 				result := "started"
 				switch {
 				case x.Error != nil:
-					result = render.OneLine(string(x.Error.Code) + ": " + x.Error.Detail)
+					result = itemErrorText(x.Error)
 				case x.Existed:
 					result = "started before"
 				}

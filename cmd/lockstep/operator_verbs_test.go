@@ -92,7 +92,6 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"subscriptions put bus --event-bus default", `PUT /subscriptions/bus {"eventBus":"default"}`, subscriptionJSON, "failures"},
 		{"subscriptions put clean --start ops/clean --state CANCELLED", `PUT /subscriptions/clean {"workflow":"ops/clean","states":["CANCELLED"]}`, subscriptionJSON, "failures"},
 		{"subscriptions test failures --reason r", `POST /subscriptions/failures/test {"reason":"r"}`, `{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":true,"status":204,"test":true}`, "received, with status 204"},
-		{"subscriptions test failures", `POST /subscriptions/failures/test {}`, `{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":false,"status":503,"error":"the receiver has answered with status 503","test":true}`, "not received: the receiver has answered"},
 		{"subscriptions remove failures", "DELETE /subscriptions/failures", subscriptionJSON, "removed the subscription failures"},
 		{"subscriptions resume failures --reason r", `POST /subscriptions/failures/resume {"reason":"r"}`, subscriptionJSON, "lockstep redrive"},
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
@@ -242,7 +241,7 @@ func TestBatch_StartsEachLine(t *testing.T) {
 		items := make([]views.BatchItem, len(req.Items))
 		for i := range items {
 			if items[i].ID = &req.Items[i].Workflow; *items[i].ID == "p/150" {
-				items[i] = views.BatchItem{Error: &views.ItemError{Code: workflow.CodeNotFound, Detail: "there is no such workflow"}}
+				items[i] = views.BatchItem{Error: &views.ItemError{Code: workflow.CodeNotFound, Detail: "there is no such workflow", Errors: []workflow.Issue{{Path: "workflow", Message: "unknown"}}}}
 			}
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
@@ -253,7 +252,7 @@ func TestBatch_StartsEachLine(t *testing.T) {
 		lines += fmt.Sprintf("{\"workflow\":\"p/%d\"}\n\n", n)
 	}
 	got := runCommand(t, "batch", writeFile(t, "starts.ndjson", lines), "--idempotency-key", "k", "--url", server.URL)
-	if got.code != exitPartial || fmt.Sprint(keys) != "[k.0 k.100]" || strings.Count(got.stdout, "started") != 150 || !strings.Contains(got.stdout, "151   -      not_found: there is no such workflow") {
+	if got.code != exitPartial || fmt.Sprint(keys) != "[k.0 k.100]" || strings.Count(got.stdout, "started") != 150 || !strings.Contains(got.stdout, "151   -      not_found: there is no such workflow; workflow: unknown\n") {
 		t.Errorf("exit %d, keys %v\n%s%s", got.code, keys, got.stdout, got.stderr)
 	}
 	for content, want := range map[string]string{"": "it is empty", "{\"workflow\":\"p/1\"}\n{\"workflw\":1}": "line 2", "[]": "line 1"} {
@@ -289,6 +288,25 @@ func TestTriggersSend_HandsInAnEvent(t *testing.T) {
 	s.lastRequest = ""
 	if got := runCommand(t, append(send, "--detail", `{n`)...); got.code == 0 || s.lastRequest != "" || !strings.Contains(got.stderr, "--detail wants JSON") {
 		t.Errorf("exit %d, %s\n%s", got.code, s.lastRequest, got.stderr)
+	}
+}
+
+// A test that the webhook has not received is a failure, for programs, too.
+func TestSubscriptionsTest_FailsWhereNothingWasReceived(t *testing.T) {
+	url := serveAnswers(t, map[string]any{"POST /subscriptions/failures/test": workflow.DeliveryAttempt{Status: 503, Error: "the receiver has answered with status 503", Test: true}})
+	if got := runCommand(t, "subscriptions", "test", "failures", url); got.code != exitFailed || got.stderr != "" || !strings.Contains(got.stdout, "not received: the receiver has answered with status 503") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := runCommand(t, "subscriptions", "test", "failures", "-o", "json", url); got.code != exitFailed || !strings.Contains(got.stdout, `"delivered": false`) {
+		t.Errorf("as JSON: exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A misspelled schedule is one that does not exist: which one was probably meant is said.
+func TestSchedules_NameTheClosest(t *testing.T) {
+	url := serveAnswers(t, map[string]any{"GET /schedules": pageOf(json.RawMessage(scheduleJSON), json.RawMessage(strings.ReplaceAll(scheduleJSON, `"package":"a","name":"b"`, `"package":"net","name":"night"`)))})
+	if got := runCommand(t, "schedules", "pause", "net/nigt", url); got.code != exitRefused || !strings.Contains(got.stderr, "did you mean net/night? ") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
 

@@ -130,9 +130,24 @@ func onSchedule(cmd *cobra.Command, c *connection, arg string, do func(ctx conte
 	}
 	err = do(cmd.Context(), api, ref)
 	if workflow.Is(err, workflow.CodeNotFound) {
-		err = withHint(err, "\"lockstep schedules\" lists all schedules")
+		err = withHint(err, "%s\"lockstep schedules\" lists all schedules", nearestSchedule(cmd.Context(), api, ref.FullName()))
 	}
 	return render.AsServiceError(err)
+}
+
+// nearestSchedule asks whether another schedule was meant, "" if none is close.
+func nearestSchedule(ctx context.Context, api *client.Client, name string) string {
+	var names []string
+	for s, err := range api.Schedules(ctx) {
+		if err != nil {
+			break // it only helps
+		}
+		names = append(names, s.Workflow.FullName())
+	}
+	if near := workflow.Closest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %s? ", near)
+	}
+	return ""
 }
 
 // localTime is a time with its date, where the caller is.

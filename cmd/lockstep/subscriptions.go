@@ -148,6 +148,7 @@ func newTestSubscription(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test NAME",
 		Short: "Send one event to a webhook now, signed as any other, and say what it has answered",
+		Long:  "Send one event to a webhook now, signed as any other, and say what it has answered. The exit code is 1\nif the webhook has not received it.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -159,7 +160,10 @@ func newTestSubscription(c *connection) *cobra.Command {
 			if !v.Delivered {
 				text = "not received: " + v.Error
 			}
-			return printText(cmd, c, v, err, text)
+			if err := printText(cmd, c, v, err, text); err != nil || v.Delivered {
+				return err
+			}
+			return render.ErrSilent
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why")

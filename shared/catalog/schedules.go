@@ -140,6 +140,9 @@ func NoSchedule(s spec.Schedule) error {
 	if s.Removed != nil {
 		why = fmt.Sprintf("%s has removed it at %s: publish another version with a schedule", s.Removed.By, s.Removed.At.Format(time.RFC3339))
 	}
+	if s.Version == 0 {
+		why = "no version of a workflow of this name has had one"
+	}
 	return workflow.Errorf(workflow.CodeNotFound, "there is no schedule %q: %s", s.Name, why)
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -207,6 +208,8 @@ func (c *Catalog) checkSubscription(r views.SubscriptionRequest) error {
 	for i, e := range r.Events {
 		if !eventPatternRE.MatchString(e) {
 			add(fmt.Sprintf("events[%d]", i), "format", "want a type such as execution.settled, or the beginning of one and a star: execution.*")
+		} else if types := lifecycle.EventTypes(); !slices.ContainsFunc(types, func(t string) bool { return workflow.MatchesEventType(e, t) }) {
+			add(fmt.Sprintf("events[%d]", i), "enum", "no event has the type %s%s", e, workflow.DidYouMean(e, types))
 		}
 	}
 	for i, s := range r.States {

@@ -107,14 +107,19 @@ func (s *Subscription) Follows(x *Execution) bool {
 	return true
 }
 
+// MatchesEventType reports whether a pattern is a type of events, or the beginning of one and a star.
+func MatchesEventType(pattern, eventType string) bool {
+	start, open := strings.CutSuffix(pattern, "*")
+	return open && strings.HasPrefix(eventType, start) || pattern == eventType
+}
+
 // Wants reports whether the subscription is told of an event of an execution that it follows.
 func (s *Subscription) Wants(e *Event) bool {
 	if e.At.Before(s.Since) || len(s.States) > 0 && (e.Layer != "execution" || e.From == e.To || !slices.Contains(s.States, e.To)) {
 		return false
 	}
 	return len(s.Events) == 0 || slices.ContainsFunc(s.Events, func(pattern string) bool {
-		start, open := strings.CutSuffix(pattern, "*")
-		return open && strings.HasPrefix(e.Type, start) || pattern == e.Type
+		return MatchesEventType(pattern, e.Type)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -48,6 +49,21 @@ var otherFailures = map[string]string{
 
 // literalRE matches a code of a failure that is written where it is reported.
 var literalRE = regexp.MustCompile(`(?:Terminal\(|Retryable\(|Code: +|fail\()"([A-Z][A-Z_]+)"`)
+
+// What a subscription may ask for are the events that docs/codes.md lists.
+func TestCodes_EventTypesAreThoseOfThePage(t *testing.T) {
+	_, events, _ := strings.Cut(writeCodesPage(t), "\n## Events\n")
+	var listed []string
+	for _, line := range strings.Split(events, "\n") {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); ok && strings.HasPrefix(line, "| `") {
+			listed = append(listed, name)
+		}
+	}
+	slices.Sort(listed)
+	if got := lifecycle.EventTypes(); len(got) == 0 || !slices.Equal(got, slices.Compact(listed)) {
+		t.Errorf("got %v, want %v", got, listed)
+	}
+}
 
 // docs/codes.md lists every code of the product with its meaning, as the code has it.
 // go test ./tests/architecture -run TestCodesPage -update writes it.
