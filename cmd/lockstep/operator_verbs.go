@@ -234,7 +234,7 @@ turn never came, or after this one was acknowledged.`,
 			if !req.Rollback { // what is refused of a rollback says itself what to do
 				err = hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err))
 			}
-			if err == nil {
+			if err = hintRetryConflict(args[0], err); err == nil {
 				noteRerun(cmd, api, x)
 			}
 			return printExecution(cmd, c, x, err)
@@ -247,6 +247,22 @@ turn never came, or after this one was acknowledged.`,
 	f.BoolVar(&req.Force, "force", false, "even if others have changed entities since, for which results are kept")
 	f.BoolVar(&req.Rollback, "rollback", false, "go on with the rollback that has failed, instead of forward")
 	return cmd
+}
+
+// hintRetryConflict adds to a refusal the commands with which one goes on: another execution has the key, or has
+// changed entities since.
+func hintRetryConflict(id string, err error) error {
+	var refused *workflow.Error
+	if !workflow.Is(err, workflow.CodeConflict) || !errors.As(err, &refused) || len(refused.Issues) == 0 {
+		return err
+	}
+	switch i := refused.Issues[0]; i.Code {
+	case "held":
+		return withHint(err, "\"lockstep watch %s\" follows the one that has the key; after its end, \"lockstep retry %s\"", i.Message, id)
+	case "outdated":
+		return withHint(err, "\"lockstep rerun %s --all\" starts another execution; \"lockstep retry %s --force\" goes on regardless; where a step is named, \"lockstep retry %s --from STEP --entities all\" begins there", id, id, id)
+	}
+	return err
 }
 
 // noteRerun says of an execution that is tried again that another one repeats it, unless that has ended: both

@@ -184,6 +184,19 @@ func TestUnlock_SaysWhatItGivesUp(t *testing.T) {
 	}
 }
 
+// A retry that is refused for another execution names the commands with which one goes on.
+func TestRetry_NamesWaysOutOfAConflict(t *testing.T) {
+	for code, want := range map[string]string{
+		"held":     `"lockstep watch Y" follows the one that has the key; after its end, "lockstep retry X"`,
+		"outdated": `"lockstep rerun X --all" starts another execution; "lockstep retry X --force" goes on regardless; where`,
+	} {
+		url := serveAnswers(t, map[string]any{"POST /workflow-execution/X/retry": &workflow.Error{Code: workflow.CodeConflict, Message: "no", Issues: []workflow.Issue{{Path: "key", Code: code, Message: "Y"}}}})
+		if got := runCommand(t, "retry", "X", url); got.code != exitRefused || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d\n%s%s", code, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 // A retry says which reruns of the same execution have not ended: both would do the same.
 func TestRetry_NamesRerunsThatHaveNotEnded(t *testing.T) {
 	url := serveAnswers(t, map[string]any{
