@@ -92,6 +92,9 @@ type Ports struct {
 type Catalog struct {
 	Subscribing Subscribing
 
+	// AllowsCall returns an error if workers may not call an address over HTTP. Without it nothing is known of that.
+	AllowsCall func(address string) error
+
 	openPorts func() Ports
 	now       func() time.Time
 }

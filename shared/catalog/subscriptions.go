@@ -209,7 +209,7 @@ func (c *Catalog) checkSubscription(r views.SubscriptionRequest) error {
 		if !eventPatternRE.MatchString(e) {
 			add(fmt.Sprintf("events[%d]", i), "format", "want a type such as execution.settled, or the beginning of one and a star: execution.*")
 		} else if types := lifecycle.EventTypes(); !slices.ContainsFunc(types, func(t string) bool { return workflow.MatchesEventType(e, t) }) {
-			add(fmt.Sprintf("events[%d]", i), "enum", "no event has the type %s%s", e, workflow.DidYouMean(e, types))
+			add(fmt.Sprintf("events[%d]", i), "unknown_event", "no event has the type %s%s", e, workflow.DidYouMean(e, types))
 		}
 	}
 	for i, s := range r.States {

@@ -30,7 +30,7 @@ func TestPutSubscription_RefusesUnknownEvents(t *testing.T) {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", event, err)
 		case want == "":
-		case issuesOf(err) != "events[0] enum" || !errors.As(err, &refused) || !strings.HasPrefix(refused.Issues[0].Message, want):
+		case issuesOf(err) != "events[0] unknown_event" || !errors.As(err, &refused) || !strings.HasPrefix(refused.Issues[0].Message, want):
 			t.Errorf("%s: %v", event, err)
 		}
 	}

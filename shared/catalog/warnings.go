@@ -56,6 +56,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)
 	c.checkSecrets(w, d, paths)
+	c.checkHosts(w, d, paths)
 	w.checkRegions(d, paths, c.openPorts().Regions)
 	if len(w.issues) == 0 {
 		return nil, nil

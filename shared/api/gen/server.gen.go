@@ -1659,7 +1659,7 @@ type SubscriptionRequest struct {
 	// EventBus Name or ARN of a bus of EventBridge
 	EventBus *string `json:"eventBus,omitempty"`
 
-	// Events Types, or beginnings of types and a star; all if there are none
+	// Events Types, or beginnings of types and a star; all if there are none. A type that no event has is refused
 	Events *[]string `json:"events,omitempty"`
 
 	// Labels Only executions with all of these labels

@@ -41,6 +41,7 @@ func Handler(h *enginehost.Host) http.Handler {
 		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints, Regions: append([]string{}, h.Config.Regions...)}
 	}, h.Engine.Now)
 	definitions.Subscribing = subscribing(h)
+	definitions.AllowsCall = httpblock.NewWithEndpoints(enginehost.AllowedHosts(h.Process), h.Endpoints).Allows
 	services := api.Services{
 		Catalog: definitions,
 		Engine:  h.Engine,
