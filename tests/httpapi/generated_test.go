@@ -56,6 +56,7 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 				if round > 0 && accepted["POST /blackboard/job/result"] == 0 { // something has to be left that can be claimed
 					device := fmt.Sprintf("d%d-%d", round, n)
 					f.ImportDevices(device)
+					f.do("POST", "/workflow-definition/p/one/1.0.0/restore", "") // a request may have archived it
 					f.mustDo(nil, "POST", "/workflow-execution", fmt.Sprintf(`{"workflow":"p/one:1.0.0","executeOnParameters":{"ids":[%q]}}`, device))
 					f.DrainWakeups()
 				}
