@@ -104,16 +104,17 @@ type user struct {
 }
 
 // newUser packs the module as a proxy serves it. Its version is a hash of its content, so that
-// compiled packages are found again; the module cache is this machine's, which has the other
-// modules, and loses this one at the end.
+// compiled packages are found again; the module cache is this machine's, which has most of the
+// other modules, and loses this one at the end. To choose versions, go also reads the go.mod files
+// of modules that no build here needs: those come from this machine's own proxy.
 func newUser(t *testing.T) *user {
 	t.Helper()
 	u := &user{t: t, dir: t.TempDir()}
-	found, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	found, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := strings.TrimSpace(string(found))
+	cache, proxies, _ := strings.Cut(strings.TrimSpace(string(found)), "\n")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func newUser(t *testing.T) *user {
 	u.write(served+".mod", string(files["go.mod"]))
 	u.write(served+".zip", packed.String())
 	u.env = []string{
-		"GOPROXY=file://" + filepath.Join(u.dir, "proxy") + ",file://" + filepath.Join(cache, "cache", "download"),
+		"GOPROXY=file://" + filepath.Join(u.dir, "proxy") + ",file://" + filepath.Join(cache, "cache", "download") + "," + proxies,
 		"GOSUMDB=off", "GOFLAGS=-mod=mod", "GOWORK=off", "GOTOOLCHAIN=local", "CDK_OUTDIR=out",
 	}
 	t.Cleanup(func() {
