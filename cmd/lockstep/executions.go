@@ -62,7 +62,7 @@ func newList(c *connection) *cobra.Command {
 				}
 			}()
 			return printList(cmd, c, countItems(items, &n), limit,
-				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "WAITING"},
+				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "UPDATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"
 					if x.Waiting != nil {
@@ -70,7 +70,7 @@ func newList(c *connection) *cobra.Command {
 					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), render.OrDash((*string)(x.Outcome)), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.OrDash(x.Region), render.Ago(x.CreatedAt), waiting,
+						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.OrDash(x.Region), render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt), waiting,
 					}
 				})
 		},
@@ -113,6 +113,7 @@ func newStatus(c *connection) *cobra.Command {
 			if m := string(x.Metadata); m != "" && m != "null" {
 				fmt.Fprintf(out, "metadata: %s\n", render.OneLine(workflow.Truncate(m, maxShownParameters)))
 			}
+			fmt.Fprintf(out, "created: %s, updated: %s\n", render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt))
 			if x.Key != nil && x.KeyOwner != nil {
 				fmt.Fprintf(out, "key: %s, which execution %s has\n", *x.Key, *x.KeyOwner)
 			} else if x.Key != nil {

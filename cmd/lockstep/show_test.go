@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Show prints what the verbs for the parts of an execution print, and one object for programs.
@@ -73,5 +75,18 @@ func TestStatus_CountsTheRollbackOfTheLastTry(t *testing.T) {
 		if got := runCommand(t, "status", "x-1", url); !strings.Contains(got.stdout, c.want) {
 			t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 		}
+	}
+}
+
+// A person reads in the status and in the list when something has last happened to an execution.
+func TestExecute_SaysWhenAnExecutionWasUpdated(t *testing.T) {
+	now := time.Now()
+	x := views.ExecutionView{ID: "x", State: sm.ExecutionRunning, Status: sm.StatusRunning, CreatedAt: now.Add(-3*time.Hour - time.Minute), UpdatedAt: now.Add(-7*time.Minute - 30*time.Second)}
+	url := serveAnswers(t, map[string]any{"GET /workflow-execution/id/x": x, "GET /workflow-execution": pageOf(x)})
+	if got := runCommand(t, "status", "x", url); got.code != 0 || !strings.Contains(got.stdout, "created: 3h ago, updated: 7m ago\n") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := runCommand(t, "list", url); got.code != 0 || !strings.Contains(got.stdout, "UPDATED") || !strings.Contains(got.stdout, "7m ago") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

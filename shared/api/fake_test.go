@@ -569,7 +569,7 @@ func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (views
 }
 
 func (f *fake) view(x *workflow.Execution) views.ExecutionView {
-	v := views.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt}
+	v := views.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt, UpdatedAt: x.CreatedAt}
 	if !f.minimal {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)

@@ -49,6 +49,7 @@ type ExecutionView struct {
 	Tenant        string                 `json:"tenant"`
 	CreatedBy     string                 `json:"createdBy"`
 	CreatedAt     time.Time              `json:"createdAt"`
+	UpdatedAt     time.Time              `json:"updatedAt"` // of the last event of its history
 	StartedAt     *time.Time             `json:"startedAt"`
 	EndedAt       *time.Time             `json:"endedAt"`
 	CurrentStep   *string                `json:"currentStep"`

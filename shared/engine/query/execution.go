@@ -123,7 +123,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	e := views.ExecutionView{
 		ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(),
 		Reason: x.Reason, RolledBack: x.RolledBack, Labels: x.Labels, Tenant: x.Tenant,
-		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
+		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, UpdatedAt: updatedAt(x),
 		StartedAt: timePtr(x.StartedAt), EndedAt: timePtr(x.EndedAt),
 		Entities: x.Scope.Counts, Dropped: droppedView(x), Error: views.NewFailureView(x.Error), Cancellation: x.Cancellation,
 		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, EngineVersion: x.EngineVersion,
@@ -173,6 +173,15 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	e.Progress.Steps = stepProgress(x, nil)
 	e.CurrentStep = currentStep(x)
 	return e
+}
+
+// updatedAt is when the last event of an execution was. The item keeps the newest ones, and has had one
+// since it was created.
+func updatedAt(x *workflow.Execution) time.Time {
+	if n := len(x.Events); n > 0 {
+		return x.Events[n-1].At
+	}
+	return x.CreatedAt
 }
 
 // completedJobs is how many jobs of a retried step run still count: those that ended OK,

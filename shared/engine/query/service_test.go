@@ -77,7 +77,7 @@ func TestService_AnswersAgree(t *testing.T) {
 			st := must[views.StatusView](s)(s.Query.Status(ctx, harness.Caller, l.ID))
 			if l.State != d.State || l.Status != d.Status || st.State != d.Status || l.Version != d.Version ||
 				cmp.Diff(l.CurrentStep, d.CurrentStep) != "" || cmp.Diff(st.CurrentStep, d.CurrentStep) != "" ||
-				cmp.Diff(l.EndedAt, st.EndedAt) != "" || cmp.Diff(d.StartedAt, st.StartedAt) != "" {
+				cmp.Diff(l.EndedAt, st.EndedAt) != "" || !l.UpdatedAt.Equal(d.UpdatedAt) || cmp.Diff(d.StartedAt, st.StartedAt) != "" {
 				t.Errorf("they disagree:\n%+v\n%+v\n%+v", l, d, st)
 			}
 			if (st.TerminalEvent != nil) != sm.Terminal(d.State) || st.CompletionInferred {
@@ -257,8 +257,13 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 	}
 	for s.Deliver() {
 		x := s.Load(id)
-		if got := read(11); int64(len(got)) != x.Sequence {
+		got := read(11)
+		if int64(len(got)) != x.Sequence {
 			t.Fatalf("%d events of %d, %d paged out", len(got), x.Sequence, x.PagedThrough)
+		}
+		shown := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id))
+		if last := got[len(got)-1]; !shown.UpdatedAt.Equal(last.At) || shown.UpdatedAt.Before(shown.CreatedAt) {
+			t.Fatalf("updated at %s, and the last event was at %s", shown.UpdatedAt, last.At)
 		}
 	}
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)

@@ -177,14 +177,10 @@ func keyWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	case x.State != sm.ExecutionNew:
 		next = "this one is tried again after its end"
 	}
-	w := &views.Waiting{
-		Kind: workflow.WaitKey, Since: x.CreatedAt, Blockers: []views.WaitingFor{{HeldBy: &key.Execution}},
+	return &views.Waiting{
+		Kind: workflow.WaitKey, Since: updatedAt(x), Blockers: []views.WaitingFor{{HeldBy: &key.Execution}},
 		Reason: ptr(fmt.Sprintf("execution %s has the key %q: %s", key.Execution, x.Key, next)),
 	}
-	if n := len(x.Events); n > 0 {
-		w.Since = x.Events[n-1].At
-	}
-	return w
 }
 
 // blockerView shows which execution holds or has reserved an entity.
