@@ -23,12 +23,20 @@ type shownExecution struct {
 }
 
 func newShow(c *connection) *cobra.Command {
-	return &cobra.Command{
+	var definition bool
+	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all of an execution: status, steps, failed jobs, history and cost",
 		Long: `Show all of an execution, as "lockstep status", "steps", "jobs --state FAILED", "history" and "cost" do one after
-the other. With --output json it is one object, with the results of "lockstep result" too.`,
+the other. With --output json it is one object, with the results of "lockstep result" too.
+
+With --definition, only the definition with which it works, as JSON, and the versions of workflows and blocks to which
+it is pinned.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if definition {
+				return showDefinition(cmd, c, args[0])
+			}
 			if c.json() {
 				return showJSON(cmd, c, args[0])
 			}
@@ -53,6 +61,20 @@ the other. With --output json it is one object, with the results of "lockstep re
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&definition, "definition", false, "only the definition with which it works, as JSON")
+	return cmd
+}
+
+func showDefinition(cmd *cobra.Command, c *connection, id string) error {
+	api, err := c.newClient()
+	if err != nil {
+		return err
+	}
+	d, err := api.PinnedDefinition(cmd.Context(), id)
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	return render.PrintJSON(cmd, d)
 }
 
 func showJSON(cmd *cobra.Command, c *connection, id string) error {

@@ -90,3 +90,22 @@ func TestExecute_SaysWhenAnExecutionWasUpdated(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
+
+// The definition with which an execution works is printed as JSON, whatever the output is.
+func TestShow_PrintsTheDefinition(t *testing.T) {
+	want := views.PinnedDefinition{
+		Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Digest: "d", Definition: json.RawMessage(`{"steps":[]}`),
+		Workflows: map[string]string{"fleet/inner:1": "1.2.0"}, Blocks: map[string]string{"fleet/load:1": "1.0.3"},
+	}
+	url := serveAnswers(t, map[string]any{"GET /workflow-execution/id/x/definition": want})
+	for _, output := range []string{"table", "json"} {
+		got := runCommand(t, "show", "x", "--definition", "--output", output, url)
+		var shown views.PinnedDefinition
+		if err := json.Unmarshal([]byte(got.stdout), &shown); err != nil || got.code != 0 || shown.Workflow != want.Workflow || shown.Workflows["fleet/inner:1"] != "1.2.0" || shown.Blocks["fleet/load:1"] != "1.0.3" || !strings.Contains(got.stdout, `"steps": []`) {
+			t.Errorf("exit %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+		}
+	}
+	if got := runCommand(t, "show", "gone", "--definition", url); got.code != exitRefused || !strings.Contains(got.stderr, "not found") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}

@@ -85,6 +85,7 @@ var routeRoles = map[string][]Role{
 	"GET /workflow-execution/id/{id}/steps":         {RoleViewer},
 	"GET /workflow-execution/id/{id}/result":        {RoleViewer},
 	"GET /workflow-execution/id/{id}/cost":          {RoleViewer},
+	"GET /workflow-execution/id/{id}/definition":    {RoleViewer},
 	"GET /workflow-execution/id/{id}/next":          {RoleViewer},
 	"GET /workflow-execution/id/{id}/inputs":        {RoleViewer},
 	"GET /inputs":                                   {RoleViewer},

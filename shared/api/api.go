@@ -127,6 +127,7 @@ type Queries interface {
 	Children(ctx context.Context, c workflow.Caller, id, step string, page workflow.Page) (workflow.List[views.ChildExecutionView], error)
 	Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error)
 	Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error)
+	PinnedDefinition(ctx context.Context, c workflow.Caller, id string) (views.PinnedDefinition, error)
 	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
 	Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error)

@@ -69,6 +69,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	wantCost, _ := f.Cost(ctx, local, executionID)
 	wantCost.ReadUnits = map[string]float64{}
 	check("cost", cost, wantCost, err)
+	pinned, err := c.PinnedDefinition(ctx, executionID)
+	wantPinned, _ := f.PinnedDefinition(ctx, local, executionID)
+	check("pinned definition", pinned, wantPinned, err)
 	lock, err := c.Lock(ctx, workflow.EntityKey{Type: "device", ID: "sw-1"})
 	wantLock, _ := f.Lock(ctx, local, workflow.EntityKey{Type: "device", ID: "sw-1"})
 	check("lock", lock, wantLock, err)

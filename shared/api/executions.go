@@ -190,6 +190,13 @@ func (a *routes) GetCost(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	a.respond(w, r, http.StatusOK, costResponse(c), err)
 }
 
+// GetPinnedDefinition serves GET /workflow-execution/id/{id}/definition.
+func (a *routes) GetPinnedDefinition(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	d, err := a.Queries.PinnedDefinition(r.Context(), a.caller(r), id)
+	d.Workflows, d.Blocks = nonNilMap(d.Workflows), nonNilMap(d.Blocks)
+	a.respond(w, r, http.StatusOK, d, err)
+}
+
 // ListEvents serves GET /workflow-execution/id/{id}/history.
 func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListEventsParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, eventResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Event], error) {

@@ -668,6 +668,18 @@ func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.Cost
 	return v, f.record("Cost", c)
 }
 
+func (f *fake) PinnedDefinition(_ context.Context, c workflow.Caller, id string) (views.PinnedDefinition, error) {
+	x, err := f.execution(c, id)
+	if err != nil {
+		return views.PinnedDefinition{}, err
+	}
+	d := views.PinnedDefinition{Workflow: x.Workflow, Digest: "d", PublishedAt: at, Definition: json.RawMessage(`{"package":"fleet"}`)}
+	if !f.minimal {
+		d.Workflows, d.Blocks = map[string]string{"fleet/inner:1": "1.0.0"}, map[string]string{"fleet/upgrade:1": "1.2.3"}
+	}
+	return d, f.record("PinnedDefinition", c)
+}
+
 func (f *fake) Next(_ context.Context, c workflow.Caller, _ string, _ workflow.Page) (views.NextView, error) {
 	v := views.NextView{}
 	if !f.minimal {

@@ -98,7 +98,7 @@ DELETE_/workflow-definition/{package}/{name}/{version} POST_/workflow-definition
 POST_/function-blocks/register GET_/function-blocks GET_/function-blocks/{package}/{name}/{version}/workers
 PUT_/entities/{type}/{id} GET_/entities/{type}/{id} GET_/entities POST_/entities/import
 POST_/workflow-execution POST_/workflow-execution/plan GET_/workflow-execution GET_/workflow-execution/active GET_/workflow-execution/state/{state} GET_/workflow-execution/id/{id}
-GET_/workflow-execution/id/{id}/history GET_/workflow-execution/id/{id}/jobs GET_/workflow-execution/id/{id}/steps GET_/workflow-execution/id/{id}/result GET_/workflow-execution/id/{id}/cost GET_/workflow-execution/id/{id}/next
+GET_/workflow-execution/id/{id}/history GET_/workflow-execution/id/{id}/jobs GET_/workflow-execution/id/{id}/steps GET_/workflow-execution/id/{id}/result GET_/workflow-execution/id/{id}/cost GET_/workflow-execution/id/{id}/definition GET_/workflow-execution/id/{id}/next
 DELETE_/workflow-execution/{id} POST_/workflow-execution/{id}/cancel POST_/workflow-execution/{id}/acknowledge POST_/workflow-execution/{id}/retry
 POST_/workflow-execution/{id}/resume POST_/workflow-execution/{id}/unlock POST_/workflow-execution/{id}/signal/{name} POST_/signals/{package}/{name}/{key}/{signal} GET_/executions/{id}/status
 GET_/locks GET_/locks/{type}/{id} GET_/workers GET_/workers/{id} POST_/workers/register POST_/workers/{id}/heartbeat POST_/workers/{id}/drain POST_/workers/{id}/unregister

@@ -163,6 +163,7 @@ var servedRoutes = []struct {
 	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + executionID + "/steps", "", 200},
 	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + executionID + "/result", "", 200},
 	{"GET /workflow-execution/id/{id}/cost", "/workflow-execution/id/" + executionID + "/cost", "", 200},
+	{"GET /workflow-execution/id/{id}/definition", "/workflow-execution/id/" + executionID + "/definition", "", 200},
 	{"GET /workflow-execution/id/{id}/next", "/workflow-execution/id/" + executionID + "/next", "", 200},
 	{"POST /workflow-execution/{id}/signal/{name}", "/workflow-execution/" + executionID + "/signal/paid", `{"data":{"amount":12},"reason":"r"}`, 202},
 	{"POST /workflow-execution/{id}/signal/{name}", "/workflow-execution/" + executionID + "/signal/order.paid-1", "", 202},

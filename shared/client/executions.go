@@ -57,6 +57,11 @@ func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView,
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)
 }
 
+// PinnedDefinition reads the definition with which an execution works.
+func (c *Client) PinnedDefinition(ctx context.Context, id string) (views.PinnedDefinition, error) {
+	return get[views.PinnedDefinition](ctx, c, "workflow-execution", "id", id, "definition")
+}
+
 // executionIfChanged reads an execution unless it is as it was when the service answered x with
 // a tag, which is returned then.
 func (c *Client) executionIfChanged(ctx context.Context, id string, x views.ExecutionView, tag string) (views.ExecutionView, string, error) {

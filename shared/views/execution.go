@@ -317,6 +317,18 @@ type StepResult struct {
 	Results map[string]json.RawMessage `json:"results"`
 }
 
+// PinnedDefinition is the definition with which an execution works, as it was published. Blocks and Workflows
+// are the versions to which the execution is pinned, by reference as written; they are empty until it is VALID.
+// Workflows has the definitions that are embedded as well as those that steps start, the inner ones included.
+type PinnedDefinition struct {
+	Workflow    workflow.Ref      `json:"workflow"` // exact
+	Digest      string            `json:"digest"`   // of the canonical source
+	PublishedAt time.Time         `json:"publishedAt"`
+	Definition  json.RawMessage   `json:"definition"` // the source
+	Workflows   map[string]string `json:"workflows"`
+	Blocks      map[string]string `json:"blocks"`
+}
+
 // CostView is what an execution has consumed, and what that costs.
 type CostView struct {
 	ExecutionID    string             `json:"executionId"`

@@ -74,6 +74,7 @@ var invalidRequests = []invalidRequest{
 	{"GET", "/workflow-execution/id/" + unknownID + "/steps", "", nil, 404, "not_found", nil},
 	{"GET", "/workflow-execution/id/" + unknownID + "/result", "", nil, 404, "not_found", nil},
 	{"GET", "/workflow-execution/id/" + unknownID + "/cost", "", nil, 404, "not_found", nil},
+	{"GET", "/workflow-execution/id/" + unknownID + "/definition", "", nil, 404, "not_found", nil},
 	{"POST", "/workflow-execution/" + unknownID + "/cancel", `{"rollback":"perhaps"}`, nil, 400, "invalid", []string{"rollback"}},
 	{"POST", "/workflow-execution/" + unknownID + "/cancel", "", nil, 404, "not_found", nil},
 	{"GET", "/workflow-definition/p/missing/1.0.0", "", nil, 404, "not_found", nil},

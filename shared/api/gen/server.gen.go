@@ -1326,6 +1326,23 @@ type PackOffer = views.PackOffer
 // PackResults defines model for PackResults.
 type PackResults = views.PackResults
 
+// PinnedDefinition defines model for PinnedDefinition.
+type PinnedDefinition struct {
+	// Blocks Exact version of each block, by reference as written; empty until the execution is VALID
+	Blocks map[string]string `json:"blocks"`
+
+	// Definition The source
+	Definition map[string]interface{} `json:"definition"`
+
+	// Digest Of the canonical source
+	Digest      string         `json:"digest"`
+	PublishedAt Time           `json:"publishedAt"`
+	Workflow    ExactReference `json:"workflow"`
+
+	// Workflows Exact version of each workflow that is embedded or that a step starts, by reference as written; empty until the execution is VALID
+	Workflows map[string]string `json:"workflows"`
+}
+
 // PlainName defines model for PlainName.
 type PlainName = string
 
@@ -2764,6 +2781,9 @@ type ServerInterface interface {
 	// GetCost Read what an execution has consumed, as metered, and its price
 	// (GET /workflow-execution/id/{id}/cost)
 	GetCost(w http.ResponseWriter, r *http.Request, id Id)
+	// GetPinnedDefinition Read the definition with which an execution works, and the versions to which it is pinned
+	// (GET /workflow-execution/id/{id}/definition)
+	GetPinnedDefinition(w http.ResponseWriter, r *http.Request, id Id)
 	// ListEvents List an execution's events of the layers execution, workflow and step, oldest first
 	// (GET /workflow-execution/id/{id}/history)
 	ListEvents(w http.ResponseWriter, r *http.Request, id Id, params ListEventsParams)
@@ -6327,6 +6347,32 @@ func (siw *ServerInterfaceWrapper) GetCost(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// GetPinnedDefinition operation middleware
+func (siw *ServerInterfaceWrapper) GetPinnedDefinition(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPinnedDefinition(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListEvents operation middleware
 func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Request) {
 
@@ -7400,6 +7446,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/children", wrapper.ListChildren)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/compensations", wrapper.ListCompensations)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/definition", wrapper.GetPinnedDefinition)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/history", wrapper.ListEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/inputs", wrapper.GetInputs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/jobs", wrapper.ListJobs)

@@ -6,7 +6,7 @@
 // execution may be missing from a list for a moment, but never appears with a wrong state.
 //
 // There is one file for each question: execution.go, list.go, history.go, steps.go,
-// jobs.go, result.go, cost.go and locks.go. waiting.go derives what an execution waits for,
+// jobs.go, result.go, definition.go, cost.go and locks.go. waiting.go derives what an execution waits for,
 // ways.go where it went from a step.
 package query
 

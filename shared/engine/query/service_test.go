@@ -443,3 +443,33 @@ func TestService_JobReadsAreBounded(t *testing.T) {
 		t.Errorf("%d jobs in total", n)
 	}
 }
+
+// An execution shows the definition with which it works, and the versions to which it is pinned, whatever is
+// published later.
+func TestService_ShowsThePinnedDefinition(t *testing.T) {
+	s := newHarness(t, 1, "steps:\n  - {label: first, workflowReference: {workflow: \"p/inner:1\"}}\n  - {label: second, workflowReference: {workflow: p/started, mode: fireAndForget}}\n")
+	ctx := context.Background()
+	s.Publish("started", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
+	s.Publish("inner", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	id := s.Start("w")
+	shown := must[views.PinnedDefinition](s)(s.Query.PinnedDefinition(ctx, harness.Caller, id))
+	published := must[workflow.PublishedDefinition](s)(s.Catalog.Definition(ctx, harness.Caller, s.Load(id).Workflow))
+	want := views.PinnedDefinition{
+		Workflow: published.Ref, Digest: published.Digest, PublishedAt: published.PublishedAt, Definition: published.Source,
+		Workflows: map[string]string{"p/inner:1": "1.0.0", "p/started": "1.0.0"}, Blocks: map[string]string{"p/once:1": "1.0.0"},
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Error(diff)
+	}
+	later := "package: p\nname: inner\nversion: 1.1.0\nseedEntity: device\nsteps: [{label: two, functionBlock: p/again:1, runOn: device}]\n"
+	if _, _, err := s.Catalog.Publish(ctx, harness.Caller, []byte(later), false); err != nil {
+		t.Fatal(err)
+	}
+	s.RunUntilIdle(time.Hour)
+	if diff := cmp.Diff(want, must[views.PinnedDefinition](s)(s.Query.PinnedDefinition(ctx, harness.Caller, id))); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.Query.PinnedDefinition(ctx, workflow.Caller{Tenant: "another"}, id); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("another tenant: %v", err)
+	}
+}
