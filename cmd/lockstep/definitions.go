@@ -164,18 +164,26 @@ func readSource(cmd *cobra.Command, file string) ([]byte, error) {
 
 func newDefinitions(c *connection) *cobra.Command {
 	var limit int
+	var labels []string
 	cmd := &cobra.Command{
 		Use:     "definitions [WORKFLOW]",
 		Aliases: []string{"workflows"},
 		Short:   "List published workflows and their versions, or print one version as JSON",
 		Long:    "List every version of every published workflow. With PACKAGE/NAME, list its versions. With\nPACKAGE/NAME:VERSION, print the newest matching version with its source, as JSON.",
-		Example: "  lockstep definitions\n  lockstep definitions fleet/upgrade_firmware\n  lockstep definitions fleet/upgrade_firmware:1",
+		Example: "  lockstep definitions\n  lockstep definitions fleet/upgrade_firmware\n  lockstep definitions fleet/upgrade_firmware:1\n  lockstep definitions --label team=network",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			all := api.Definitions(cmd.Context())
+			wanted, err := parsePairs(labels)
+			if err != nil {
+				return err
+			}
+			all := api.LabelledDefinitions(cmd.Context(), wanted)
+			if len(args) > 0 && len(labels) > 0 {
+				return errors.New("--label is for the list of all workflows: leave out " + args[0])
+			}
 			if len(args) > 0 {
 				ref, err := workflow.ParseRef(args[0])
 				if err != nil {
@@ -203,6 +211,7 @@ func newDefinitions(c *connection) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
+	cmd.Flags().StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
 	return cmd
 }
 

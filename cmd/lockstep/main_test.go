@@ -70,6 +70,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"entities", "imprt"}, `there is no verb "entities imprt"; did you mean import?`},
 		{[]string{"entities", "frobnicate"}, `there is no verb "entities frobnicate"; there are delete, export, history, import, list, patch, show, sync`},
 		{[]string{"list", "--since", "week"}, "--since wants a duration such as 7d"},
+		{[]string{"definitions", "p/w", "--label", "a=b"}, "--label is for the list of all workflows"},
+		{[]string{"definitions", "--label", "a"}, "is not NAME=VALUE"},
 		{[]string{"run"}, "WORKFLOW is missing: lockstep run WORKFLOW"},
 		{[]string{"status"}, "ID is missing"},
 		{[]string{"publish"}, "FILE is missing"},
@@ -140,6 +142,10 @@ func TestExecute_ReadsFlagWordsInAnyCase(t *testing.T) {
 	defer s.Close()
 	got := runCommand(t, "list", "-o", "JSON", "--state", "running", "--url="+s.URL)
 	if got.code != 0 || strings.TrimSpace(got.stdout) != "[]" || !strings.Contains(query, "state=RUNNING") {
+		t.Errorf("exit %d, query %s\n%s%s", got.code, query, got.stdout, got.stderr)
+	}
+	got = runCommand(t, "definitions", "--label", "team=network", "-l", "tier=1", "--url="+s.URL)
+	if want := "label=team%3Dnetwork&label=tier%3D1"; got.code != 0 || !strings.Contains(query, want) {
 		t.Errorf("exit %d, query %s\n%s%s", got.code, query, got.stdout, got.stderr)
 	}
 }

@@ -46,7 +46,7 @@ import (
 // Catalog serves definitions, blocks, schedules and entities.
 type Catalog interface {
 	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error)
-	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	Definitions(ctx context.Context, c workflow.Caller, labels map[string]string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error)
 	Archive(ctx context.Context, c workflow.Caller, ref workflow.Ref) error

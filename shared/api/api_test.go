@@ -205,6 +205,10 @@ func TestHandler_PassesFiltersOn(t *testing.T) {
 			t.Errorf("got %+v, want %+v", f.jobs, want)
 		}
 	}
+	sendRequest(h, "GET /workflow-definition?label=team=net&label=tier:1&limit=3", "")
+	if d := cmp.Diff(map[string]string{"team": "net", "tier": "1"}, f.labels); d != "" || f.page.Limit != 3 {
+		t.Errorf("%s limit %d", d, f.page.Limit)
+	}
 	sendRequest(h, "GET /entities?type=device&group=core&group=edge&query=entity.a%20%3D%3D%201", "")
 	if d := cmp.Diff(workflow.Selector{Type: "device", Groups: []string{"core", "edge"}, Query: "entity.a == 1"}, f.selector); d != "" {
 		t.Error(d)

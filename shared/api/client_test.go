@@ -152,6 +152,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("resume subscription", fmt.Sprint(f.subscription, resumed.Suspended == nil, resumed.Secret == nil), "resume failurestrue true", err)
 	check("blocks", len(collect(t, c.Blocks(ctx))), 1, nil)
 	check("definitions", len(collect(t, c.Definitions(ctx))), 1, nil)
+	check("labelled definitions", len(collect(t, c.LabelledDefinitions(ctx, map[string]string{"team": "a=b:c"}))), 1, nil)
+	check("labels", f.labels, map[string]string{"team": "a=b:c"}, nil)
 	check("versions", len(collect(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
 	check("locks", len(collect(t, c.Locks(ctx))), 1, nil)
 	check("entity types", len(collect(t, c.EntityTypes(ctx))), 1, nil)

@@ -31,7 +31,9 @@ func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, param
 
 // ListDefinitions serves GET /workflow-definition.
 func (a *routes) ListDefinitions(w http.ResponseWriter, r *http.Request, params gen.ListDefinitionsParams) {
-	servePage(a, w, r, params.Limit, params.PageToken, definitionHeadResponse, a.Catalog.Definitions)
+	servePage(a, w, r, params.Limit, params.PageToken, definitionHeadResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+		return a.Catalog.Definitions(ctx, c, parseLabels(deref(params.Label)), page)
+	})
 }
 
 // ListVersions serves GET /workflow-definition/{package}/{name}.

@@ -45,6 +45,7 @@ type fake struct {
 	byToken    views.TokenAnswer
 	reason     string
 	archived   bool
+	labels     map[string]string
 	filter     views.ExecutionFilter
 	jobs       views.JobFilter
 	selector   workflow.Selector
@@ -119,8 +120,8 @@ func (f *fake) published() workflow.PublishedDefinition {
 	return workflow.PublishedDefinition{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Digest: "d", Source: []byte(`{"package":"fleet"}`), PublishedAt: at, PublishedBy: "local"}
 }
 
-func (f *fake) Definitions(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
-	f.page = page
+func (f *fake) Definitions(_ context.Context, c workflow.Caller, labels map[string]string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+	f.page, f.labels = page, labels
 	return workflow.List[workflow.PublishedDefinition]{Items: []workflow.PublishedDefinition{f.published()}, NextToken: f.next}, f.record("Definitions", c)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,8 +83,66 @@ func TestCatalog_PublishedVersionsAreImmutable(t *testing.T) {
 	if _, err := c.Versions(ctx, ann, "p/none", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("versions of a missing definition: %v", err)
 	}
-	if l, err := c.Definitions(ctx, workflow.Caller{Tenant: "other"}, workflow.Page{}); err != nil || len(l.Items) != 0 {
+	if l, err := c.Definitions(ctx, workflow.Caller{Tenant: "other"}, nil, workflow.Page{}); err != nil || len(l.Items) != 0 {
 		t.Errorf("another tenant sees %+v, %v", l.Items, err)
+	}
+}
+
+// Definitions are found by all of the labels that are asked for, page by page, whatever is between them.
+func TestCatalog_ListsDefinitionsByLabel(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	var all, network []string
+	for i := range 25 {
+		labels := "{team: storage, tier: \"1\"}"
+		switch {
+		case i%7 == 0:
+			labels = "{team: network, tier: \"1\"}"
+		case i%7 == 1:
+			labels = "{team: network, tier: \"2\"}"
+		case i%7 == 2:
+			labels = "{}"
+		}
+		name := fmt.Sprintf("w%02d", i)
+		source := "package: p\nname: " + name + "\nversion: 1.0.0\nlabels: " + labels + "\nsteps: [{label: one, functionBlock: p/b:1, runOn: global}]\n"
+		if _, _, err := c.Publish(ctx, ann, []byte(source), false); err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, name); i%7 == 0 {
+			network = append(network, name)
+		}
+	}
+	for _, limit := range []int{1, 2, 3, 100} {
+		for _, test := range []struct {
+			labels map[string]string
+			want   []string
+		}{
+			{nil, all},
+			{map[string]string{"team": "network", "tier": "1"}, network},
+			{map[string]string{"team": "network", "tier": "3"}, nil},
+			{map[string]string{"owner": ""}, nil},
+		} {
+			var got []string
+			for page := (workflow.Page{Limit: limit}); ; {
+				list, err := c.Definitions(ctx, ann, test.labels, page)
+				if err != nil || len(list.Items) > limit {
+					t.Fatalf("%d items, %v", len(list.Items), err)
+				}
+				for _, d := range list.Items {
+					if got = append(got, d.Ref.Name); len(d.Source) > 0 || d.Digest == "" || d.PublishedBy != "ann" {
+						t.Errorf("listed as %+v", d)
+					}
+				}
+				if page.Token = list.NextToken; page.Token == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%v, pages of %d: %v, want %v", test.labels, limit, got, test.want)
+			}
+		}
+	}
+	if list, err := c.Definitions(ctx, workflow.Caller{Tenant: "other"}, map[string]string{"team": "network"}, workflow.Page{}); err != nil || len(list.Items) != 0 {
+		t.Errorf("another tenant sees %+v, %v", list.Items, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
@@ -82,9 +83,55 @@ func (c *Catalog) unknownEndpoints(d *spec.Definition) (issues []workflow.Issue)
 	return issues
 }
 
-// Definitions lists every version of every definition, without sources.
-func (c *Catalog) Definitions(ctx context.Context, caller workflow.Caller, p workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
-	return c.openPorts().Registry.DefinitionVersions(ctx, caller.Tenant, "", clampPage(p))
+// maxListReads bounds how many batches one call reads to find definitions that have the labels. The page
+// may then be short; its token continues from there.
+const maxListReads = 10
+
+// Definitions lists every version of every definition, or of those that have all the labels, without
+// sources. Labels are in the source alone, so that it reads the sources to find them.
+func (c *Catalog) Definitions(ctx context.Context, caller workflow.Caller, labels map[string]string, p workflow.Page) (list workflow.List[workflow.PublishedDefinition], err error) {
+	r := c.openPorts().Registry
+	p = clampPage(p)
+	if len(labels) == 0 {
+		return r.DefinitionVersions(ctx, caller.Tenant, "", p)
+	}
+	list.NextToken = p.Token
+	for range maxListReads {
+		batch, err := r.DefinitionSources(ctx, caller.Tenant, workflow.Page{Limit: p.Limit - len(list.Items), Token: list.NextToken})
+		if err != nil {
+			return list, err
+		}
+		for _, d := range batch.Items {
+			has, err := hasLabels(d, labels)
+			if err != nil {
+				return list, err
+			}
+			if has {
+				d.Source, d.Schema = nil, 0
+				list.Items = append(list.Items, d)
+			}
+		}
+		if list.NextToken = batch.NextToken; list.NextToken == "" || len(list.Items) == p.Limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// hasLabels reports whether the source of a definition has all the labels, with these values.
+func hasLabels(d workflow.PublishedDefinition, labels map[string]string) (bool, error) {
+	var source struct {
+		Labels map[string]string `json:"labels"`
+	}
+	if err := json.Unmarshal(d.Source, &source); err != nil {
+		return false, workflow.Errorf(workflow.CodeInternal, "definition %s cannot be decoded: %w", d.Ref, err)
+	}
+	for name, want := range labels {
+		if got, ok := source.Labels[name]; !ok || got != want {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // Versions lists the versions of one definition.

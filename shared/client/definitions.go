@@ -41,7 +41,14 @@ func (c *Client) Publish(ctx context.Context, source []byte, dryRun bool) (d Def
 
 // Definitions lists all versions of all definitions, without their source.
 func (c *Client) Definitions(ctx context.Context) iter.Seq2[Definition, error] {
-	return paginate[Definition](ctx, c, nil, "workflow-definition")
+	return c.LabelledDefinitions(ctx, nil)
+}
+
+// LabelledDefinitions lists those that have all the labels.
+func (c *Client) LabelledDefinitions(ctx context.Context, labels map[string]string) iter.Seq2[Definition, error] {
+	query := url.Values{}
+	addLabels(query, labels)
+	return paginate[Definition](ctx, c, query, "workflow-definition")
 }
 
 // Versions lists the versions of one definition, without their source.

@@ -103,10 +103,14 @@ func filterQuery(f views.ExecutionFilter) url.Values {
 	if f.Workflow.Name != "" {
 		query.Set("workflow", f.Workflow.String())
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
-		query.Add("label", key+"="+f.Labels[key])
-	}
+	addLabels(query, f.Labels)
 	return query
+}
+
+func addLabels(query url.Values, labels map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		query.Add("label", name+"="+labels[name])
+	}
 }
 
 // Failures lists the entities that did not succeed in an execution, those of the newest

@@ -78,6 +78,16 @@ func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName stri
 	return collectPage(r.t.Query(ctx, q), pageLimit(page), definitionOf)
 }
 
+// DefinitionSources lists all definitions with their sources, in the same order. It reads as many units as
+// DefinitionVersions: the table counts items before it leaves out what is not asked for.
+func (r *Registry) DefinitionSources(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[workflow.PublishedDefinition]{}, err
+	}
+	return collectPage(r.t.Query(ctx, versionsQuery(definitionsKey(tenant), "", after, pageLimit(page))), pageLimit(page), definitionOf)
+}
+
 // SetArchived sets or clears a definition's archived mark.
 func (r *Registry) SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error {
 	sk, err := versionKey(ref)

@@ -50,11 +50,22 @@ func (r *Registry) Definition(_ context.Context, tenant string, ref workflow.Ref
 
 // DefinitionVersions lists definitions without their sources, by name and version.
 func (r *Registry) DefinitionVersions(_ context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
-	return call(r.conn, "registry.definition_versions", func(bool) (workflow.List[workflow.PublishedDefinition], error) {
+	return r.listDefinitions("registry.definition_versions", tenant, fullName, false, page)
+}
+
+// DefinitionSources lists all definitions with their sources, by name and version.
+func (r *Registry) DefinitionSources(_ context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+	return r.listDefinitions("registry.definition_sources", tenant, "", true, page)
+}
+
+func (r *Registry) listDefinitions(name, tenant, fullName string, sources bool, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+	return call(r.conn, name, func(bool) (workflow.List[workflow.PublishedDefinition], error) {
 		var all []workflow.PublishedDefinition
 		for at, d := range r.w.definitions {
 			if at == tenantKey(tenant, d.Ref.String()) && (fullName == "" || d.Ref.FullName() == fullName) {
-				d.Source = nil
+				if d = clone(d); !sources {
+					d.Source = nil
+				}
 				all = append(all, d)
 			}
 		}

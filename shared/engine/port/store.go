@@ -197,6 +197,9 @@ type Registry interface {
 	// DefinitionVersions lists the versions of one definition, or of all if the name is
 	// "", without their source, in order of name and version.
 	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	// DefinitionSources lists all versions of all definitions with their source, in the same order. A page
+	// may be short before the last.
+	DefinitionSources(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	// SetArchived archives a version, or undoes that.
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 

@@ -103,6 +103,24 @@ func Registry(t *testing.T, open Open) {
 			}
 			_, err := s.Registry.DefinitionVersions(s.ctx, s.tenant, "", workflow.Page{Token: "***"})
 			s.wantCode(err, workflow.CodeInvalid)
+			_, err = s.Registry.DefinitionSources(s.ctx, s.tenant, workflow.Page{Token: "***"})
+			s.wantCode(err, workflow.CodeInvalid)
+			n := 0
+			for page := (workflow.Page{Limit: 3}); ; {
+				l := must[workflow.List[workflow.PublishedDefinition]](s)(s.Registry.DefinitionSources(s.ctx, s.tenant, page))
+				for _, d := range l.Items {
+					if diff := cmp.Diff(definition(d.Ref.Name, d.Ref.Version), d); diff != "" {
+						s.Error(diff)
+					}
+					n++
+				}
+				if page.Token = l.NextToken; page.Token == "" {
+					break
+				}
+			}
+			if n != 11 {
+				s.Errorf("%d definitions with their sources, want 11", n)
+			}
 		},
 		"blocks are registered once and listed": func(s *fixture) {
 			block := func(name, version string) workflow.Block {
