@@ -38,8 +38,11 @@ var (
 	// specific than the default route, which would refuse it.
 	preflightRoute = route{id: "Preflight", key: "OPTIONS /{proxy+}", public: true}
 
-	// The page's static files.
-	pageRoutes   = []route{{id: "Page", key: "GET /", public: true}, {id: "PageFiles", key: "GET /monitor/{file+}", public: true}}
+	// The static files of the pages.
+	pageRoute       = route{id: "Page", key: "GET /", public: true}
+	pageFilesRoute  = route{id: "PageFiles", key: "GET /monitor/{file+}", public: true}
+	answerPageRoute = route{id: "AnswerPage", key: "GET /answer", public: true}
+
 	answerRoutes = []route{{id: "Question", key: "GET /answers", public: true}, {id: "Answers", key: "POST /answers", public: true}}
 	hookRoutes   = []route{{id: "Hooks", key: "POST /hooks/{tenant}/{name}", public: true}, {id: "Forms", key: "GET /forms/{tenant}/{name}", public: true}}
 
@@ -51,10 +54,14 @@ var (
 func (e *Engine) routes() []route {
 	all := []route{healthRoute, readRoute, defaultRoute}
 	if e.props.Page {
-		all = append(all, pageRoutes...)
+		all = append(all, pageRoute)
 	}
 	if e.props.OpenAnswers {
+		all = append(all, answerPageRoute)
 		all = append(all, answerRoutes...)
+	}
+	if e.props.Page || e.props.OpenAnswers {
+		all = append(all, pageFilesRoute)
 	}
 	if e.props.OpenTriggers {
 		all = append(all, hookRoutes...)

@@ -134,8 +134,9 @@ type EngineProps struct {
 
 	// OpenAnswers lets the bearers of resume tokens answer without other credentials: GET and
 	// POST /answers are checked by the engine instead of the gateway, and throttled to a tenth
-	// of RequestsPerSecond and Burst. It needs TokenKeys. Default: off, and the routes need the
-	// credentials of all others too, which a bearer cannot send.
+	// of RequestsPerSecond and Burst; GET /answer, the page for it, and the files that it has in
+	// common with the monitor, GET /monitor/*, have no data. It needs TokenKeys. Default: off, and
+	// the routes need the credentials of all others too, which a bearer cannot send.
 	OpenAnswers bool
 
 	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call

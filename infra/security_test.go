@@ -341,7 +341,7 @@ func TestTables_DenyPlainHTTP(t *testing.T) {
 func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 	authorization := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
 	open := map[string][]string{
-		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answers", "POST /answers", "POST /hooks/{tenant}/{name}", "GET /forms/{tenant}/{name}"},
+		"options": {"GET /health", "GET /", "GET /monitor/{file+}", "GET /answer", "GET /answers", "POST /answers", "POST /hooks/{tenant}/{name}", "GET /forms/{tenant}/{name}"},
 		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // with CORS, browsers send preflight requests without credentials
 	}
 	for _, name := range engineStacks {
@@ -369,6 +369,29 @@ func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 			if r.Type == "AWS::Lambda::Url" {
 				t.Errorf("%s bypasses the API", id)
 			}
+		}
+	}
+}
+
+// The page of answers needs no credentials where answers need none, and loads all its files then.
+func TestHTTPAPI_AnswerPageIsOpenWithAnswers(t *testing.T) {
+	for _, c := range []struct {
+		props EngineProps
+		want  string
+	}{
+		{EngineProps{}, "GET /health"},
+		{EngineProps{Page: true}, "GET /health GET / GET /monitor/{file+}"},
+		{EngineProps{OpenAnswers: true}, "GET /health GET /answer GET /answers POST /answers GET /monitor/{file+}"},
+		{EngineProps{OpenAnswers: true, Page: true}, "GET /health GET / GET /answer GET /answers POST /answers GET /monitor/{file+}"},
+	} {
+		var open []string
+		for _, r := range (&Engine{props: c.props}).routes() {
+			if r.public {
+				open = append(open, r.key)
+			}
+		}
+		if got := strings.Join(open, " "); got != c.want {
+			t.Errorf("%s is open, want %s", got, c.want)
 		}
 	}
 }

@@ -190,7 +190,7 @@ type Options struct {
 	// Ready returns an error if requests cannot be served; nil means always ready.
 	Ready func(ctx context.Context) error
 
-	// Monitor serves the page at / and its files under /monitor/; nil answers 404.
+	// Monitor serves the pages at / and /answer and their files under /monitor/; nil answers 404.
 	Monitor http.Handler
 
 	// Origins are the other origins whose pages may call the API from a browser, behind
@@ -237,6 +237,7 @@ func New(s Services, opt Options) http.Handler {
 	mux.HandleFunc("GET /openapi.json", a.openapi)
 	if opt.Monitor != nil {
 		mux.mux.Handle("GET /{$}", opt.Monitor)
+		mux.mux.Handle("GET "+workflow.AnswerPage, opt.Monitor)
 		mux.mux.Handle("GET /monitor/", opt.Monitor)
 	}
 	return a.middleware(mux.mux)

@@ -356,7 +356,7 @@ func TestHealth_FollowsReadiness(t *testing.T) {
 
 func TestHandler_ServesMonitor(t *testing.T) {
 	h := newHandler(newFake(), withMonitor)
-	for line, status := range map[string]int{"GET /": 200, "HEAD /": 200, "GET /monitor/app.js": 200, "POST /": 405, "GET /index.html": 404} {
+	for line, status := range map[string]int{"GET /": 200, "HEAD /": 200, "GET /monitor/app.js": 200, "POST /": 405, "GET /answer": 200, "POST /answer": 405, "GET /answer/": 404, "GET /index.html": 404} {
 		if w := sendRequest(h, line, ""); w.Code != status {
 			t.Errorf("%s: %d, want %d", line, w.Code, status)
 		}

@@ -1,8 +1,8 @@
-// Package monitor is the web page of the service: static files that are embedded in the
-// binary. The page reads all its data through the HTTP API, like any other client. It
-// runs under a strict content security policy: no inline script or style, nothing from
-// other hosts. It sets all data as text, never as markup. `make generate` builds the files
-// from the sources in app.
+// Package monitor has the web pages of the service, static files that are embedded in the
+// binary: the monitor, and the page on which the bearer of a token answers. They read all their
+// data through the HTTP API, like any other client. They run under a strict content security
+// policy: no inline script or style, nothing from other hosts. They set all data as text, never as
+// markup. `make generate` builds the files from the sources in app.
 //
 // It is a package of its own because the embedded files and their content security policy
 // belong together, and no other part of the service needs them.
@@ -12,6 +12,8 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 //go:embed page
@@ -21,7 +23,7 @@ var files embed.FS
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page at / and its files under /monitor/.
+// Handler serves the monitor at /, the page of answers at /answer, and their files under /monitor/.
 func Handler() http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -30,6 +32,7 @@ func Handler() http.Handler {
 	mux := http.NewServeMux()
 	fileServer := http.FileServerFS(page)
 	mux.Handle("GET /{$}", fileServer)
+	mux.HandleFunc("GET "+workflow.AnswerPage, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "answer.html") })
 	mux.Handle("GET /monitor/", http.StripPrefix("/monitor/", fileServer))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -15,7 +15,10 @@ import (
 // Every file of the page is served, under a policy that allows no inline script.
 func TestHandler_ServesPage(t *testing.T) {
 	h := monitor.Handler()
-	for path, kind := range map[string]string{"/": "text/html", "/monitor/page.js": "text/javascript", "/monitor/page.css": "text/css", "/monitor/licences.txt": "text/plain"} {
+	for path, kind := range map[string]string{
+		"/": "text/html", "/monitor/page.js": "text/javascript", "/answer": "text/html", "/monitor/answer.js": "text/javascript",
+		"/monitor/page.css": "text/css", "/monitor/licences.txt": "text/plain",
+	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) {
@@ -25,7 +28,7 @@ func TestHandler_ServesPage(t *testing.T) {
 		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
-		if path == "/" && (strings.Contains(w.Body.String(), "<script>") || strings.Contains(w.Body.String(), " style=")) {
+		if (path == "/" || path == "/answer") && (strings.Contains(w.Body.String(), "<script>") || strings.Contains(w.Body.String(), " style=")) {
 			t.Error("the page has inline script or style, which its policy forbids")
 		}
 		for _, forbidden := range []string{"eval(", "new Function", "document.write", "https://", "//cdn"} {

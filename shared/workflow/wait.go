@@ -61,6 +61,10 @@ type Answer struct {
 // brought him.
 const CallbackBearer = "callback"
 
+// AnswerPage is the path of the page on which the bearer of a token answers. The token comes behind
+// a # there, which browsers do not send.
+const AnswerPage = "/answer"
+
 // MaxCallbackParameterBytes bounds the parameters of a step with a callback: its message is sent
 // with them, and they are never stored with the token.
 const MaxCallbackParameterBytes = 256 << 10

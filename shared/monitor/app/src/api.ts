@@ -90,6 +90,20 @@ export function post<P extends PostPath>(path: P, params: Path<paths[P]["post"]>
   return send(address(path, params as object), { method: "POST", body: JSON.stringify(body ?? {}), headers }) as Promise<Answers<paths[P]["post"]>>;
 }
 
+/** A token is in a header only: addresses are kept in logs. */
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+/** question is what the bearer of a token is asked. */
+export function question(token: string): Promise<Schemas["Question"]> {
+  return send("/answers", { headers: bearer(token) }) as Promise<Schemas["Question"]>;
+}
+
+/** answer sends what the bearer of a token answers. The same answer may be sent again. */
+export function answer(token: string, input: unknown): Promise<Schemas["TokenReceipt"]> {
+  const headers = { "content-type": "application/json", ...bearer(token) };
+  return send("/answers", { method: "POST", body: JSON.stringify({ input }), headers }) as Promise<Schemas["TokenReceipt"]>;
+}
+
 /** useKey gives the same key for the same request, however often it is sent, and another one for another request. */
 export function useKey(): (request: unknown) => string {
   const last = useRef({ text: "", key: "" });

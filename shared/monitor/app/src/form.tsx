@@ -121,6 +121,9 @@ function JSONField({ label, schema, value, onChange }: { label: string; schema: 
   );
 }
 
+/** consent is the form of an approval. */
+export const consent: Schema = { type: "object", required: ["approved"], properties: { approved: { type: "boolean", title: "Approve" }, note: { type: "string", title: "Note" } } };
+
 /** start is the value with which a form begins: the defaults of its schema. */
 export function start(schema: Schema | null | undefined): unknown {
   if (!schema) return undefined;

@@ -8,6 +8,10 @@ export interface Route {
 
 function parse(): Route {
   const hash = location.hash.slice(1);
+  if (hash.startsWith("lst1.")) {
+    location.replace(`/answer#${hash}`); // a token is no id: an address that is read would have it
+    return { path: ["answer"], query: new URLSearchParams() };
+  }
   if (hash && !hash.startsWith("/")) return { path: ["executions", hash], query: new URLSearchParams() };
   const [path = "", query = ""] = hash.split("?", 2);
   const decode = (part: string): string => {

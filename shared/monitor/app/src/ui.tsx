@@ -48,7 +48,7 @@ export function EntityLink({ path }: { path: string | null | undefined }): VNode
 }
 
 /** ProblemText shows why something could not be done, each place that is wrong, and what to do next. */
-export function ProblemText({ error }: { error: unknown }): VNode | null {
+export function ProblemText({ error, next }: { error: unknown; next?: string }): VNode | null {
   if (!error) return null;
   const problem = error instanceof Refusal ? error.problem : undefined;
   return (
@@ -57,7 +57,7 @@ export function ProblemText({ error }: { error: unknown }): VNode | null {
       {problem?.errors?.length ? (
         <ul>{problem.errors.map((e) => <li>{e.line ? `line ${e.line}${e.column ? `, column ${e.column}` : ""}: ` : ""}{e.path ? <code>{e.path}</code> : null} {e.message}</li>)}</ul>
       ) : null}
-      <p>{nextStep(error)}{problem?.requestId ? <small> Request {problem.requestId}.</small> : null}</p>
+      <p>{next ?? nextStep(error)}{problem?.requestId ? <small> Request {problem.requestId}.</small> : null}</p>
     </div>
   );
 }

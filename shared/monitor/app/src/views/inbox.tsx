@@ -3,15 +3,12 @@ import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Schemas, useKey } from "../api";
 import { may, useCaller } from "../caller";
-import { Form, type Schema, start } from "../form";
+import { consent, Form, type Schema, start } from "../form";
 import { useLive } from "../live";
 import { go, type Route } from "../route";
 import { duration, ExecutionLink, Field, Loaded, name, Pages, ProblemText, time, Value } from "../ui";
 
 type Input = Schemas["Input"];
-
-/** consent is the form of an approval. */
-const consent: Schema = { type: "object", required: ["approved"], properties: { approved: { type: "boolean", title: "Approve" }, note: { type: "string", title: "Note" } } };
 
 export function Inbox({ route }: { route: Route }): VNode {
   const path = ["inbox"];
