@@ -115,11 +115,12 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	if r := w.execution.StepRunBySeq(l.StepRunSeq); l.Lane != nil && r != nil && r.IsSet() {
 		return outOfTime(ctx, w.startNext(ctx, r, *l.Lane)) // nothing else has changed
 	}
+	decides := true
 	if l.Lane != nil {
-		err = w.sendLane(ctx, l)
+		decides, err = w.sendLane(ctx, l)
 	}
 	w.askingLane = l.Child
-	if w.facts.FromParent = l.FromParent; err == nil {
+	if w.facts.FromParent = l.FromParent; err == nil && decides {
 		err = w.advance(ctx, nil)
 	}
 	if err == nil {

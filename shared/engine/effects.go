@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Effects are what a commit causes outside the state item. None is required for
@@ -62,17 +63,26 @@ func (w *workspace) startChild(ctx context.Context, r *workflow.StepRun) error {
 }
 
 // sendLane sends the next pack of a lane that its worker could not continue: the lane
-// belongs to a pipeline, its retry policy has a condition, or its chain was cut.
-func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
-	r := w.execution.StepRunBySeq(l.StepRunSeq)
-	if !planner.CanAdvance(r) || w.execution.MinFencingToken != w.e.Policy.MinFencingToken {
-		return nil
+// belongs to a pipeline, its retry policy has a condition, or its chain was cut. decides says that
+// there is something to decide about the execution then. Mostly there is not: to find that out in
+// each wake-up of a lane, all done sets would be read as often as there are lanes.
+func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) (decides bool, err error) {
+	x := w.execution
+	r := x.StepRunBySeq(l.StepRunSeq)
+	if !planner.CanAdvance(r) || x.MinFencingToken != w.e.Policy.MinFencingToken {
+		return true, nil
 	}
 	p, err := w.ensurePlanner(ctx)
 	if err != nil {
-		return err
+		return true, err
 	}
-	return w.reportPlanError(p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost))
+	now := w.e.now()
+	decides, err = p.SendLane(ctx, x, r, *l.Lane, now, &w.pendingCost)
+	if err := w.reportPlanError(err); err != nil {
+		return true, err
+	}
+	due := !x.DueAt.IsZero() && !x.DueAt.After(now)
+	return decides || due || !r.Open() || x.State != sm.ExecutionRunning || w.unplanned != nil, nil
 }
 
 // reportPlanError makes an error that says that a lane cannot be planned a fact of the next

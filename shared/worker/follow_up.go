@@ -58,21 +58,12 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 			return Disposition{}, err
 		}
 	}
-	shard := p.Key.Shard()
-	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
-	if end.Unsuccessful && !s.decidesNothing(end) || len(set.Done) >= size || expired {
+	if s.m.Work.Decides(end, p.Key.Lane, len(set.Done)) || expired {
 		if err := s.sendWakeup(ctx, workflow.Wakeup{Cost: workflow.Cost{QueueRequests: 1}}); err != nil {
 			return Disposition{}, err
 		}
 	}
 	return doneDisposition, nil
-}
-
-// decidesNothing reports whether an unsuccessful lane leaves nothing to decide before the
-// last lane is over. It holds only for lanes of which no more is known than that jobs have
-// failed: of anything else the engine learns at once.
-func (s *session) decidesNothing(end workflow.LaneResult) bool {
-	return s.m.Work.FailuresDecideNothing && end.Failures.Failed > 0 && end.Failures.Unknown == 0
 }
 
 // sendRetry sends the next attempt of the jobs at the given indexes. Whoever has finished the

@@ -89,6 +89,16 @@ func (w *Work) Repeatable() bool { return w.Pure || w.Idempotent }
 // LaneNotBefore is the time before which the first attempt of a lane does not begin; zero for none.
 func (w *Work) LaneNotBefore(lane int) time.Time { return w.Pace.At(w.PacedFrom, lane) }
 
+// Decides reports whether the end of a lane may decide something about its step run, so that the
+// engine has to look: it completes its done set, which has so many lanes then, or it was not
+// successful and more is known than that jobs have failed, or failures may end the step run.
+func (w *Work) Decides(end LaneResult, lane, done int) bool {
+	shard := lane / LanesPerShard
+	failures := end.Failures
+	counts := !w.FailuresDecideNothing || failures.Failed == 0 || failures.Unknown > 0
+	return end.Unsuccessful && counts || done >= min(LanesPerShard, w.Lanes-shard*LanesPerShard)
+}
+
 // MaxAttempts is how often one job is tried.
 func (w *Work) MaxAttempts() int {
 	if w.Retry == nil {

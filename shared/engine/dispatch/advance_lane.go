@@ -8,26 +8,33 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// Advanced is what has become of a lane.
+type Advanced struct {
+	Over     bool // the lane has ended
+	Recorded bool // this call has recorded that
+	Decides  bool // the engine has to look at the step run, see [workflow.Work.Decides]
+}
+
 // AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
 // that is due, records a finished lane in the done set, and skips a lane without jobs.
-// It reports whether the lane is done, and whether this call has recorded that: only then does the
-// caller continue with what follows the lane. Each copy of a wake-up would otherwise begin a
+// Only if this call has recorded the end of the lane does the caller continue with what follows
+// the lane. Each copy of a wake-up would otherwise begin a
 // chain of copies. If a handler dies before it has continued, the timer does. cost is what
 // has been consumed for the lane and is counted nowhere; what the done set or the message
 // takes along is taken out of it.
-func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (done, recorded bool, err error) {
+func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (Advanced, error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
-		return false, false, nil
+		return Advanced{}, nil
 	}
 	packs, err := d.ReadLane(ctx, r, lane)
 	if err != nil {
-		return false, false, err
+		return Advanced{}, err
 	}
 	l := findLaneState(r, lane, packsByLane(packs)[lane])
 	switch {
 	case l.done:
 		if r.Step.Lanes() == 1 {
-			return true, true, nil
+			return Advanced{true, true, true}, nil
 		}
 		end := l.laneEnd()
 		if end.Cost = cost.Clone(); len(l.packs) > 0 {
@@ -35,30 +42,29 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 		}
 		set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
 		if err != nil {
-			return false, false, err
+			return Advanced{}, err
 		}
 		*cost = workflow.Cost{}
-		return true, set.Added, nil
+		return Advanced{true, set.Added, r.Work.Decides(end, lane, len(set.Done))}, nil
 	case l.pack != nil:
-		return false, false, nil // a worker has claimed it
+		return Advanced{}, nil // a worker has claimed it
 	}
 	m, err := d.dueMessage(ctx, r, l)
 	if err != nil {
-		return false, false, err
+		return Advanced{}, err
 	}
 	if m == nil {
-		recorded, err := d.skipLane(ctx, r, lane, now)
-		return err == nil, recorded, err
+		return d.skipLane(ctx, r, lane, now)
 	}
 	m.Cost = cost.Clone()
 	if n := len(l.packs); n > 0 && r.Step.Lanes() > 1 {
 		m.Cost.Add(l.packs[n-1].Cost) // the done set gets the sum; the packs of a single lane are read one by one
 	}
 	if err := d.sendMessages(ctx, r, now, []*workflow.PackMessage{m}); err != nil {
-		return false, false, err
+		return Advanced{}, err
 	}
 	*cost = workflow.Cost{}
-	return false, false, nil
+	return Advanced{}, nil
 }
 
 // dueMessage is the message for the attempt of a lane that is due. It is nil if none
@@ -91,15 +97,21 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 }
 
 // skipLane ends a lane none of whose entities takes part. It writes a finished pack
-// without jobs, unless there is a pack already. ended reports whether this call has
-// recorded the lane's end.
-func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) (ended bool, err error) {
-	_, err = d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
-	if err != nil || r.Step.Lanes() == 1 {
-		return err == nil, err
+// without jobs, unless there is a pack already.
+func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) (Advanced, error) {
+	_, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
+	if err != nil {
+		return Advanced{}, err
 	}
-	set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), workflow.LaneResult{})
-	return set.Added, err
+	if r.Step.Lanes() == 1 {
+		return Advanced{true, true, true}, nil
+	}
+	var end workflow.LaneResult
+	set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
+	if err != nil {
+		return Advanced{}, err
+	}
+	return Advanced{true, set.Added, r.Work.Decides(end, lane, len(set.Done))}, nil
 }
 
 // ReadLane reads the packs of one lane, the first attempt first.

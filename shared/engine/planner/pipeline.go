@@ -31,21 +31,21 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 }
 
 // SendLane sends the next pack of a lane of an open step run, as its worker has
-// requested.
-func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) error {
+// requested. decides says that the engine has to look at the step runs then.
+func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (decides bool, err error) {
 	if r.Pipeline > 0 {
-		_, err := p.advanceLane(ctx, x, r, lane, now, cost)
-		return err
+		way, err := p.goOnWithLane(ctx, x, r, lane, now, cost, false)
+		return way.decides, err
 	}
 	stepRun := p.StepRun(x, r)
 	if !stepRun.Work.EngineDriven {
-		return p.Dispatcher.SendLane(ctx, stepRun, lane, now)
+		return false, p.Dispatcher.SendLane(ctx, stepRun, lane, now)
 	}
-	_, recorded, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost)
-	if next := lane + r.Window; err == nil && recorded && r.Window > 0 && next < r.Lanes() {
-		_, _, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
+	at, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost)
+	if next := lane + r.Window; err == nil && at.Recorded && r.Window > 0 && next < r.Lanes() {
+		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
 	}
-	return err
+	return at.Decides, err
 }
 
 // CanAdvance reports whether lanes of a step run may continue: the step run is open, or
@@ -84,8 +84,8 @@ func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *wo
 	var anyEnded atomic.Bool
 	problems := make([]*dispatch.PlanError, len(lanes))
 	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(lanes), func(ctx context.Context, i int) error {
-		ended, err := p.goOnWithLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
-		if ended {
+		way, err := p.goOnWithLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
+		if way.ended {
 			anyEnded.Store(true)
 		}
 		if errors.As(err, &problems[i]) {
@@ -149,18 +149,19 @@ func (p *Planner) lanesToResume(ctx context.Context, x *workflow.Execution, r *w
 	return slices.DeleteFunc(lanes, func(lane int) bool { return !begun[lane] }), err
 }
 
-// advanceLane advances a lane as far as it goes, from the step run in which it ended
-// last: past the stepRuns that have no job for any of its entities, to the first that
-// has. When a lane reaches the end of the pipeline, the next lane of its window starts;
-// ended says that a lane did.
-func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (ended bool, err error) {
-	return p.goOnWithLane(ctx, x, from, lane, now, cost, false)
+// laneWay is what has become of a lane that went on, and of those that it made room for.
+type laneWay struct {
+	ended   bool // a lane has reached the end of the pipeline
+	decides bool // the engine has to look at the step runs
 }
 
-// goOnWithLane is advanceLane. With resume it also goes on after a step run in which somebody
+// goOnWithLane advances a lane as far as it goes, from the step run in which it ended
+// last: past the stepRuns that have no job for any of its entities, to the first that
+// has. When a lane reaches the end of the pipeline, the next lane of its window starts.
+// With resume it also goes on after a step run in which somebody
 // else has recorded the end of the lane. A step run that was closed is over for every lane. One
 // that is closing ends first, since a worker may be at work on the lane; ResumePipeline goes on then.
-func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (ended bool, err error) {
+func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (way laneWay, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
 		for _, r := range stepRuns {
@@ -168,20 +169,22 @@ func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from 
 				continue
 			}
 			if r.Closing || r.Seq > from.Seq && !r.Open() {
-				return ended, nil
+				way.decides = true
+				return way, nil
 			}
-			over, recorded, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost)
-			if err != nil || !recorded && !(resume && over) {
-				return ended, err
+			at, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost)
+			way.decides = way.decides || at.Decides
+			if err != nil || !at.Recorded && !(resume && at.Over) {
+				return way, err
 			}
 		}
-		ended = true
+		way.ended = true
 		if from.Window == 0 {
-			return ended, nil
+			return way, nil
 		}
 		from, lane = stepRuns[0], lane+from.Window
 	}
-	return ended, nil
+	return way, nil
 }
 
 // wasClosed reports whether a step run has ended before all its lanes were executed.
