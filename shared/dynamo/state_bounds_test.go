@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 	}
 	x.Undo = &workflow.Undo{Entities: workflow.NewPlaces(randomPlaces(random, 8<<10)...), StepRuns: []int{1, 2, 3}}
 	x.Acknowledged = &workflow.Acknowledgement{By: noise(random, 256), Reason: noise(random, workflow.MaxReasonBytes), At: time.Now()}
+	x.LastEnd = &workflow.LastEnd{Unsafe: true, StartedAt: time.Now(), Result: x.Result} // a retry that never begins ends like the try before
 	for range 10 {
 		x.RerunBy = append(x.RerunBy, uuid.NewString())
 	}
@@ -140,6 +142,41 @@ func TestState_RoomHoldsEverythingElse(t *testing.T) {
 		t.Logf("seed %d: %d bytes", seed, grown)
 		if grown > workflow.MaxItemBytes-workflow.MaxRollbackBytes {
 			t.Errorf("seed %d: %d bytes beside the step runs, room is %d", seed, grown, workflow.MaxItemBytes-workflow.MaxRollbackBytes)
+		}
+	}
+}
+
+// boundedElsewhere are the fields of an execution that addAtMaximum leaves out, and why they
+// cannot fill the item.
+var boundedElsewhere = map[string]string{
+	// Written before the first step run, which is entered only if the item has room then.
+	"Tenant": "first", "ID": "first", "Workflow": "first", "Blocks": "first", "Workflows": "first", "Input": "first", "Parent": "first", "RerunOf": "first", "Key": "first", "Labels": "first",
+	"CorrelationID": "first", "TraceParent": "first", "CreatedBy": "first", "Rollback": "first", "Timeout": "first", "Region": "first", "NotBefore": "first", "RateAt": "first", "KeyOwner": "first",
+	// One number, time, flag, or word of a fixed list.
+	"Schema": "one", "EngineVersion": "one", "State": "one", "Version": "one", "Epoch": "one", "Try": "one", "Commit": "one", "MinFencingToken": "one", "Probe": "one", "Hold": "one", "Stepping": "one",
+	"NextSeq": "one", "CreatedAt": "one", "StartedAt": "one", "EndedAt": "one", "Conflicts": "one", "LockSince": "one", "LockMode": "one", "Unlocked": "one", "Narrowed": "one", "DroppedCount": "one",
+	"Deadline": "one", "UpdatesApplied": "one", "Cursor": "one", "OnlyFailed": "one", "RollbackTries": "one", "Forced": "one", "WentBack": "one", "ResumeSeq": "one", "StepRunSeq": "one", "Announced": "one",
+	"Piped": "one", "DueAt": "one", "DiscardedAt": "one", "Cause": "one", "RolledBack": "one", "Sequence": "one", "PagedThrough": "one", "ItemBytes": "not stored",
+	// What is added only while there is room for it.
+	"StepRuns": "entered only below MaxRunningBytes, rolled back only below MaxRollbackBytes; lifecycle:TestDecide_RefusesAnswersWithoutRoom",
+	"Threads":  "lifecycle:TestBoundFailures_OfBranches",
+	"Kept":     "lifecycle:TestDecide_NamesEntitiesOnlyWhereThereIsRoom",
+	// Small things of which there is one.
+	"BlockedBy": "one entity", "Wait": "one wait", "Output": "a digest, or MaxInlineValueBytes", "Cost": "numbers",
+}
+
+// Every field of an execution is as large as it gets in the test above, or has another bound. A
+// new field is in neither list, and somebody has to think of one.
+func TestState_EveryFieldIsBounded(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	var x workflow.Execution
+	addAtMaximum(random, &x)
+	v := reflect.ValueOf(x)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		_, elsewhere := boundedElsewhere[name]
+		if grown := !v.Field(i).IsZero(); grown == elsewhere {
+			t.Errorf("%s: at its maximum in addAtMaximum: %t, in boundedElsewhere: %t; want one of them", name, grown, elsewhere)
 		}
 	}
 }

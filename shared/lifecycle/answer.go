@@ -52,8 +52,15 @@ func (d *decider) answer(c Command) error {
 	case f.Problem != nil:
 		return f.Problem
 	}
+	answer := workflow.Answer{By: c.Actor, At: d.now, Key: a.Key, Digest: a.Digest, Rejects: f.Rejects, Value: f.Value}
+	if a.ByToken {
+		answer.Via, answer.TokenBy = workflow.AnswerByToken, a.TokenBy
+	}
+	if err := d.refuseForRoom(r, answer); err != nil {
+		return err
+	}
 	d.thread = d.threadOf(r)
-	d.takeAnswer(r, c, f)
+	d.takeAnswer(r, c, answer)
 	d.thread = nil
 	return nil
 }
@@ -184,11 +191,7 @@ func refusedAnswer(code, text string) error {
 
 // takeAnswer records an answer. The one that decides ends the step run in the same commit,
 // unless a job of it is still at work.
-func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
-	answer := workflow.Answer{By: c.Actor, At: d.now, Key: c.Answer.Key, Digest: c.Answer.Digest, Rejects: f.Rejects, Value: f.Value}
-	if c.Answer.ByToken {
-		answer.Via, answer.TokenBy = workflow.AnswerByToken, c.Answer.TokenBy
-	}
+func (d *decider) takeAnswer(r *workflow.StepRun, c Command, answer workflow.Answer) {
 	r.Answers = append(r.Answers[:len(r.Answers):len(r.Answers)], answer)
 	approvals := 0
 	for i := range r.Answers {
@@ -204,21 +207,21 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, f *AnswerCheck) {
 		data["tokenBy"] = answer.TokenBy
 	}
 	if r.Wait.Approval {
-		data["approved"] = !f.Rejects
+		data["approved"] = !answer.Rejects
 	}
 	if c.Reason != "" {
 		data["reason"] = c.Reason
 	}
 	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventInputAnswered, Step: r.Label, Actor: c.Actor}, data)
-	if !f.Rejects && approvals < r.Wait.Need {
+	if !answer.Rejects && approvals < r.Wait.Need {
 		return
 	}
 	decided := *r.Wait
 	decided.Decided = true
 	r.Wait = &decided
 	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, map[string]any{"step": r.Label})
-	if !f.Rejects {
-		value := f.Value
+	if !answer.Rejects {
+		value := answer.Value
 		if r.Wait.Approval {
 			value = nil // its result is made of all answers
 		}

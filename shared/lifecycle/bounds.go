@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -32,6 +33,16 @@ func (d *decider) fits(stepRuns []workflow.StepRun) bool {
 // and besides for everything that every execution may get: the command of an operator.
 func (d *decider) hasRoomFor(n int) bool {
 	return d.execution.ItemBytes+n <= workflow.MaxItemBytes-workflow.CommandBytes
+}
+
+// refuseForRoom refuses what somebody wants to add to a step run that waits, if the item has no
+// room for it. The wait still ends at its deadline, and operators can still end the execution.
+func (d *decider) refuseForRoom(r *workflow.StepRun, v any) error {
+	if d.execution.ItemBytes+d.jsonBytes(v) <= workflow.MaxAnsweredBytes {
+		return nil
+	}
+	return workflow.Errorf(workflow.CodeLimit, "execution %s takes %d KiB, and has no room for more answers or tokens of step %q: cancel it, or let the step end at its deadline",
+		d.execution.ID, (d.execution.ItemBytes+1023)>>10, r.Label)
 }
 
 // jsonBytes is the size of a value as JSON.
@@ -68,10 +79,11 @@ func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
 	}
 }
 
-// boundFailures bounds what step runs keep of their failures. The first and the last that
-// failed keep the text of theirs, the others the beginning of the message and no details,
-// the oldest of these only a code. The whole failure stays in the pack of the job.
-func boundFailures(stepRuns []workflow.StepRun) {
+// boundFailures bounds what step runs and branches keep of their failures. The first and the
+// last step run that failed keep the text of theirs, the others the beginning of the message
+// and no details, the oldest of these only a code. Of the branches the first that failed keeps
+// its text. The whole failure stays in the pack of the job.
+func boundFailures(stepRuns []workflow.StepRun, threads []workflow.Thread) {
 	first, last := -1, -1
 	for i := range stepRuns {
 		if r := &stepRuns[i]; r.Failure != nil || r.Counts.Failure != nil {
@@ -82,6 +94,14 @@ func boundFailures(stepRuns []workflow.StepRun) {
 		}
 	}
 	room := workflow.MaxFailureTexts
+	firstBranch := slices.IndexFunc(threads, func(t workflow.Thread) bool { return t.Failure != nil })
+	for i := range threads {
+		if t := &threads[i]; i == firstBranch {
+			t.Failure = t.Failure.Truncated()
+		} else {
+			t.Failure = shortFailure(t.Failure, &room)
+		}
+	}
 	for i := len(stepRuns) - 1; i >= 0; i-- {
 		r := &stepRuns[i]
 		if i == first || i == last {

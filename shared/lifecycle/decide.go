@@ -102,7 +102,7 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 	}
 	d.setDueAt()
 	if d.changed {
-		boundFailures(d.execution.StepRuns)
+		boundFailures(d.execution.StepRuns, d.execution.Threads)
 		d.awaitSignals()
 		d.execution.Version++
 		d.decision.Next = d.execution

@@ -76,6 +76,9 @@ func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	if len(w.Issued) >= workflow.MaxAnswers && w.Need > 1 {
 		return workflow.Errorf(workflow.CodeLimit, "step %q of execution %s has tokens of %d people already: revoke them first", r.Label, d.execution.ID, len(w.Issued))
 	}
+	if err := d.refuseForRoom(r, issued); err != nil {
+		return err
+	}
 	w.Issued = append(w.Issued[max(0, len(w.Issued)-workflow.MaxAnswers+1):], issued)
 	r.Wait = &w
 	return nil

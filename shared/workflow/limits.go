@@ -10,11 +10,14 @@ import "time"
 //     with the cause LIMIT, and there is room to close and roll back what was entered;
 //   - no rollback wave begins in an item of more than MaxRollbackBytes: the rollback
 //     fails, and there is room for cancel, acknowledge, unlock and retry;
+//   - no answer and no token is taken that would fill an item to more than MaxAnsweredBytes:
+//     what was executed can still be rolled back;
 //   - entities are named only while CommandBytes are left.
 const (
 	MaxItemBytes     = 400 << 10
-	MaxRunningBytes  = 200 << 10
-	MaxRollbackBytes = 250 << 10
+	MaxRunningBytes  = 190 << 10
+	MaxAnsweredBytes = 212 << 10
+	MaxRollbackBytes = 240 << 10
 	CommandBytes     = 48 << 10
 )
 

@@ -34,9 +34,11 @@ var executions = []Mutation{
 		{rows, "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),\n", "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting, ExecutionRollback})...),\n"},
 		{rows, `		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
 `, ""}}},
-	{Name: "step runs keep the whole text of their failures", Test: "tests/httpapi:TestState_KeepsRoomForOperators", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\tboundFailures(d.execution.StepRuns)\n", ""}}},
+	{Name: "step runs keep the whole text of their failures", Test: "tests/httpapi:TestState_KeepsRoomForOperators", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\tboundFailures(d.execution.StepRuns, d.execution.Threads)\n", ""}}},
 	{Name: "steps are entered whatever the size of the state item", Test: "tests/httpapi:TestState_FailsBeforeItIsFull", Edits: []Edit{{lifecycleBounds, "d.execution.ItemBytes <= workflow.MaxRunningBytes && last", "last"}}},
 	{Name: "a rollback leaves no room for operators", Test: "tests/httpapi:TestState_FailsBeforeItIsFull", Edits: []Edit{{lifecycleBounds, "d.execution.ItemBytes <= workflow.MaxRollbackBytes && r.Seq", "r.Seq"}}},
+	{Name: "answers are taken whatever the size of the state item", Test: "shared/lifecycle:TestDecide_RefusesAnswersWithoutRoom", Edits: []Edit{{lifecycleBounds, "d.execution.ItemBytes+d.jsonBytes(v) <= workflow.MaxAnsweredBytes", "v != nil"}}},
+	{Name: "branches keep the whole text of their failures", Test: "shared/lifecycle:TestBoundFailures_OfBranches", Edits: []Edit{{lifecycleBounds, "t.Failure = shortFailure(t.Failure, &room)", "t.Failure = t.Failure.Truncated()"}}},
 	{Name: "no numbers are kept for a rollback", Test: "tests/httpapi:TestState_KeepsNumbersForRollback", Edits: []Edit{{lifecycleBounds, "last+len(d.execution.StepRuns)+n <= workflow.MaxStepRunSeq", "last <= workflow.MaxStepRunSeq"}}},
 	{Name: "a fence has four digits for the step run", Test: "shared/workflow:TestFence_GrowsWithEveryStepRun", Edits: []Edit{{workflowJob, "%010d-%06d-%02d-%02d", "%010d-%04d-%02d-%02d"}}},
 	{Name: "rollback waves in execution order", Edits: []Edit{{rollback, `		d.startWave(remaining[0])
