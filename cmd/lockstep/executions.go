@@ -258,6 +258,16 @@ func stepWay(s views.StepView) string {
 		}
 		parts = append(parts, fmt.Sprintf("%shandled by case %d%s (%s)", code, h.Number, by, shownCondition(h.When)))
 	}
+	for _, e := range s.CaseErrors {
+		of, why := "", ""
+		if e.Step != s.Step {
+			of = " of " + e.Step
+		}
+		if e.Message != nil {
+			why = ": " + *e.Message
+		}
+		parts = append(parts, fmt.Sprintf("case %d%s had no value%s", e.Number, of, why))
+	}
 	if s.Next != nil {
 		parts = append(parts, "next "+*s.Next)
 	}

@@ -54,6 +54,19 @@ func TestShow_PrintsEveryPart(t *testing.T) {
 	}
 }
 
+// What is said of where the execution went from a step names the conditions that had no value.
+func TestSteps_NamesConditionsWithoutAValue(t *testing.T) {
+	got := runCommand(t, "steps", executionID, serveAnswers(t, map[string]any{
+		"GET /workflow-execution/id/" + executionID + "/steps": pageOf(map[string]any{
+			"step": "route", "status": "COMPLETED", "enteredAt": time.Now(), "route": map[string]any{"case": 3},
+			"caseErrors": []any{map[string]any{"step": "route", "case": 1, "message": "no such key: totl"}, map[string]any{"step": "outer", "case": 2}},
+		}),
+	}))
+	if want := "case 3 (always), case 1 had no value: no such key: totl, case 2 of outer had no value"; got.code != 0 || !strings.Contains(got.stdout, want) {
+		t.Errorf("exit %d: no %q\n%s%s", got.code, want, got.stdout, got.stderr)
+	}
+}
+
 // A rollback that was tried again counts what was undone in all, and what failed in the end.
 func TestStatus_CountsTheRollbackOfTheLastTry(t *testing.T) {
 	const at = "/workflow-execution/id/x-1"

@@ -641,11 +641,12 @@ func (f *fake) Children(_ context.Context, c workflow.Caller, _, step string, pa
 func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
 	return workflow.List[views.StepView]{Items: []views.StepView{
-		{Sequence: 1, Step: "upgrade", Try: 1, Ordinal: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}, Value: json.RawMessage("null")},
+		{Sequence: 1, Step: "upgrade", Try: 1, Ordinal: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}, Value: json.RawMessage("null"), CaseErrors: []views.CaseError{}},
 		{
 			Sequence: 2, Step: "site.visit", Try: 2, Ordinal: 3, Iteration: ptr(2), Pipeline: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
 			Value: json.RawMessage(`{"order.total":11}`), Route: &views.StepCase{Number: 2}, Handled: &views.HandledCase{Step: "site", Number: 1, When: ptr(`error.code == "A"`)}, Next: ptr("end"),
-			Child: &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},
+			CaseErrors: []views.CaseError{{Step: "site", Number: 1, When: ptr("vars.x > 1"), Message: ptr("no such key: x")}, {Step: "site.visit", Number: 2, When: ptr("vars.x > 2")}},
+			Child:      &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},
 		},
 	}, NextToken: f.next}, f.record("Steps", c)
 }

@@ -82,7 +82,8 @@ func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
 // boundFailures bounds what step runs and branches keep of their failures. The first and the
 // last step run that failed keep the text of theirs, the others the beginning of the message
 // and no details, the oldest of these only a code. Of the branches the first that failed keeps
-// its text. The whole failure stays in the pack of the job.
+// its text. The whole failure stays in the pack of the job. Why cases have no value shares the
+// room of the others.
 func boundFailures(stepRuns []workflow.StepRun, threads []workflow.Thread) {
 	first, last := -1, -1
 	for i := range stepRuns {
@@ -104,6 +105,12 @@ func boundFailures(stepRuns []workflow.StepRun, threads []workflow.Thread) {
 	}
 	for i := len(stepRuns) - 1; i >= 0; i-- {
 		r := &stepRuns[i]
+		r.CaseErrors = slices.Clone(r.CaseErrors)
+		for j := range r.CaseErrors {
+			if room -= len(r.CaseErrors[j].Message); room < 0 {
+				r.CaseErrors[j].Message = ""
+			}
+		}
 		if i == first || i == last {
 			r.Failure, r.Counts.Failure = r.Failure.Truncated(), r.Counts.Failure.Truncated()
 			continue

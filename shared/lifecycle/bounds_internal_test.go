@@ -83,3 +83,29 @@ func TestDecide_RefusesAnswersWithoutRoom(t *testing.T) {
 		})
 	}
 }
+
+// All texts of conditions without a value take no more than what is kept for failures. The
+// newest keep theirs.
+func TestBoundFailures_BoundsCaseErrors(t *testing.T) {
+	stepRuns := make([]workflow.StepRun, 500)
+	text := strings.Repeat("x", workflow.MaxCaseErrorText)
+	for i := range stepRuns {
+		stepRuns[i].CaseErrors = []workflow.CaseError{{Case: 1, Message: text}, {Case: 2, Message: text}}
+	}
+	committed := stepRuns[0].CaseErrors
+	boundFailures(stepRuns, nil)
+	kept := 0
+	for _, r := range stepRuns {
+		for i, e := range r.CaseErrors {
+			if kept += len(e.Message); e.Case != i+1 {
+				t.Fatalf("%+v", r.CaseErrors)
+			}
+		}
+	}
+	if newest := stepRuns[len(stepRuns)-1].CaseErrors[1].Message; newest != text || kept > workflow.MaxFailureTexts || kept < workflow.MaxFailureTexts/2 {
+		t.Errorf("%d bytes are kept, of the newest %q", kept, newest)
+	}
+	if committed[0].Message != text {
+		t.Error("what was committed has changed")
+	}
+}

@@ -243,6 +243,13 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	if why := cmp.Or(r.Failure, r.Counts.Failure); status == sm.StepCaseHandled && why != nil {
 		data["code"] = workflow.Truncate(why.Code, workflow.MaxShortCode)
 	}
+	if len(r.CaseErrors) > 0 {
+		var cases []int
+		for _, e := range r.CaseErrors {
+			cases = append(cases, e.Case)
+		}
+		data["caseErrors"] = cases
+	}
 	if r.Capped {
 		data["capped"] = true
 	}

@@ -142,8 +142,10 @@ type Plan struct {
 
 	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
 
-	Value *workflow.Value  // of a step that sets variables: what it sets; of a loop or a foreach: its list
-	Route int              // of a switch: the number of its case, from 1
+	Value      *workflow.Value      // of a step that sets variables: what it sets; of a loop or a foreach: its list
+	Route      int                  // of a switch: the number of its case, from 1
+	CaseErrors []workflow.CaseError // of a switch: the conditions before its case that have no value
+
 	Until time.Time        // of a wait for a time that the step names
 	Items int              // of a loop over a list, or a foreach: how many items it has; of a rollout: how many waves
 	Only  *workflow.Places // of a step that starts a child for each item: the items that take part; nil for all
@@ -159,6 +161,8 @@ type Plan struct {
 type Route struct {
 	Case  int             // from 1; 0 for none
 	Error *workflow.Value // the failure as expressions see it
+
+	CaseErrors []workflow.CaseError // the conditions before it that have no value
 }
 
 // Join is what the branches of a step run have given together, or why that cannot be told.

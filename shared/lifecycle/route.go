@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -12,6 +13,7 @@ import (
 // steps of the case are executed.
 func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
 	r.Route = plan.Route
+	r.AddCaseErrors(plan.CaseErrors)
 	r = d.newStepRun(at, "", &Plan{}, r)
 	d.appendStepRun(r)
 	d.cursor().Iteration = 0
@@ -111,6 +113,7 @@ func (d *decider) failedInPipeline(pipeline int) *workflow.StepRun {
 // does; missing says that a fact is missing.
 func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) (handled, missing bool) {
 	p := d.facts.Resolution.Program
+	r.CaseErrors = slices.DeleteFunc(slices.Clone(r.CaseErrors), func(e workflow.CaseError) bool { return e.OnFailure }) // they are asked again
 	for handler := r.StepIndex; handler >= 0; handler = p.Nodes[handler].Parent {
 		n := &p.Nodes[handler]
 		if n.Parallel != nil && handler != r.StepIndex {
@@ -141,6 +144,7 @@ func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *
 		if route == nil {
 			return false, true
 		}
+		r.AddCaseErrors(route.CaseErrors)
 		if route.Case > 0 {
 			d.handleAt(r, handler, why, route)
 			return true, false

@@ -224,11 +224,12 @@ type StepView struct {
 	Jobs       JobCounts               `json:"jobs"`
 	Skipped    int                     `json:"skipped"` // entities whose condition was not true
 	Error      *FailureView            `json:"error"`
-	Value      json.RawMessage         `json:"value"`   // what a step without jobs has given; null for none
-	Route      *StepCase               `json:"route"`   // of a switch: the case that was taken
-	Handled    *HandledCase            `json:"handled"` // the case of onFailure that handles the failure
-	Next       *string                 `json:"next"`    // label, or "end": where the execution went on, if not with the step behind
-	Rollout    *StepWave               `json:"rollout"` // of a rollout, and of what is executed in its waves
+	Value      json.RawMessage         `json:"value"`      // what a step without jobs has given; null for none
+	Route      *StepCase               `json:"route"`      // of a switch: the case that was taken
+	Handled    *HandledCase            `json:"handled"`    // the case of onFailure that handles the failure
+	CaseErrors []CaseError             `json:"caseErrors"` // the first conditions of cases that had no value, and so were not true
+	Next       *string                 `json:"next"`       // label, or "end": where the execution went on, if not with the step behind
+	Rollout    *StepWave               `json:"rollout"`    // of a rollout, and of what is executed in its waves
 }
 
 // StepWave is the wave of a rollout in which a step run was entered; of the rollout itself, the
@@ -244,6 +245,14 @@ type StepWave struct {
 type StepCase struct {
 	Number int     `json:"case"` // from 1
 	When   *string `json:"when"` // null: always
+}
+
+// CaseError says why the condition of a case has no value.
+type CaseError struct {
+	Step    string  `json:"step"` // label of the step that has the switch or the onFailure
+	Number  int     `json:"case"` // from 1
+	When    *string `json:"when"`
+	Message *string `json:"message"` // shortened; null if there was no room for it
 }
 
 // HandledCase is the case of onFailure that handles a failure, and the label of the step that

@@ -40,11 +40,13 @@ const (
 	MaxEntityTypes      = 100      // of a scope
 	MaxInlineScopeBytes = 320      // of the entities of a scope, as JSON; more are stored in items of their own
 	MaxInlineEvents     = 40       // committed events; older ones are stored in items of their own
-	MaxFailureTexts     = 32 << 10 // of all failures of step runs but the first and the last
+	MaxFailureTexts     = 32 << 10 // of all failures of step runs but the first and the last, and of all case errors
 	MaxShortMessage     = 256      // of a message among these
 	MaxReruns           = 10       // executions that repeat an ended one: the last
 	MaxShortCode        = 32       // of a code when MaxFailureTexts is used up
 	MaxPassed           = 50       // steps past which one jump leads that the history names
+	MaxCaseErrors       = 3        // conditions of cases without a value that a step run names
+	MaxCaseErrorText    = 120      // bytes of why one has no value
 	MaxLabelBytes       = 64       // of a label
 	MaxThreads          = 32       // branches that are executed side by side
 	MaxInlineValueBytes = 128      // of a value of a step run; more are stored in items of their own

@@ -3,6 +3,7 @@ package workflow
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -76,6 +77,11 @@ type StepRun struct {
 	Next    string `json:"next,omitempty"` // label of the step that its block has named, or "end"
 	Handled int    `json:"handled,omitempty"`
 
+	// CaseErrors are the conditions of cases that could not be evaluated, and so were not true:
+	// of the switch before its case was taken, or of every onFailure that was asked about the
+	// failure. They are at most MaxCaseErrors.
+	CaseErrors []CaseError `json:"caseErrors,omitempty"`
+
 	// Resumes is the Seq of the step run of the same step that has waited because its block had
 	// asked for that, and that this one goes on with; 0 for none.
 	Resumes int `json:"resumes,omitempty"`
@@ -120,6 +126,23 @@ type StepRun struct {
 	Failure    *Failure `json:"failure,omitempty"`  // why it failed, if not because of its jobs
 	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
 	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
+}
+
+// CaseError says why the condition of a case of a switch, or of an onFailure, has no value.
+type CaseError struct {
+	StepIndex int    `json:"step"`                // of the step that has the case
+	OnFailure bool   `json:"onFailure,omitempty"` // of its onFailure; otherwise of its switch
+	Case      int    `json:"case"`                // from 1
+	Message   string `json:"message,omitempty"`   // shortened; empty if there was no room
+}
+
+// AddCaseErrors adds the first of some case errors, as far as a step run keeps them.
+func (r *StepRun) AddCaseErrors(all []CaseError) {
+	r.CaseErrors = slices.Clip(r.CaseErrors)
+	for _, e := range all[:min(len(all), MaxCaseErrors-len(r.CaseErrors))] {
+		e.Message = Truncate(e.Message, MaxCaseErrorText)
+		r.CaseErrors = append(r.CaseErrors, e)
+	}
 }
 
 // Compensation is a block that undoes what another has done, or a workflow that undoes what an execution has.
@@ -216,7 +239,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || !r.Pace.IsZero() || r.Compensation != nil || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One

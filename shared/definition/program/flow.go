@@ -315,10 +315,16 @@ func (c *Compiled) SetPaths(step int) []string {
 	return paths
 }
 
+// CaseError is why the condition of a case has no value.
+type CaseError struct {
+	At  int // position of the case
+	Err error
+}
+
 // Route is the position of the first case of a switch, or of onFailure, whose condition is
-// true, -1 if there is none. A condition that cannot be evaluated is not true: untold says
-// which, and why.
-func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, untold []string) {
+// true, -1 if there is none. A condition that cannot be evaluated is not true: failed says
+// why, by the position of the case, in order.
+func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, failed []CaseError) {
 	cases := c.steps[step].cases
 	if onFailure {
 		cases = c.steps[step].handlers
@@ -326,13 +332,13 @@ func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, untold
 	for i := range cases {
 		ok, err := evalCondition(cases[i].when, s)
 		if err != nil {
-			untold = append(untold, err.Error())
+			failed = append(failed, CaseError{i, err})
 		}
 		if ok && err == nil {
-			return i, untold
+			return i, failed
 		}
 	}
-	return -1, untold
+	return -1, failed
 }
 
 // Next is where an execution goes on after a step, nil for the step that stands behind it.

@@ -215,11 +215,14 @@ func (x *Expressions) RolloutBy(node int, e *workflow.ScopeEntity) (string, erro
 }
 
 // Route returns the number of the first case of a switch, or of onFailure, that is true, from
-// 1; 0 if there is none. untold says which conditions could not be evaluated, and why.
-func (x *Expressions) Route(node int, onFailure bool) (number int, untold []string) {
+// 1; 0 if there is none. failed says which conditions before it could not be evaluated, and why.
+func (x *Expressions) Route(node int, onFailure bool) (number int, failed []workflow.CaseError) {
 	c, step := x.compiledStep(node)
-	at, untold := c.Route(step, onFailure, x.scope(nil))
-	return at + 1, untold
+	at, errs := c.Route(step, onFailure, x.scope(nil))
+	for _, e := range errs {
+		failed = append(failed, workflow.CaseError{StepIndex: node, OnFailure: onFailure, Case: e.At + 1, Message: e.Err.Error()})
+	}
+	return at + 1, failed
 }
 
 // WaitUntil evaluates until when the step waits; zero if it names no time.

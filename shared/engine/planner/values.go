@@ -53,11 +53,11 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 			planned.Value, planned.Items = value, items
 		}
 	case len(n.Switch) > 0 && told.Switch:
-		number, untold := expressions.Route(at, false)
-		if planned.Route = number; number == 0 {
+		planned.Route, planned.CaseErrors = expressions.Route(at, false)
+		if planned.Route == 0 {
 			message := fmt.Sprintf("no case of step %q is true, and it has no default", n.Label)
-			for _, text := range untold {
-				message += "; " + text
+			for _, e := range planned.CaseErrors {
+				message += "; " + e.Message
 			}
 			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
 		}
@@ -108,8 +108,8 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: n.StepIndex}
 	reader.In, reader.Index = p.timeAround(x, failed, n.StepIndex)
 	s, err := p.buildExprScope(ctx, x, reader)
-	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) {
-		return &lifecycle.Route{}, nil // nobody can tell: the failure is not handled
+	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) { // nobody can tell: the failure is not handled
+		return &lifecycle.Route{CaseErrors: []workflow.CaseError{{StepIndex: n.StepIndex, OnFailure: true, Case: 1, Message: tooLarge.failure.Message}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -122,11 +122,11 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 	s.bindings.Values["error"] = why
 	s.bindings.Errors = map[int]json.RawMessage{n.StepIndex: why}
 	expressions := p.Program.Bind(n.StepIndex, p.Blocks, s.bindings, x).ForPlan(ctx, p.MaxPlanCost)
-	number, _ := expressions.Route(n.StepIndex, true)
+	number, caseErrors := expressions.Route(n.StepIndex, true)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("choosing a case of step %q was cut off: %w", p.Program.Nodes[n.StepIndex].Label, err)
 	}
-	return &lifecycle.Route{Case: number, Error: &workflow.Value{Inline: why}}, nil
+	return &lifecycle.Route{Case: number, Error: &workflow.Value{Inline: why}, CaseErrors: caseErrors}, nil
 }
 
 // errorValue is the failure of a step run as expressions see it.

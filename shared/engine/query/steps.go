@@ -116,7 +116,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		Sequence: r.Seq, Step: r.Label, Try: max(r.Try, 1), Ordinal: r.Ordinal, Status: r.Status,
 		Superseded: r.SupersededBy > 0, Child: childView(r), Children: childSetView(r),
 		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
-		Skipped: r.Skipped, Rollout: waveView(x, r), Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
+		Skipped: r.Skipped, Rollout: waveView(x, r), CaseErrors: []views.CaseError{}, Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}
 	if r.Kind != "" {
 		s.Kind = &r.Kind

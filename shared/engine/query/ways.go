@@ -10,7 +10,7 @@ import (
 )
 
 // showWays fills in where the execution went from a step run: the case of a switch, the case
-// of the onFailure that handles its failure, and where it went on.
+// of the onFailure that handles its failure, the cases that could not be told, and where it went on.
 func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *spec.Program) {
 	if p == nil || !r.Forward() || r.StepIndex >= len(p.Nodes) {
 		return
@@ -22,7 +22,23 @@ func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *
 		c := caseView(r.Handled, p.Nodes[by].OnFailure[r.Handled-1])
 		s.Handled = &views.HandledCase{Step: p.Nodes[by].Label, Number: c.Number, When: c.When}
 	}
+	s.CaseErrors = caseErrorViews(r.CaseErrors, p)
 	s.Next = targetLabel(p, targetOf(x, r, p))
+}
+
+// caseErrorViews names the cases whose conditions had no value.
+func caseErrorViews(all []workflow.CaseError, p *spec.Program) []views.CaseError {
+	shown := []views.CaseError{} // not null
+	for _, e := range all {
+		n := &p.Nodes[e.StepIndex]
+		cases := n.Switch
+		if e.OnFailure {
+			cases = n.OnFailure
+		}
+		c := caseView(e.Case, cases[e.Case-1])
+		shown = append(shown, views.CaseError{Step: n.Label, Number: c.Number, When: c.When, Message: nonZeroPtr(e.Message)})
+	}
+	return shown
 }
 
 // waveView is the wave in which a step run was entered, or at which a rollout is; nil for none.

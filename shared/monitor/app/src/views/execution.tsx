@@ -168,6 +168,7 @@ function way(s: StepRun): string {
   if (s.repeat) parts.push(`iteration ${s.repeat}`);
   if (s.route) parts.push(`case ${s.route.case} (${s.route.when ?? "always"})`);
   if (s.handled) parts.push(`${s.error?.code ?? "failure"} handled by case ${s.handled.case} of ${s.handled.step}`);
+  for (const e of s.caseErrors) parts.push(`case ${e.case} of ${e.step} had no value${e.message ? `: ${e.message}` : ""}`);
   if (s.next) parts.push(`next ${s.next}`);
   if (s.superseded) parts.push("repeated by a later try");
   return parts.join(", ");
