@@ -49,7 +49,7 @@ func TestLint_Warns(t *testing.T) {
 		`:9:74 steps[3].condition: this reads "version" of the result of step "look", and block p/look:1.0.0 has no result schema that declares it (undeclared_result)`,
 		`:10:73 steps[4].condition: step "never" never runs: its condition is false (never_true)`,
 		`:11:32 steps[5].wait.for: this waits up to 8h0m0s under the locks of the execution: nobody else can change its entities in that time (long_wait)`,
-		`:12:34 steps[6].wait.input: this asks people for as long as a step may wait, under the locks of the execution: give it a deadline (long_wait)`,
+		`:12:34 steps[6].wait.input: this asks people for as long as a step may wait, under the locks of the execution: give it a deadline; a workflow without entities can ask before it dispatches this one (long_wait)`,
 		`:13:50 steps[7].workflowReference.workflow: of the config of p/inner:1.0.0, only maxInFlight and failureTolerance hold where it is embedded, not timeout (embedded_config)`,
 		`:14:5 steps[8]: no step goes on with step "behind": only a block that names it as the next step can (unreachable)`,
 		`:14:36 steps[8].functionBlock: no registered block matches p/other:1; executions fail until one is registered (unknown_block)`,
@@ -90,7 +90,7 @@ func TestPublish_DryRunWorksOffline(t *testing.T) {
 	blocks, file, inner := writeFile(t, "blocks.json", lintedBlocks), writeFile(t, "w.yaml", lintedDefinition), writeFile(t, "inner.yaml", innerDefinition)
 	nowhere := "--url=http://127.0.0.1:1"
 	r := runCommand(t, "publish", nowhere, "--dry-run", "--offline", "--blocks", blocks, inner, file)
-	if r.code != 0 || r.stdout != "valid p/inner:1.0.0\nvalid p/w:1.0.0\n" || !strings.Contains(r.stderr, ":14:36 steps[8].functionBlock: no registered block matches p/other:1") || strings.Contains(r.stderr, "under the locks") {
+	if r.code != 0 || r.stdout != "valid p/inner:1.0.0\nvalid p/w:1.0.0\n" || !strings.Contains(r.stderr, ":14:36 steps[8].functionBlock: no registered block matches p/other:1") || !strings.Contains(r.stderr, ":12:34 steps[6].wait.input: this asks people") || strings.Contains(r.stderr, "this waits") {
 		t.Errorf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
 	}
 	if r := runCommand(t, "publish", nowhere, "--dry-run", "--offline", "--strict", "--blocks", blocks, file); r.code == 0 {

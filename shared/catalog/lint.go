@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,9 +30,10 @@ func (c *Catalog) Lint(ctx context.Context, caller workflow.Caller, source []byt
 	if err := w.checkDeclaredResults(d); err != nil {
 		return nil, err
 	}
-	w.checkLongWaits(d, paths, longestWait)
+	w.checkLongWaits(d, paths, longestWait, true)
 	w.checkNeverRuns(d, paths)
-	return definition.LocateIssues(source, append(p.Warnings, w.issues...)), nil
+	published := slices.DeleteFunc(p.Warnings, func(i workflow.Issue) bool { return i.Code == longWait }) // by its own limit
+	return definition.LocateIssues(source, append(published, w.issues...)), nil
 }
 
 // checkDeclaredResults warns of expressions that read a field of the result of a block that declares
@@ -52,62 +54,6 @@ func (w *warner) checkDeclaredResults(d *spec.Definition) error {
 		}
 	}
 	return nil
-}
-
-// checkLongWaits warns of steps that may wait for long while the execution holds its entities. Waits
-// for a time that is known only later are not seen.
-func (w *warner) checkLongWaits(d *spec.Definition, paths []string, longest time.Duration) {
-	if d.Config.LockMode == workflow.LockShared || d.SeedEntity == "" && len(d.Acquisitions()) == 0 {
-		return
-	}
-	long := func(path string, wait workflow.Duration, what string) {
-		if wait.Std() > longest {
-			w.warn(path, "long_wait", "%s up to %s under the locks of the execution: nobody else can change its entities in that time", what, wait.Std())
-		}
-	}
-	ask := func(path string, deadline workflow.Duration, what string) {
-		if deadline == 0 {
-			w.warn(path, "long_wait", "%s for as long as a step may wait, under the locks of the execution: give it a deadline", what)
-			return
-		}
-		long(path+".deadline", deadline, what)
-	}
-	for i, s := range d.FlatSteps() {
-		path := paths[i]
-		if strings.Contains(path, ".between[") {
-			continue // is made of the pause or the question of its rollout
-		}
-		long(path+".delay", s.Delay, "this waits")
-		if r := s.Repeat; r != nil {
-			long(path+".repeat.delay", r.Delay, "this waits each time")
-		}
-		if r := s.Retry; r != nil {
-			long(path+".retry.delay", r.Delay, "this waits each time")
-		}
-		if r := s.Rollout; r != nil {
-			long(path+".rollout.pause", r.Pause, "this waits between two waves")
-			if r.Approve != nil {
-				ask(path+".rollout.approve", r.Approve.Deadline, "this asks people between two waves")
-			}
-		}
-		if s.Callback != nil {
-			ask(path+".callback", s.Callback.Deadline, "this waits for an answer")
-		}
-		if v := s.Wait; v != nil {
-			path += ".wait"
-			long(path+".for", v.For, "this waits")
-			switch {
-			case v.When != "":
-				ask(path, v.Deadline, "this waits for a condition")
-			case v.Input != nil:
-				ask(path+".input", v.Input.Deadline, "this asks people")
-			case v.Approval != nil:
-				ask(path+".approval", v.Approval.Deadline, "this asks people")
-			case v.Signal != nil:
-				ask(path+".signal", v.Signal.Deadline, "this waits for a signal")
-			}
-		}
-	}
 }
 
 // checkNeverRuns warns of steps that execute nothing: their condition is never true, or nothing in

@@ -57,6 +57,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	w.checkCronSeconds(d, source)
 	c.checkSecrets(w, d, paths)
 	c.checkHosts(w, d, paths)
+	w.checkLongWaits(d, paths, longestQuestion, false)
 	w.checkRegions(d, paths, c.openPorts().Regions)
 	if len(w.issues) == 0 {
 		return nil, nil
