@@ -233,9 +233,33 @@ func stepRow(s views.StepView) []string {
 	}
 }
 
-// stepWay says in which wave of a rollout a step was executed, and where the execution went from
-// it: the case that was taken, the failure that was handled, and where it went on, "-" for the
-// step behind it.
+// stepWaited says for what a step waits or has waited, and how that went.
+func stepWaited(w *views.StepWait) string {
+	kind := string(w.Kind)
+	if w.Reason != nil {
+		kind += fmt.Sprintf(" %q", *w.Reason)
+	}
+	switch {
+	case w.Open:
+		kind = fmt.Sprintf("waits for %s until %s", kind, w.Until.Format(time.RFC3339))
+	case w.Lapsed:
+		kind = fmt.Sprintf("waited for %s until its deadline", kind)
+	default:
+		kind = "waited for " + kind
+	}
+	if len(w.Answers) > 0 {
+		var by []string
+		for _, a := range w.Answers {
+			by = append(by, a.By)
+		}
+		kind += ", answered by " + strings.Join(by, ", ")
+	}
+	return kind
+}
+
+// stepWay says in which wave of a rollout, branch or time of a loop a step was executed, for what
+// it waited, and where the execution went from it: the case that was taken, the failure that was
+// handled, and where it went on, "-" for the step behind it.
 func stepWay(s views.StepView) string {
 	var parts []string
 	if w := s.Rollout; w != nil {
@@ -243,6 +267,19 @@ func stepWay(s views.StepView) string {
 		if w.StoppedAt != nil {
 			parts = append(parts, fmt.Sprintf("stopped at wave %d", *w.StoppedAt))
 		}
+	}
+	if s.Branch != nil {
+		parts = append(parts, "branch "+*s.Branch)
+	}
+	if s.Index != nil {
+		of := ""
+		if s.Item != nil {
+			of = " (" + *s.Item + ")"
+		}
+		parts = append(parts, fmt.Sprintf("index %d%s", *s.Index, of))
+	}
+	if s.Wait != nil {
+		parts = append(parts, stepWaited(s.Wait))
 	}
 	if r := s.Route; r != nil {
 		parts = append(parts, fmt.Sprintf("case %d (%s)", r.Number, shownCondition(r.When)))

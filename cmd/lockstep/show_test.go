@@ -67,6 +67,26 @@ func TestSteps_NamesConditionsWithoutAValue(t *testing.T) {
 	}
 }
 
+// What is said of a step tells the step runs of a loop and of branches apart, and for what each has waited.
+func TestSteps_TellsStepRunsApart(t *testing.T) {
+	ask := func(w map[string]any) map[string]any {
+		w["kind"], w["since"], w["until"] = "INPUT", time.Now(), time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		return w
+	}
+	got := runCommand(t, "steps", executionID, serveAnswers(t, map[string]any{
+		"GET /workflow-execution/id/" + executionID + "/steps": pageOf(
+			map[string]any{"step": "a", "status": "RUNNING", "enteredAt": time.Now(), "branch": "left", "index": 0, "item": "zrh", "wait": ask(map[string]any{"open": true, "reason": "Go on?"})},
+			map[string]any{"step": "a", "status": "COMPLETED", "enteredAt": time.Now(), "branch": "left", "index": 1, "wait": ask(map[string]any{"answers": []any{map[string]any{"by": "ann"}, map[string]any{"by": "bob"}}})},
+			map[string]any{"step": "a", "status": "FAILED", "enteredAt": time.Now(), "branch": "right", "wait": ask(map[string]any{"lapsed": true})},
+		),
+	}))
+	for _, want := range []string{`branch left, index 0 (zrh), waits for INPUT "Go on?" until 2030-01-02T03:04:05Z`, "branch left, index 1, waited for INPUT, answered by ann, bob", "branch right, waited for INPUT until its deadline"} {
+		if got.code != 0 || !strings.Contains(got.stdout, want) {
+			t.Errorf("exit %d: no %q\n%s%s", got.code, want, got.stdout, got.stderr)
+		}
+	}
+}
+
 // A rollback that was tried again counts what was undone in all, and what failed in the end.
 func TestStatus_CountsTheRollbackOfTheLastTry(t *testing.T) {
 	const at = "/workflow-execution/id/x-1"

@@ -230,6 +230,26 @@ type StepView struct {
 	CaseErrors []CaseError             `json:"caseErrors"` // the first conditions of cases that had no value, and so were not true
 	Next       *string                 `json:"next"`       // label, or "end": where the execution went on, if not with the step behind
 	Rollout    *StepWave               `json:"rollout"`    // of a rollout, and of what is executed in its waves
+	Wait       *StepWait               `json:"wait"`       // null for one that has never waited
+
+	Within *int    `json:"within"` // sequence of the innermost step run around it that executes steps side by side or several times
+	Branch *string `json:"branch"` // label of the innermost branch that it is in
+	Index  *int    `json:"index"`  // for which time of the innermost loop around it, from 0
+	Item   *string `json:"item"`   // a short form of the item of that time
+}
+
+// StepWait is what a step run waits for, or has waited for.
+type StepWait struct {
+	Kind    workflow.WaitKind `json:"kind"`
+	Since   time.Time         `json:"since"`
+	Until   time.Time         `json:"until"`   // when it ends by itself, or its deadline
+	Reason  *string           `json:"reason"`  // what people are asked, or the name of the signal
+	Open    bool              `json:"open"`    // it is not over
+	Lapsed  bool              `json:"lapsed"`  // its deadline came first
+	Asked   bool              `json:"asked"`   // by the block of the step, which is called again then
+	Need    int               `json:"need"`    // how many people have to answer, 0 if nobody has
+	Answers []AnswerView      `json:"answers"` // so far
+	Unfit   int               `json:"unfit"`   // signals that it has taken and that did not fit
 }
 
 // StepWave is the wave of a rollout in which a step run was entered; of the rollout itself, the

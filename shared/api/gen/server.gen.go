@@ -240,6 +240,30 @@ func (e ProblemCode) Valid() bool {
 	}
 }
 
+// Defines values for StepWaitKind.
+const (
+	StepWaitKindCONDITION StepWaitKind = "CONDITION"
+	StepWaitKindINPUT     StepWaitKind = "INPUT"
+	StepWaitKindSIGNAL    StepWaitKind = "SIGNAL"
+	StepWaitKindTIMER     StepWaitKind = "TIMER"
+)
+
+// Valid indicates whether the value is a known member of the StepWaitKind enum.
+func (e StepWaitKind) Valid() bool {
+	switch e {
+	case StepWaitKindCONDITION:
+		return true
+	case StepWaitKindINPUT:
+		return true
+	case StepWaitKindSIGNAL:
+		return true
+	case StepWaitKindTIMER:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TriggerProofScheme.
 const (
 	TriggerProofSchemeGithub TriggerProofScheme = "github"
@@ -401,6 +425,13 @@ func (e ChangeExecutionsParamsVerb) Valid() bool {
 
 // Acknowledgement Who acknowledged the end of the execution last, and why
 type Acknowledgement = workflow.Acknowledgement
+
+// Answered An answer, without its value
+type Answered struct {
+	At  Time          `json:"at"`
+	By  string        `json:"by"`
+	Via *NullableText `json:"via"`
+}
 
 // Any Any JSON value
 type Any = json.RawMessage
@@ -1020,11 +1051,7 @@ type Imported = views.ImportResult
 
 // Input defines model for Input.
 type Input struct {
-	Answers []struct {
-		At  Time          `json:"at"`
-		By  string        `json:"by"`
-		Via *NullableText `json:"via"`
-	} `json:"answers"`
+	Answers []Answered `json:"answers"`
 
 	// Approval The first rejection decides
 	Approval  bool   `json:"approval"`
@@ -1634,6 +1661,34 @@ type StepRun = views.StepView
 
 // StepStatus defines model for StepStatus.
 type StepStatus = statemachines.StepState
+
+// StepWait What a step run waits for, or has waited for
+type StepWait struct {
+	// Answers Who has answered; the answer that was taken is `value`
+	Answers []Answered `json:"answers"`
+
+	// Asked By the block of the step, which is called again then
+	Asked bool         `json:"asked"`
+	Kind  StepWaitKind `json:"kind"`
+
+	// Lapsed Its deadline came first
+	Lapsed bool `json:"lapsed"`
+
+	// Need How many people have to answer, 0 if nobody has
+	Need int `json:"need"`
+
+	// Open It is not over
+	Open   bool          `json:"open"`
+	Reason *NullableText `json:"reason"`
+	Since  Time          `json:"since"`
+
+	// Unfit Signals that it has taken and that did not fit
+	Unfit int  `json:"unfit"`
+	Until Time `json:"until"`
+}
+
+// StepWaitKind defines model for StepWait.Kind.
+type StepWaitKind string
 
 // Subscription defines model for Subscription.
 type Subscription struct {

@@ -88,13 +88,19 @@ func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question,
 	view := views.InputView{
 		Execution: x.ID, Workflow: x.Workflow, Step: r.Label, Visit: r.Ordinal, Title: nonZeroPtr(q.Title), Schema: q.Schema, Show: q.Show,
 		Who:      views.WhoView{Actors: append([]string{}, who.Actors...), Roles: append([]string{}, who.Roles...), NotStarter: who.NotStarter},
-		Approval: r.Wait.Approval, Need: r.Wait.Need, Level: r.Wait.Level, Answers: []views.AnswerView{}, Tokens: []views.TokenInfo{}, Since: r.Wait.Since, Until: r.Wait.Until,
-	}
-	for _, a := range r.Answers {
-		view.Answers = append(view.Answers, views.AnswerView{By: a.By, At: a.At, Via: nonZeroPtr(a.Via)})
+		Approval: r.Wait.Approval, Need: r.Wait.Need, Level: r.Wait.Level, Answers: answerViews(r), Tokens: []views.TokenInfo{}, Since: r.Wait.Since, Until: r.Wait.Until,
 	}
 	for _, l := range r.Wait.Issued {
 		view.Tokens = append(view.Tokens, views.TokenInfo{By: l.By, For: l.For, At: l.At, ExpiresAt: timePtr(l.ExpiresAt), State: r.StateOf(l, now)})
 	}
 	return view
+}
+
+// answerViews are the answers to a step run, without their values.
+func answerViews(r *workflow.StepRun) []views.AnswerView {
+	shown := []views.AnswerView{} // not null
+	for _, a := range r.Answers {
+		shown = append(shown, views.AnswerView{By: a.By, At: a.At, Via: nonZeroPtr(a.Via)})
+	}
+	return shown
 }

@@ -32,6 +32,7 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 			return list, err
 		}
 	}
+	around := &surroundings{inspection: i, program: program}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
 		if int64(r.Seq) <= after {
@@ -49,6 +50,9 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 			return list, err
 		}
 		if err := countChildren(ctx, i, r, s.Children); err != nil {
+			return list, err
+		}
+		if err := around.show(ctx, &s, r); err != nil {
 			return list, err
 		}
 		showWays(&s, x, r, program)
@@ -116,7 +120,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		Sequence: r.Seq, Step: r.Label, Try: max(r.Try, 1), Ordinal: r.Ordinal, Status: r.Status,
 		Superseded: r.SupersededBy > 0, Child: childView(r), Children: childSetView(r),
 		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
-		Skipped: r.Skipped, Rollout: waveView(x, r), CaseErrors: []views.CaseError{}, Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
+		Skipped: r.Skipped, Rollout: waveView(x, r), Wait: stepWaitView(r), CaseErrors: []views.CaseError{}, Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}
 	if r.Kind != "" {
 		s.Kind = &r.Kind

@@ -165,6 +165,9 @@ function way(s: StepRun): string {
   const parts: string[] = [];
   if (s.rollout) parts.push(`wave ${s.rollout.wave} of ${s.rollout.of}, ${s.rollout.entities} entities`);
   if (s.rollout?.stoppedAt) parts.push(`stopped at wave ${s.rollout.stoppedAt}`);
+  if (s.branch) parts.push(`branch ${s.branch}`);
+  if (s.index !== null) parts.push(`index ${s.index}${s.item ? ` (${s.item})` : ""}`);
+  if (s.wait) parts.push(`${s.wait.open ? "waits" : "waited"} for ${s.wait.kind}${s.wait.lapsed ? " until its deadline" : ""}`);
   if (s.repeat) parts.push(`iteration ${s.repeat}`);
   if (s.route) parts.push(`case ${s.route.case} (${s.route.when ?? "always"})`);
   if (s.handled) parts.push(`${s.error?.code ?? "failure"} handled by case ${s.handled.case} of ${s.handled.step}`);

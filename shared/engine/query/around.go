@@ -1,0 +1,83 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// surroundings tells in which branch, and for which item of a loop, step runs were entered. It
+// loads the list of a loop once.
+type surroundings struct {
+	inspection *engine.Inspection
+	program    *spec.Program
+	lists      map[int][]json.RawMessage // by the Seq of the step run that has it
+}
+
+// show fills in the step run around one that executes steps side by side or several times, and
+// what tells it from the others that were entered there. A rollback has what it undoes.
+func (s *surroundings) show(ctx context.Context, shown *views.StepView, r *workflow.StepRun) error {
+	x := s.inspection.Execution()
+	if undone := x.StepRunBySeq(r.Undoes); undone != nil {
+		r = undone
+	}
+	if s.program == nil || r.In == 0 {
+		return nil
+	}
+	shown.Within = ptr(r.In)
+	for at := r; at.In > 0; {
+		around := x.StepRunBySeq(at.In)
+		if around == nil || around.StepIndex >= len(s.program.Nodes) {
+			return nil
+		}
+		n := &s.program.Nodes[around.StepIndex]
+		switch {
+		case n.Parallel != nil && shown.Branch == nil && at.Index < len(n.Parallel.Branches):
+			shown.Branch = &n.Parallel.Branches[at.Index].Label
+		case n.Loop != nil && shown.Index == nil:
+			shown.Index = ptr(at.Index)
+			items, err := s.listOf(ctx, around)
+			if err != nil {
+				return err
+			}
+			if at.Index < len(items) {
+				shown.Item = ptr((&workflow.Item{Number: at.Index, Value: items[at.Index]}).Text())
+			}
+		}
+		at = around
+	}
+	return nil
+}
+
+// listOf is the list of a loop, nil if it has none, or it has been deleted.
+func (s *surroundings) listOf(ctx context.Context, loop *workflow.StepRun) ([]json.RawMessage, error) {
+	if list, ok := s.lists[loop.Seq]; ok {
+		return list, nil
+	}
+	list, err := valueList(ctx, s.inspection, loop.Seq, loop.List)
+	if err != nil {
+		return nil, err
+	}
+	if s.lists == nil {
+		s.lists = map[int][]json.RawMessage{}
+	}
+	s.lists[loop.Seq] = list
+	return list, nil
+}
+
+// stepWaitView is what a step run waits for, or has waited for; nil for nothing.
+func stepWaitView(r *workflow.StepRun) *views.StepWait {
+	w := r.Wait
+	if w == nil {
+		return nil
+	}
+	timedOut := r.Failure != nil && r.Failure.Code == workflow.FailureTimeout && !r.EndedAt.Before(w.Until)
+	return &views.StepWait{
+		Kind: w.Kind, Since: w.Since, Until: w.Until, Reason: nonZeroPtr(w.Title), Asked: w.Asked, Open: r.Waiting(), Lapsed: w.Lapsed || timedOut,
+		Need: w.Need, Unfit: w.Unfit, Answers: answerViews(r),
+	}
+}
