@@ -20,8 +20,8 @@ import (
 
 // filterFlags are the flags that choose executions.
 type filterFlags struct {
-	state, status, outcome, workflow, parent, key, region string
-	labels                                                []string
+	state, status, outcome, waiting, workflow, parent, key, region string
+	labels                                                         []string
 }
 
 func (f *filterFlags) addTo(cmd *cobra.Command) {
@@ -29,6 +29,7 @@ func (f *filterFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.state, "state", "", "only this exact state, such as SCHEDULED")
 	flags.StringVar(&f.status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
 	flags.StringVar(&f.outcome, "outcome", "", "only this outcome: SUCCEEDED, PARTIAL, FAILED_SAFE, FAILED_UNSAFE, CANCELLED, PROBED")
+	flags.StringVar(&f.waiting, "waiting", "", "only those that wait for this: INPUT, SIGNAL, TIMER, CONDITION, CHILD, CHILD_INPUT, HOLD, STEP, LOCK, WORKER, ACKNOWLEDGE, ENGINE")
 	flags.StringVar(&f.workflow, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
 	flags.StringVar(&f.key, "key", "", "only executions with this business key")
 	flags.StringVar(&f.region, "region", "", "only executions with this region")
@@ -37,7 +38,7 @@ func (f *filterFlags) addTo(cmd *cobra.Command) {
 }
 
 func (f *filterFlags) parse() (filter views.ExecutionFilter, err error) {
-	filter = views.ExecutionFilter{Parent: f.parent, Key: f.key, Region: f.region, Outcome: workflow.Outcome(strings.ToUpper(f.outcome))}
+	filter = views.ExecutionFilter{Parent: f.parent, Key: f.key, Region: f.region, Outcome: workflow.Outcome(strings.ToUpper(f.outcome)), Waiting: workflow.WaitKind(strings.ToUpper(f.waiting))}
 	if f.state != "" {
 		if filter.State, err = sm.ParseExecutionState(strings.ToUpper(f.state)); err != nil {
 			return filter, err
@@ -50,6 +51,9 @@ func (f *filterFlags) parse() (filter views.ExecutionFilter, err error) {
 	}
 	if f.outcome != "" && !slices.Contains(workflow.Outcomes(), filter.Outcome) {
 		return filter, fmt.Errorf("--outcome is one of %v, not %q", workflow.Outcomes(), f.outcome)
+	}
+	if f.waiting != "" && !slices.Contains(workflow.ListedWaits(), filter.Waiting) {
+		return filter, fmt.Errorf("--waiting is one of %v, not %q", workflow.ListedWaits(), f.waiting)
 	}
 	if f.workflow != "" {
 		if filter.Workflow, err = workflow.ParseRef(f.workflow); err != nil {
@@ -88,7 +92,7 @@ with the rollback; the list names those that it is about.`,
 				return err
 			}
 			if f.Empty() {
-				return errors.New("say which executions: --state, --status, --outcome, --workflow, --label, --parent or --key")
+				return errors.New("say which executions: --state, --status, --outcome, --waiting, --workflow, --label, --parent or --key")
 			}
 			if c.json() && !yes && !dryRun {
 				return errors.New("--output json does not ask: add --yes, or --dry-run")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,22 @@ func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 			t.Errorf("%s: exit %d, request %q\n%s%s", line, got.code, s.lastRequest, got.stdout, got.stderr)
 		}
 		s.lastRequest = ""
+	}
+}
+
+// A list can be filtered by what is waited for, in any case of letters.
+func TestList_FiltersByWait(t *testing.T) {
+	var queries []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries = append(queries, r.URL.Query().Get("waiting"))
+		_, _ = w.Write([]byte(`{"items":[],"nextPageToken":null}`))
+	}))
+	defer server.Close()
+	if got := runCommand(t, "list", "--waiting", "child_input", "--url="+server.URL); got.code != 0 || !slices.Equal(queries, []string{"CHILD_INPUT"}) {
+		t.Errorf("exit %d, %q\n%s", got.code, queries, got.stderr)
+	}
+	if got := runCommand(t, "list", "--waiting", "key", "--url="+server.URL); got.code != exitUsage || !strings.Contains(got.stderr, "--waiting is one of [INPUT") || len(queries) > 1 {
+		t.Errorf("exit %d, %q\n%s", got.code, queries, got.stderr)
 	}
 }
 

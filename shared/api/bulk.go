@@ -47,14 +47,14 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 		return
 	}
 	f, err := executionFilter(gen.ListExecutionsParams{
-		State: params.State, Status: params.Status, Outcome: params.Outcome, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key, Region: params.Region,
+		State: params.State, Status: params.Status, Outcome: params.Outcome, Waiting: params.Waiting, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key, Region: params.Region,
 		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
 	})
 	if err == nil && req.Rollback && views.BulkVerb(params.Verb) != views.BulkRetry {
 		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "rollback", Code: "conflict", Message: "this is of the verb retry only"}})
 	}
 	if err == nil && f.Empty() {
-		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, workflow, label, parent, key, region or time"}})
+		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, wait, workflow, label, parent, key, region or time"}})
 	}
 	if err != nil {
 		a.writeError(w, r, err)

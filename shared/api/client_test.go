@@ -166,7 +166,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("entities", len(collect(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
 	check("active", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
 	check("filtered", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
-	bulkFilter := views.ExecutionFilter{State: statemachines.ExecutionRunning, Labels: map[string]string{"a": "b"}}
+	bulkFilter := views.ExecutionFilter{State: statemachines.ExecutionRunning, Waiting: workflow.WaitSignal, Labels: map[string]string{"a": "b"}}
 	changed := collect(t, c.ChangeExecutions(ctx, bulkFilter, views.BulkRequest{Verb: views.BulkAcknowledge, Reason: "r"}))
 	check("bulk", fmt.Sprint(len(changed), " ", changed[0].ID, " ", f.reason), "1 "+collect(t, c.Executions(ctx, bulkFilter))[0].ID+" r", nil)
 	check("bulk filter", f.filter, bulkFilter, nil)
@@ -181,8 +181,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("batch", len(batch) == 1 && *batch[0].ID == executionID && f.start.IdempotencyKey == "k#0", true, err)
 	batch, err = c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade", Key: "a", Signal: &views.StartSignal{Name: "go"}}}})
 	check("batch with a signal", len(batch) == 1 && batch[0].Signalled != nil && f.start.Signal != nil && f.start.Signal.Name == "go", true, err)
-	_ = collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))
-	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
+	_ = collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at}))
+	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at}, nil)
 
 	_, created, err := c.Publish(ctx, []byte("x: y"), false)
 	check("publish", created, true, err)

@@ -101,7 +101,7 @@ func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params g
 // executionFilter is the filter of a request for a list.
 func executionFilter(params gen.ListExecutionsParams) (f views.ExecutionFilter, err error) {
 	f = views.ExecutionFilter{
-		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key), Region: deref(params.Region),
+		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Waiting: deref(params.Waiting), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key), Region: deref(params.Region),
 		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
 	}
 	if params.Workflow != nil {

@@ -51,6 +51,9 @@ func TestOpenAPI_NamesMatchStateMachines(t *testing.T) {
 	if got, want := enum("Status"), toStrings(statemachines.Statuses()); !slices.Equal(got, want) {
 		t.Errorf("statuses %v, want %v", got, want)
 	}
+	if got, want := enum("ListedWait"), toStrings(workflow.ListedWaits()); !slices.Equal(got, want) {
+		t.Errorf("kinds of waits in lists %v, want %v", got, want)
+	}
 	var events []string
 	for _, s := range statemachines.ExecutionStates() {
 		if e := string(statemachines.TerminalEvent(s)); e != "" && !slices.Contains(events, e) {

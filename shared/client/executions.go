@@ -91,6 +91,7 @@ func filterQuery(f views.ExecutionFilter) url.Values {
 	set(query, "state", string(f.State))
 	set(query, "status", string(f.Status))
 	set(query, "outcome", string(f.Outcome))
+	set(query, "waiting", string(f.Waiting))
 	set(query, "parent", f.Parent)
 	set(query, "key", f.Key)
 	set(query, "region", f.Region)

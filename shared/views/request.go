@@ -227,6 +227,7 @@ type ExecutionFilter struct {
 	State         statemachines.ExecutionState // exact state
 	Status        statemachines.Status         // normalised status
 	Outcome       workflow.Outcome             // as its entities tell
+	Waiting       workflow.WaitKind            // what the list says that it waits for, or a branch of it does
 	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id
@@ -238,7 +239,7 @@ type ExecutionFilter struct {
 
 // Empty reports whether the filter matches every execution.
 func (f ExecutionFilter) Empty() bool {
-	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.Region == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Waiting == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.Region == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
 }
 
 // FailureFilter filters a list of failed entities, as [ExecutionFilter] does.

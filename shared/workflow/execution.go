@@ -296,6 +296,14 @@ const (
 	WaitEngine      WaitKind = "ENGINE" // attempts to advance the execution fail
 )
 
+// ListedWaits are the kinds that lists tell, and by which they can be filtered. The others are told
+// of one execution alone: each takes reads of its own.
+func ListedWaits() []WaitKind {
+	return []WaitKind{
+		WaitInput, WaitSignal, WaitTimer, WaitCondition, WaitChild, WaitChildInput, WaitHold, WaitStep, WaitLock, WaitWorker, WaitAcknowledge, WaitEngine,
+	}
+}
+
 // Wait is what an execution waits for.
 type Wait struct {
 	Kind      WaitKind  `json:"kind"`

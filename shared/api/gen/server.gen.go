@@ -1261,6 +1261,9 @@ type JobState = statemachines.JobState
 // Labels defines model for Labels.
 type Labels = map[string]interface{}
 
+// ListedWait defines model for ListedWait.
+type ListedWait = workflow.WaitKind
+
 // Lock defines model for Lock.
 type Lock = views.LockView
 
@@ -2279,6 +2282,9 @@ type ListExecutionsParams struct {
 	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
 	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
+	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.others`. RETRY and KEY are told of one execution alone
+	Waiting *ListedWait `form:"waiting,omitempty" json:"waiting,omitempty"`
+
 	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
 	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
 
@@ -2343,6 +2349,9 @@ type ChangeExecutionsParams struct {
 	State   *ExecutionState   `form:"state,omitempty" json:"state,omitempty"`
 	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
 	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
+	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.others`. RETRY and KEY are told of one execution alone
+	Waiting *ListedWait `form:"waiting,omitempty" json:"waiting,omitempty"`
 
 	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
 	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
@@ -5700,6 +5709,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 		return
 	}
 
+	// ------------- Optional query parameter "waiting" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "waiting", r.URL.Query(), &params.Waiting, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "waiting"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "waiting", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "workflow" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "workflow", r.URL.Query(), &params.Workflow, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -6066,6 +6088,19 @@ func (siw *ServerInterfaceWrapper) ChangeExecutions(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "outcome"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "outcome", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "waiting" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "waiting", r.URL.Query(), &params.Waiting, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "waiting"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "waiting", Err: err})
 		}
 		return
 	}

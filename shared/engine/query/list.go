@@ -32,12 +32,17 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 			return list, err
 		}
 		list.Skipped = append(list.Skipped, batch.skipped...)
-		batch.executions = slices.DeleteFunc(batch.executions, func(x *workflow.Execution) bool { return !matchesFilter(x, f) })
+		batch.executions = slices.DeleteFunc(batch.executions, func(x *workflow.Execution) bool {
+			return !matchesFilter(x, f) || !v.mayWaitFor(x, f.Waiting)
+		})
 		waits, err := v.listedWaits(ctx, c.Tenant, batch.executions)
 		if err != nil {
 			return list, err
 		}
 		for i, x := range batch.executions {
+			if !waitsFor(waits[i], f.Waiting) {
+				continue
+			}
 			item := executionSummary(x)
 			item.Waiting = waits[i]
 			bytes += x.ItemBytes
@@ -124,8 +129,51 @@ func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
 	return states
 }
 
+// statesOfWait are the states in which executions wait for something of a kind; nil for all.
+func statesOfWait(kind workflow.WaitKind) []sm.ExecutionState {
+	switch kind {
+	case workflow.WaitInput, workflow.WaitSignal: // RUNNING: of a branch, while others are at work
+		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}
+	case workflow.WaitTimer, workflow.WaitCondition:
+		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning, sm.ExecutionBlockedWaiting}
+	case workflow.WaitChild:
+		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRollback}
+	case workflow.WaitChildInput, workflow.WaitStep:
+		return []sm.ExecutionState{sm.ExecutionWaiting}
+	case workflow.WaitHold:
+		return []sm.ExecutionState{sm.ExecutionBlockedWaiting}
+	case workflow.WaitLock:
+		return []sm.ExecutionState{sm.ExecutionScheduled}
+	case workflow.WaitWorker:
+		return statesWithJobs
+	case workflow.WaitAcknowledge:
+		return []sm.ExecutionState{sm.ExecutionFailedUnsafe, sm.ExecutionCancelled}
+	}
+	return nil
+}
+
+// mayWaitFor reports whether an execution may wait for something of a kind, or its branches, as far
+// as its state item tells: only for those that may is more read.
+func (v *Service) mayWaitFor(x *workflow.Execution, kind workflow.WaitKind) bool {
+	if kind == "" || kind == workflow.WaitWorker {
+		return true
+	}
+	if waitsFor(v.storedWaiting(x, nil), kind) {
+		return true
+	}
+	return x.State == sm.ExecutionRunning && waitsFor(branchWaiting(x), kind)
+}
+
+// waitsFor reports whether what is shown of the waits of an execution has one of a kind.
+func waitsFor(w *views.Waiting, kind workflow.WaitKind) bool {
+	return kind == "" || w != nil && (w.Kind == kind || slices.ContainsFunc(w.Others, func(o views.OtherWait) bool { return o.Kind == kind }))
+}
+
 func matchesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
 	status := sm.StatusOf(s)
+	if states := statesOfWait(f.Waiting); states != nil && !slices.Contains(states, s) {
+		return false
+	}
 	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) && (f.Outcome == "" || sm.Terminal(s)) &&
 		(!f.Active || status == sm.StatusPending || status == sm.StatusRunning)
 }

@@ -72,6 +72,9 @@ func (v *Service) listedWaits(ctx context.Context, tenant string, executions []*
 		if w := v.storedWaiting(x, holders); w != nil {
 			waits[i] = w
 		}
+		if waits[i] == nil && x.State == sm.ExecutionRunning {
+			waits[i] = branchWaiting(x)
+		}
 	}
 	return waits, nil
 }
