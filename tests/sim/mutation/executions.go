@@ -80,11 +80,11 @@ var executions = []Mutation{
 	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(ctx, from, next)
 `, `	wakeups := w.parentWakeups(ctx, from, next)[:0]
 `}}},
-	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tended = true\n", ""}}},
-	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !recorded && !(resume && over) {
-				return ended, err
-`, `			if err != nil || !recorded && !over && r.Seq < 0 {
-				return ended, err
+	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tway.ended = true\n", ""}}},
+	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !at.Recorded && !(resume && at.Over) {
+				return way, err
+`, `			if err != nil || !at.Recorded && !at.Over && r.Seq < 0 {
+				return way, err
 `}}},
 	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
 	{Name: "all packs of a step run are sent at once", Test: "shared/engine/planner:TestStartPipeline_SendsInSlices", Edits: []Edit{{dispatcher, "const maxMessagesPerSend = 200\n", "const maxMessagesPerSend = 1 << 20\n"}}},

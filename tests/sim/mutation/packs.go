@@ -102,7 +102,7 @@ var packs = []Mutation{
 	{Name: "a report omits the last lane", Edits: []Edit{{report, `	if len(lanes.done) == r.Step.Lanes() {
 `, `	if len(lanes.done) >= r.Step.Lanes()-1 {
 `}}},
-	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, ") || len(set.Done) >= size || expired {", ") || len(set.Done) > size || expired {"}}},
+	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{"shared/workflow/message.go", "counts || done >= min(", "counts || done > min("}}},
 	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, read[lane]); l.done {", "findLaneState(r, lane, read[lane]); l.done || l.pack != nil {"}}},
 	{Name: "the done set does not count failed jobs", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{followUp, " Failures: p.Failures(s.m.Failures, nil),", ""}}},
 	{Name: "a report reads the packs of all lanes", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{report, "\tif r.Step.Pipeline > 0 {\n", "\tif true {\n"}}},
@@ -111,7 +111,7 @@ var packs = []Mutation{
 	{Name: "closing reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_ClosingReadsOpenLanesOnly", Edits: []Edit{{dispatchClose, "\t\tif !lanes.done[lane] {\n\t\t\tmissing", "\t\tif true {\n\t\t\tmissing"}}},
 	{Name: "what commits nothing is not counted", Test: "shared/engine:TestCost_CountsWakeupsThatCommitNothing", Edits: []Edit{{"shared/engine/uncounted.go", "\tw.e.uncounted.add(w.tenant+\"#\"+w.id, w.pendingCost)\n", ""}}},
 	{Name: "every copy of a message sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{followUp, "\tif set.Added && p.State", "\tif p.State"}}},
-	{Name: "every copy of a wake-up sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{"shared/engine/dispatch/advance_lane.go", "\t\t*cost = workflow.Cost{}\n\t\treturn true, set.Added, nil\n", "\t\t*cost = workflow.Cost{}\n\t\treturn true, set.Added || true, nil\n"}}},
+	{Name: "every copy of a wake-up sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{"shared/engine/dispatch/advance_lane.go", "\t\t*cost = workflow.Cost{}\n\t\treturn Advanced{true, set.Added, r", "\t\t*cost = workflow.Cost{}\n\t\treturn Advanced{true, set.Added || true, r"}}},
 	{Name: "jobs that were offered for another wait count as offered", Test: "shared/engine:TestPipeline_NextLaneIsOfferedAfterAnOutage", Edits: []Edit{{redispatch, "!r.Step.OfferedAt.Before(overdue)", "!r.DueAt.Before(overdue.Add(d.RedispatchInterval))"}}},
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
@@ -139,7 +139,7 @@ var dispatches = []Mutation{
 	{Name: "a pool that works on another step of the pipeline counts as idle", Test: "shared/engine:TestEngine_PipelineWaitsBehindItsFirstStep", Edits: []Edit{{redispatch, "\tif r.PoolLastSeen == nil {\n", "\tif true {\n"}}},
 	{Name: "deadlines wait for the sweep", Test: "shared/engine:TestDeadline_StartsNothingLater", Edits: []Edit{{engineAdvance, "\tw.sendDeadlineWakeup(ctx, from, next)\n", ""}}},
 	{Name: "messages outlive the deadline", Test: "shared/engine:TestDeadline_HoldsWithoutEngine", Edits: []Edit{{dispatcher, "\tif !r.Deadline.IsZero() && r.Deadline.Before(at) {\n", "\tif false {\n"}}},
-	{Name: "a pack that ends after the deadline wakes nobody", Test: "shared/worker:TestWorker_PackThatEndsAfterItsDeadlineWakesTheEngine", Edits: []Edit{{followUp, "len(set.Done) >= size || expired {", "len(set.Done) >= size {"}}},
+	{Name: "a pack that ends after the deadline wakes nobody", Test: "shared/worker:TestWorker_PackThatEndsAfterItsDeadlineWakesTheEngine", Edits: []Edit{{followUp, "len(set.Done)) || expired {", "len(set.Done)) {"}}},
 	{Name: "a wake-up out of time has no time to end the execution", Test: "shared/engine:TestFailures_WakeupsOutOfTimeEndTheExecution", Edits: []Edit{
 		{"shared/engine/advance.go", "context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)", "context.WithTimeout(ctx, breakTimeout)"},
 		{"shared/engine/advance.go", "unfinished && c != nil", "unfinished && c == nil && l.Redelivered == (c != nil)"}}},
