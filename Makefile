@@ -162,6 +162,9 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
+lint-template: ## Check the CloudFormation templates with cfn-lint for the partitions aws, aws-cn and aws-us-gov (needs Python 3.11)
+	infra/lint/lint.sh
+
 mutations: ## Make each deliberate mistake in turn and find it by JUDGE=simulation in SEEDS=4000 seeds, or by JUDGE=protocol
 	go run ./tests/sim/cmd/mutations -seeds $(or $(SEEDS),4000) -judge $(or $(JUDGE),simulation)
 
@@ -196,4 +199,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth lint-template simulate mutations model chaos fuzz-http bench lint fmt clean

@@ -2,6 +2,7 @@ package infra
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+var templatesFlag = flag.String("templates", "", "directory in which the synthesised templates remain")
+
 // stacks returns the stacks under test. They are synthesised once, in one app, since the
 // start of the kernel takes most of the time.
 //
@@ -50,6 +53,9 @@ var stacks = sync.OnceValue(func() map[string]*template {
 		panic(err)
 	}
 	templates, out := map[string]*template{}, filepath.Join(dir, "out")
+	if *templatesFlag != "" {
+		out = *templatesFlag
+	}
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
 	all := makeStacks(app, functions)
 	for _, name := range nagStacks {
