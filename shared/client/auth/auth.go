@@ -133,16 +133,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+token)
 	case region != "" && t.IAM != nil:
 		r = r.Clone(r.Context())
-		if err := t.sign(r, region); err != nil {
+		if err := t.sign(r, service, region); err != nil {
 			return nil, err
 		}
 	}
 	return t.next.RoundTrip(r)
 }
 
+// service is the service for which requests are signed.
+const service = "execute-api"
+
 // sign adds a signature of the whole request: method, path, query, headers and body. It
-// is valid for a few minutes, in one region.
-func (t *transport) sign(r *http.Request, region string) error {
+// is valid for a few minutes, for one service in one region.
+func (t *transport) sign(r *http.Request, service, region string) error {
 	creds, err := t.IAM.Retrieve(r.Context())
 	if err != nil {
 		return workflow.Errorf(workflow.CodeUnauthorized, "no AWS credentials: log in to AWS, or set %s: %w", topology.EnvToken, err)
@@ -156,5 +159,5 @@ func (t *transport) sign(r *http.Request, region string) error {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	sum := sha256.Sum256(body)
-	return v4.NewSigner().SignHTTP(r.Context(), creds, r, hex.EncodeToString(sum[:]), "execute-api", region, t.now())
+	return v4.NewSigner().SignHTTP(r.Context(), creds, r, hex.EncodeToString(sum[:]), service, region, t.now())
 }

@@ -2,17 +2,17 @@ package auth
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -59,36 +59,61 @@ func send(t *testing.T, c Credentials, method, address, body string) *recordingT
 
 const apiURL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 
-// The signature covers the body, the path and the query as they are sent.
-func TestTransport_SignsWhatIsSent(t *testing.T) {
-	c := iamCredentials("session-token")
-	for _, line := range []struct{ method, path, body string }{
-		{"GET", "", ""},
-		{"GET", "/workflow-execution?state=RUNNING&limit=5&query=a%20b%2Fc", ""},
-		{"GET", "/inventory/device/sw%20%C3%A9~1?b=2&a=1&a=0", ""},
-		{"POST", "/workflow-execution", `{"workflow":"fleet/upgrade"}`},
-	} {
-		got := send(t, c, line.method, apiURL+line.path, line.body)
-		if got.body != line.body {
-			t.Errorf("%s: sent the body %q", line.path, got.body)
-		}
-		want, err := http.NewRequest(line.method, apiURL+line.path, strings.NewReader(line.body))
+// vector is a request with its signature: testdata/README.md.
+type vector struct {
+	Name, Source, Service, Region, Method, URL, Body, Session string
+	Headers                                                   map[string]string
+	SignedHeaders, CanonicalHash, Signature                   string
+}
+
+func readVectors(t *testing.T) []vector {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "sigv4.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []vector
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The signature covers the method, the path, the query, the headers and the body as they are
+// sent. Those that it is compared with are not from the library that makes it.
+func TestTransport_SignsAsPublishedVectors(t *testing.T) {
+	sources := map[string]int{}
+	for _, v := range readVectors(t) {
+		sources[v.Source]++
+		r, err := http.NewRequest(v.Method, v.URL, strings.NewReader(v.Body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Header.Set("Idempotency-Key", "a  b")
-		sum := sha256.Sum256([]byte(line.body))
-		creds, err := c.IAM.Retrieve(t.Context())
-		if err != nil {
+		for name, value := range v.Headers {
+			r.Header.Set(name, value)
+		}
+		c := Credentials{IAM: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", v.Session)}
+		next := &recordingTransport{}
+		signer := &transport{c, func() time.Time { return time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC) }, next}
+		if v.Source == "derived" { // the client finds service and region itself
+			res, err := signer.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if r = next.request; next.body != v.Body {
+				t.Errorf("%s: sent the body %q", v.Name, next.body)
+			}
+		} else if err := signer.sign(r, v.Service, v.Region); err != nil {
 			t.Fatal(err)
 		}
-		err = v4.NewSigner().SignHTTP(t.Context(), creds, want, hex.EncodeToString(sum[:]), "execute-api", "eu-west-1", testTime)
-		if err != nil {
-			t.Fatal(err)
+		want := fmt.Sprintf("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/%s/%s/aws4_request, SignedHeaders=%s, Signature=%s", v.Region, v.Service, v.SignedHeaders, v.Signature)
+		if got := r.Header.Get("Authorization"); got != want {
+			t.Errorf("%s: signed as\n%s\nwant\n%s\nof a canonical request with the hash %s", v.Name, got, want, v.CanonicalHash)
 		}
-		if a, b := got.request.Header.Get("Authorization"), want.Header.Get("Authorization"); a != b {
-			t.Errorf("%s %s:\n%s\nwant\n%s", line.method, line.path, a, b)
-		}
+	}
+	if sources["AWS"] < 9 || sources["derived"] < 7 {
+		t.Errorf("found only %v", sources)
 	}
 }
 
