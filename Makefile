@@ -17,6 +17,8 @@ MONITOR   := shared/monitor/app
 MONITOR_DONE := $(MONITOR)/node_modules/.package-lock.json
 BROWSER   := tests/browser
 BROWSER_DONE := $(BROWSER)/node_modules/.package-lock.json
+OTHERS    := tests/conformance/peers
+OTHERS_DONE := $(OTHERS)/node_modules/.package-lock.json
 GENERATED := docs/lifecycle docs/configuration.md docs/cli.md docs/codes.md docs/definition.schema.json docs/test.schema.json shared/api/gen shared/api/openapi $(MONITOR)/src/lifecycle.gen.ts shared/monitor/page
 
 help: ## Say what can be made
@@ -66,7 +68,7 @@ dist-check: dist ## Build the functions again elsewhere, and fail if a byte diff
 
 npm: $(NPM_DONE)
 
-$(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE): %/node_modules/.package-lock.json: %/package-lock.json
+$(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE) $(OTHERS_DONE): %/node_modules/.package-lock.json: %/package-lock.json
 	npm ci --prefix $* --no-audit --no-fund --silent
 	@touch $@
 
@@ -162,6 +164,11 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
+conformance-peers: build $(OTHERS_DONE) ## Run the tests of tests/conformance against moto, dynalite and ElasticMQ as well, and print where they differ (needs Python 3.11, Java and Maven)
+	tests/venv.sh bin/peers/moto $(OTHERS)/requirements.lock
+	mvn -q -B -f $(OTHERS)/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/bin/peers/elasticmq
+	go run ./$(OTHERS)
+
 lint-template: ## Check the CloudFormation templates with cfn-lint for the partitions aws, aws-cn and aws-us-gov (needs Python 3.11)
 	infra/lint/lint.sh
 
@@ -197,6 +204,6 @@ fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
 clean: ## Remove what was built
-	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules
+	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules $(OTHERS)/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth lint-template simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth lint-template conformance-peers simulate mutations model chaos fuzz-http bench lint fmt clean

@@ -161,7 +161,8 @@ func queueBatches(t *testing.T) {
 	deleted := must[*sqs.DeleteMessageBatchOutput](t)(sqsClient.DeleteMessageBatch(t.Context(), &sqs.DeleteMessageBatchInput{QueueUrl: u, Entries: entries}))
 	wantEqual(t, "deleted", len(deleted.Successful), 10)
 	_, err := sendBatch(t, u, 0, 11)
-	wantErrorCode(t, "11 entries", err, "TooManyEntriesInBatchRequest")
+	var tooMany *types.TooManyEntriesInBatchRequest
+	wantEqual(t, "TooManyEntriesInBatchRequest for 11 entries", errors.As(err, &tooMany), true)
 }
 
 func longPoll(t *testing.T) {
