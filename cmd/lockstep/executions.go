@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -31,7 +32,7 @@ func newList(c *connection) *cobra.Command {
 	var filter filterFlags
 	var active bool
 	var limit int
-	var since string
+	var since, key string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List executions, newest first",
@@ -46,7 +47,9 @@ func newList(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.Active = active
+			if f.Active, f.IdempotencyKey = active, key; cmd.Flags().Changed("idempotency-key") && key == "" {
+				return errors.New("--idempotency-key is empty: omit it, or give a key")
+			}
 			items := api.Executions(cmd.Context(), f)
 			if since != "" {
 				at, err := parseSince(since, time.Now())
@@ -64,6 +67,9 @@ func newList(c *connection) *cobra.Command {
 			return printList(cmd, c, countItems(items, &n), limit,
 				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "UPDATED", "WAITING"},
 				func(x views.ExecutionView) []string {
+					if at := x.IdempotencyExpiresAt; at != nil {
+						printNote(cmd, "the idempotency key is remembered until %s", render.Time(at))
+					}
 					waiting := "-"
 					if x.Waiting != nil {
 						waiting = render.DescribeWait(x)
@@ -78,6 +84,7 @@ func newList(c *connection) *cobra.Command {
 	filter.addTo(cmd)
 	cmd.Flags().BoolVar(&active, "active", false, "only executions that have not ended")
 	cmd.Flags().StringVar(&since, "since", "", "only executions that were created since then: a time (RFC 3339), or a duration such as 7d or 12h")
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "only the execution that was started with this key, as long as the key is remembered")
 	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number; 0 for all")
 	return cmd
 }

@@ -86,6 +86,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"list", "--status", "SLEEPING"}, "--status is PENDING"},
 		{[]string{"list", "--active", "--state", "RUNNING"}, "--active cannot be combined with --state"},
 		{[]string{"list", "--active", "--region", "eu"}, "--active cannot be combined with --region"},
+		{[]string{"list", "--active", "--key", "k"}, "--active cannot be combined with --key"},
+		{[]string{"list", "--idempotency-key", ""}, "--idempotency-key is empty"},
 		{[]string{"jobs", executionID, "--kind", "UNDO"}, "--kind is ACQUIRE, EXECUTE or ROLLBACK"},
 		{[]string{"jobs", executionID, "--state", "ISSUED"}, "--state is PENDING"},
 		{[]string{"cancel", executionID, "--rollback", "maybe"}, "--rollback is auto or never"},

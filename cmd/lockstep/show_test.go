@@ -2,10 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -140,5 +144,23 @@ func TestShow_PrintsTheDefinition(t *testing.T) {
 	}
 	if got := runCommand(t, "show", "gone", "--definition", url); got.code != exitRefused || !strings.Contains(got.stderr, "not found") {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}
+
+// The list of an idempotency key says until when the key is remembered.
+func TestList_FindsByIdempotencyKey(t *testing.T) {
+	var query url.Values
+	until := time.Now().Add(time.Hour)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query = r.URL.Query()
+		x := views.ExecutionView{ID: "x", State: sm.ExecutionRunning, IdempotencyExpiresAt: &until}
+		if err := json.NewEncoder(w).Encode(pageOf(x)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer s.Close()
+	got := runCommand(t, "list", "--idempotency-key", "change-7#0", "--url", s.URL)
+	if got.code != 0 || query.Get("idempotencyKey") != "change-7#0" || !strings.Contains(got.stderr, "the idempotency key is remembered until "+render.Time(&until)) {
+		t.Errorf("exit %d, query %v\n%s%s", got.code, query, got.stdout, got.stderr)
 	}
 }

@@ -102,7 +102,7 @@ func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params g
 func executionFilter(params gen.ListExecutionsParams) (f views.ExecutionFilter, err error) {
 	f = views.ExecutionFilter{
 		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Waiting: deref(params.Waiting), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key), Region: deref(params.Region),
-		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
+		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore), IdempotencyKey: deref(params.IdempotencyKey),
 	}
 	if params.Workflow != nil {
 		f.Workflow, err = workflow.ParseRef(*params.Workflow)

@@ -154,7 +154,7 @@ var servedRoutes = []struct {
 	{"PUT /entities/{type}/{id}", "/entities/device/sw-1", `{"type":"device","id":"sw-1","attributes":{"a":1},"groups":["core"],"version":1,"token":0}`, 200},
 	{"POST /workflow-execution", "/workflow-execution", startBody, 202},
 	{"POST /workflow-execution/plan", "/workflow-execution/plan", startBody, 200},
-	{"GET /workflow-execution", "/workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1&label=a=b&label=c:d&parent=x&key=order-7&region=eu&createdAfter=2026-11-21T05:00:00Z&createdBefore=2026-11-22T05:00:00Z&limit=5", "", 200},
+	{"GET /workflow-execution", "/workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1&label=a=b&label=c:d&parent=x&key=order-7&region=eu&idempotencyKey=k&createdAfter=2026-11-21T05:00:00Z&createdBefore=2026-11-22T05:00:00Z&limit=5", "", 200},
 	{"GET /workflow-execution/active", "/workflow-execution/active", "", 200},
 	{"GET /workflow-execution/state/{state}", "/workflow-execution/state/RUNNING", "", 200},
 	{"GET /workflow-execution/id/{id}", "/workflow-execution/id/" + executionID, "", 200},

@@ -95,6 +95,7 @@ func filterQuery(f views.ExecutionFilter) url.Values {
 	set(query, "parent", f.Parent)
 	set(query, "key", f.Key)
 	set(query, "region", f.Region)
+	set(query, "idempotencyKey", f.IdempotencyKey)
 	if !f.CreatedAfter.IsZero() {
 		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))
 	}

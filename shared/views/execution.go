@@ -68,6 +68,10 @@ type ExecutionView struct {
 	Try           int                    `json:"try"`
 	Version       int64                  `json:"version"`
 	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
+
+	// IdempotencyExpiresAt is how long the key by which it was found is remembered: only in the list of a key,
+	// since the execution does not know it.
+	IdempotencyExpiresAt *time.Time `json:"idempotencyExpiresAt"`
 }
 
 // FailedRollback is a rollback that has failed. Execution is the one that was to undo what another has done,

@@ -235,11 +235,14 @@ type ExecutionFilter struct {
 	Region        string
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
+
+	// IdempotencyKey is that of the request that has started it, as long as the key is remembered.
+	IdempotencyKey string
 }
 
 // Empty reports whether the filter matches every execution.
 func (f ExecutionFilter) Empty() bool {
-	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Waiting == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.Region == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero()
+	return !f.Active && f.State == "" && f.Status == "" && f.Outcome == "" && f.Waiting == "" && f.Workflow == (workflow.Ref{}) && len(f.Labels) == 0 && f.Parent == "" && f.Key == "" && f.Region == "" && f.CreatedAfter.IsZero() && f.CreatedBefore.IsZero() && f.IdempotencyKey == ""
 }
 
 // FailureFilter filters a list of failed entities, as [ExecutionFilter] does.

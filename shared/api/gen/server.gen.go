@@ -2300,6 +2300,9 @@ type ListExecutionsParams struct {
 	// Region Whose pools get the jobs
 	Region *Region `form:"region,omitempty" json:"region,omitempty"`
 
+	// IdempotencyKey Only the execution that a start or a rerun with this Idempotency-Key has started, as long as the key is remembered; that of request N of a batch is `KEY#N`, from 0
+	IdempotencyKey *string `form:"idempotencyKey,omitempty" json:"idempotencyKey,omitempty"`
+
 	// CreatedAfter Exclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
 
@@ -5783,6 +5786,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "region"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "region", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "idempotencyKey" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "idempotencyKey", r.URL.Query(), &params.IdempotencyKey, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "idempotencyKey"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "idempotencyKey", Err: err})
 		}
 		return
 	}

@@ -18,6 +18,9 @@ const maxListReads = 10
 // Executions lists executions, the newest first.
 func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, p workflow.Page) (workflow.List[views.ExecutionView], error) {
 	var list workflow.List[views.ExecutionView]
+	if f.IdempotencyKey != "" {
+		return v.executionsOfKey(ctx, c, f)
+	}
 	below := ""
 	if p.Token != "" {
 		var err error
@@ -64,6 +67,32 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 		below = batch.last
 	}
 	list.NextToken = encodePageToken(below)
+	return list, nil
+}
+
+// executionsOfKey is the execution that a request with an idempotency key has started, if it passes the filter:
+// one read of what the key is bound to, and one of the execution.
+func (v *Service) executionsOfKey(ctx context.Context, c workflow.Caller, f views.ExecutionFilter) (list workflow.List[views.ExecutionView], err error) {
+	ports := v.engine.OpenPorts()
+	record, err := ports.Registry.IdempotencyRecord(ctx, c.Tenant, f.IdempotencyKey, v.engine.Now())
+	if err != nil || record.Execution == "" {
+		return list, err
+	}
+	found, newer, err := ports.Store.LoadMany(ctx, c.Tenant, []string{record.Execution})
+	if err != nil {
+		return list, err
+	}
+	list.Skipped = newer
+	found = slices.DeleteFunc(found, func(x *workflow.Execution) bool { return !matchesFilter(x, f) })
+	waits, err := v.listedWaits(ctx, c.Tenant, found)
+	if err != nil {
+		return list, err
+	}
+	for i, x := range found {
+		item := executionSummary(x)
+		item.Waiting, item.IdempotencyExpiresAt = waits[i], timePtr(record.ExpiresAt)
+		list.Items = append(list.Items, item)
+	}
 	return list, nil
 }
 

@@ -1,9 +1,12 @@
 package query_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
@@ -171,5 +174,54 @@ steps:
 				t.Errorf("%+v, %d at a time: %v, want %v", c.filter, limit, got, c.want)
 			}
 		}
+	}
+}
+
+// An execution is found by the idempotency key of its start for as long as the key is remembered, at the cost of
+// one read of the key more.
+func TestService_FindsAnExecutionByItsIdempotencyKey(t *testing.T) {
+	s := newHarness(t, 0, "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
+	ctx := context.Background()
+	begun := s.Now()
+	x, _, err := s.Engine.Start(ctx, harness.Caller, views.StartRequest{Workflow: "p/w", IdempotencyKey: "k", IdempotencyLife: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start("w") // another one, without a key
+	find := func(c workflow.Caller, f views.ExecutionFilter) []views.ExecutionView {
+		t.Helper()
+		list := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(ctx, c, f, workflow.Page{}))
+		if list.NextToken != "" {
+			t.Errorf("there is a page after that of %+v", f)
+		}
+		return list.Items
+	}
+	found := find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k"})
+	if len(found) != 1 || found[0].ID != x.ID || found[0].IdempotencyExpiresAt == nil || !found[0].IdempotencyExpiresAt.Equal(begun.Add(time.Hour)) {
+		t.Fatalf("%+v", found)
+	}
+	listed := find(harness.Caller, views.ExecutionFilter{})
+	for i := range listed {
+		if listed[i].IdempotencyExpiresAt != nil {
+			t.Errorf("%s shows the end of a key that was not asked for", listed[i].ID)
+		}
+	}
+	found[0].IdempotencyExpiresAt = nil
+	if diff := cmp.Diff(listed[1], found[0]); diff != "" {
+		t.Errorf("it is not as in the list of all: %s", diff)
+	}
+	for what, none := range map[string][]views.ExecutionView{
+		"another key":      find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "l"}),
+		"another state":    find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k", State: sm.ExecutionFailedUnsafe}),
+		"another workflow": find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k", Workflow: workflow.Ref{Package: "p", Name: "v"}}),
+		"another tenant":   find(workflow.Caller{Tenant: "another"}, views.ExecutionFilter{IdempotencyKey: "k"}),
+	} {
+		if len(none) != 0 {
+			t.Errorf("%s finds %+v", what, none)
+		}
+	}
+	s.RunFor(time.Hour)
+	if late := find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k"}); len(late) != 0 {
+		t.Errorf("after its time the key finds %+v", late)
 	}
 }
