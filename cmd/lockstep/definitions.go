@@ -18,12 +18,12 @@ import (
 
 func newPublish(c *connection) *cobra.Command {
 	var dryRun, strictMode, offline bool
-	var blockFiles []string
+	var blockFiles, sets []string
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
-		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked;\ntest files (FILE.test.yaml) are left out. With --output json each file prints a document, for an error {\"error\": ...}.",
-		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
+		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked;\ntest files (FILE.test.yaml) are left out. With --output json each file prints a document, for an error {\"error\": ...}.\n\n${env.NAME} in a file is replaced by the value of --set NAME=VALUE before it is sent, and ${env.NAME:-DEFAULT} by the default\nif none is set. They are replaced as text, wherever they stand.",
+		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml\n  lockstep publish --set REGION=eu --set LIMIT=5 upgrade.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := withoutTests(cmd, args)
@@ -33,13 +33,17 @@ func newPublish(c *connection) *cobra.Command {
 			if (offline || len(blockFiles) > 0) && !(offline && dryRun) {
 				return errors.New("--offline is for --dry-run, and --blocks for both: nothing is published without a service")
 			}
-			send, err := publisher(cmd, c, files, blockFiles, offline)
+			fills, err := newPlaceholders(sets)
+			if err != nil {
+				return err
+			}
+			send, err := publisher(cmd, c, files, blockFiles, offline, fills)
 			if err != nil {
 				return err
 			}
 			var worst error
 			for _, file := range files {
-				err := publish(cmd, c, send, file, dryRun, strictMode)
+				err := publish(cmd, c, send, fills, file, dryRun, strictMode)
 				if err == nil {
 					continue
 				}
@@ -57,12 +61,16 @@ func newPublish(c *connection) *cobra.Command {
 			if worst != nil {
 				return &render.ReportedError{Worst: worst}
 			}
+			for _, name := range fills.leftOver() {
+				printNote(cmd, "--set %s has changed nothing: no file has ${env.%s}", name, name)
+			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&strictMode, "strict", false, "treat warnings as errors: do not store a file with warnings")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
 	cmd.Flags().BoolVar(&offline, "offline", false, "of --dry-run: check without a service, as \"lockstep lint\" does")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "what ${env.NAME} in the files is replaced by, NAME=VALUE (repeatable)")
 	cmd.Flags().StringArrayVar(&blockFiles, "blocks", nil, "of --offline: JSON file with the blocks that the definitions use (repeatable)")
 	return cmd
 }
@@ -71,7 +79,7 @@ func newPublish(c *connection) *cobra.Command {
 type publishFunc func(ctx context.Context, source []byte, dryRun bool) (d client.Definition, created bool, err error)
 
 // publisher is what publishes: the service, or without one a catalog that knows only files.
-func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline bool) (publishFunc, error) {
+func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline bool, fills *placeholders) (publishFunc, error) {
 	if !offline {
 		api, err := c.newClient()
 		if err != nil {
@@ -91,7 +99,7 @@ func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, of
 		if err != nil {
 			return nil, err
 		}
-		sources = append(sources, source)
+		sources = append(sources, fills.fill(source))
 	}
 	known, err := newOfflineCatalog(cmd, blockFiles, sources...)
 	if err != nil {
@@ -105,11 +113,12 @@ func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, of
 }
 
 // publish publishes one file and prints the result.
-func publish(cmd *cobra.Command, c *connection, send publishFunc, file string, dryRun, strictMode bool) error {
+func publish(cmd *cobra.Command, c *connection, send publishFunc, fills *placeholders, file string, dryRun, strictMode bool) error {
 	source, err := readSource(cmd, file)
 	if err != nil {
 		return err
 	}
+	source = fills.fill(source)
 	d, created, err := send(cmd.Context(), source, dryRun || strictMode)
 	if err == nil && strictMode && len(d.Warnings) > 0 {
 		err = render.AsServiceError(workflow.Invalid("it does not match what is registered now", d.Warnings))
