@@ -22,7 +22,7 @@ func newHistory(c *connection) *cobra.Command {
 		Use:   "history ID",
 		Short: "Print every event of an execution",
 		Long: "Print every event of an execution.\n\nWith --follow also those that come, until the execution has ended and settled, or waits for an operator to\n" +
-			"acknowledge it. It asks for what is new, up to four times a second, and less and less often while nothing is, down to every ten seconds.\n" +
+			"acknowledge it. The service waits for what is new and answers within a second, which holds an invocation of its function api.\n" +
 			"With --output json it then prints one event a line. Ctrl-C stops following; the execution continues.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ func eventRow(e workflow.Event) []string {
 	}
 }
 
-// Followed histories are read this often: as long as events come, and at least.
+// The pauses between two requests of one who follows: usually, and at most while the service is not available.
 const (
 	followShortest = pollInterval
 	followLongest  = 10 * time.Second

@@ -529,10 +529,10 @@ func TestHistory_Follow(t *testing.T) {
 			_, _ = w.Write([]byte(`{"id":"x","state":"RUNNING"}`))
 		case r.URL.Path == "/workflow-execution/id/x":
 			_, _ = w.Write([]byte(`{"id":"x","state":"FAILED_UNSAFE"}`))
-		case r.URL.RawQuery == "after=4":
+		case r.URL.Query().Get("after") == "4":
 			reads++
 			_, _ = w.Write([]byte(`{"items":[{"sequence":5,"at":"2026-11-01T10:00:00Z","layer":"step","type":"step.entered","step":"load","data":{"jobs":3}}]}`))
-		case r.URL.RawQuery == "after=5":
+		case r.URL.Query().Get("after") == "5":
 			reads++
 			_, _ = w.Write([]byte(`{"items":[{"sequence":6,"at":"2026-11-01T10:00:01Z","layer":"execution","type":"execution.failed","from":"RUNNING","to":"ERROR"}]}`))
 		default:

@@ -33,6 +33,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -205,6 +206,9 @@ type Options struct {
 
 	// NewID makes ids for requests that have none; nil makes random ones.
 	NewID func() string
+
+	// Sleep passes the time between two looks of a request that waits; nil is a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 type routes struct {
@@ -219,6 +223,9 @@ var _ gen.ServerInterface = (*routes)(nil)
 func New(s Services, opt Options) http.Handler {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
+	}
+	if opt.Sleep == nil {
+		opt.Sleep = sleep
 	}
 	if opt.NewID == nil {
 		opt.NewID = uuid.NewString

@@ -197,10 +197,32 @@ func (a *routes) GetPinnedDefinition(w http.ResponseWriter, r *http.Request, id 
 	a.respond(w, r, http.StatusOK, d, err)
 }
 
+// eventWaitInterval is how often a request that waits looks for events. Each look reads the execution, and the
+// wait holds an invocation of the function.
+const eventWaitInterval = time.Second
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // ListEvents serves GET /workflow-execution/id/{id}/history.
 func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListEventsParams) {
+	wait, _ := time.ParseDuration(deref(params.Wait)) // what the document allows, or nothing
 	servePage(a, w, r, params.Limit, params.PageToken, eventResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Event], error) {
-		return a.Queries.History(ctx, c, id, deref(params.After), page)
+		for waited := time.Duration(0); ; waited += eventWaitInterval {
+			list, err := a.Queries.History(ctx, c, id, deref(params.After), page)
+			if err != nil || len(list.Items) > 0 || page.Token != "" || waited >= wait {
+				return list, err
+			}
+			if err := a.opt.Sleep(ctx, eventWaitInterval); err != nil {
+				return list, err
+			}
+		}
 	})
 }
 

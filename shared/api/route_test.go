@@ -159,6 +159,7 @@ var servedRoutes = []struct {
 	{"GET /workflow-execution/state/{state}", "/workflow-execution/state/RUNNING", "", 200},
 	{"GET /workflow-execution/id/{id}", "/workflow-execution/id/" + executionID, "", 200},
 	{"GET /workflow-execution/id/{id}/history", "/workflow-execution/id/" + executionID + "/history", "", 200},
+	{"GET /workflow-execution/id/{id}/history", "/workflow-execution/id/" + executionID + "/history?after=3&wait=20s", "", 200},
 	{"GET /workflow-execution/id/{id}/jobs", "/workflow-execution/id/" + executionID + "/jobs?step=upgrade&entity=device/sw-1&state=FAILED&kind=EXECUTE", "", 200},
 	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + executionID + "/steps", "", 200},
 	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + executionID + "/result", "", 200},

@@ -274,7 +274,7 @@ func TestClient_FetchesPagesLazily(t *testing.T) {
 	}
 }
 
-// What is read is what follows the last event, less and less often while nothing comes. That an
+// What is read is what follows the last event, for which the service waits unless nothing can come. That an
 // execution has ended is asked again only when something of the execution has happened, and what
 // happened until then is still read.
 func TestClient_FollowsAHistoryToItsEnd(t *testing.T) {
@@ -294,14 +294,14 @@ func TestClient_FollowsAHistoryToItsEnd(t *testing.T) {
 	}
 	const history = "GET /workflow-execution/id/x/history?after="
 	want := []string{
-		"GET /workflow-execution/id/x", history + "4", history + "4&pageToken=p", history + "6", history + "6", history + "6", history + "6", history + "6",
+		"GET /workflow-execution/id/x", history + "4&wait=20s", history + "4&pageToken=p&wait=20s", history + "6&wait=20s", history + "6&wait=20s", history + "6&wait=20s", history + "6&wait=20s", history + "6&wait=20s",
 		"GET /workflow-execution/id/x", history + "7",
 	}
 	if !slices.Equal(got, []int64{5, 6, 7, 8, 9}) || !slices.Equal(s.requests, want) {
 		t.Errorf("%v by\n%s", got, strings.Join(s.requests, "\n"))
 	}
 	waited := slices.DeleteFunc(pauses, func(d time.Duration) bool { return d != time.Second && d != 1200*time.Millisecond })
-	if waits := []time.Duration{time.Second, 1200 * time.Millisecond, 1200 * time.Millisecond}; !slices.Equal(waited, waits) {
+	if waits := []time.Duration{time.Second, time.Second, time.Second}; !slices.Equal(waited, waits) {
 		t.Errorf("paused %v", pauses)
 	}
 

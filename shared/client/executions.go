@@ -143,7 +143,16 @@ func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Even
 
 // HistoryAfter is History without the events up to the one with the number after.
 func (c *Client) HistoryAfter(ctx context.Context, id string, after int64) iter.Seq2[workflow.Event, error] {
+	return c.awaitHistory(ctx, id, after, "")
+}
+
+// followWait is how long the service may wait for an event of an execution that is followed.
+const followWait = "20s"
+
+// awaitHistory is HistoryAfter, but if there is no event the service waits for one, for as long as it is told.
+func (c *Client) awaitHistory(ctx context.Context, id string, after int64, wait string) iter.Seq2[workflow.Event, error] {
 	query := url.Values{}
+	set(query, "wait", wait)
 	if after > 0 {
 		query.Set("after", strconv.FormatInt(after, 10))
 	}
@@ -152,14 +161,13 @@ func (c *Client) HistoryAfter(ctx context.Context, id string, after int64) iter.
 
 // FollowHistory lists an execution's events that follow the one with the number after, oldest
 // first, and then those that come, until the execution is [Idle] and all of its events are
-// listed. It reads what is new every shortest at first, and less and less often while nothing is,
-// down to every longest. It survives a service that becomes unavailable for a while, as Follow
+// listed. The service waits for up to 20 s for what is new; between two requests there is a pause of shortest,
+// and of up to longest while it is not available. It survives a service that becomes unavailable for a while, as Follow
 // does. onRetry may be nil.
 func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shortest, longest time.Duration, onRetry func(error)) iter.Seq2[workflow.Event, error] {
 	return func(yield func(workflow.Event, error) bool) {
 		pause, failures, idle, ask := shortest, maxUnavailable, false, true
 		for {
-			before := after
 			err := func() error {
 				if ask { // the first time, and when it may have ended
 					x, err := c.Execution(ctx, id)
@@ -168,7 +176,11 @@ func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shor
 					}
 					ask, idle = false, Idle(x)
 				}
-				for e, err := range c.HistoryAfter(ctx, id, after) {
+				wait := followWait
+				if idle {
+					wait = ""
+				}
+				for e, err := range c.awaitHistory(ctx, id, after, wait) {
 					if err != nil {
 						return err
 					}
@@ -196,7 +208,7 @@ func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shor
 			case ask:
 				continue
 			}
-			if pause = min(pause+pause/4, longest); after > before {
+			if pause = min(pause+pause/4, longest); err == nil {
 				pause = shortest
 			}
 			if err := c.sleep(ctx, pause); err != nil {

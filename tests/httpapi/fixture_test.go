@@ -63,7 +63,7 @@ func newFixtureWith(t testing.TB, seed uint64, o engine.Options) *fixture {
 	f.RegisterBlocks()
 	log := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelError}))
 	f.handler = api.New(api.Services{Catalog: f.Catalog, Engine: f.Engine, Queries: f.Query, WorkerAPI: f.newWorkerAPI(), Operations: f.newOperations()}, api.Options{
-		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: f.NewID, Monitor: monitor.Handler(),
+		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: f.NewID, Monitor: monitor.Handler(), Sleep: func(context.Context, time.Duration) error { return nil },
 	})
 	return f
 }
