@@ -160,6 +160,9 @@ func (g *requestGenerator) populate() {
 	for _, name := range []string{"one", "two", "unsafe"} { // they hold a key, and no lock
 		g.mustDo(nil, "POST", "/workflow-execution", fmt.Sprintf(`{"workflow":"p/%s","key":"order-7","hold":true}`, name))
 	}
+	for _, name := range []string{"one", "two"} {
+		g.mustDo(nil, "PUT", "/subscriptions/"+name, `{"url":"http://127.0.0.1:9/x","events":["execution.*"]}`)
+	}
 	g.mustDo(nil, "POST", "/workers/register", `{"id":"w1","pool":"default","blocks":["p/pure:1"]}`)
 	for i := range 6 {
 		var x struct{ ID string }

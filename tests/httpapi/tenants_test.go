@@ -223,6 +223,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workflow-execution/id/{id}/steps":                        pages("/workflow-execution/id/%s/steps"),
 		"GET /workflow-execution/id/{id}/result":                       each("/workflow-execution/id/%s/result", ""),
 		"GET /workflow-execution/id/{id}/cost":                         each("/workflow-execution/id/%s/cost", ""),
+		"GET /workflow-execution/id/{id}/definition":                   each("/workflow-execution/id/%s/definition", ""),
 		"GET /workflow-execution/id/{id}/next":                         each("/workflow-execution/id/%s/next", ""),
 		"GET /workflow-execution/id/{id}/inputs":                       each("/workflow-execution/id/%s/inputs", ""),
 		"GET /executions/{id}/status":                                  each("/executions/%s/status", ""),
