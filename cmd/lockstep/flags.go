@@ -147,7 +147,7 @@ func validateFlags(cmd *cobra.Command) error {
 		}
 	})
 	if bad == nil && cmd.Name() == "list" && cmd.Flags().Changed("active") {
-		for _, other := range []string{"state", "status", "outcome", "workflow", "label", "parent", "key", "region", "idempotency-key"} {
+		for _, other := range []string{"state", "status", "outcome", "workflow", "label", "parent", "key", "region", "waiting", "idempotency-key"} {
 			if cmd.Flags().Lookup(other) != nil && cmd.Flags().Changed(other) {
 				return fmt.Errorf("--active cannot be combined with --%s: omit one of them", other)
 			}

@@ -89,6 +89,9 @@ func (v *Service) executionsOfKey(ctx context.Context, c workflow.Caller, f view
 		return list, err
 	}
 	for i, x := range found {
+		if !waitsFor(waits[i], f.Waiting) {
+			continue
+		}
 		item := executionSummary(x)
 		item.Waiting, item.IdempotencyExpiresAt = waits[i], timePtr(record.ExpiresAt)
 		list.Items = append(list.Items, item)

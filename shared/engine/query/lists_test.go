@@ -214,6 +214,7 @@ func TestService_FindsAnExecutionByItsIdempotencyKey(t *testing.T) {
 		"another key":      find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "l"}),
 		"another state":    find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k", State: sm.ExecutionFailedUnsafe}),
 		"another workflow": find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k", Workflow: workflow.Ref{Package: "p", Name: "v"}}),
+		"another wait":     find(harness.Caller, views.ExecutionFilter{IdempotencyKey: "k", Waiting: workflow.WaitInput}),
 		"another tenant":   find(workflow.Caller{Tenant: "another"}, views.ExecutionFilter{IdempotencyKey: "k"}),
 	} {
 		if len(none) != 0 {
