@@ -13,6 +13,7 @@ import (
 type Alarm struct {
 	Metric    string
 	stat      string
+	below     bool // it is raised below the threshold, and by periods without a value
 	threshold int
 	periods   int
 	period    time.Duration
@@ -24,7 +25,7 @@ type Measured struct {
 	Value int
 }
 
-var alarmRE = regexp.MustCompile(`(?m)^  Alarm(\w+): (\w+) (Sum|Maximum) GreaterThanOrEqualToThreshold (\d+) notBreaching, (\d+) x (\d+) s$`)
+var alarmRE = regexp.MustCompile(`(?m)^  Alarm(\w+): (\w+) (Sum|Maximum) (?:GreaterThanOrEqualToThreshold (\d+) notBreaching|LessThanThreshold (\d+) breaching), (\d+) x (\d+) s$`)
 
 // ReadAlarm reads an alarm from infra/testdata/prod.golden, which a test compares with the template.
 func ReadAlarm(t testing.TB, name string) Alarm {
@@ -44,32 +45,33 @@ func ReadAlarm(t testing.TB, name string) Alarm {
 			}
 			return n
 		}
-		return Alarm{Metric: m[2], stat: m[3], threshold: number(m[4]), periods: number(m[5]), period: time.Duration(number(m[6])) * time.Second}
+		return Alarm{Metric: m[2], stat: m[3], below: m[5] != "", threshold: number(m[4] + m[5]), periods: number(m[6]), period: time.Duration(number(m[7])) * time.Second}
 	}
 	t.Fatalf("the template has no alarm %s on one metric", name)
 	return Alarm{}
 }
 
-// Fires reports whether values of its metric raise the alarm, as CloudWatch evaluates it: periods
-// begin at whole multiples of their length, and one without a value does not breach.
+// Fires reports whether values of its metric, which are in order, raise the alarm until the last of
+// them, as CloudWatch evaluates it: periods begin at whole multiples of their length.
 func (a Alarm) Fires(values []Measured) bool {
+	if len(values) == 0 {
+		return false
+	}
+	index := func(at time.Time) int64 { return at.Unix() / int64(a.period.Seconds()) }
 	periods := map[int64]int{}
 	for _, v := range values {
-		at := v.At.Unix() / int64(a.period.Seconds())
 		if a.stat == "Sum" {
-			periods[at] += v.Value
+			periods[index(v.At)] += v.Value
 		} else {
-			periods[at] = max(periods[at], v.Value)
+			periods[index(v.At)] = max(periods[index(v.At)], v.Value)
 		}
 	}
-	for last := range periods {
-		breaching := 0
-		for n := range a.periods {
-			if value, ok := periods[last-int64(n)]; ok && value >= a.threshold {
-				breaching++
-			}
-		}
-		if breaching == a.periods {
+	breaching := 0 // periods, one after the other
+	for at := index(values[0].At); at <= index(values[len(values)-1].At); at++ {
+		value, ok := periods[at]
+		if a.below && value >= a.threshold || !a.below && (!ok || value < a.threshold) {
+			breaching = 0
+		} else if breaching++; breaching == a.periods {
 			return true
 		}
 	}

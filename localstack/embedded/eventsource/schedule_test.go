@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -71,5 +72,53 @@ func TestStartSchedule_SkipsFiringAtMaxConcurrency(t *testing.T) {
 	}
 	if err := eventsource.StartSchedule(host.Host, 0, &fakeFunction{maxConcurrency: 1}, nil); err == nil {
 		t.Error("an interval of 0 was accepted")
+	}
+}
+
+// The alarm on sweeps that do not take place is raised when the rule is disabled and when all
+// instances hang, and not by sweeps that fail, which have an alarm of their own.
+func TestAlarm_SweepNotRunning(t *testing.T) {
+	for name, c := range map[string]struct {
+		fires  bool
+		handle func(host *fakeHost, sweeps int) error
+	}{
+		"sweeps each minute": {false, func(*fakeHost, int) error { return nil }},
+		"sweeps that fail":   {false, func(*fakeHost, int) error { return errors.New("refused") }},
+		"a disabled rule":    {true, func(h *fakeHost, sweeps int) error { disable(h, sweeps); return nil }},
+		"a sweep that hangs": {true, func(_ *fakeHost, sweeps int) error { hang(sweeps, 7*time.Minute); return nil }},
+		"a slow sweep":       {false, func(_ *fakeHost, sweeps int) error { hang(sweeps, 90*time.Second); return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host, alarm := newFakeHost(t), testkit.ReadAlarm(t, "SweepNotRunning")
+				var invocations []testkit.Measured
+				fn := &fakeFunction{maxConcurrency: 1, handle: func([]byte) ([]byte, error) {
+					invocations = append(invocations, testkit.Measured{At: time.Now(), Value: 1})
+					return nil, c.handle(host, len(invocations))
+				}}
+				if err := eventsource.StartSchedule(host.Host, time.Minute, fn, nil); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(15*time.Minute + time.Second)
+				host.stop()
+				if got := alarm.Fires(append(invocations, testkit.Measured{At: time.Now()})); got != c.fires {
+					t.Errorf("raised: %v, want %v, by %d invocations", got, c.fires, len(invocations))
+				}
+			})
+		})
+	}
+}
+
+// disable ends a schedule after three sweeps.
+func disable(host *fakeHost, sweeps int) {
+	if sweeps == 3 {
+		go host.stop()
+	}
+}
+
+// hang makes the third sweep take some time.
+func hang(sweeps int, long time.Duration) {
+	if sweeps == 3 {
+		time.Sleep(long)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // These tests use a virtual clock: times are exact and no test waits.
@@ -234,5 +236,36 @@ func TestServer_UsesGivenClock(t *testing.T) {
 	now = now.Add(1)
 	if got := receive(t, s, u, 0); len(got) != 1 || got[0].Attributes["SentTimestamp"] != "1767225600000" {
 		t.Fatalf("got %v", got)
+	}
+}
+
+// The alarm on dead letters is raised when a function has failed with a message as often as its queue
+// allows, and not before.
+func TestAlarm_DeadLetters(t *testing.T) {
+	const receives = 10 // of the queue of wake-ups: infra/testdata/prod.golden
+	for failures, fires := range map[int]bool{receives - 1: false, receives: true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, alarm := newServer(t, sqs.Options{}), testkit.ReadAlarm(t, "LifecycleDeadLetters")
+			dlq := createQueue(t, s, "dlq", nil)
+			u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "720", "RedrivePolicy": redrivePolicy(t, s, dlq, strconv.Itoa(receives))})
+			send(t, s, u, "x")
+			var visible []testkit.Measured
+			for received := 0; len(visible) < 150; { // minutes
+				for _, m := range receive(t, s, u, 0) {
+					if received++; received > failures {
+						remove(t, s, u, m)
+					}
+				}
+				n, err := strconv.Atoi(queueAttribute(t, s, dlq, "ApproximateNumberOfMessages"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				visible = append(visible, testkit.Measured{At: time.Now(), Value: n})
+				time.Sleep(time.Minute)
+			}
+			if got := alarm.Fires(visible); got != fires {
+				t.Errorf("after %d failures: raised %v, want %v", failures, got, fires)
+			}
+		})
 	}
 }
