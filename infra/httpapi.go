@@ -21,6 +21,15 @@ func (e *Engine) addHTTPAPI() {
 	} else {
 		e.URL, e.APIID = e.addGateway()
 	}
+	address := e.props.TokenAddress
+	if address == "" && e.props.OpenAnswers && !e.props.Local { // a function cannot have its own URL
+		address = *e.URL
+	}
+	if address != "" {
+		for _, role := range []string{topology.FunctionAPI, topology.FunctionLifecycle} { // which make links
+			e.Functions[role].setEnv(topology.EnvTokenAddress, address)
+		}
+	}
 }
 
 // route is a route of the gateway. The function's own mux routes the requests, so that

@@ -139,6 +139,12 @@ type EngineProps struct {
 	// the routes need the credentials of all others too, which a bearer cannot send.
 	OpenAnswers bool
 
+	// TokenAddress is where people reach the page of answers, GET /answer, if that is not the
+	// address of the HTTP API itself: https:// and a host. Links with tokens begin with it
+	// (token.address). Default: with OpenAnswers that of the HTTP API, else none, so that there are
+	// no links.
+	TokenAddress string
+
 	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call
 	// has to prove who makes it with a secret, which the engine checks instead of the gateway, unless the
 	// trigger is a form, which everybody also reads at GET /forms/TENANT/NAME; and
@@ -431,6 +437,9 @@ func (p *EngineProps) Validate() error {
 	}
 	if f.TokenKeys != "" && !secretRE.MatchString(f.TokenKeys) {
 		return fmt.Errorf("token keys %q: want the ARN of a secret in Secrets Manager, never a key", f.TokenKeys)
+	}
+	if f.TokenAddress != "" && (!topology.ValidAddress(f.TokenAddress) || f.TokenKeys == "") {
+		return fmt.Errorf("token address %q: want %s, and the keys of tokens", f.TokenAddress, topology.Addresses)
 	}
 	if err := f.validateSecrets(); err != nil {
 		return err

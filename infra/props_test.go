@@ -81,6 +81,8 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		"EventBridge accepts 2048":                           {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default", Sources: slices.Repeat([]string{"a"}, 200)}}},
 		`the Tenant "a/b"`:                                   {FunctionsDir: dir, EventSources: []EventSource{{Bus: "default", Sources: []string{"a"}, Tenant: "a/b"}}},
 		"EventSources has 21 entries":                        {FunctionsDir: dir, EventSources: slices.Repeat([]EventSource{{Bus: "default", Sources: []string{"a"}}}, 21)},
+		`token address "lockstep.example"`:                   {FunctionsDir: dir, TokenKeys: tokenKeysSecret, TokenAddress: "lockstep.example"},
+		`token address "https://lockstep.example"`:           {FunctionsDir: dir, TokenAddress: "https://lockstep.example"},
 		"open triggers":                                      {FunctionsDir: dir, OpenTriggers: true},
 		"tenant claim takes 1":                               {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:                                  {FunctionsDir: dir, CORSOrigins: []string{"*"}},

@@ -396,6 +396,23 @@ func TestHTTPAPI_AnswerPageIsOpenWithAnswers(t *testing.T) {
 	}
 }
 
+// Links with tokens begin with the address of the API where answers are open, and with another one
+// where the options name it.
+func TestHTTPAPI_LinksHaveAnAddress(t *testing.T) {
+	x := stacks()["options"]
+	for _, name := range []string{"ApiFunction", "LifecycleFunction"} {
+		if got := render(x.byID(t, name).environment()[topology.EnvTokenAddress]); !strings.Contains(got, "ApiEndpoint") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got := stacks()["prod"].byID(t, name).environment()[topology.EnvTokenAddress]; got != "" {
+			t.Errorf("%s without open answers: %q", name, got)
+		}
+	}
+	if got := x.byID(t, "WorkerFunction").environment()[topology.EnvTokenAddress]; got != "" {
+		t.Errorf("a worker has %q", got)
+	}
+}
+
 func TestHTTPAPI_JWTAuthorizer(t *testing.T) {
 	x := stacks()["options"]
 	authorizer := x.byID(t, "ApiAuthorizer")

@@ -173,6 +173,9 @@ invalid.`,
 				req.ExpiresAt = &at
 			}
 			made, err := api.CreateToken(cmd.Context(), args[0], req)
+			if err == nil && made.URL != nil {
+				printNote(cmd, "in a browser: %s", *made.URL)
+			}
 			return printText(cmd, c, made, err, made.Token)
 		},
 	}

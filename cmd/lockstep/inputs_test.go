@@ -146,7 +146,7 @@ func tokenService(t *testing.T) (url string, sent *[]string) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/tokens"):
 			w.WriteHeader(http.StatusCreated)
-			fmt.Fprint(w, `{"token":"lst1.a.b","execution":"x1","step":"approve","visit":1,"for":"ann","expiresAt":null}`)
+			fmt.Fprint(w, `{"token":"lst1.a.b","url":"https://lockstep.example/answer#lst1.a.b","execution":"x1","step":"approve","visit":1,"for":"ann","expiresAt":null}`)
 		case r.Method == http.MethodGet:
 			fmt.Fprint(w, `{"step":"approve","for":"ann","title":"Upgrade?","schema":{"type":"object","required":["approved"],"properties":{"approved":{"type":"boolean"}}},"show":null,"approval":true,"until":"2026-01-02T00:00:00Z","expiresAt":null}`)
 		case strings.HasSuffix(r.URL.Path, "/revoke"):
@@ -195,7 +195,7 @@ func TestAnswer_WithAToken(t *testing.T) {
 
 func TestToken_MakesAndRevokes(t *testing.T) {
 	url, sent := tokenService(t)
-	if got := runCommand(t, "token", "x1", "--for", "ann", "--step", "approve", "--url="+url); got.code != 0 || got.stdout != "lst1.a.b\n" || (*sent)[0] != `POST /workflow-execution/x1/tokens  {"for":"ann","step":"approve"}` {
+	if got := runCommand(t, "token", "x1", "--for", "ann", "--step", "approve", "--url="+url); got.code != 0 || got.stdout != "lst1.a.b\n" || !strings.Contains(got.stderr, "in a browser: https://lockstep.example/answer#lst1.a.b") || (*sent)[0] != `POST /workflow-execution/x1/tokens  {"for":"ann","step":"approve"}` {
 		t.Errorf("exit %d, sent %v\n%s%s", got.code, *sent, got.stdout, got.stderr)
 	}
 	*sent = nil

@@ -65,20 +65,21 @@ func (d devices) call(t *testing.T, c harness.BlockCall) *harness.Outcome {
 }
 
 // mailSchema are the parameters of a block that sends a mail.
-const mailSchema = `{"type":"object","additionalProperties":false,"required":["to","text"],"properties":{"to":{"type":"string"},"text":{"type":"string"},"token":{"type":"string"}}}`
+const mailSchema = `{"type":"object","additionalProperties":false,"required":["to","text"],"properties":{"to":{"type":"string"},"text":{"type":"string"},"token":{"type":"string"},"link":{"type":"string"}}}`
 
-// What a step has sent is answered with the token in it.
+// What a step has sent is answered with the token of the link in it.
 func TestExamples_CallbackIsAnswered(t *testing.T) {
 	s, _ := publishExamples(t)
 	fleet := devices{}
 	s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
 	id := s.StartWith(views.StartRequest{Workflow: "fleet/ask", Parameters: json.RawMessage(`{"owner":"ann@example.com"}`)})
 	s.Drain()
-	var mail struct{ To, Token string }
+	var mail struct{ To, Link string }
 	if err := json.Unmarshal(s.BlockCalls[0].Parameters, &mail); err != nil || mail.To != "ann@example.com" {
 		t.Fatalf("%s, %v", s.BlockCalls[0].Parameters, err)
 	}
-	if _, err := s.Engine.AnswerByToken(t.Context(), mail.Token, views.TokenAnswer{Input: json.RawMessage(`{"ok":true}`)}); err != nil {
+	_, token, _ := strings.Cut(mail.Link, "/answer#")
+	if _, err := s.Engine.AnswerByToken(t.Context(), token, views.TokenAnswer{Input: json.RawMessage(`{"ok":true}`)}); err != nil {
 		t.Fatal(err)
 	}
 	s.RunUntilIdle(24 * time.Hour)

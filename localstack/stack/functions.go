@@ -69,6 +69,9 @@ func (s *Stack) functionEnv() []string {
 	if s.tokenKeys != "" {
 		env = append(env, topology.EnvTokenKeys+"=file:"+s.tokenKeys)
 	}
+	if s.config.Token.Address == "" {
+		env = append(env, topology.EnvTokenAddress+"="+s.url)
+	}
 	for _, kv := range os.Environ() {
 		if inherited := strings.HasPrefix(kv, "LOCKSTEP_") || strings.HasPrefix(kv, "OTEL_"); inherited && !strings.HasPrefix(kv, topology.EnvURL+"=") {
 			env = append(env, kv)

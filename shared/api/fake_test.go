@@ -501,7 +501,11 @@ func (f *fake) IssueToken(_ context.Context, c workflow.Caller, id string, req v
 	}
 	f.issue = req
 	_, err := f.execution(c, id)
-	return views.TokenView{Token: "lst1.a.b", Execution: id, Step: "approve", Visit: 1, For: req.For, ExpiresAt: req.ExpiresAt}, err
+	made := views.TokenView{Token: "lst1.a.b", Execution: id, Step: "approve", Visit: 1, For: req.For, ExpiresAt: req.ExpiresAt}
+	if link := "https://lockstep.example/answer#lst1.a.b"; !f.minimal {
+		made.URL = &link
+	}
+	return made, err
 }
 
 func (f *fake) RevokeTokens(_ context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error) {

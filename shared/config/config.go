@@ -145,6 +145,8 @@ type Idempotency struct {
 type Token struct {
 	// Where the keys of resume tokens are: the ARN of a secret in Secrets Manager, or file: and a path. See docs/deploying.md. Default: a file with a random key on a local stack, nothing elsewhere, so that no token can be made.
 	Keys string `yaml:"keys"`
+	// The address at which people reach this service in a browser, https://HOST: links with tokens, such as ${callback.url}, begin with it. On AWS the stack sets it where OpenAnswers is on, unless TokenAddress says another one. Default: its own on a local stack, nothing elsewhere, so that there are no links.
+	Address string `yaml:"address"`
 }
 
 // Secrets has the settings of the secrets that jobs are called with.

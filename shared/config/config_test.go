@@ -36,6 +36,19 @@ func TestParse_TokenKeysAreNoKeys(t *testing.T) {
 	}
 }
 
+// Links begin with token.address, so it is one of https, or of this machine, and nothing else.
+func TestParse_TokenAddress(t *testing.T) {
+	for value, valid := range map[string]bool{
+		"": true, "https://lockstep.example": true, "https://lockstep.example:8443/here/": true, "http://localhost:3030": true, "http://127.0.0.1:1": true,
+		"http://lockstep.example": false, "lockstep.example": false, "https://": false, "https://a?b": false, "https://a#b": false, "https://me:secret@a": false, "javascript:alert(1)": false,
+		"https://" + strings.Repeat("a", 200): false,
+	} {
+		if _, err := config.Parse(nil, []string{"LOCKSTEP_TOKEN_ADDRESS=" + value}); (err == nil) != valid {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 // TestParse_ShortLeaseShrinksClockTolerances: the defaults of the clock tolerances shrink with the lease.
 func TestParse_ShortLeaseShrinksClockTolerances(t *testing.T) {
 	c, err := config.Parse([]byte("sweepInterval: 1s\njob: {lease: 3s}\nclock: {margin: 1s}\n"), []string{"LOCKSTEP_JOB_UNCLAIMED=20s", "LOCKSTEP_WORKER_ALLOW_HOSTS=a,b:80", "OTHER=1"})

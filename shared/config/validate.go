@@ -93,6 +93,9 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	if keys := c.Token.Keys; keys != "" && !strings.HasPrefix(keys, "file:") && !secretARN.MatchString(keys) {
 		issues = append(issues, workflow.Issue{Path: "token.keys", Code: "pattern", Message: "want the ARN of a secret, arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, or file:PATH, and never a key itself"})
 	}
+	if to := c.Token.Address; to != "" && !topology.ValidAddress(to) {
+		issues = append(issues, workflow.Issue{Path: "token.address", Code: "pattern", Message: "want " + topology.Addresses})
+	}
 	if _, err := workflow.ParseEndpoints(c.Endpoints); err != nil {
 		issues = append(issues, workflow.Issue{Path: "endpoints", Code: "value", Message: err.Error()})
 	}

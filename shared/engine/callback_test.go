@@ -337,6 +337,48 @@ func TestCallback_NeedsKeys(t *testing.T) {
 	expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
 }
 
+// A link is the address of the service, the page of answers, and behind a # the token, which nothing
+// stores. Without an address the step fails before anything is sent; one without a link needs none.
+func TestCallback_Link(t *testing.T) {
+	for _, address := range []string{harness.Address, harness.Address + "/", ""} {
+		s := newHarness(t, 1)
+		s.Engine.Address = address
+		s.Publish("w", `steps: [{label: ask, functionBlock: p/forever:1, runOn: global, parameters: {link: "${callback.url}"}, callback: {deadline: 2h}}]`)
+		s.Publish("plain", `steps: [{label: ask, functionBlock: p/forever:1, runOn: global, parameters: {token: "${callback.token}"}, callback: {deadline: 2h}}]`)
+		id := s.StartWith(harness.NewStartRequest("w", "d000"))
+		s.Drain()
+		if address == "" {
+			settle(s)
+			if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureParameters || !strings.Contains(x.Error.Message, "token.address") || len(s.BlockCalls) != 0 {
+				t.Errorf("%+v after %d calls", x.Error, len(s.BlockCalls))
+			}
+			id = s.StartWith(harness.NewStartRequest("plain", "d000"))
+			s.Drain()
+			expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
+			continue
+		}
+		expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
+		var p struct{ Link string }
+		if err := json.Unmarshal(s.BlockCalls[0].Parameters, &p); err != nil {
+			t.Fatal(err)
+		}
+		text, found := strings.CutPrefix(p.Link, harness.Address+"/answer#")
+		if !found {
+			t.Fatalf("the link is %s", p.Link)
+		}
+		for _, part := range strings.Split(text, ".")[1:] {
+			if where := s.Storing(part); len(where) > 0 {
+				t.Errorf("a part of the token is stored in %v", where)
+			}
+		}
+		if err := answerWith(s, text, `{}`); err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}
+
 // Parameters that do not fit into a message are refused: they are never stored with the token.
 func TestCallback_LargeParametersAreRefused(t *testing.T) {
 	s := newHarness(t, 1)

@@ -61,6 +61,7 @@ type Options struct {
 	MaxConflictRetries int           // reloads after lost races, per wake-up
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
 
+	Address   string             // at which people reach this stage, "" if nobody has said
 	Endpoints workflow.Endpoints // of this stage
 	Regions   []string           // that pools of this stage are known to serve
 

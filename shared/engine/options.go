@@ -33,6 +33,6 @@ func ConfiguredOptions(c config.Config, endpoints workflow.Endpoints) Options {
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
 		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, EntitiesAtOnce: maxEntitiesAtOnce, MaxDescendants: c.Execution.MaxDescendants, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
-		Endpoints: endpoints, Regions: c.Regions, IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
+		Address: c.Token.Address, Endpoints: endpoints, Regions: c.Regions, IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

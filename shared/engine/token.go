@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/token"
@@ -14,6 +15,16 @@ import (
 const maxSubject = 256
 
 var errNoTokenKeys = workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
+
+var errNoAddress = workflow.Errorf(workflow.CodeNotImplemented, "nobody has said at which address people reach this service: configure token.address")
+
+// linkOf is the address at which the bearer of a token answers in a browser.
+func (e *Engine) linkOf(token string) (string, error) {
+	if e.Address == "" {
+		return "", errNoAddress
+	}
+	return strings.TrimSuffix(e.Address, "/") + workflow.AnswerPage + "#" + token, nil
+}
 
 // callbackToken makes the token that the job of a step brings to whoever has to answer. It is the
 // same whenever the job is sent again, as long as the key is.
@@ -63,7 +74,14 @@ func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, r
 	text, err := keys.Make(token.Claims{
 		Tenant: c.Tenant, Execution: id, StepRunSeq: r.Seq, Generation: r.Wait.Generation, Subject: req.For, Maker: c.Actor, ExpiresAt: tokens.ExpiresAt,
 	})
-	return views.TokenView{Token: text, Execution: id, Step: r.Label, Visit: r.Ordinal, For: req.For, ExpiresAt: req.ExpiresAt}, err
+	if err != nil {
+		return made, err
+	}
+	made = views.TokenView{Token: text, Execution: id, Step: r.Label, Visit: r.Ordinal, For: req.For, ExpiresAt: req.ExpiresAt}
+	if link, err := e.linkOf(text); err == nil { // else there is none, and the token alone
+		made.URL = &link
+	}
+	return made, nil
 }
 
 // RevokeTokens makes all tokens of a step that waits invalid.

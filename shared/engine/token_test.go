@@ -56,6 +56,20 @@ func waitingWithTokens(t testing.TB, definition string) (*harness.Harness, strin
 	return s, id
 }
 
+// Whoever makes a token is told the link with it, if there is an address for one.
+func TestToken_HasLink(t *testing.T) {
+	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
+	useKeys(t, s, "k1")
+	made, err := s.Engine.IssueToken(t.Context(), person("bob"), id, views.TokenRequest{For: "ann"})
+	if err != nil || made.URL == nil || *made.URL != harness.Address+"/answer#"+made.Token {
+		t.Errorf("%+v, %v", made, err)
+	}
+	s.Engine.Address = ""
+	if made, err = s.Engine.IssueToken(t.Context(), person("bob"), id, views.TokenRequest{For: "ann"}); err != nil || made.URL != nil || made.Token == "" {
+		t.Errorf("without an address: %+v, %v", made, err)
+	}
+}
+
 func issueAs(s *harness.Harness, by workflow.Caller, id, to string, expires *time.Time) (string, error) {
 	made, err := s.Engine.IssueToken(context.Background(), by, id, views.TokenRequest{For: to, ExpiresAt: expires})
 	return made.Token, err

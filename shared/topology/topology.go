@@ -8,6 +8,8 @@ package topology
 
 import (
 	"cmp"
+	"net"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -143,6 +145,7 @@ const (
 	EnvTenantClaim      = "LOCKSTEP_TENANT_CLAIM"       // JWT claim that names the tenant, optional
 	EnvRolesClaim       = "LOCKSTEP_ROLES_CLAIM"        // JWT claim that names the roles of the caller, optional
 	EnvTokenKeys        = "LOCKSTEP_TOKEN_KEYS"         // the setting token.keys
+	EnvTokenAddress     = "LOCKSTEP_TOKEN_ADDRESS"      // the setting token.address
 	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets are that jobs are called with
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
 	EnvRegions          = "LOCKSTEP_REGIONS"            // the setting regions
@@ -227,6 +230,21 @@ var regionRE = regexp.MustCompile(RegionPattern)
 // ValidRegion reports whether an execution may have the region: it becomes a part of names of queues.
 func ValidRegion(name string) bool {
 	return len(name) <= MaxRegion && regionRE.MatchString(name) && !NamesDeadLetters(name)
+}
+
+// Addresses says what [ValidAddress] accepts.
+const Addresses = "https://HOST, of at most 200 characters and with nothing behind it but a path; http:// is for localhost"
+
+const maxAddress = 200
+
+// ValidAddress reports whether links may begin with the address.
+func ValidAddress(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.User != nil || len(address) > maxAddress || strings.ContainsAny(address, "?# ") {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // PoolNames says what [ValidPool] accepts.

@@ -38,6 +38,7 @@ type TokenInfo struct {
 // TokenView is a token that was made.
 type TokenView struct {
 	Token     string     `json:"token"`
+	URL       *string    `json:"url"` // of the page on which its bearer answers; nil if nobody has said the address
 	Execution string     `json:"execution"`
 	Step      string     `json:"step"`
 	Visit     int        `json:"visit"`

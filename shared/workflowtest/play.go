@@ -239,7 +239,8 @@ func (p *play) asking(ctx context.Context, step string) string {
 	return ""
 }
 
-// answerCallback answers with the token that the last call of a step has among its parameters.
+// answerCallback answers with the token that the last call of a step has among its parameters, alone
+// or in a link.
 func (p *play) answerCallback(ctx context.Context, e *event) error {
 	err := workflow.Errorf(workflow.CodeNotFound, "no call of step %q has a token among its parameters", e.step)
 	for _, c := range slices.Backward(p.calls) {
@@ -247,6 +248,9 @@ func (p *play) answerCallback(ctx context.Context, e *event) error {
 			continue
 		}
 		for _, text := range texts(decode(c.parameters)) {
+			if _, token, isLink := strings.Cut(text, workflow.AnswerPage+"#"); isLink {
+				text = token
+			}
 			_, answered := p.engine.AnswerByToken(ctx, text, views.TokenAnswer{Input: e.callback})
 			if answered == nil {
 				return nil

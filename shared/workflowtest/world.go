@@ -55,6 +55,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	w.serveRegion("")
 	endpoints := workflow.Endpoints(s.endpoints)
 	o := engine.ConfiguredOptions(w.config, endpoints)
+	o.Address = "https://lockstep.test"
 	o.Policy.Retention = 0 // the result is read after the end, whenever that is
 	o.Parallelism, o.Dispatch.Parallel = 1, 1
 	keys := func(context.Context) (token.Keys, error) {

@@ -39,6 +39,7 @@ func main() {
 	flag.StringVar(&s.Secrets, "secrets", "", "where the secrets are that definitions refer to: secretsmanager:PREFIX/ or ssm:/PREFIX/")
 	flag.StringVar(&s.OpenTriggers, "open-triggers", "", "true lets everybody call the triggers of workflows, with a proof that their secrets check")
 	flag.StringVar(&s.OpenAnswers, "open-answers", "", "true lets the bearers of resume tokens answer without other credentials")
+	flag.StringVar(&s.TokenAddress, "token-address", "", "where people reach the page of answers, with openAnswers that of the HTTP interface by default")
 	flag.StringVar(&s.EventBus, "event-bus", "", "name or ARN of the bus of EventBridge whose events triggers take")
 	flag.StringVar(&s.EventSources, "event-sources", "", "the sources of these events, with commas: each whole, or its beginning and a star")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
@@ -77,6 +78,7 @@ type settings struct {
 	Secrets      string // secrets; none: jobs with secrets fail
 	OpenTriggers string // openTriggers; true lets everybody call triggers with a proof
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
+	TokenAddress string // tokenAddress; that of the HTTP interface with openAnswers
 	EventBus     string // eventBus; none: events come only by POST /events
 	EventSources string // eventSources; of the events of the bus
 	Local        string // local; true deploys for an emulator
@@ -121,7 +123,7 @@ func synthesize(s settings) (template string, err error) {
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
 		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
-		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true", OpenTriggers: s.OpenTriggers == "true",
+		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true", OpenTriggers: s.OpenTriggers == "true", TokenAddress: s.TokenAddress,
 		PermissionsBoundary: s.PermissionsBoundary, ExistingTables: tables,
 	}
 	if s.WorkerSubnets != "" || s.WorkerSecurityGroups != "" {
@@ -186,7 +188,7 @@ func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
-		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "openTriggers": &s.OpenTriggers, "eventBus": &s.EventBus, "eventSources": &s.EventSources,
+		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "tokenAddress": &s.TokenAddress, "openTriggers": &s.OpenTriggers, "eventBus": &s.EventBus, "eventSources": &s.EventSources,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
 		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables, "assetsPrefix": &s.AssetsPrefix,
 	} {

@@ -1804,7 +1804,8 @@ type Token struct {
 	Step string `json:"step"`
 
 	// Token A secret: whoever has it may answer
-	Token string `json:"token"`
+	Token string        `json:"token"`
+	Url   *NullableText `json:"url"`
 
 	// Visit Which run of the step
 	Visit int `json:"visit"`

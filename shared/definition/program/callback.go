@@ -13,18 +13,26 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// The token of a callback is no value that expressions read. Its places are found when the
-// definition is compiled, and whatever is planned, stored or shown has the text in it. Only a
-// message to a worker has the token. So a value that happens to be that text stays what it is.
+// The token of a callback, and the link with it, are no values that expressions read. Their places
+// are found when the definition is compiled, and whatever is planned, stored or shown has the text
+// in it. Only a message to a worker has the token. So a value that happens to be that text stays
+// what it is.
+
+// callbackPlace is where in parameters the token of a callback stands, or the link with it: names
+// of fields, and numbers of items, and the text that stands there.
+type callbackPlace struct {
+	at   []string
+	text string
+}
 
 // callbackRE finds expressions that read the token of a callback.
 var callbackRE = regexp.MustCompile(`(?:^|[^.\w])callback\s*\.`)
 
 const aboutCallback = "the token of a callback is the whole value of a parameter: write " + spec.CallbackToken +
-	" and nothing else, in parameters of a step with callback"
+	", or " + spec.CallbackURL + " for the link with it, and nothing else, in parameters of a step with callback"
 
-// takeCallbackTokens finds the places of the token in the parameters of step i, and returns the
-// parameters with the text of each as it is.
+// takeCallbackTokens finds the places of the token, and of links with it, in the parameters of step
+// i, and returns the parameters with the text of each as it is.
 func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
 	s, into := c.flat[i], &c.steps[i]
 	if s.Callback == nil {
@@ -34,12 +42,12 @@ func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
 	if !ok {
 		return s.Parameters // reported when it is compiled, if there are any
 	}
-	v = takeTokens(v, nil, &into.callbackTokens)
-	if len(into.callbackTokens) > spec.MaxCallbackTokens {
+	v = takeTokens(v, nil, &into.callbackPlaces)
+	if len(into.callbackPlaces) > spec.MaxCallbackTokens {
 		c.ReportAt(path, "limit", "the token of a callback stands in at most %d places", spec.MaxCallbackTokens)
 	}
 	raw, err := workflow.EncodeJSON(v)
-	if err != nil || len(into.callbackTokens) == 0 {
+	if err != nil || len(into.callbackPlaces) == 0 {
 		return s.Parameters
 	}
 	return raw
@@ -52,12 +60,12 @@ func decodeTemplate(raw json.RawMessage) (v any, ok bool) {
 	return v, d.Decode(&v) == nil
 }
 
-// takeTokens escapes the token in a value wherever it stands alone, and adds these places.
-func takeTokens(v any, at []string, into *[][]string) any {
+// takeTokens escapes the token and the link in a value wherever they stand alone, and adds these places.
+func takeTokens(v any, at []string, into *[]callbackPlace) any {
 	switch v := v.(type) {
 	case string:
-		if v == spec.CallbackToken {
-			*into = append(*into, slices.Clone(at))
+		if v == spec.CallbackToken || v == spec.CallbackURL {
+			*into = append(*into, callbackPlace{slices.Clone(at), v})
 			return "$" + v
 		}
 	case map[string]any:
@@ -72,15 +80,22 @@ func takeTokens(v any, at []string, into *[][]string) any {
 	return v
 }
 
-// HasCallbackToken reports whether a token stands in the parameters of a step.
-func (c *Compiled) HasCallbackToken(step int) bool { return len(c.steps[step].callbackTokens) > 0 }
+// HasCallbackToken reports whether a token stands in the parameters of a step, alone or in a link.
+func (c *Compiled) HasCallbackToken(step int) bool { return len(c.steps[step].callbackPlaces) > 0 }
 
-// FillCallbackToken returns the parameters of a step with a token in its places.
-func (c *Compiled) FillCallbackToken(step int, parameters json.RawMessage, token string) (json.RawMessage, error) {
+// HasCallbackURL reports whether a link with a token stands in the parameters of a step.
+func (c *Compiled) HasCallbackURL(step int) bool {
+	return slices.ContainsFunc(c.steps[step].callbackPlaces, func(p callbackPlace) bool { return p.text == spec.CallbackURL })
+}
+
+// FillCallbackToken returns the parameters of a step with a token in its places, and the link with
+// it in those of links.
+func (c *Compiled) FillCallbackToken(step int, parameters json.RawMessage, token, link string) (json.RawMessage, error) {
+	with := map[string]string{spec.CallbackToken: token, spec.CallbackURL: link}
 	var err error
-	for _, at := range c.steps[step].callbackTokens {
+	for _, at := range c.steps[step].callbackPlaces {
 		if err == nil {
-			parameters, err = workflow.ReplaceText(parameters, at, spec.CallbackToken, token)
+			parameters, err = workflow.ReplaceText(parameters, at.at, at.text, with[at.text])
 		}
 	}
 	if err != nil {

@@ -44,7 +44,7 @@ type step struct {
 	handlers       []branch         // of onFailure
 	results        []*expr.Template // of branches that are executed side by side
 	wait           wait
-	callbackTokens [][]string // where in the parameters the token of its callback stands: names of fields, and numbers of items
+	callbackPlaces []callbackPlace // where in the parameters the token of its callback stands, or the link with it
 	secrets        []workflow.SecretPlace
 	over           *expr.Program
 	loopWhile      *expr.Program

@@ -352,10 +352,13 @@ func TestCompiled_FillsCallbackTokenByPlace(t *testing.T) {
   - label: ask
     functionBlock: a/b
     runOn: global
-    parameters: {n: 12345678901234567890, a: "${callback.token}", "b.c": [1, {"0": "${callback.token}"}], same: "${parameters.same}", text: "$${callback.token}"}
+    parameters: {n: 12345678901234567890, a: "${callback.token}", "b.c": [1, {"0": "${callback.token}"}], link: {to: "${callback.url}"}, same: "${parameters.same}", sameLink: "$${callback.url}", text: "$${callback.token}"}
     rawParameters: {raw: "${callback.token}"}
     callback: {}
   - {label: other, functionBlock: a/b, runOn: global, parameters: {a: "$${callback.token}"}}
+  - {label: token, functionBlock: a/b, runOn: global, parameters: {a: "${callback.token}"}, callback: {}}
+  - {label: link, functionBlock: a/b, runOn: global, parameters: {a: ["${callback.url}"]}, callback: {}}
+  - {label: none, functionBlock: a/b, runOn: global, parameters: {a: "$${callback.url}"}, callback: {}}
 `)
 	at := index(t, d, "ask")
 	s := expr.Scope{Context: expr.NewStepContext(raw(`{"same":"${callback.token}"}`), nil, nil, nil)}
@@ -363,20 +366,23 @@ func TestCompiled_FillsCallbackTokenByPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"a":"${callback.token}","b.c":[1,{"0":"${callback.token}"}],"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","text":"${callback.token}"}`
+	const want = `{"a":"${callback.token}","b.c":[1,{"0":"${callback.token}"}],"link":{"to":"${callback.url}"},"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","sameLink":"${callback.url}","text":"${callback.token}"}`
 	if string(planned) != want {
 		t.Errorf("planned %s", planned)
 	}
-	filled, err := c.FillCallbackToken(at, planned, `to"ken`)
-	if err != nil || string(filled) != `{"a":"to\"ken","b.c":[1,{"0":"to\"ken"}],"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","text":"${callback.token}"}` {
+	filled, err := c.FillCallbackToken(at, planned, `to"ken`, `https://a#to"ken`)
+	if err != nil || string(filled) != `{"a":"to\"ken","b.c":[1,{"0":"to\"ken"}],"link":{"to":"https://a#to\"ken"},"n":12345678901234567890,"raw":"${callback.token}","same":"${callback.token}","sameLink":"${callback.url}","text":"${callback.token}"}` {
 		t.Errorf("filled %s, %v", filled, err)
 	}
 	for _, other := range []string{`{}`, `{"a":"x"}`, `[]`, `{"a":"${callback.token}","b.c":[1]}`, `{"a":"${callback.token}","b.c":{"1":2}}`, `{"a":{}}`} {
-		if filled, err := c.FillCallbackToken(at, raw(other), "token"); err == nil {
+		if filled, err := c.FillCallbackToken(at, raw(other), "token", "link"); err == nil {
 			t.Errorf("%s: filled %s", other, filled)
 		}
 	}
-	if !c.HasCallbackToken(at) || c.HasCallbackToken(index(t, d, "other")) {
+	if !c.HasCallbackToken(at) || c.HasCallbackToken(index(t, d, "other")) || c.HasCallbackToken(index(t, d, "none")) {
 		t.Error("the wrong step has a token")
+	}
+	if link := index(t, d, "link"); !c.HasCallbackToken(link) || !c.HasCallbackURL(link) || !c.HasCallbackURL(at) || c.HasCallbackURL(index(t, d, "token")) || c.HasCallbackURL(index(t, d, "none")) {
+		t.Error("the wrong step has a link")
 	}
 }

@@ -324,16 +324,24 @@ func (p *Program) Embedded(node int) *Definition {
 	return nil
 }
 
-// HasCallbackToken reports whether the token of its callback stands in the parameters of a node.
+// HasCallbackToken reports whether the token of its callback stands in the parameters of a node,
+// alone or in a link.
 func (p *Program) HasCallbackToken(node int) bool {
 	n := &p.Nodes[node]
 	return n.Callback != nil && p.Definitions[n.Origin].compiled.HasCallbackToken(n.LocalIndex)
 }
 
-// FillCallbackToken returns the parameters of a node with the token of its callback.
-func (p *Program) FillCallbackToken(node int, parameters json.RawMessage, token string) (json.RawMessage, error) {
+// HasCallbackURL reports whether the link with that token stands in the parameters of a node.
+func (p *Program) HasCallbackURL(node int) bool {
 	n := &p.Nodes[node]
-	return p.Definitions[n.Origin].compiled.FillCallbackToken(n.LocalIndex, parameters, token)
+	return n.Callback != nil && p.Definitions[n.Origin].compiled.HasCallbackURL(n.LocalIndex)
+}
+
+// FillCallbackToken returns the parameters of a node with the token of its callback, and the link
+// with it.
+func (p *Program) FillCallbackToken(node int, parameters json.RawMessage, token, link string) (json.RawMessage, error) {
+	n := &p.Nodes[node]
+	return p.Definitions[n.Origin].compiled.FillCallbackToken(n.LocalIndex, parameters, token, link)
 }
 
 // Secrets are the places of secrets in the parameters of a node.

@@ -25,7 +25,7 @@ func (p *Planner) checkCallback(ctx context.Context, r *workflow.StepRun, planne
 	if !p.Program.HasCallbackToken(r.StepIndex) {
 		return nil
 	}
-	_, err := p.CallbackToken(ctx, r.Seq)
+	_, _, err := p.callback(ctx, r)
 	if !workflow.Is(err, workflow.CodeNotImplemented) {
 		return err
 	}
@@ -34,17 +34,25 @@ func (p *Planner) checkCallback(ctx context.Context, r *workflow.StepRun, planne
 	return nil
 }
 
+// callback is the token of a step run's callback and, where its parameters have it, the link with it.
+func (p *Planner) callback(ctx context.Context, r *workflow.StepRun) (token, link string, err error) {
+	if token, err = p.CallbackToken(ctx, r.Seq); err == nil && p.Program.HasCallbackURL(r.StepIndex) {
+		link, err = p.CallbackLink(token)
+	}
+	return token, link, err
+}
+
 // fillCallback returns the jobs of a step run with the token of its callback. Its generation is
 // the first, whenever they are sent: a token that was revoked is not valid again because a job is
 // sent again.
 func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []workflow.JobInput) ([]workflow.JobInput, error) {
-	token, err := p.CallbackToken(ctx, r.Seq)
+	token, link, err := p.callback(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
-		if jobs[i].Parameters, err = p.Program.FillCallbackToken(r.StepIndex, jobs[i].Parameters, token); err != nil {
+		if jobs[i].Parameters, err = p.Program.FillCallbackToken(r.StepIndex, jobs[i].Parameters, token, link); err != nil {
 			return nil, err
 		}
 	}

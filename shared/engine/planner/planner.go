@@ -40,6 +40,7 @@ type Planner struct {
 	Input           func(context.Context) (*workflow.Input, error)
 	Entities        func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
 	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys to make one with
+	CallbackLink    func(token string) (string, error)                        // CodeNotImplemented if there is no address for it
 	MaxResultBytes  int                                                       // bytes of earlier results that a step's expressions may read
 	MaxPlanCost     uint64                                                    // of all expressions of one plan together; 0 for no limit
 	JobTimeout      time.Duration                                             // for blocks that set none

@@ -83,10 +83,14 @@ var ApprovalSchema = json.RawMessage(`{"type":"object","required":["approved"],"
 // CallbackToken is the text that stands for the token of a callback in parameters.
 const CallbackToken = "${callback.token}"
 
+// CallbackURL is the text that stands for the link with that token, to the page on which its bearer
+// answers.
+const CallbackURL = "${callback.url}"
+
 // SecretName is the name that stands for secrets in parameters, ${secret.NAME}.
 const SecretName = "secret"
 
-// MaxCallbackTokens is in how many places of its parameters a step has its token.
+// MaxCallbackTokens is in how many places of its parameters a step has its token, links included.
 const MaxCallbackTokens = 10
 
 // Waits is what the step waits for, besides its jobs if it has any; nil if it does not.

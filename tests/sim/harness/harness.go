@@ -128,6 +128,9 @@ type Outcome struct {
 	Saved func(key string)
 }
 
+// Address is where people reach the service.
+const Address = "https://lockstep.example"
+
 // Options returns options with small thresholds, so that few entities exercise every part of
 // the protocol: packs of two from three jobs on.
 func Options() engine.Options {
@@ -141,7 +144,7 @@ func Options() engine.Options {
 			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 		},
 		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallelism: 1, InlineMaxEntities: 100, MaxEntities: 20_000, MaxDescendants: 100,
-		MaxResultBytes: 1 << 20, MaxPlanCost: 1_000_000, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
+		Address: Address, MaxResultBytes: 1 << 20, MaxPlanCost: 1_000_000, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
 	}
 }
 
