@@ -59,8 +59,7 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 			wakeup.Redelivered = receiveCount(record) > 1
 			key := groupKey(wakeup)
 			if g := groups[key]; g != nil {
-				g.wakeup.Cost.Add(wakeup.Cost)
-				g.wakeup.Redelivered = g.wakeup.Redelivered || wakeup.Redelivered
+				g.wakeup.Merge(wakeup)
 				g.messages = append(g.messages, record)
 				continue
 			}

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -300,5 +302,54 @@ func TestHandleWakeups_MarksRedelivery(t *testing.T) {
 	}
 	if redelivered["new"] || !redelivered["again"] {
 		t.Errorf("redelivered: %v", redelivered)
+	}
+}
+
+// Wake-ups of one execution are handled together, and nothing that only one of them says is lost.
+func TestHandleWakeups_MergesWakeupsOfExecution(t *testing.T) {
+	for name, c := range map[string]struct {
+		sent []workflow.Wakeup
+		want workflow.Wakeup
+	}{
+		"children that ask": {
+			[]workflow.Wakeup{{Reason: "child"}, {Children: []int{4}}, {Children: []int{2}}, {Children: []int{4}}},
+			workflow.Wakeup{Reason: "child", Children: []int{2, 4}},
+		},
+		"the parent has let go": {
+			[]workflow.Wakeup{{Reason: "timer"}, {FromParent: true}},
+			workflow.Wakeup{Reason: "timer", FromParent: true},
+		},
+		"a step run is over": {
+			[]workflow.Wakeup{{Children: []int{1}}, {StepRunSeq: 3}, {StepRunSeq: 2}},
+			workflow.Wakeup{Children: []int{1}, StepRunSeq: 3},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			event := events.SQSEvent{}
+			for i := range c.sent {
+				event.Records = append(event.Records, events.SQSMessage{MessageId: strconv.Itoa(i), Body: strconv.Itoa(i)})
+			}
+			decodeBody := func(body string) (workflow.Wakeup, error) {
+				i, err := strconv.Atoi(body)
+				w := c.sent[i]
+				w.Tenant, w.Execution = "t", "x"
+				return w, err
+			}
+			var got []workflow.Wakeup
+			handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decodeBody, fakeEngine{advance: func(_ context.Context, w workflow.Wakeup) error {
+				got = append(got, w)
+				return nil
+			}}, nil, noMetric(t))
+			if _, err := handle(t.Context(), event); err != nil {
+				t.Fatal(err)
+			}
+			c.want.Tenant, c.want.Execution = "t", "x"
+			if len(got) != 1 {
+				t.Fatalf("%d calls of Advance, want 1", len(got))
+			}
+			if got[0].Cost = (workflow.Cost{}); !reflect.DeepEqual(got[0], c.want) {
+				t.Errorf("handled %+v, want %+v", got[0], c.want)
+			}
+		})
 	}
 }

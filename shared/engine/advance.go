@@ -41,7 +41,7 @@ type workspace struct {
 	lapsed           bool      // something that was due before the command has been committed
 	answer           *answer   // of CommandAnswer
 	limitReached     bool      // the next commit stops an execution at a limit
-	askingLane       *int      // of a child of a set of which it has changed whether it asks a person
+	askingLanes      []int     // of children of a set that have begun, or ended, to ask a person something
 	sawAsks          bool      // children of a set asked a person when this wake-up looked first
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	boundsScope      bool      // it waits for room, as wake-ups do
@@ -119,7 +119,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	if l.Lane != nil {
 		decides, err = w.sendLane(ctx, l)
 	}
-	w.askingLane = l.Child
+	w.askingLanes = l.Children
 	if w.facts.FromParent = l.FromParent; err == nil && decides {
 		err = w.advance(ctx, nil)
 	}

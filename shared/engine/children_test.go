@@ -346,6 +346,43 @@ func TestChildren_AskPeople(t *testing.T) {
 	s.ExpectState(top, sm.ExecutionCompletedAck)
 }
 
+// Children that ask people at once are all known after one wake-up, as where a batch holds several
+// messages of an execution.
+func TestChildren_AskInOneBatch(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("site", "steps: [{label: ask, wait: {approval: {title: \"may ${parameters.name}?\"}}}]\n")
+	s.Publish("w", setYAML(`items: "${`+names(3)+`}"`))
+	id := s.Start("w")
+	var batch *workflow.Wakeup
+	for {
+		m, ok := s.LifecycleQueue().Receive(time.Minute)
+		if !ok {
+			break
+		}
+		wakeup := m.Wakeup()
+		switch {
+		case wakeup.Execution == id && len(wakeup.Children) > 0 && batch != nil:
+			batch.Merge(wakeup)
+		case wakeup.Execution == id && len(wakeup.Children) > 0:
+			batch = &wakeup
+		default:
+			if err := s.Engine.Advance(context.Background(), wakeup); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.LifecycleQueue().Delete(m)
+	}
+	if batch == nil || len(s.Load(id).StepRuns[0].Child.Asks) > 0 {
+		t.Fatalf("before the wake-up: %+v", batch)
+	}
+	if err := s.Engine.Advance(context.Background(), *batch); err != nil {
+		t.Fatal(err)
+	}
+	if asks := s.Load(id).StepRuns[0].Child.Asks; len(asks) != 3 {
+		t.Errorf("%v ask after one wake-up for %v", asks, batch.Children)
+	}
+}
+
 // One whose parameters do not match the schema of its definition is not started, and the others
 // are. More than may be started are refused together.
 func TestChildren_Refused(t *testing.T) {
@@ -499,7 +536,7 @@ func TestChildren_UnderRandomFaults(t *testing.T) {
 			case 4, 5, 6:
 				lane := random.IntN(5)
 				tasks = append(tasks, s.StartTask(fmt.Sprint(n), func() {
-					_ = s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: some, Child: &lane, StepRunSeq: 1})
+					_ = s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: some, Children: []int{lane}})
 				}))
 			default:
 				faults.CatchCrash(func() { s.Deliver() })

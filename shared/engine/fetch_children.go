@@ -112,12 +112,12 @@ func (w *workspace) lookAtChildren(ctx context.Context, r *workflow.StepRun) (*l
 	var read []int
 	for lane := range r.Jobs {
 		mayExist := lane < r.Window || lanes.done[lane-r.Window]
-		asks := w.askingLane != nil && (lane == *w.askingLane || slices.Contains(r.Child.Asks, lane))
+		asks := len(w.askingLanes) > 0 && (slices.Contains(w.askingLanes, lane) || slices.Contains(r.Child.Asks, lane))
 		if !lanes.done[lane] && mayExist && (all || asks || lane == 0 && len(lanes.done) == 0) {
 			read = append(read, lane)
 		}
 	}
-	s := &lifecycle.ChildSet{StepRunSeq: r.Seq, Looked: all || w.askingLane != nil}
+	s := &lifecycle.ChildSet{StepRunSeq: r.Seq, Looked: all || len(w.askingLanes) > 0}
 	w.sawAsks = w.sawAsks || s.Looked && len(r.Child.Asks) > 0
 	var start []int
 	err = w.eachChild(ctx, r, read, func(lane int, x *workflow.Execution) error {
@@ -495,7 +495,7 @@ func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execut
 	look := workflow.Wakeup{Tenant: w.tenant, Execution: by.Execution, Reason: "child " + w.id + " is in " + string(to.State)}
 	asked := asksOf(from) != asksOf(to)
 	if asked {
-		look.StepRunSeq, look.Child = by.StepRunSeq, &m.Lane
+		look.Children = []int{m.Lane}
 	}
 	if !ended {
 		return []workflow.Wakeup{look}

@@ -1,20 +1,22 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
 )
 
-// Wakeup is a lifecycle message: advance this execution. It carries no state. Cost is
-// what the sender consumed for the execution and could not record elsewhere.
+// Wakeup is a lifecycle message: advance this execution. What else it says is a hint, and the
+// stored state decides. Cost is what the sender consumed for the execution and could not record
+// elsewhere. Where messages are handled together, [Wakeup.Merge] has to keep every field.
 type Wakeup struct {
 	Tenant     string `json:"tenant"`
 	Execution  string `json:"execution"`
 	Reason     string `json:"reason,omitempty"`     // for logs
 	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine has to send
 	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to; without a lane, of one whose only pack is final
-	Child      *int   `json:"child,omitempty"`      // the lane of a child of a set of which it has changed whether, or what, it asks a person
+	Children   []int  `json:"children,omitempty"`   // lanes of children of a set that have begun, or ended, to ask a person something
 	FromParent bool   `json:"fromParent,omitempty"` // the parent does not wait for the execution any more: it has to look
 	Cost       Cost   `json:"cost,omitzero"`
 
@@ -22,6 +24,18 @@ type Wakeup struct {
 
 	DueAt       time.Time `json:"-"` // when the timer that sent it was due; zero for other wake-ups
 	Redelivered bool      `json:"-"` // the queue has delivered it before, and nobody has deleted it
+}
+
+// Merge adds what another message says about the same execution and lane, so that one call can
+// handle both. The reason stays.
+func (w *Wakeup) Merge(other Wakeup) {
+	w.Cost.Add(other.Cost)
+	w.FromParent = w.FromParent || other.FromParent
+	w.Redelivered = w.Redelivered || other.Redelivered
+	w.StepRunSeq = cmp.Or(w.StepRunSeq, other.StepRunSeq)
+	w.Children = slices.Concat(w.Children, other.Children)
+	slices.Sort(w.Children)
+	w.Children = slices.Compact(w.Children)
 }
 
 // DeadLetter describes a message that its queue moved to the dead-letter queue, where it
