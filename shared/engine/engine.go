@@ -8,10 +8,8 @@
 // Where to start reading: start.go creates executions, command.go carries out
 // an operator's verbs, and signal.go stores a signal. All lead to advance.go, the loop behind every message. The
 // loop asks package lifecycle what comes next. When the decider needs a fact, the
-// answer is in the file named for it: fetch_resolution.go, fetch_readiness.go,
-// fetch_discovery.go, fetch_blocker.go, fetch_locks.go, fetch_plan.go,
-// fetch_report.go, fetch_child.go, fetch_updates.go, fetch_retention.go. What a
-// commit causes (packs, children, wake-ups) is in effects.go.
+// answer is in the file named for it, fetch_<need>.go. What a commit causes (packs,
+// children, wake-ups) is in effects.go.
 //
 // The other files: validate_start.go checks start requests, payload.go stores what
 // is too large for the state item, deadletter.go records dead-lettered messages,

@@ -218,8 +218,8 @@ func (w *workspace) createOnly(ctx context.Context, x *workflow.Execution) error
 	return err
 }
 
-// createForWakeup creates an execution whose id is derived, unless it exists, and leaves advancing
-// it to the handler of a wake-up. what starts it, in a word.
+// createForWakeup creates an execution, unless one with its id exists, and leaves advancing it to
+// the handler of a wake-up. what says what starts it, in a word.
 func (w *workspace) createForWakeup(ctx context.Context, x *workflow.Execution, what string) error {
 	x.TraceParent = w.recorder.RecordRootSpan(ctx, what)
 	if err := w.createOnly(ctx, x); err != nil {
