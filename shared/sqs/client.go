@@ -88,9 +88,6 @@ func (c *Client) EngineQueueURL(role string) string {
 	return map[string]string{topology.QueueLifecycle: c.queues.Lifecycle, topology.QueueEvents: c.queues.Events, topology.QueueHooksOut: c.queues.HooksOut, topology.QueueHooksIn: c.queues.HooksIn}[role]
 }
 
-// LifecycleURL returns the URL of the lifecycle queue.
-func (c *Client) LifecycleURL() string { return c.queues.Lifecycle }
-
 const (
 	missingTTL   = 5 * time.Second // how long SQS is not asked again for a queue that did not exist
 	maxQueueName = 80              // the longest name of a queue

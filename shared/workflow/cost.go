@@ -44,9 +44,6 @@ func (c Cost) IsZero() bool {
 // TotalWriteUnits is the sum of write units over all tables.
 func (c Cost) TotalWriteUnits() float64 { return sumUnits(c.WriteUnits) }
 
-// TotalReadUnits is the sum of read units over all tables.
-func (c Cost) TotalReadUnits() float64 { return sumUnits(c.ReadUnits) }
-
 func sumUnits(m map[string]float64) float64 {
 	t := 0.0
 	for _, v := range m {

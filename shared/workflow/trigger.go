@@ -24,9 +24,6 @@ const (
 	VerifyToken  VerifyScheme = "token"  // the secret itself
 )
 
-// VerifySchemes lists all schemes.
-var VerifySchemes = []string{string(VerifyHMAC), string(VerifyStripe), string(VerifyGitHub), string(VerifyToken)}
-
 // Verification says how the calls of a trigger prove who makes them: with the secret, in the header.
 type Verification struct {
 	Scheme    VerifyScheme `json:"scheme"`
