@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -27,7 +28,7 @@ func (e *Engine) alertText(ctx context.Context, tenant, id string) (string, erro
 		return "", nil // it has been tried again
 	case outcome == workflow.OutcomeSucceeded, outcome == workflow.OutcomeProbed:
 		return "", nil
-	case x.Cancellation != nil && x.Cancellation.Source != "timeout" && x.Error == nil && !person:
+	case lifecycle.IsCancelled(x) && x.Error == nil && !person:
 		return "", nil
 	}
 	var b strings.Builder

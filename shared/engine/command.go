@@ -21,7 +21,7 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 		}})
 	}
 	return e.applyCommand(ctx, c, id, lifecycle.Command{
-		Kind: lifecycle.CommandCancel, Source: "user", Reason: req.Reason, Rollback: req.Rollback, Cascade: req.Cascades(),
+		Kind: lifecycle.CommandCancel, Source: lifecycle.SourceUser, Reason: req.Reason, Rollback: req.Rollback, Cascade: req.Cascades(),
 	})
 }
 

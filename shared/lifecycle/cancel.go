@@ -26,10 +26,19 @@ func (d *decider) recordCancelled() {
 	d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, cmp.Or(c.Reason, "cancelled by "+c.By)
 }
 
-// isCancelled reports whether somebody has cancelled the execution. One whose time is over has failed.
-func isCancelled(x *workflow.Execution) bool {
-	return x.Cancellation != nil && x.Cancellation.Source != "timeout"
-}
+// The sources of a cancellation.
+const (
+	SourceUser    = "user"
+	SourceTimeout = "timeout" // the time of the execution is over, which is a failure
+	SourceParent  = "parent"  // the parent does not wait for the execution any more
+	sourceKey     = "key"     // the execution gives way to the one that has its key
+)
+
+// IsCancelled reports whether somebody has cancelled the execution. One whose time is over has failed.
+func IsCancelled(x *workflow.Execution) bool { return isCancellation(x.Cancellation) }
+
+// isCancellation reports whether there is a cancellation, and its source is not the timeout.
+func isCancellation(c *workflow.Cancellation) bool { return c != nil && c.Source != SourceTimeout }
 
 // driveCancelling drives CANCELLING. First everything that was started must have
 // stopped. Then changes are rolled back, if that was requested and is possible.

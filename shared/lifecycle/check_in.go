@@ -11,9 +11,6 @@ import (
 // before it does anything. It does so when it is new, and again when it is tried again, because
 // it had ended in between. docs/models/keys.pml is the model of this.
 
-// sourceKey is the source of the cancellation of an execution that gives way.
-const sourceKey = "key"
-
 // MustCheckIn reports whether the execution has still to check in. One that becomes ready for
 // the first time has done so.
 func MustCheckIn(x *workflow.Execution) bool {

@@ -176,7 +176,7 @@ func (d *decider) endWithChild(r *workflow.StepRun) {
 // parent has asked for that.
 func (d *decider) leftToItself(r *workflow.StepRun) *ChildStatus {
 	c := d.execution.Cancellation
-	return &ChildStatus{StepRunSeq: r.Seq, State: r.Child.State, HasChanges: c == nil || c.Source == "timeout", Absent: c != nil && c.Source != "timeout"}
+	return &ChildStatus{StepRunSeq: r.Seq, State: r.Child.State, HasChanges: !isCancellation(c), Absent: isCancellation(c)}
 }
 
 // childStatus returns the status of the step run's child, or nil after asking for it.
@@ -243,7 +243,7 @@ func (d *decider) letsGo(r *workflow.StepRun) bool {
 		return false
 	}
 	c := d.execution.Cancellation
-	return r.Child.Abandon || c != nil && c.Source != "timeout" && !c.Cascade
+	return r.Child.Abandon || isCancellation(c) && !c.Cascade
 }
 
 // closeChild ends a step run whose child may still be at work, because the execution is ending.

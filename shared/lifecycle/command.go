@@ -66,7 +66,7 @@ func (d *decider) applyCommand(c Command) error {
 func (d *decider) refusal(c Command, err error) error {
 	return &workflow.Error{
 		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind, d.execution.ID, d.execution.State),
+		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind.verb(), d.execution.ID, d.execution.State),
 		Cause:   err,
 	}
 }

@@ -174,7 +174,7 @@ func (d *decider) failExecutionTimeout() bool {
 		why.Step = r.Label
 	}
 	d.setFailure(workflow.CauseTimeout, why)
-	d.execution.Cancellation = &workflow.Cancellation{Source: "timeout", Reason: why.Message, At: d.now}
+	d.execution.Cancellation = &workflow.Cancellation{Source: SourceTimeout, Reason: why.Message, At: d.now}
 	d.execution.Wait, d.execution.BlockedBy = nil, nil
 	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {
 		d.transition(sm.EventExecutionExpired, sm.ExecutionError, "", nil)

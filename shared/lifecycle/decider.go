@@ -72,9 +72,17 @@ func (d *decider) setDueAt() {
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
-	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired && (d.decision.Idle || len(d.openStepRuns()) < 2), d.paused && d.execution.State == sm.ExecutionWaiting:
+	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.mayMoveTimerLater():
 		d.execution.DueAt, d.changed = d.wakeAt, true
 	}
+}
+
+// mayMoveTimerLater reports whether nothing relies on the timer as it is: it has fired, and all
+// steps that are at work were looked at, or the execution pauses.
+func (d *decider) mayMoveTimerLater() bool {
+	lookedAtAll := d.decision.Idle || len(d.openStepRuns()) < 2
+	pauses := d.paused && d.execution.State == sm.ExecutionWaiting
+	return d.timerFired && lookedAtAll || pauses
 }
 
 // transition performs one transition of the execution and records it. A transition
@@ -95,8 +103,8 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 	if sm.AcceptsSignals(from) && !sm.AcceptsSignals(to) {
 		d.closeMailbox()
 	}
-	givesUp := (from == sm.ExecutionLocking || from == sm.ExecutionLocked) && (to == sm.ExecutionCancelling || to == sm.ExecutionFailedUnsafe)
-	if d.execution.Epoch > 0 && on != sm.EventLockRequested && (!sm.HoldsLocks(from) && sm.HoldsLocks(to) || givesUp) {
+	leavesLocking := (from == sm.ExecutionLocking || from == sm.ExecutionLocked) && (to == sm.ExecutionCancelling || to == sm.ExecutionFailedUnsafe)
+	if d.execution.Epoch > 0 && on != sm.EventLockRequested && (!sm.HoldsLocks(from) && sm.HoldsLocks(to) || leavesLocking) {
 		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch, or has only begun to take
 	}
 	d.execution.State = to

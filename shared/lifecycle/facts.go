@@ -298,9 +298,20 @@ const (
 	CommandAnswer      CommandKind = "answer"
 	CommandNext        CommandKind = "next"
 	CommandRewind      CommandKind = "rewind"
-	CommandIssueToken  CommandKind = "make a token for"
-	CommandRevoke      CommandKind = "revoke the tokens of"
+	CommandIssueToken  CommandKind = "issueToken"
+	CommandRevoke      CommandKind = "revokeTokens"
 )
+
+// verb is what the command does with an execution, for messages.
+func (k CommandKind) verb() string {
+	switch k {
+	case CommandIssueToken:
+		return "make a token for"
+	case CommandRevoke:
+		return "revoke the tokens of"
+	}
+	return string(k)
+}
 
 // Need names a fact without which Decide cannot continue.
 type Need struct {

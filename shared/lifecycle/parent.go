@@ -32,9 +32,6 @@ const (
 	ParentLetGo  ParentStatus = "letGo"  // a child that has begun goes on
 )
 
-// SourceParent is the source of the cancellation of a child whose parent does not wait for it any more.
-const SourceParent = "parent"
-
 // ParentOf is the status of a parent for a child that knows it as by; nil for a parent that does
 // not exist. A step run is one of one try, so one that is open is of the present try. One that has
 // started all that it was for keeps a child that nobody waits for from nothing.

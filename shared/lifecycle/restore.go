@@ -48,7 +48,7 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	if c := d.facts.Command; c != nil && c.Kind != CommandBreak && !sm.Terminal(x.State) {
 		return false, &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, and an operator has to check it", c.Kind, x.ID, x.State),
+			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, and an operator has to check it", c.Kind.verb(), x.ID, x.State),
 		}
 	}
 	x.MinFencingToken, x.StepRunSeq, x.Scope.HeldEpoch = d.policy.MinFencingToken, x.StepRunSeq+restoreGap, 0

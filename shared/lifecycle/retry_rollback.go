@@ -144,7 +144,7 @@ func (d *decider) resetForRollback(onlyKept bool) {
 	if onlyKept {
 		d.tryKept()
 	}
-	if isCancelled(x) && x.Cause != workflow.CauseCancelled { // that its rollback has failed is said no more
+	if IsCancelled(x) && x.Cause != workflow.CauseCancelled { // that its rollback has failed is said no more
 		x.Error = nil
 		d.recordCancelled()
 	}

@@ -40,7 +40,7 @@ func (d *decider) driveRollback() {
 		if o := d.outcomes(true); o != nil {
 			d.endWithReleased(o)
 		}
-	case isCancelled(d.execution):
+	case IsCancelled(d.execution):
 		if d.execution.Result != nil && !d.recordOutcomes() { // an earlier end has told what was left then
 			return
 		}
