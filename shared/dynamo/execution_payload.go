@@ -56,45 +56,54 @@ func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Inpu
 	return in, decodeDocument(it, &in)
 }
 
-// scopeChunkBytes is about how many bytes of scope one item holds, before
-// compression.
-const scopeChunkBytes = 300 << 10
+// A chunk of a scope has scopeChunkBytes on average and maxScopeChunkBytes at most, before
+// compression: a lane of a pipeline reads and decodes a whole one.
+const (
+	scopeChunkBytes    = 64 << 10
+	maxScopeChunkBytes = 300 << 10
+)
 
-// SaveScope stores entities in chunks under key and returns the number of chunks. It
+// SaveScope stores entities in chunks under key. It
 // encodes a chunk when it writes it, so that few of them are in memory at a time.
-func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
-	chunks := chunkScope(entities)
-	return len(chunks), putChunks(ctx, s.t, len(chunks),
+func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks, perChunk int, err error) {
+	perChunk = scopePerChunk(entities)
+	chunks = (len(entities) + perChunk - 1) / perChunk
+	return chunks, perChunk, putChunks(ctx, s.t, chunks,
 		func(i int) table.Key { return scopeKey(tenant, id, key, i+1) },
-		func(i int) ([]byte, error) { return workflow.EncodeJSON(chunks[i]) })
+		func(i int) ([]byte, error) {
+			return workflow.EncodeJSON(entities[i*perChunk : min(len(entities), (i+1)*perChunk)])
+		})
 }
 
-// chunkScope splits entities into parts of about scopeChunkBytes as JSON. An empty scope
-// has no parts.
-func chunkScope(entities []workflow.ScopeEntity) [][]workflow.ScopeEntity {
+// scopePerChunk is how many entities a chunk has: the same number in each, so that the place of an
+// entity says in which it is, and so few that the largest chunk fits.
+func scopePerChunk(entities []workflow.ScopeEntity) int {
 	const fields = len(`{"key":{"type":"","id":""},"place":,"token":,"attributes":},`) + 2*20 // and the digits of two numbers
-	var chunks [][]workflow.ScopeEntity
-	from, size := 0, 0
+	upTo := make([]int, len(entities)+1)                                                      // bytes of the first so many
 	for i := range entities {
 		e := &entities[i]
-		one := fields + len(e.Key.Type) + len(e.Key.ID) + len(e.Attributes)
-		if size > 0 && size+one > scopeChunkBytes {
-			chunks = append(chunks, entities[from:i])
-			from, size = i, 0
+		upTo[i+1] = upTo[i] + fields + len(e.Key.Type) + len(e.Key.ID) + len(e.Attributes)
+	}
+	n := max(1, len(entities)*scopeChunkBytes/max(1, upTo[len(entities)]))
+	fits := func() bool {
+		for from := 0; from < len(entities); from += n {
+			if upTo[min(len(entities), from+n)]-upTo[from] > maxScopeChunkBytes {
+				return false
+			}
 		}
-		size += one
+		return true
 	}
-	if from < len(entities) {
-		chunks = append(chunks, entities[from:])
+	for n > 1 && !fits() {
+		n /= 2
 	}
-	return chunks
+	return n
 }
 
-// LoadScope reads all chunks of a scope, in order.
-func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error) {
-	parts := make([][]workflow.ScopeEntity, chunks)
-	err := getChunks(ctx, s.t, fmt.Sprintf("scope %s of execution %s", key, id), chunks,
-		func(i int) table.Key { return scopeKey(tenant, id, key, i+1) },
+// LoadScope reads chunks of a scope, in order.
+func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, from, to int) ([]workflow.ScopeEntity, error) {
+	parts := make([][]workflow.ScopeEntity, to-from)
+	err := getChunks(ctx, s.t, fmt.Sprintf("scope %s of execution %s", key, id), len(parts),
+		func(i int) table.Key { return scopeKey(tenant, id, key, from+i+1) },
 		func(i int, it table.Item) error { return decodeDocument(it, &parts[i]) })
 	if err != nil {
 		return nil, err

@@ -54,8 +54,9 @@ type workspace struct {
 	locksAhead *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
 	packsAhead *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
 
-	input  *workflow.Input                   // nil until read
-	scopes map[string][]workflow.ScopeEntity // entities of the scopes read so far, by key
+	input  *workflow.Input                       // nil until read
+	scopes map[string][]workflow.ScopeEntity     // entities of the scopes read so far, by key
+	chunks map[scopeChunk][]workflow.ScopeEntity // of scopes that were read in parts
 
 	program  *definitions.Program // nil until resolved
 	planner  *planner.Planner     // nil until needed
@@ -99,8 +100,10 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	w.boundsScope = e.EntitiesAtOnce > 0
 	defer w.giveRoom()
 	defer func() { err = w.passOn(ctx, l, err) }()
-	if err := w.takeRoom(ctx); err != nil {
-		return err
+	if !w.lanesReadParts(ctx, l) {
+		if err := w.takeRoom(ctx); err != nil {
+			return err
+		}
 	}
 	if l.Redelivered {
 		unfinished, err := w.recordAttempt(ctx)

@@ -9,34 +9,44 @@ import (
 )
 
 // Where the engine sends every lane, what it reads grows with the entities and not with their square:
-// a wake-up of a lane looks at the done sets only if there may be something to decide.
+// a wake-up of a lane reads the entities of the lane, and looks at the done sets only if there may
+// be something to decide.
 func TestCost_LanesThatTheEngineSendsGrowLinearly(t *testing.T) {
+	const few, times = 200, 5
 	for name, definition := range map[string]string{
 		"pipeline":              "config: {executionStrategy: {parallel: true}}\n" + stepsYAML("one once device", "two once device"),
 		"pipeline with windows": "config: {executionStrategy: {parallel: true}, maxInFlight: 10}\n" + stepsYAML("one once device", "two once device"),
+		"second pipeline":       "config: {executionStrategy: {parallel: true}}\n" + stepsYAML("zero again device", "all pure global", "one once device", "two once device"),
 		"retry.when":            "steps: [{label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 1, when: 'error.code != \"X\"'}}]\n",
 	} {
-		const devices = 1000
-		o := harness.Options()
-		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
-		s := harness.New(t, 1, o)
-		s.RegisterBlocks()
-		s.ImportDevices(fourDigitIDs(devices)...)
-		s.Publish("w", definition)
-		doneSets := 0
-		s.Faults = func(c faults.Call) faults.Fault {
-			if c.Name == "packs.done_set" {
-				doneSets++
+		scopes := map[int]float64{}
+		for _, devices := range []int{few, few * times} {
+			o := harness.Options()
+			o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+			s := harness.New(t, 1, o)
+			s.RegisterBlocks()
+			s.ImportDevices(fourDigitIDs(devices)...)
+			s.Publish("w", definition)
+			doneSets := 0
+			s.Faults = func(c faults.Call) faults.Fault {
+				if c.Name == "packs.done_set" {
+					doneSets++
+				}
+				return faults.None
 			}
-			return faults.None
+			before := s.Consumed().ReadUnits["executions"]
+			id := s.Start("w", fourDigitIDs(devices)...)
+			for s.Deliver() {
+			}
+			scopes[devices] = s.Consumed().ReadUnits["executions"] - before
+			x := s.ExpectState(id, sm.ExecutionCompletedAck)
+			sets := len(x.StepRuns) * x.StepRuns[0].Shards()
+			if doneSets > 2*sets*sets { // all of them when one is complete, not when a lane ends
+				t.Errorf("%s: %d done sets were read, of %d", name, doneSets, sets)
+			}
 		}
-		id := s.Start("w", fourDigitIDs(devices)...)
-		for s.Deliver() {
-		}
-		x := s.ExpectState(id, sm.ExecutionCompletedAck)
-		sets := len(x.StepRuns) * x.StepRuns[0].Shards()
-		if doneSets > 2*sets*sets { // all of them when one is complete, not when a lane ends
-			t.Errorf("%s: %d done sets were read, of %d", name, doneSets, sets)
+		if scopes[few*times] > 1.2*times*scopes[few] {
+			t.Errorf("%s: %v items of the execution were read for %d devices, %v for %d", name, scopes[few*times], few*times, scopes[few], few)
 		}
 	}
 }

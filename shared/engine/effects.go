@@ -85,6 +85,17 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) (decides bo
 	return decides || due || !r.Open() || x.State != sm.ExecutionRunning || w.unplanned != nil, nil
 }
 
+// lanesReadParts reports whether a wake-up of a lane reads no more entities than there are in a
+// chunk or two, before it decides anything.
+func (w *workspace) lanesReadParts(ctx context.Context, l workflow.Wakeup) bool {
+	r := w.execution.StepRunBySeq(l.StepRunSeq)
+	if l.Lane == nil || r == nil || r.Pipeline == 0 {
+		return false
+	}
+	p, err := w.ensurePlanner(ctx)
+	return err == nil && p.LanesReadParts(w.execution, r) // what reads the program next fails too, and says so
+}
+
 // reportPlanError makes an error that says that a lane cannot be planned a fact of the next
 // decision, about the step run of the pipeline in which it cannot. It stays one until the end of
 // the wake-up, whoever else commits meanwhile: nobody else may find it out before the timer. A

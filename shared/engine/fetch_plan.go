@@ -127,7 +127,7 @@ func (w *workspace) ensurePlanner(ctx context.Context) (*planner.Planner, error)
 	}
 	w.planner = &planner.Planner{
 		Tenant: w.tenant, Execution: w.id, Dispatcher: w.dispatcher(), Program: w.program, Blocks: w.facts.Resolution.Blocks,
-		Input: w.startInput, Entities: w.loadEntities, CallbackToken: w.callbackToken, CallbackLink: w.e.linkOf,
+		Input: w.startInput, Entities: w.loadEntities, SomeEntities: w.loadSomeEntities, CallbackToken: w.callbackToken, CallbackLink: w.e.linkOf,
 		MaxResultBytes: w.e.MaxResultBytes, MaxPlanCost: w.e.MaxPlanCost, JobTimeout: w.e.JobTimeout, MinFencingToken: w.e.Policy.MinFencingToken,
 	}
 	return w.planner, nil

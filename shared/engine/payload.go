@@ -72,7 +72,7 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 		return s, nil
 	}
 	s.Key = w.e.Nonce()
-	s.Chunks, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
+	s.Chunks, s.PerChunk, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
 	w.cacheScope(s.Key, entities)
 	return s, err
 }
@@ -117,12 +117,55 @@ func (w *workspace) loadAllEntities(ctx context.Context, s workflow.Scope) ([]wo
 	if known, ok := w.scopes[s.Key]; ok {
 		return known, nil
 	}
-	entities, err := w.ports.Store.LoadScope(ctx, w.tenant, w.id, s.Key, s.Chunks)
+	entities, err := w.ports.Store.LoadScope(ctx, w.tenant, w.id, s.Key, 0, s.Chunks)
 	if err != nil {
 		return nil, err
 	}
 	w.cacheScope(s.Key, entities)
 	return entities, nil
+}
+
+// loadSomeEntities returns those entities of a type that take part, from one number up to another
+// among them, of a scope that can be read in parts. It reads no other chunks than theirs.
+func (w *workspace) loadSomeEntities(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error) {
+	var entities []workflow.ScopeEntity
+	for _, place := range s.PlacesOf(entityType, from, to) {
+		chunk, err := w.loadChunk(ctx, s, (place-1)/s.PerChunk)
+		if err != nil {
+			return nil, err
+		}
+		at := (place - 1) % s.PerChunk
+		if place < 1 || at >= len(chunk) || chunk[at].Key.Type != entityType {
+			return nil, workflow.Errorf(workflow.CodeInternal, "place %d of scope %s has no %s", place, s.Key, entityType)
+		}
+		e := chunk[at]
+		e.Place = place
+		entities = append(entities, e)
+	}
+	return entities, nil
+}
+
+// loadChunk returns the entities of one chunk of a scope. Their places are not filled in.
+func (w *workspace) loadChunk(ctx context.Context, s workflow.Scope, number int) ([]workflow.ScopeEntity, error) {
+	key := scopeChunk{s.Key, number}
+	if known, ok := w.chunks[key]; ok {
+		return known, nil
+	}
+	chunk, err := w.ports.Store.LoadScope(ctx, w.tenant, w.id, s.Key, number, number+1)
+	if err != nil {
+		return nil, err
+	}
+	if w.chunks == nil {
+		w.chunks = map[scopeChunk][]workflow.ScopeEntity{}
+	}
+	w.chunks[key] = chunk
+	return chunk, nil
+}
+
+// scopeChunk names a chunk of a scope.
+type scopeChunk struct {
+	scope  string // its key
+	number int
 }
 
 func (w *workspace) cacheScope(key string, entities []workflow.ScopeEntity) {

@@ -353,8 +353,8 @@ func (s *Store) Discard(_ context.Context, tenant, id string, at time.Time) erro
 }
 
 // SaveScope stores entities in chunks.
-func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
-	return call(s.conn, "store.save_scope", func(bool) (int, error) {
+func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks, perChunk int, err error) {
+	chunks, err = call(s.conn, "store.save_scope", func(bool) (int, error) {
 		var chunks [][]workflow.ScopeEntity
 		for c := range slices.Chunk(entities, s.w.ScopeEntities) {
 			s.countWrite(tableExecutions)
@@ -363,17 +363,18 @@ func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []
 		s.ensureItem(tenant, id).scopes[key] = chunks
 		return len(chunks), nil
 	})
+	return chunks, s.w.ScopeEntities, err
 }
 
-// LoadScope reads all chunks in order.
-func (s *Store) LoadScope(_ context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error) {
+// LoadScope reads chunks in order.
+func (s *Store) LoadScope(_ context.Context, tenant, id, key string, from, to int) ([]workflow.ScopeEntity, error) {
 	return call(s.conn, "store.load_scope", func(bool) ([]workflow.ScopeEntity, error) {
-		s.countReads(tableExecutions, chunks)
+		s.countReads(tableExecutions, to-from)
 		e := s.item(tenant, id)
-		if e == nil || len(e.scopes[key]) < chunks {
-			return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has no scope %s of %d chunks", id, key, chunks)
+		if e == nil || len(e.scopes[key]) < to {
+			return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has no scope %s of %d chunks", id, key, to)
 		}
-		return clone(slices.Concat(e.scopes[key][:chunks]...)), nil
+		return clone(slices.Concat(e.scopes[key][from:to]...)), nil
 	})
 }
 

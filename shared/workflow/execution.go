@@ -332,40 +332,6 @@ type Input struct {
 // MaxMetadataBytes is the size of the metadata of an execution as JSON.
 const MaxMetadataBytes = 4 << 10
 
-// Scope is the set of entities of the execution, fixed before locking. Small scopes are
-// inline. Larger ones are stored in chunks, in items of their own, under Key. The key is
-// unique to the handler that stored them, so that chunks of two handlers never mix.
-type Scope struct {
-	Counts map[string]int `json:"counts,omitempty"` // by entity type
-	Key    string         `json:"key,omitempty"`
-	Chunks int            `json:"chunks,omitempty"`
-	Inline []ScopeEntity  `json:"inline,omitempty"`
-
-	// HeldEpoch is the lock epoch whose tokens and attributes the scope has; 0 before
-	// the first locks are granted.
-	HeldEpoch int64 `json:"heldEpoch,omitempty"`
-
-	// Gaps says that entities were left out when the locks were taken, so that some places
-	// are not positions.
-	Gaps bool `json:"gaps,omitempty"`
-
-	// Only restricts a try to some of the entities: a retry of an execution that has
-	// released the others. nil is all.
-	Only *Places `json:"only,omitempty"`
-}
-
-// needsPlaces reports whether the scope can only be read by a release that knows places.
-func (s Scope) needsPlaces() bool { return s.Gaps || s.Only != nil }
-
-// Total is the number of entities.
-func (s Scope) Total() int {
-	n := 0
-	for _, c := range s.Counts {
-		n += c
-	}
-	return n
-}
-
 // BlockedBy names what blocks locking: the execution that holds the entity, at its lock
 // epoch, or the older execution that has reserved it.
 type BlockedBy struct {

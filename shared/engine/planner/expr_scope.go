@@ -56,19 +56,28 @@ func (p *Planner) scopeOf(ctx context.Context, x *workflow.Execution, r *workflo
 // requested, and the entities that are left out.
 func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
 	node := p.Program.Node(r.StepIndex)
+	var held []workflow.ScopeEntity
+	if node.Rollout != nil || node.OnEntities() {
+		var err error
+		if held, err = p.Entities(ctx, x.ScopeOf(r)); err != nil {
+			return nil, err
+		}
+		if node.Rollout == nil { // a rollout divides the entities of all types
+			if held, err = p.inWave(ctx, x, r, entitiesOfType(held, node.EntityType())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p.exprScopeOver(ctx, x, r, held)
+}
+
+// exprScopeOver is what a step run sees, with some of its entities.
+func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, held []workflow.ScopeEntity) (_ *exprScope, err error) {
+	node := p.Program.Node(r.StepIndex)
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{},
 		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}, Fields: map[int]json.RawMessage{}},
 		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, FailAtUnmet: r.Pipeline > 0 && !p.Program.ToleratesAny(r.StepIndex), Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
-	}
-	held, err := p.Entities(ctx, x.ScopeOf(r))
-	if err != nil {
-		return nil, err
-	}
-	if node.Rollout == nil { // a rollout divides the entities of all types
-		if held, err = p.inWave(ctx, x, r, entitiesOfType(held, node.EntityType())); err != nil {
-			return nil, err
-		}
 	}
 	s.setEntities(held)
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
@@ -363,17 +372,11 @@ func (p *Planner) resultsTooLarge(s *exprScope, o *workflow.StepRun) error {
 // is -1: only the entities of the lane, with what the earlier step runs of the pipeline
 // have made of them.
 func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (*exprScope, error) {
-	common, err := p.scopeOf(ctx, x, r)
+	common, from, to, err := p.commonScope(ctx, x, r, lane)
 	if err != nil {
 		return nil, err
 	}
-	from, to := 0, len(common.entities)
-	if lane.lane >= 0 {
-		from, to = r.LaneRange(lane.lane)
-		to = min(to, len(common.entities))
-		from = min(from, to)
-	}
-	s := common.part(from, to)
+	s := common.part(from-common.request.From, to-common.request.From)
 	for _, o := range pipelineStepRuns(x, r.Pipeline) {
 		if o.Seq >= r.Seq {
 			break
@@ -412,12 +415,41 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 	return s, nil
 }
 
+// commonScope returns the scope of which that of a lane is a part, and the positions of the lane's
+// entities. It is without the entities of other lanes if those are not read.
+func (p *Planner) commonScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (common *exprScope, from, to int, err error) {
+	if lane.lane >= 0 {
+		from, to = r.LaneRange(lane.lane)
+	}
+	if lane.lane >= 0 && p.inParts && p.scopes[lifecycle.NeedForPlan(r)] == nil {
+		held, err := p.SomeEntities(ctx, x.ScopeOf(r), p.Program.Node(r.StepIndex).EntityType(), from, to)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if common, err = p.exprScopeOver(ctx, x, r, held); err != nil {
+			return nil, 0, 0, err
+		}
+		common.request.From = from
+		return common, from, from + len(held), nil
+	}
+	if common, err = p.scopeOf(ctx, x, r); err != nil {
+		return nil, 0, 0, err
+	}
+	if all := len(common.entities); lane.lane < 0 {
+		to = all
+	} else {
+		to = min(to, all)
+		from = min(from, to)
+	}
+	return common, from, to, nil
+}
+
 // part is the scope of some of the entities, without results of its own.
 func (s *exprScope) part(from, to int) *exprScope {
 	part := &exprScope{request: s.request, excluded: map[int]map[workflow.EntityKey]bool{}, resultBytes: s.resultBytes}
 	part.bindings.Results = map[int]map[string]json.RawMessage{}
 	part.setEntities(s.entities[from:to])
-	part.request.From, part.request.Excluded = from, map[workflow.EntityKey]bool{}
+	part.request.From, part.request.Excluded = s.request.From+from, map[workflow.EntityKey]bool{}
 	for node, all := range s.excluded {
 		for i := range part.entities {
 			if key := part.entities[i].Key; all[key] {

@@ -34,6 +34,8 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 // requested. decides says that the engine has to look at the step runs then.
 func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (decides bool, err error) {
 	if r.Pipeline > 0 {
+		p.inParts = p.LanesReadParts(x, r)
+		defer func() { p.inParts = false }() // whoever plans many lanes reads the scope once
 		way, err := p.goOnWithLane(ctx, x, r, lane, now, cost, false)
 		return way.decides, err
 	}
@@ -46,6 +48,34 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
 	}
 	return at.Decides, err
+}
+
+// LanesReadParts reports whether a lane of a pipeline can be planned from its own entities. That is
+// so unless a step of the pipeline depends on what was done with entities before the pipeline:
+// then the plans of that are made again, over all of them.
+func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) bool {
+	if rollout, _ := x.WaveOf(r); rollout != nil || !x.ScopeOf(r).InParts() {
+		return false
+	}
+	var reads []int
+	for _, own := range pipelineStepRuns(x, r.Pipeline) {
+		if own.OnlyFailed || own.Iteration > 1 {
+			return false
+		}
+		reads = append(reads, p.Program.Reads(own.StepIndex, p.references(own))...)
+	}
+	for i := range x.StepRuns {
+		o := &x.StepRuns[i]
+		if !o.HasJobs() || o.Kind == workflow.JobAcquire || o.Pipeline == r.Pipeline || o.Seq > r.Seq {
+			continue
+		}
+		n := p.Program.Node(o.StepIndex)
+		asExpected := o.Forward() && o.Counts.OK+o.Skipped == o.Jobs && o.Unmet == 0 && !o.HasUpdates && !slices.Contains(reads, o.StepIndex)
+		if n.HasJobForEach() && !asExpected {
+			return false
+		}
+	}
+	return true
 }
 
 // CanAdvance reports whether lanes of a step run may continue: the step run is open, or

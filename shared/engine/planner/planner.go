@@ -34,17 +34,21 @@ type Planner struct {
 	Tenant    string
 	Execution string
 
-	Dispatcher      *dispatch.Dispatcher
-	Program         *definitions.Program
-	Blocks          map[string]workflow.Block // by reference as written
-	Input           func(context.Context) (*workflow.Input, error)
-	Entities        func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
+	Dispatcher *dispatch.Dispatcher
+	Program    *definitions.Program
+	Blocks     map[string]workflow.Block // by reference as written
+	Input      func(context.Context) (*workflow.Input, error)
+	Entities   func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
+	// SomeEntities are some of a scope that can be read in parts.
+	SomeEntities    func(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error)
 	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys to make one with
 	CallbackLink    func(token string) (string, error)                        // CodeNotImplemented if there is no address for it
 	MaxResultBytes  int                                                       // bytes of earlier results that a step's expressions may read
 	MaxPlanCost     uint64                                                    // of all expressions of one plan together; 0 for no limit
 	JobTimeout      time.Duration                                             // for blocks that set none
 	MinFencingToken int64                                                     // written into every message
+
+	inParts bool // the entities of a lane are read without the others
 
 	plans    map[lifecycle.Need]plan.JobPlan
 	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines

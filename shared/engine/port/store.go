@@ -73,10 +73,11 @@ type Store interface {
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
 	LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error)
 
-	// SaveScope stores the entities of a scope under key, compressed and in chunks, and
-	// returns the number of chunks. LoadScope reads all chunks in order.
-	SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks int, err error)
-	LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error)
+	// SaveScope stores the entities of a scope under key, compressed and in chunks. It returns the
+	// number of chunks, and that of the entities in each but the last. LoadScope reads the chunks
+	// from one number, from 0, up to another, in order.
+	SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks, perChunk int, err error)
+	LoadScope(ctx context.Context, tenant, id, key string, from, to int) ([]workflow.ScopeEntity, error)
 
 	// SaveEvents stores a page of events, keyed by its first sequence number; saving the
 	// same page again changes nothing. LoadEvents returns at most limit stored events

@@ -65,7 +65,7 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	_, err := v.Store.Create(ctx, x)
 	ok(err)
 	ok(v.Store.SaveInput(ctx, x.Tenant, x.ID, workflow.Input{Parameters: json.RawMessage(`{"a":1}`)}))
-	chunks, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.ScopeEntity{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
+	chunks, _, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.ScopeEntity{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
 	ok(err)
 	ok(v.Store.SaveEvents(ctx, x.Tenant, x.ID, []workflow.Event{{Sequence: 1, At: at, Type: "execution.created"}}))
 	stepRun, other := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 12}
@@ -123,7 +123,7 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	if ok(err); !z.DiscardedAt.Equal(y.DiscardedAt) {
 		t.Errorf("DiscardedAt is read back as %v", z.DiscardedAt)
 	}
-	_, err = v.Store.LoadScope(ctx, x.Tenant, x.ID, "k", chunks)
+	_, err = v.Store.LoadScope(ctx, x.Tenant, x.ID, "k", 0, chunks)
 	ok(err)
 	if p, err := v.Packs.Pack(ctx, stepRun.Pack(300, 1)); err != nil || p == nil {
 		t.Errorf("pack %v, %v", p, err)

@@ -35,20 +35,29 @@ func Payloads(t *testing.T, open Open) {
 					Attributes: json.RawMessage(fmt.Sprintf(`{"address":"http://127.0.0.1:9000/%d","site":"%d"}`, i, i%17)),
 				})
 			}
-			chunks := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k1", scope))
+			chunks, perChunk, err := s.Store.SaveScope(s.ctx, s.tenant, id, "k1", scope)
+			s.noError(err)
 			if chunks < 2 {
 				s.Errorf("%d chunks, want at least 2", chunks)
 			}
-			other := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k2", scope[:1]))
-			if diff := cmp.Diff(scope, must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks)), compareRawJSON); diff != "" {
+			other, _, err := s.Store.SaveScope(s.ctx, s.tenant, id, "k2", scope[:1])
+			s.noError(err)
+			if diff := cmp.Diff(scope, must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", 0, chunks)), compareRawJSON); diff != "" {
 				s.Error(diff)
 			}
-			if diff := cmp.Diff(scope[:1], must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k2", other))); diff != "" {
+			if diff := cmp.Diff(scope[:1], must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k2", 0, other))); diff != "" {
 				s.Error(diff)
 			}
-			_, err := s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks+1)
+			for i := range chunks { // the place of an entity says in which chunk it is
+				want := scope[i*perChunk : min(len(scope), (i+1)*perChunk)]
+				if diff := cmp.Diff(want, must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", i, i+1)), compareRawJSON); diff != "" {
+					s.Error(i, diff)
+				}
+			}
+			_, err = s.Store.LoadScope(s.ctx, s.tenant, id, "k1", 0, chunks+1)
 			s.wantCode(err, workflow.CodeNotFound)
-			if n := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k3", nil)); n != 0 {
+			n, _, err := s.Store.SaveScope(s.ctx, s.tenant, id, "k3", nil)
+			if s.noError(err); n != 0 {
 				s.Errorf("%d chunks for an empty scope", n)
 			}
 		},

@@ -226,7 +226,7 @@ func (s *Harness) noRoomToUndo(x *workflow.Execution, records map[string]*entity
 	if x.Scope.Key != "" {
 		s.WithoutFaults(func() {
 			var err error
-			if all, err = s.openView().Store.LoadScope(context.Background(), x.Tenant, x.ID, x.Scope.Key, x.Scope.Chunks); err != nil {
+			if all, err = s.openView().Store.LoadScope(context.Background(), x.Tenant, x.ID, x.Scope.Key, 0, x.Scope.Chunks); err != nil {
 				s.Fatal(err)
 			}
 		})
