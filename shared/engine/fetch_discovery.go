@@ -45,7 +45,7 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 // have acquired.
 func (w *workspace) discover(ctx context.Context, program *definitions.Program, in *workflow.Input, acquired map[int][]workflow.EntityKey) (*lifecycle.Discovery, error) {
 	search := &entitySearch{
-		tenant: w.tenant, registry: w.ports.Registry, program: program, parameters: in.Parameters, maxEntities: w.e.MaxEntities,
+		tenant: w.tenant, registry: w.ports.Registry, program: program, parameters: in.Parameters, maxEntities: w.e.MaxEntities, maxCost: w.e.MaxPlanCost,
 	}
 	found, err := search.findAll(ctx, in.Selector, acquired)
 	if err != nil {
@@ -95,8 +95,10 @@ type entitySearch struct {
 	program     *definitions.Program
 	parameters  json.RawMessage
 	maxEntities int
-	foresee     bool // do not wait for acquisitions whose block has to be called: they are left out, and named in uncalled
+	maxCost     uint64 // of all queries and expansions together; 0 for no limit
+	foresee     bool   // do not wait for acquisitions whose block has to be called: they are left out, and named in uncalled
 
+	cost     uint64
 	uncalled []int // indexes of acquisitions in the program
 	matches  map[workflow.EntityKey]bool
 }
@@ -242,7 +244,10 @@ func (s *entitySearch) addExpanded(ctx context.Context, i int) (*workflow.Failur
 			return nil, err
 		}
 		for _, key := range some {
-			ids, err := s.program.ExpandIDs(i, s.parameters, entities[key])
+			ids, err := s.program.ExpandIDs(i, s.parameters, entities[key], &s.cost)
+			if problem := s.tooCostly(); problem != nil {
+				return problem, nil
+			}
 			if err != nil {
 				failure := acquireFailure("the expansion cannot be evaluated: ", err)
 				failure.Entity = key.String()
@@ -325,8 +330,11 @@ func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, e
 			return nil, err
 		}
 		for _, e := range list.Items {
-			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
+			if all || inGroups(e, sel.Groups) || (query != nil && s.match(query, e)) {
 				s.matches[e.Key()] = true
+			}
+			if problem := s.tooCostly(); problem != nil {
+				return problem, nil
 			}
 			if err := ctx.Err(); err != nil { // a costly query over many entities takes long
 				return nil, err
@@ -340,6 +348,24 @@ func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, e
 		}
 		page.Token = list.NextToken
 	}
+}
+
+// match reports whether a query matches an entity, and counts what that cost.
+func (s *entitySearch) match(query *expr.Selection, e workflow.Entity) bool {
+	before := query.Cost()
+	ok := query.Match(e)
+	s.cost += query.Cost() - before
+	return ok
+}
+
+// tooCostly is the problem of a search that has cost too much, nil otherwise. A wake-up would not
+// end in its time, and none after it: a search keeps nothing of what it has found.
+func (s *entitySearch) tooCostly() *workflow.Failure {
+	if s.maxCost == 0 || s.cost <= s.maxCost {
+		return nil
+	}
+	return &workflow.Failure{Code: workflow.FailureLimit,
+		Message: fmt.Sprintf("the queries that select entities cost more than %d for all entities together: make them simpler, or select by groups or ids", s.maxCost)}
 }
 
 func inGroups(e workflow.Entity, groups []string) bool {

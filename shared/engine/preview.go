@@ -91,7 +91,7 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 	if err := w.previewStart(ctx, p, d, in); err != nil || p.Problem != nil {
 		return p, err
 	}
-	search := &entitySearch{tenant: w.tenant, registry: w.ports.Registry, program: w.program, parameters: in.Parameters, maxEntities: e.MaxEntities, foresee: true}
+	search := &entitySearch{tenant: w.tenant, registry: w.ports.Registry, program: w.program, parameters: in.Parameters, maxEntities: e.MaxEntities, maxCost: e.MaxPlanCost, foresee: true}
 	found, err := search.findAll(ctx, in.Selector, nil)
 	if err != nil {
 		return nil, err

@@ -220,13 +220,13 @@ func (c *Compiled) AcquireIDs(i int, parameters json.RawMessage) ([]string, erro
 
 // ExpandIDs are the ids that an acquire entry's expand returns for one entity of the scope.
 // There are none if the entry has no expand.
-func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity) ([]string, error) {
+func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity, cost *uint64) ([]string, error) {
 	p := c.acquires[i].expand
 	if p == nil {
 		return nil, nil
 	}
 	s := expr.ParameterScope(parameters)
-	s.Entity = &from
+	s.Entity, s.Cost = &from, cost
 	return evalIDs(p, s)
 }
 

@@ -202,7 +202,7 @@ func TestCompiled_AcquireIDs(t *testing.T) {
 	}
 	from := expr.Entity{Type: "device", ID: "sw-1", Attributes: raw(`{"ports":["p1","p2"]}`)}
 	for i, want := range []string{"[]", "[]", "[sw-1:p1 sw-1:p2]", "[p9]"} {
-		if got, err := c.ExpandIDs(i, parameters, from); err != nil || fmt.Sprint(got) != want {
+		if got, err := c.ExpandIDs(i, parameters, from, nil); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("entry %d expands to %v, %v; want %s", i, got, err, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestCompiled_AcquireIDs(t *testing.T) {
 		}
 	}
 	from.Attributes = nil
-	if got, err := c.ExpandIDs(2, parameters, from); err == nil {
+	if got, err := c.ExpandIDs(2, parameters, from, nil); err == nil {
 		t.Errorf("a missing attribute gives %v", got)
 	}
 	if d.Acquisitions()[5].StepIndex != 0 {

@@ -404,13 +404,13 @@ func (p *Program) AcquireIDs(i int, root json.RawMessage) ([]string, error) {
 	return c.AcquireIDs(local, parameters)
 }
 
-// ExpandIDs evaluates the ids to which an acquisition expands an entity.
-func (p *Program) ExpandIDs(i int, root json.RawMessage, e workflow.Entity) ([]string, error) {
+// ExpandIDs evaluates the ids to which an acquisition expands an entity, and adds what that cost.
+func (p *Program) ExpandIDs(i int, root json.RawMessage, e workflow.Entity, cost *uint64) ([]string, error) {
 	c, local, parameters, err := p.acquisition(i, root)
 	if err != nil {
 		return nil, err
 	}
-	return c.ExpandIDs(local, parameters, expr.Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes})
+	return c.ExpandIDs(local, parameters, expr.Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes}, cost)
 }
 
 // AcquireParameters evaluates the parameters of an acquisition's block.
