@@ -87,6 +87,10 @@ var executions = []Mutation{
 				return way, err
 `}}},
 	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
+	{Name: "each lane of a pipeline reads the whole scope", Test: "shared/engine:TestCost_LanesThatTheEngineSendsGrowLinearly", Edits: []Edit{{pipeline, "p.inParts = p.LanesReadParts(x, r)", "p.inParts = false && p.LanesReadParts(x, r)"}}},
+	{Name: "the end of each lane of a pipeline looks at all others", Test: "shared/engine:TestCost_LanesThatTheEngineSendsGrowLinearly", Edits: []Edit{{"shared/engine/effects.go", "return decides || due ||", "return !decides || due ||"}}},
+	{Name: "a lane of a pipeline forgets what was before the pipeline", Test: "shared/engine/planner:TestSendLane_PlansFromItsEntitiesWhatThePlanOfAllHas", Edits: []Edit{{pipeline, "n.HasJobForEach() && !asExpected", "n.HasJobForEach() && !asExpected && r.Seq < 0"}}},
+	{Name: "the queries of a discovery may cost anything together", Test: "shared/engine:TestDiscovery_QueriesHaveOneBudget", Edits: []Edit{{"shared/engine/fetch_discovery.go", "s.maxCost == 0 || s.cost <= s.maxCost", "s.maxCost != 1"}}},
 	{Name: "all packs of a step run are sent at once", Test: "shared/engine/planner:TestStartPipeline_SendsInSlices", Edits: []Edit{{dispatcher, "const maxMessagesPerSend = 200\n", "const maxMessagesPerSend = 1 << 20\n"}}},
 	{Name: "the expressions of a plan may cost anything together", Test: "shared/engine/planner:TestPlan_CostOfAllEntitiesIsBounded", Edits: []Edit{{expressions, "\tif x.maxCost > 0 && x.cost > x.maxCost {\n", "\tif x.maxCost == 1 {\n"}}},
 	{Name: "taking locks has no deadline", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLocks, "a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {\n", "a.Epoch != d.execution.Epoch) && deadline.IsZero() {\n"}}},
