@@ -20,9 +20,6 @@ type Field struct {
 	required string // message if the field is missing; "" if it is optional
 }
 
-// Unsupported is a field that is planned and not built yet.
-var Unsupported Field
-
 // Fields are the fields of an object by name.
 type Fields map[string]Field
 
@@ -186,8 +183,6 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 				r.readMisspelled(v.Value, fields[name], JoinPath(path, name))
 				seen[name] = true
 			}
-		case field.read == nil:
-			r.reportUnsupported(v.Key, at)
 		default:
 			field.read(v.Value, at)
 		}
@@ -198,11 +193,6 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 			r.Report(n, JoinPath(path, name), "required", "%s", field.required)
 		}
 	}
-}
-
-// reportUnsupported reports a field that is planned and not built yet.
-func (r *Reader) reportUnsupported(n ast.Node, path string) {
-	r.Report(n, path, string(workflow.CodeNotImplemented), "this is not supported yet")
 }
 
 // Text reads a string. Numbers and booleans are refused, because 1.10 would arrive as 1.1.

@@ -9,9 +9,6 @@ import (
 // readMisspelled reads a value under the name that its misspelled key was meant to be, so
 // that one typing error is one issue and later checks find the field.
 func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
-	if field.read == nil {
-		return
-	}
 	r.IndexAs(n, path)
 	field.read(n, path)
 }
