@@ -89,6 +89,7 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 // patternDescriptions are the document's patterns in words.
 var patternDescriptions = map[string]string{
 	"^[1-9][0-9]{0,5}[smh]$": "a duration such as 90s, 30m or 48h",
+	"^(1?[0-9]|20)s$":        "a number of seconds, from 0s to 20s",
 	`^arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`:              "the ARN of a topic of SNS",
 	`^([a-z]+(\.[a-z_]+)?|[a-z]+\.([a-z_]+)?\*|\*)$`:                           "the type of an event such as execution.settled, or the beginning of types such as execution.*",
 	`^(lifecycle|events|hooks-out|hooks-in|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "the name of a queue: lifecycle, events, hooks-out, hooks-in, or jobs- and the name of a pool",
