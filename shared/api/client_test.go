@@ -88,7 +88,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	}
 	jobs := collect(t, c.Jobs(ctx, executionID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
 	wantJobs, _ := f.Jobs(ctx, local, executionID, f.jobs, workflow.Page{})
-	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = rawJSON("null"), rawJSON("null")
+	wantJobs.Items[0].Parameters, wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = rawJSON("null"), rawJSON("null"), rawJSON("null")
 	check("jobs", jobs, wantJobs.Items, nil)
 	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
 	wantSteps, _ := f.Steps(ctx, local, executionID, workflow.Page{})

@@ -119,7 +119,7 @@ func jobResponse(j workflow.Job) gen.Job {
 		Id: j.ID, Kind: j.Kind, Step: j.Step, Visit: j.StepRunOrdinal, Wave: j.Wave, Entity: j.Entity, Item: j.Item, ItemText: j.ItemText, State: j.State, Attempt: j.Attempt,
 		Replaces: j.Replaces, ReplacedBy: j.ReplacedBy, Worker: j.Worker, Token: j.Token,
 		CreatedAt: j.CreatedAt, ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt, EndedAt: j.EndedAt,
-		Outcome: j.Outcome, Result: j.Result, Progress: j.Progress,
+		Outcome: j.Outcome, Parameters: j.Parameters, Result: j.Result, Progress: j.Progress,
 	}
 	if len(j.Checkpoints) > 0 {
 		out.Checkpoints = &j.Checkpoints

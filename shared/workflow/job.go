@@ -172,6 +172,7 @@ type Job struct {
 	StartedAt      *time.Time             `json:"startedAt"`
 	EndedAt        *time.Time             `json:"endedAt"`
 	Outcome        *statemachines.Outcome `json:"outcome"`
+	Parameters     json.RawMessage        `json:"parameters"` // with the names of secrets, not their values
 	Result         json.RawMessage        `json:"result"`
 	Error          *Failure               `json:"error"`
 	Progress       *JobProgress           `json:"progress"`

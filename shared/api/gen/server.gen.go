@@ -1150,6 +1150,9 @@ type Job struct {
 	Kind     JobKind       `json:"kind"`
 	Outcome  *Outcome      `json:"outcome"`
 
+	// Parameters Any JSON value
+	Parameters Any `json:"parameters"`
+
 	// Progress How far the job last said that it was, as of its last heartbeat; null once it has succeeded
 	Progress   *JobProgress  `json:"progress"`
 	ReplacedBy *NullableText `json:"replacedBy"`

@@ -57,7 +57,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 			}
 			size := 0
 			for n := range jobs {
-				size += jobViewBytes
+				size += jobViewBytes + len(jobs[n].Parameters)
 				if a := findAttempt(all[in.Index], jobs[n].Attempt); a != nil {
 					size += resultBytes(a.Record) + a.Record.Checkpoints.Bytes()
 				}
@@ -182,7 +182,7 @@ func jobState(p *workflow.Pack, rec workflow.JobRecord) sm.JobState {
 func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInput, as []attempt) []workflow.Job {
 	base := workflow.Job{
 		Kind: r.Kind, Step: r.Label, StepRunOrdinal: r.Ordinal, Entity: in.Entity,
-		State: sm.JobPending, CreatedAt: r.EnteredAt,
+		State: sm.JobPending, CreatedAt: r.EnteredAt, Parameters: in.Parameters,
 	}
 	if r.Kind == workflow.JobRollback {
 		base.Wave = &r.Wave

@@ -473,3 +473,28 @@ func TestService_ShowsThePinnedDefinition(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 }
+
+// Each attempt of a job shows what its block is called with. Where only the message has the token of
+// a callback, its name stands.
+func TestService_JobsShowTheirParameters(t *testing.T) {
+	s := newHarness(t, 2, `steps:
+  - {label: one, functionBlock: "p/again:1", runOn: device, parameters: {to: "${entity.id}"}, retry: {maxRetries: 1}}
+  - {label: two, functionBlock: "p/forever:1", runOn: global, parameters: {link: "${callback.token}"}, callback: {deadline: 2h}}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d001" && c.Attempt < 2 {
+			return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	s.Drain()
+	var got []string
+	for _, j := range must[workflow.List[workflow.Job]](s)(s.Query.Jobs(context.Background(), harness.Caller, id, views.JobFilter{}, workflow.Page{})).Items {
+		got = append(got, fmt.Sprintf("%s %d %s", j.Step, j.Attempt, j.Parameters))
+	}
+	want := []string{`one 1 {"to":"d000"}`, `one 1 {"to":"d001"}`, `one 2 {"to":"d001"}`, `two 1 {"link":"${callback.token}"}`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}

@@ -87,6 +87,7 @@ function JobDetail({ job: j, jobs, at, close }: { job: Job; jobs: Job[]; at: (id
         <dt>Outcome</dt><dd><Word>{j.outcome}</Word></dd>
       </dl>
       {j.error ? <><h4>Error</h4><p><strong>{j.error.code}</strong> {j.error.message}{j.error.retryable ? " (a retry can help)" : ""}</p><Value value={j.error.details} label="Details of the error" /></> : null}
+      {j.parameters !== null && j.parameters !== undefined ? <><h4>Parameters</h4><Value value={j.parameters} label="Parameters" /></> : null}
       {j.result !== null && j.result !== undefined ? <><h4>Result</h4><Value value={j.result} label="Result" /></> : null}
       <p><a href={close}>Close</a></p>
     </article>
