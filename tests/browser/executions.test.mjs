@@ -148,7 +148,7 @@ test("a job shows its error; the history and the cost of an execution are shown"
   const id = items[0].id;
   await show(`#/executions/${id}/jobs?state=FAILED`, "Jobs");
   await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-025" }).first().click();
-  await page.getByRole("article", { name: "Job" }).getByText("no power").waitFor();
+  await page.getByRole("article", { name: "Job" }).getByText("REFUSED no power").waitFor();
   await show(`#/executions/${id}/history`, "History");
   await page.getByRole("cell", { name: "execution.failed_unsafe" }).waitFor();
   await clean();
