@@ -367,14 +367,11 @@ func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
 func (w *workspace) clearStaleFacts() {
-	f := &w.facts
-	f.Blocker, f.Locks, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Conditions, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
-	f.Reports = maps.Clone(w.unplanned)
-	f.Agains, f.KeptJobs, f.Outdated = nil, nil, nil
+	w.facts = w.facts.Lasting()
+	w.facts.Reports = maps.Clone(w.unplanned)
 	if w.packsAhead != nil {
 		w.packsAhead.used = true
 	}
-	f.Children, f.Escalated, f.Answer, f.Signals, f.CheckIn, f.Parent, f.HandedOn = nil, nil, nil, nil, nil, nil, nil
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to

@@ -7,7 +7,7 @@ import (
 )
 
 // After a commit, or where somebody else has committed, nothing is known any more but what no
-// commit changes. A new fact is dropped unless it is listed here.
+// commit changes.
 func TestClearStaleFacts_LeavesWhatLasts(t *testing.T) {
 	lasting := []string{
 		"FromParent", "Observed", "Command", // of the wake-up, not of the execution

@@ -43,6 +43,16 @@ type Facts struct {
 	Command        *Command
 }
 
+// Lasting returns the facts that no commit makes stale: those that belong to the wake-up, and
+// those that are immutable or answer a need that names a step run.
+func (f *Facts) Lasting() Facts {
+	return Facts{
+		FromParent: f.FromParent, Observed: f.Observed, Command: f.Command,
+		Resolution: f.Resolution, UpdatesApplied: f.UpdatesApplied,
+		Plans: f.Plans, Routes: f.Routes, Joins: f.Joins, Output: f.Output,
+	}
+}
+
 // CheckIn is what an execution that exists, and has not begun, has found out about what is not
 // its own item. Key is that of its business key, and Owner the execution that has the key where
 // Key is KeyHeld or KeyUndecided.

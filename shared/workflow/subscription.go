@@ -79,8 +79,7 @@ type SubscriptionPause struct {
 
 // Limits of subscriptions.
 const (
-	MaxSubscriptions     = 20 // of a tenant: each costs a message for each step of each execution that it is told of
-	MaxSubscriptionTypes = 50 // patterns, states, workflows or labels
+	MaxSubscriptions = 20 // of a tenant: each costs a message for each step of each execution that it is told of
 )
 
 // FollowUpActor is the beginning of the creator of what a subscription has started. The rest is

@@ -328,16 +328,6 @@ func (p *Planner) planAcquire(ctx context.Context, r *workflow.StepRun) (plan.Jo
 	return plan.JobPlan{Plan: lifecycle.Plan{Jobs: 1}, Jobs: []workflow.JobInput{{Parameters: parameters}}}, nil
 }
 
-// PlanWithPacks returns the plan of a step run with all of its packs.
-func (p *Planner) PlanWithPacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, []*workflow.Pack, error) {
-	planned, err := p.Plan(ctx, x, r)
-	if err != nil {
-		return planned, nil, err
-	}
-	packs, err := p.Dispatcher.ReadPacks(ctx, p.bareStepRun(r))
-	return planned, packs, err
-}
-
 // StepRun presents a committed step run to package dispatch. Its jobs are planned when
 // they are needed.
 func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.StepRun {

@@ -22,11 +22,6 @@ func (v *Service) Execution(ctx context.Context, c workflow.Caller, id string) (
 	return v.executionDetail(ctx, i)
 }
 
-// LoadedExecution is the same for an execution that is already loaded.
-func (v *Service) LoadedExecution(ctx context.Context, x *workflow.Execution) (views.ExecutionView, error) {
-	return v.executionDetail(ctx, v.engine.InspectLoaded(x))
-}
-
 func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (views.ExecutionView, error) {
 	x := i.Execution()
 	e := executionSummary(x)
