@@ -18,8 +18,9 @@ import (
 // faultyPools are the pools whose worker is tests/localstack/faulty.
 var faultyPools = []string{"faulty", "broken"}
 
-// faultyTimeoutSeconds is the timeout of the functions that fail.
-const faultyTimeoutSeconds = 8
+// faultyTimeoutSeconds is the timeout of the functions that fail. It is long enough for a start on a
+// busy machine, or no attempt of a job would ever begin.
+const faultyTimeoutSeconds = 20
 
 func main() {
 	infra.SilenceJSII() // before any use of CDK
