@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -213,6 +214,11 @@ type Report struct {
 	// that is.
 	Next string
 	Goto *spec.Target
+
+	// Result is what the only job of a step run has given; ResultRef says where that is stored if it
+	// is large.
+	Result    json.RawMessage
+	ResultRef *workflow.PayloadRef
 
 	// Wait is what the block of a global step asks to wait for, and Question the JSON of a Question
 	// if that is input.

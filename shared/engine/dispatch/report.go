@@ -182,7 +182,7 @@ func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r
 	rep.HasUpdates = asksUpdates(packs)
 	for _, record := range plan.LatestRecords(packs) {
 		if rep.Breaks = rep.Breaks || record.Outcome == statemachines.OutcomeBreak; r.Step.Jobs == 1 {
-			rep.Next, rep.Wait = record.Next, record.Wait
+			rep.Next, rep.Wait, rep.Result, rep.ResultRef = record.Next, record.Wait, record.Result, record.ResultRef
 		}
 	}
 	return d.complete(ctx, rep, r, packs, r.Step.Jobs)

@@ -51,6 +51,11 @@ func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.N
 	if err != nil {
 		return problem(workflow.FailureMergeConflict, err), nil
 	}
+	if node.OutputKey != "" {
+		if why := tooDeep(f.Label, "what the branches give together", result); why != nil {
+			return &lifecycle.Join{Problem: why}, nil
+		}
+	}
 	value, err := workflow.EncodeJSON(map[string]any{"result": result, "branches": branches, "failed": failed})
 	if err != nil {
 		return nil, err

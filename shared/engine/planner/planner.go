@@ -440,6 +440,9 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)
 	}
+	if err == nil && rep.Complete && rep.Problem == nil && r.Kind == workflow.JobExecute && rep.Counts.OK == 1 && rep.Wait == nil && r.Wait == nil && p.Program.Nodes[r.StepIndex].OutputKey != "" {
+		err = p.checkResultDepth(ctx, r, rep)
+	}
 	if err == nil && rep.Complete && rep.Next != "" && rep.Problem == nil && r.Kind == workflow.JobExecute {
 		if rep.Goto = p.Program.TargetNamed(r.StepIndex, rep.Next); rep.Goto == nil {
 			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{

@@ -74,6 +74,28 @@ func valueFailure(err error) (string, workflow.Cause) {
 	return workflow.FailureParameters, workflow.CauseStepFailed
 }
 
+// tooDeep is why a value cannot become that of a variable, nil if it can.
+func tooDeep(label, what string, value json.RawMessage) *workflow.Failure {
+	if jsonDepth(value) < spec.MaxPathDepth {
+		return nil
+	}
+	return &workflow.Failure{Code: workflow.FailureLimitDepth, Step: label, Message: fmt.Sprintf("%s of step %q, the value of a variable, is nested more than %d deep", what, label, spec.MaxPathDepth-1)}
+}
+
+// checkResultDepth fails a step run whose result becomes the value of a variable and is nested too deep.
+func (p *Planner) checkResultDepth(ctx context.Context, r *workflow.StepRun, rep *lifecycle.Report) (err error) {
+	result := rep.Result
+	if s := rep.ResultRef; s != nil && s.Pack != nil {
+		if result, err = p.Dispatcher.Packs.LoadPayload(ctx, *s.Pack, *s); err != nil {
+			return err
+		}
+	}
+	if why := tooDeep(r.Label, "the result", result); why != nil {
+		rep.Cause, rep.Problem = workflow.CauseLimit, why
+	}
+	return nil
+}
+
 // jsonDepth is how deep the objects and lists of a JSON value are nested.
 func jsonDepth(raw json.RawMessage) (deepest int) {
 	depth, inText := 0, false
