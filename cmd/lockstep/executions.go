@@ -346,10 +346,8 @@ func newJobs(c *connection) *cobra.Command {
 					return err
 				}
 			}
-			if f.Entity.ID = entity; strings.Contains(entity, "/") {
-				if f.Entity, err = workflow.ParseEntityKey(entity); err != nil {
-					return err
-				}
+			if f.Entity, err = parseJobEntity(entity); err != nil {
+				return err
 			}
 			n := 0
 			jobs := api.Jobs(cmd.Context(), args[0], f)
@@ -375,6 +373,14 @@ func newJobs(c *connection) *cobra.Command {
 	f.BoolVar(&attempts, "attempts", false, "every attempt of each job, not only the last")
 	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+// parseJobEntity is the entity of a filter, of which the type may be left out.
+func parseJobEntity(entity string) (workflow.EntityKey, error) {
+	if strings.Contains(entity, "/") {
+		return workflow.ParseEntityKey(entity)
+	}
+	return workflow.EntityKey{ID: entity}, nil
 }
 
 // jobEntity names the entity or the item of a job.

@@ -111,6 +111,7 @@ var flagValues = map[string][]string{
 	"list state":      toStrings(sm.ExecutionStates()),
 	"list status":     toStrings(sm.Statuses()),
 	"jobs kind":       {"ACQUIRE", "EXECUTE", "ROLLBACK"},
+	"logs level":      toStrings(workflow.LogLevels()),
 	"jobs state":      {"PENDING", "CLAIMED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "UNKNOWN"},
 }
 

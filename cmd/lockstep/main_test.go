@@ -570,13 +570,13 @@ func TestExecute_PrintsNoControlCharacters(t *testing.T) {
 		"GET /workflow-execution/id/x": views.ExecutionView{
 			ID: "x", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Error: &views.FailureView{Code: "C", Message: hostile},
 		},
-		"GET /workflow-execution/id/x/jobs":          pageOf(map[string]any{"id": "j", "state": "FAILED", "item": 3, "itemText": hostile, "error": map[string]any{"code": "C", "message": hostile}}),
+		"GET /workflow-execution/id/x/jobs":          pageOf(map[string]any{"id": "j", "state": "FAILED", "item": 3, "itemText": hostile, "error": map[string]any{"code": "C", "message": hostile}, "logs": []any{map[string]any{"at": "2026-11-01T10:00:00Z", "level": "INFO", "text": hostile}}}),
 		"GET /workflow-execution/id/refused/history": &workflow.Error{Code: workflow.CodeConflict, Message: hostile},
 	})
 	if got := runCommand(t, "jobs", "x", url); !strings.Contains(got.stdout, `item 3: a\x1b]0;t`) {
 		t.Errorf("the item is shown as %s", got.stdout)
 	}
-	for verb, id := range map[string]string{"status": "x", "jobs": "x", "watch": "x", "history": "refused"} {
+	for verb, id := range map[string]string{"status": "x", "jobs": "x", "logs": "x", "watch": "x", "history": "refused"} {
 		got := runCommand(t, verb, id, url)
 		if all := got.stdout + got.stderr; strings.ContainsAny(all, "\x1b\x07\r\u202e") || !strings.Contains(all, `\x1b]0;t`) {
 			t.Errorf("%s prints %q", verb, all)

@@ -17,8 +17,8 @@ fences = {}  # highest fence that each switch has seen
 refusing = set()
 
 
-def ok(result):
-    return {"outcome": "OK", "result": result}
+def ok(result, *lines):
+    return {"outcome": "OK", "result": result, "logs": [{"level": "INFO", "text": line} for line in lines]}
 
 
 def error(code, message, retryable=False):
@@ -42,7 +42,7 @@ def set_ntp(call):
     if switch in refusing:
         return error("REFUSED", f"{switch} takes no changes")
     servers[switch] = parameters["server"]
-    return ok({"server": parameters["server"]})
+    return ok({"server": parameters["server"]}, f"was {parameters['former']}")
 
 
 BLOCKS = {"lab/ntp_of": ntp_of, "lab/set_ntp": set_ntp}

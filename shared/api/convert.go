@@ -120,6 +120,7 @@ func jobResponse(j workflow.Job) gen.Job {
 		Replaces: j.Replaces, ReplacedBy: j.ReplacedBy, Worker: j.Worker, Token: j.Token,
 		CreatedAt: j.CreatedAt, ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt, EndedAt: j.EndedAt,
 		Outcome: j.Outcome, Parameters: j.Parameters, Result: j.Result, Progress: j.Progress,
+		Logs: nonNilSlice(j.Logs), LogsDropped: j.LogsDropped,
 	}
 	if len(j.Checkpoints) > 0 {
 		out.Checkpoints = &j.Checkpoints

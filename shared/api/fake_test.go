@@ -619,12 +619,13 @@ func (f *fake) History(_ context.Context, c workflow.Caller, _ string, after int
 func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error) {
 	f.page, f.jobs = page, filter
 	return workflow.List[workflow.Job]{Items: []workflow.Job{
-		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", StepRunOrdinal: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at},
+		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", StepRunOrdinal: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at, Logs: []workflow.LogLine{}},
 		{
 			ID: workflow.JobID(id, 2, 0, 1), Kind: workflow.JobRollback, Step: "upgrade", StepRunOrdinal: 1, Wave: ptr(1), Entity: &workflow.EntityKey{Type: "device", ID: "sw-1"},
 			State: statemachines.JobFailed, Attempt: 2, Token: ptr(int64(17)), CreatedAt: at, EndedAt: ptr(at), Outcome: ptr(statemachines.OutcomeError),
 			Error: &workflow.Failure{Code: "HTTP_500", Message: "no", Retryable: true}, Parameters: json.RawMessage(`{"to":"2.0.0"}`), Result: json.RawMessage(`[1]`),
 			Progress: &workflow.JobProgress{Percent: 12.5, Message: "port 3", At: at}, Checkpoints: workflow.Checkpoints{"port": json.RawMessage(`3`)},
+			Logs: []workflow.LogLine{{At: at, Level: workflow.LogWarn, Text: "port 2 is down"}}, LogsDropped: 3,
 		},
 	}, NextToken: f.next}, f.record("Jobs", c)
 }

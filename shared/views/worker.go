@@ -65,6 +65,7 @@ type JobReport struct {
 	Job         string               `json:"job"`
 	Checkpoints workflow.Checkpoints `json:"checkpoints,omitempty"` // to be kept beside those that it has saved before; null removes one
 	Progress    *JobReportProgress   `json:"progress,omitempty"`
+	Logs        workflow.LogLines    `json:"logs,omitempty"` // written since the last heartbeat
 }
 
 // JobReportProgress is how far a job is.

@@ -8,11 +8,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Called is what has come of a job that [Worker.Call] has called, with all that it has saved and said
-// of its progress.
+// Called is what has come of a job that [Worker.Call] has called, with all that it has saved, logged
+// and said of its progress.
 type Called struct {
 	JobResult
 	Progress []workflow.JobProgress // in the order in which the block said so
+	Logs     *workflow.JobLogs      // as a pack with one job would keep them
 }
 
 // Call calls the block of the first job of a message as Handle does, with its time-out and its secrets,
@@ -22,12 +23,18 @@ func (w *Worker) Call(ctx context.Context, m *workflow.PackMessage) Called {
 	in := &m.Jobs[0]
 	var mu sync.Mutex
 	var progress []workflow.JobProgress
+	var logs *workflow.JobLogs
 	saved := &savedState{
 		checkpoints: in.Checkpoints,
 		report: func(percent float64, message string) {
 			mu.Lock()
 			defer mu.Unlock()
 			progress = append(progress, *workflow.NewJobProgress(percent, message, w.opts.Now()))
+		},
+		log: func(lines ...workflow.LogLine) {
+			mu.Lock()
+			defer mu.Unlock()
+			logs = logs.With(workflow.MaxLogBytes, stamped(lines, w.opts.Now())...)
 		},
 	}
 	result, _ := w.runJob(ctx, m, in, 1, saved)
@@ -37,5 +44,5 @@ func (w *Worker) Call(ctx context.Context, m *workflow.PackMessage) Called {
 	saved.mu.Unlock()
 	mu.Lock()
 	defer mu.Unlock()
-	return Called{result, slices.Clone(progress)}
+	return Called{result, slices.Clone(progress), logs}
 }

@@ -78,6 +78,7 @@ func (j *Job) state() *savedState {
 type savedState struct {
 	save   func(ctx context.Context, all workflow.Checkpoints) error // nil: they are only kept here
 	report func(percent float64, message string)
+	log    func(lines ...workflow.LogLine)
 	clean  *remover // of the secrets that the job is called with
 
 	mu          sync.Mutex // one call at a time
@@ -115,6 +116,7 @@ func (s *session) beginSaving(i int) *savedState {
 		checkpoints: s.pack.Jobs[i].Checkpoints,
 		save:        func(ctx context.Context, all workflow.Checkpoints) error { return s.saveCheckpoints(ctx, i, all) },
 		report:      func(percent float64, message string) { s.noteProgress(i, percent, message) },
+		log:         func(lines ...workflow.LogLine) { s.noteLogs(i, lines) },
 	}
 }
 
@@ -154,8 +156,8 @@ func (s *session) noteProgress(i int, percent float64, message string) {
 	}
 }
 
-// hasUnsavedProgress reports whether a job has said how far it is, and nothing writes the pack because
-// it is not claimed.
+// hasUnsavedProgress reports whether a job has said how far it is, or logged something, and nothing
+// writes the pack because it is not claimed.
 func (s *session) hasUnsavedProgress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +165,7 @@ func (s *session) hasUnsavedProgress() bool {
 		return false
 	}
 	for i := range s.pack.Jobs {
-		if s.pack.Jobs[i].Progress != nil {
+		if s.pack.Jobs[i].Progress != nil || s.pack.Jobs[i].Logs != nil {
 			return true
 		}
 	}
@@ -259,6 +261,7 @@ func addCheckpoints(p *workflow.Pack, i int, more workflow.Checkpoints) error {
 type JobReport struct {
 	Checkpoints workflow.Checkpoints
 	Progress    *workflow.JobProgress // At is not read
+	Logs        []workflow.LogLine    // that it has not reported before; without At: now
 }
 
 // recordReport adds what another program reports of a running job to its record.
@@ -269,5 +272,6 @@ func (s *session) recordReport(i int, r JobReport, now time.Time) error {
 	if r.Progress != nil {
 		s.pack.Jobs[i].Progress = workflow.NewJobProgress(r.Progress.Percent, r.Progress.Message, now)
 	}
+	s.addReportedLogs(i, r.Logs, now)
 	return nil
 }

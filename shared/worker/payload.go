@@ -56,6 +56,7 @@ func recordSize(rec *workflow.JobRecord) int {
 
 // offloadResults makes the pack fit its item. It stores the largest results in
 // separate items until the rest fits, before the pack that refers to them is written.
+// Logs are given up if there is no room for them beside everything else.
 // Everything else must fit: a job whose other output exceeds its share of the item
 // fails, and keeps its result. p is the pack about to be written; the session's own
 // records are changed with it.
@@ -71,7 +72,12 @@ func (s *session) offloadResults(ctx context.Context, p *workflow.Pack) error {
 		}
 		otherBytes = s.failOversized(p)
 	}
-	if otherBytes+resultBytes <= maxPackItemBytes {
+	logs := logBytes(p.Jobs)
+	if otherBytes+logs > maxPackItemBytes {
+		s.giveUpLogs(p)
+		logs = 0
+	}
+	if otherBytes += logs; otherBytes+resultBytes <= maxPackItemBytes {
 		return nil
 	}
 	largest := make([]int, len(p.Jobs))

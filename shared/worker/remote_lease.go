@@ -227,6 +227,7 @@ func (s *session) recordRemoteResults(r *RemoteResult) error {
 		result, reported := r.Results[id]
 		switch {
 		case reported:
+			s.addReportedLogs(i, result.Logs, now)
 			result = validated(&s.m.Work, s.m.Jobs[i].Entity != nil, result)
 		case now.After(remoteJobDeadline(s.m, s.pack, i).Add(s.w.opts.LeaseMargin)):
 			result = timeoutResult(s.m.Work.Timeout.Std())

@@ -24,6 +24,9 @@ type JobResult struct {
 	// Checkpoints are what a block that has failed at an endpoint, or in another program, has saved
 	// with its answer.
 	Checkpoints workflow.Checkpoints
+
+	// Logs are what a block at an endpoint, or in another program, has logged; without At: now.
+	Logs []workflow.LogLine
 }
 
 // MaxEntities is how many entities one ACQUIRE may find.

@@ -124,6 +124,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 		a = w.awaitResult(timeoutCtx, handler, job, jobAttrs(m, in))
 		expired = timeoutCtx.Err() != nil
 	}
+	job.saved.logAll(a.Logs)
 	succeeded := a.Failure == nil
 	a = validated(&m.Work, in.Entity != nil, secrets.removed(a))
 	switch {

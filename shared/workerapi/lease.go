@@ -49,7 +49,7 @@ func parseReports(m *workflow.PackMessage, r views.PackResults) (map[string]work
 				issues = append(issues, *issue)
 			}
 		}
-		one := worker.JobReport{Checkpoints: report.Checkpoints}
+		one := worker.JobReport{Checkpoints: report.Checkpoints, Logs: report.Logs.Lines()}
 		if report.Progress != nil {
 			one.Progress = &workflow.JobProgress{Percent: report.Progress.Percent, Message: report.Progress.Message}
 		}
@@ -97,6 +97,7 @@ type resultFields struct {
 	Wait     any    `json:"wait"`
 
 	Checkpoints any `json:"checkpoints"`
+	Logs        any `json:"logs"`
 	Error       any `json:"error"`
 }
 

@@ -139,6 +139,9 @@ type JobRecord struct {
 
 	// Progress is how far the job last said that it was, nil if it has said nothing.
 	Progress *JobProgress `json:"g,omitempty"`
+
+	// Logs are what the job has logged, nil for nothing.
+	Logs *JobLogs `json:"t,omitempty"`
 }
 
 // Executed reports whether the job counts as executed. A job whose call was never made
@@ -177,6 +180,8 @@ type Job struct {
 	Error          *Failure               `json:"error"`
 	Progress       *JobProgress           `json:"progress"`
 	Checkpoints    Checkpoints            `json:"checkpoints"`
+	Logs           []LogLine              `json:"logs"`
+	LogsDropped    int                    `json:"logsDropped"` // lines before these that are not kept
 }
 
 // JobID names one attempt of one job. It is the Idempotency-Key of the call of the block,

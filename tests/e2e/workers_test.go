@@ -260,6 +260,7 @@ func TestPolling_JobIsContinuedFromItsCheckpoints(t *testing.T) {
 	report := func(o *views.PackOffer, key, value string) error {
 		_, err := s.ExtendPack(t.Context(), o.Pack, o.Token, views.JobReport{
 			Job: job, Checkpoints: workflow.Checkpoints{key: json.RawMessage(value)}, Progress: &views.JobReportProgress{Percent: 40, Message: "copied " + key},
+			Logs: workflow.LogLines{{Level: "WARNING", Text: "copied " + key + "\x1b[2J"}},
 		})
 		return err
 	}
@@ -279,6 +280,12 @@ func TestPolling_JobIsContinuedFromItsCheckpoints(t *testing.T) {
 	}
 	if _, out, _ := runLockstep(t, "", "--url="+s.url, "jobs", id); !strings.Contains(out, "40 % copied ") {
 		t.Errorf("jobs prints %s", out)
+	}
+	if _, out, _ := runLockstep(t, "", "--url="+s.url, "logs", id, "--level", "warn"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `  WARN   one device/e-0001  copied boot\x1b[2J`) {
+		t.Errorf("logs prints %s", out)
+	}
+	if _, out, err := runLockstep(t, "", "--url="+s.url, "logs", id, "--level", "error"); out != "" || !strings.Contains(err, "has logged anything that matches") {
+		t.Errorf("logs prints %s%s", out, err)
 	}
 
 	second := s.pollUntilPack("w2", "long")

@@ -1148,7 +1148,13 @@ type Job struct {
 	Item     *int          `json:"item"`
 	ItemText *NullableText `json:"itemText"`
 	Kind     JobKind       `json:"kind"`
-	Outcome  *Outcome      `json:"outcome"`
+
+	// Logs What this attempt has logged, the oldest line first: the last 8 KiB of it, as of its last heartbeat
+	Logs []LogLine `json:"logs"`
+
+	// LogsDropped How many lines it had before these, which are not kept
+	LogsDropped int      `json:"logsDropped"`
+	Outcome     *Outcome `json:"outcome"`
 
 	// Parameters Any JSON value
 	Parameters Any `json:"parameters"`
@@ -1219,14 +1225,17 @@ type JobReport struct {
 	// Checkpoints Values that are kept by their keys, beside those that were sent before, and given to whoever executes the job again; null removes one. Up to 64 KiB a job and 128 KiB a pack
 	Checkpoints *map[string]interface{} `json:"checkpoints,omitempty"`
 	Job         string                  `json:"job"`
-	Progress    *struct {
+
+	// Logs Lines that were not sent before. The last 8 KiB of a job are kept. A line with `at` that is sent again is kept once
+	Logs     *[]WrittenLogLine `json:"logs,omitempty"`
+	Progress *struct {
 		// Message 200 bytes are kept
 		Message *string `json:"message,omitempty"`
 		Percent float32 `json:"percent"`
 	} `json:"progress,omitempty"`
 }
 
-// JobResult The response of a block that is served over HTTP, with the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details} and `checkpoints`
+// JobResult The response of a block that is served over HTTP, with the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details} and `checkpoints`, and `logs`
 type JobResult struct {
 	// Checkpoints Of a failure: what the next attempt is given
 	Checkpoints *map[string]interface{} `json:"checkpoints,omitempty"`
@@ -1237,6 +1246,9 @@ type JobResult struct {
 		Code string `json:"code"`
 	} `json:"error,omitempty"`
 	Job string `json:"job"`
+
+	// Logs Lines that were not sent before, as in a heartbeat
+	Logs *[]WrittenLogLine `json:"logs,omitempty"`
 
 	// Next Of a global step: label of the step with which the execution goes on, or end
 	Next    *string          `json:"next,omitempty"`
@@ -1280,6 +1292,9 @@ type LockList struct {
 	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
+
+// LogLine defines model for LogLine.
+type LogLine = workflow.LogLine
 
 // Next The first step that is not pure, planned from the results of a probe
 type Next = views.NextView
@@ -1939,6 +1954,18 @@ type WorkerRegistration = views.WorkerRegistration
 
 // WorkerState defines model for WorkerState.
 type WorkerState string
+
+// WrittenLogLine defines model for WrittenLogLine.
+type WrittenLogLine struct {
+	// At When it was written; otherwise the time at which it arrives
+	At *string `json:"at,omitempty"`
+
+	// Level DEBUG, INFO, WARN or ERROR; any other word is INFO
+	Level *string `json:"level,omitempty"`
+
+	// Text 2 KiB are kept
+	Text string `json:"text"`
+}
 
 // EntityId defines model for entityId.
 type EntityId = EntityName

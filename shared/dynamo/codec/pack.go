@@ -11,7 +11,7 @@ import (
 
 // packDocument is the part of a pack that changes with every write. Jobs are lines,
 //
-//	[index, code, started, ended, outcome, result, failure, updates, entities, resultRef, next, wait, checkpoints, progress]
+//	[index, code, started, ended, outcome, result, failure, updates, entities, resultRef, next, wait, checkpoints, progress, logs]
 //
 // without the empty members at the end. Codes are letters; times are milliseconds
 // since Base, null for none.
@@ -49,7 +49,7 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 		if !known {
 			return nil, workflow.Errorf(workflow.CodeInternal, "job %d has the unknown code %q", j.Index, j.Code)
 		}
-		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), rawOrNil(j.Result), j.Failure, rawOrNil(j.Updates), j.Entities, j.ResultRef, j.Next, j.Wait, j.Checkpoints, j.Progress}
+		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), rawOrNil(j.Result), j.Failure, rawOrNil(j.Updates), j.Entities, j.ResultRef, j.Next, j.Wait, j.Checkpoints, j.Progress, j.Logs}
 		for isZero(line[len(line)-1]) {
 			line = line[:len(line)-1]
 		}
@@ -92,6 +92,8 @@ func isZero(v any) bool {
 		return len(v) == 0
 	case *workflow.JobProgress:
 		return v == nil
+	case *workflow.JobLogs:
+		return v == nil
 	}
 	return false
 }
@@ -121,7 +123,7 @@ func DecodePack(p *workflow.Pack, packed []byte) error {
 		var j workflow.JobRecord
 		var letter, outcome string
 		var started, ended *int64
-		if err := decodeFields(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates, &j.Entities, &j.ResultRef, &j.Next, &j.Wait, &j.Checkpoints, &j.Progress); err != nil {
+		if err := decodeFields(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates, &j.Entities, &j.ResultRef, &j.Next, &j.Wait, &j.Checkpoints, &j.Progress, &j.Logs); err != nil {
 			return err
 		}
 		var known bool

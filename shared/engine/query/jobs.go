@@ -59,7 +59,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 			for n := range jobs {
 				size += jobViewBytes + len(jobs[n].Parameters)
 				if a := findAttempt(all[in.Index], jobs[n].Attempt); a != nil {
-					size += resultBytes(a.Record) + a.Record.Checkpoints.Bytes()
+					size += resultBytes(a.Record) + a.Record.Checkpoints.Bytes() + 2*a.Record.Logs.Bytes()
 				}
 			}
 			// Keep all attempts of one job on one page.
@@ -201,6 +201,9 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(workerOf(a))
 		j.ClaimedAt, j.StartedAt, j.EndedAt = timePtr(a.Pack.ClaimedAt), timePtr(a.Record.StartedAt), timePtr(a.Record.EndedAt)
 		j.Progress, j.Checkpoints = a.Record.Progress, a.Record.Checkpoints
+		if logs := a.Record.Logs; logs != nil {
+			j.Logs, j.LogsDropped = logs.Lines, logs.Dropped
+		}
 		if a.Record.Outcome != "" {
 			j.Outcome = &a.Record.Outcome
 		}

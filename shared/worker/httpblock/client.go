@@ -260,13 +260,13 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 		if _, err := workflow.Checkpoints(nil).With(r.Checkpoints); err != nil {
 			return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
 		}
-		a.Checkpoints = r.Checkpoints
+		a.Checkpoints, a.Logs = r.Checkpoints, r.Logs.Lines()
 		return a, nil
 	}
 	if operation == workflow.JobAcquire && r.Entities == nil {
 		return worker.JobResult{}, errors.New("the response to an ACQUIRE has no entities: want a list, which may be empty")
 	}
-	a := worker.JobResult{Outcome: outcome, Result: r.Result, Next: r.Next, Wait: r.Wait}
+	a := worker.JobResult{Outcome: outcome, Result: r.Result, Next: r.Next, Wait: r.Wait, Logs: r.Logs.Lines()}
 	if len(r.Updates) > 0 {
 		if a.Updates, err = workflow.EncodeJSON(r.Updates); err != nil {
 			return worker.JobResult{}, err

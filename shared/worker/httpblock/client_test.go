@@ -113,6 +113,29 @@ func TestClient_ReadsResponses(t *testing.T) {
 	}
 }
 
+// A log is read from successes and failures, and nothing that is odd in a line fails the job.
+func TestParseResponse_ReadsLogs(t *testing.T) {
+	const logs = `"logs":[{"text":"a"},{"level":"warning","text":"b","at":"2026-01-02T03:04:05.678+01:00"},{"level":"CRITICAL","text":"c","at":"yesterday"},{"level":"chatty","text":"d"}]`
+	for _, text := range []string{`{"outcome":"OK",` + logs + `}`, `{"outcome":"ERROR","error":{"code":"NO"},` + logs + `}`} {
+		a, err := httpblock.ParseResponse([]byte(text), workflow.JobExecute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, l := range a.Logs {
+			got += fmt.Sprintf("%s %s %t; ", l.Level, l.Text, l.At.IsZero())
+		}
+		if got != "INFO a true; WARN b false; ERROR c true; INFO d true; " || !a.Logs[1].At.Equal(time.Date(2026, 1, 2, 2, 4, 5, 678e6, time.UTC)) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	for _, text := range []string{`{"outcome":"OK","logs":"a"}`, `{"outcome":"OK","logs":[{"Text":"a"}]}`} {
+		if _, err := httpblock.ParseResponse([]byte(text), workflow.JobExecute); err == nil {
+			t.Errorf("%s was accepted", text)
+		}
+	}
+}
+
 // A response may ask to wait.
 func TestParseResponse_ReadsWaits(t *testing.T) {
 	for text, want := range map[string]string{

@@ -98,6 +98,7 @@ type response struct {
 		Details   json.RawMessage `json:"details"`
 	} `json:"error"`
 	Checkpoints workflow.Checkpoints `json:"checkpoints"`
+	Logs        workflow.LogLines    `json:"logs"`
 }
 
 // fields are the fields of an object that are read, with those of the objects in them;
@@ -110,8 +111,8 @@ var responseFields = fields{
 	"outcome": nil, "result": nil, "next": nil, "entities": entityFields,
 	"updates":     {"entity": entityFields, "set": nil, "remove": nil},
 	"wait":        {"until": nil, "reason": nil, "signal": nil, "input": {"schema": nil, "who": {"actors": nil, "roles": nil, "notStarter": nil}}},
-	"checkpoints": nil,
-	"error":       {"code": nil, "message": nil, "retryable": nil, "details": nil},
+	"checkpoints": nil, "logs": {"at": nil, "level": nil, "text": nil},
+	"error": {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }
 
 // checkCase finds a field whose name differs in case only from one that is read.

@@ -44,6 +44,8 @@ type Result struct {
 	Entities    []workflow.EntityKey       // what an ACQUIRE has found
 	Checkpoints map[string]json.RawMessage // what is saved in the end
 	Progress    []workflow.JobProgress     // what it said, in order
+	Logs        []workflow.LogLine         // the end of what it logged, as much as is kept with a job
+	LogsDropped int                        // lines before these
 	Next        string                     // the step with which the execution is to go on; empty for none
 	Wait        *workflow.AskedWait        // what it asks to wait for; nil for nothing
 
@@ -82,6 +84,9 @@ func Call(tb testing.TB, w *worker.Worker, job Job) Result {
 	r := Result{
 		Outcome: called.Outcome, JSON: called.Result, Failure: called.Failure, Entities: called.Entities, Checkpoints: called.Checkpoints,
 		Progress: called.Progress, Next: called.Next, Wait: called.Wait, entity: job.Entity,
+	}
+	if called.Logs != nil {
+		r.Logs, r.LogsDropped = called.Logs.Lines, called.Logs.Dropped
 	}
 	if called.Updates != nil {
 		if err := json.Unmarshal(called.Updates, &r.Updates); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ func change(ctx context.Context, job *worker.Job, p parameters) (result, error) 
 		return result{}, err
 	}
 	job.Progress(100, "all")
+	job.Log(slog.LevelWarn, "all of it")
 	if p.Do == "fail" {
 		return result{}, worker.Retryable("BUSY", errors.New("come again"))
 	}
@@ -93,6 +95,9 @@ func TestCall_ReturnsAllThatTheBlockDoes(t *testing.T) {
 	}
 	if string(r.Checkpoints["done"]) != "5" || len(r.Progress) != 2 || r.Progress[0].Percent != 50 || r.Progress[1].Message != "all" {
 		t.Errorf("saved %s, progress %+v", r.Checkpoints, r.Progress)
+	}
+	if len(r.Logs) != 1 || r.Logs[0].Level != workflow.LogWarn || r.Logs[0].Text != "all of it" || r.LogsDropped != 0 {
+		t.Errorf("logged %+v", r.Logs)
 	}
 	if r := Call(t, w, Job{Block: "p/change", Parameters: parameters{"fail"}}); r.Failure == nil || r.Failure.Code != "BUSY" || string(r.Checkpoints["done"]) != "1" || r.JSON != nil {
 		t.Errorf("%+v", r)

@@ -87,9 +87,23 @@ function JobDetail({ job: j, jobs, at, close }: { job: Job; jobs: Job[]; at: (id
         <dt>Outcome</dt><dd><Word>{j.outcome}</Word></dd>
       </dl>
       {j.error ? <><h4>Error</h4><p><strong>{j.error.code}</strong> {j.error.message}{j.error.retryable ? " (a retry can help)" : ""}</p><Value value={j.error.details} label="Details of the error" /></> : null}
+      {j.logs.length > 0 || j.logsDropped > 0 ? <Logs job={j} /> : null}
       {j.parameters !== null && j.parameters !== undefined ? <><h4>Parameters</h4><Value value={j.parameters} label="Parameters" /></> : null}
       {j.result !== null && j.result !== undefined ? <><h4>Result</h4><Value value={j.result} label="Result" /></> : null}
       <p><a href={close}>Close</a></p>
     </article>
+  );
+}
+
+/** Logs are the lines that a job has logged, and how many of them are not kept. */
+function Logs({ job: j }: { job: Job }): VNode {
+  return (
+    <>
+      <h4>Log</h4>
+      {j.logsDropped > 0 ? <p class="calm">{j.logsDropped} earlier {j.logsDropped === 1 ? "line is" : "lines are"} not kept.</p> : null}
+      <ol class="log" aria-label="Log of the job" tabIndex={0}>
+        {j.logs.map((l) => <li>{time(l.at)} <Word>{l.level}</Word> {l.text}</li>)}
+      </ol>
+    </>
   );
 }
