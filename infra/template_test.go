@@ -59,7 +59,7 @@ func TestFunctions_EnvironmentMatchesPermissions(t *testing.T) {
 	want[topology.FunctionObserver] = []string{
 		topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvTableRegistry, topology.EnvTableData, topology.EnvQueueLifecycle, topology.EnvQueueEvents, topology.EnvQueueHooksOut, topology.EnvDeployment, envLogLevel,
 	}
-	want[topology.FunctionLifecycle] = append(slices.Clone(want[topology.FunctionAPI]), topology.EnvQueueEvents)
+	want[topology.FunctionLifecycle] = append(slices.Clone(want[topology.FunctionAPI]), topology.EnvTableData, topology.EnvQueueEvents)
 	want[topology.FunctionAPI] = append(want[topology.FunctionAPI], topology.EnvTableData, topology.EnvQueueEvents, topology.EnvQueueHooksOut)
 	x := stacks()["prod"]
 	for name, keys := range want {

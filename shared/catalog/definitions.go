@@ -22,7 +22,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	if err != nil {
 		return p, false, err
 	}
-	misfits, err := c.misfitPipes(ctx, caller.Tenant, d, compiled)
+	misfits, err := c.misfitRows(ctx, caller.Tenant, d, compiled)
 	if err != nil {
 		return p, false, err
 	}

@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,12 +81,54 @@ func (c *Catalog) PutTable(ctx context.Context, caller workflow.Caller, name str
 	return workflow.Table{}, workflow.Errorf(workflow.CodeConflict, "table %s keeps changing; try again", name)
 }
 
-// misfitPipes lists what of the pipes of a definition does not fit their tables, as far as that is
-// known before a job has ended.
-func (c *Catalog) misfitPipes(ctx context.Context, tenant string, d *spec.Definition, compiled *definition.Compiled) (issues []workflow.Issue, err error) {
+// writtenRow is a row that a pipe or a step of a definition puts into a table, as far as that is known
+// before it is executed.
+type writtenRow struct {
+	table  string
+	at     string                     // where it is written
+	fields map[string]expr.Field      // by column
+	path   func(column string) string // where the value of a column is written
+}
+
+// writtenRows are the rows of the pipes and the steps of a definition.
+func writtenRows(d *spec.Definition, compiled *definition.Compiled) (rows []writtenRow, err error) {
+	for i := range d.Pipes {
+		p, at := &d.Pipes[i], program.PipePath(i)
+		row := writtenRow{p.Table, at, map[string]expr.Field{}, func(column string) string {
+			if _, static := p.Static[column]; static {
+				return at + ".static." + column
+			}
+			return at + ".map." + column
+		}}
+		for column, kind := range compiled.PipeKinds(i) {
+			row.fields[column] = expr.Field{Kind: kind}
+		}
+		for column, value := range p.Static {
+			row.fields[column] = expr.Field{Constant: value}
+		}
+		rows = append(rows, row)
+	}
+	paths := program.Paths(d)
+	for i, s := range d.FlatSteps() {
+		if s.Insert == nil {
+			continue
+		}
+		fields, err := compiled.ParameterFields(i)
+		if err != nil {
+			return nil, err
+		}
+		at := paths[i] + ".insert"
+		rows = append(rows, writtenRow{s.Insert.Table, at, fields, func(column string) string { return at + ".row." + column }})
+	}
+	return rows, nil
+}
+
+// misfitRows lists what of the rows of a definition does not fit their tables.
+func (c *Catalog) misfitRows(ctx context.Context, tenant string, d *spec.Definition, compiled *definition.Compiled) (issues []workflow.Issue, err error) {
 	ports := c.openPorts()
-	if len(d.Pipes) == 0 || ports.AnyTable {
-		return nil, nil
+	rows, err := writtenRows(d, compiled)
+	if err != nil || len(rows) == 0 || ports.AnyTable {
+		return nil, err
 	}
 	all, err := ports.Registry.Tables(ctx, tenant)
 	if err != nil {
@@ -97,25 +138,18 @@ func (c *Catalog) misfitPipes(ctx context.Context, tenant string, d *spec.Defini
 	for i := range all {
 		tables[all[i].Name] = &all[i]
 	}
-	for i := range d.Pipes {
-		p, at := &d.Pipes[i], program.PipePath(i)
-		t := tables[p.Table]
+	for _, row := range rows {
+		t := tables[row.table]
 		if t == nil {
-			near := workflow.DidYouMean(p.Table, slices.Sorted(maps.Keys(tables)))
-			issues = append(issues, workflow.Issue{Path: at + ".table", Code: workflow.IssueTableNotFound, Message: fmt.Sprintf("there is no table %q%s", p.Table, near)})
+			near := workflow.DidYouMean(row.table, slices.Sorted(maps.Keys(tables)))
+			issues = append(issues, workflow.Issue{Path: row.at + ".table", Code: workflow.IssueTableNotFound, Message: fmt.Sprintf("there is no table %q%s", row.table, near)})
 			continue
 		}
-		path := func(column string) string {
-			if _, static := p.Static[column]; static {
-				return at + ".static." + column
-			}
-			return at + ".map." + column
-		}
-		issues = append(issues, t.CheckColumns(p.Columns(), at, path)...)
-		kinds := compiled.PipeKinds(i)
-		for _, column := range p.Columns() {
-			if why := misfit(t.Column(column), p.Static[column], kinds[column]); why != "" {
-				issues = append(issues, workflow.Issue{Path: path(column), Code: workflow.IssueTypeMismatch, Message: fmt.Sprintf("column %q of table %s: %s", column, t.Name, why)})
+		columns := slices.Sorted(maps.Keys(row.fields))
+		issues = append(issues, t.CheckColumns(columns, row.at, row.path)...)
+		for _, column := range columns {
+			if why := misfit(t.Column(column), row.fields[column]); why != "" {
+				issues = append(issues, workflow.Issue{Path: row.path(column), Code: workflow.IssueTypeMismatch, Message: fmt.Sprintf("column %q of table %s: %s", column, t.Name, why)})
 			}
 		}
 	}
@@ -123,15 +157,16 @@ func (c *Catalog) misfitPipes(ctx context.Context, tenant string, d *spec.Defini
 }
 
 // misfit says why a value, or one of a type that is known, cannot be in a column; "" if it may.
-func misfit(c *workflow.Column, static json.RawMessage, kind string) string {
+func misfit(c *workflow.Column, f expr.Field) string {
+	kind := f.Kind
 	switch {
 	case c == nil:
 		return ""
-	case len(static) > 0:
-		if string(static) == "null" {
+	case len(f.Constant) > 0:
+		if string(f.Constant) == "null" {
 			return "null is no value"
 		}
-		return c.Fits(static)
+		return c.Fits(f.Constant)
 	case kind == "" || c.Type == workflow.ColumnJSON || kind == string(c.Type):
 		return ""
 	case kind == string(workflow.ColumnDatetime) && c.Type == workflow.ColumnString, kind == string(workflow.ColumnString) && c.Type == workflow.ColumnDatetime:

@@ -48,6 +48,30 @@ func TestPublish_ChecksPipes(t *testing.T) {
 	}
 }
 
+// The same is checked of the rows of steps.
+func TestPublish_ChecksInserts(t *testing.T) {
+	for _, c := range []struct{ insert, want string }{
+		{"{table: log, row: {who: '${parameters.who}', n: '${parameters.n}', at: '${parameters.at}', more: ['${parameters.n}']}}", ""},
+		{"{table: log, row: {who: 'a${1}', n: '${1 + 2}', at: \"2030-01-31T08:00:00Z\", more: {a: 1}}}", ""},
+		{"{table: lgo, row: {who: a}}", "steps[0].workflow.steps[0].insert.table table_not_found"},
+		{"{table: log, row: {n: 1}}", "steps[0].workflow.steps[0].insert missing_required"},
+		{"{table: log, row: {who: a, m: 1}}", "steps[0].workflow.steps[0].insert.row.m column_not_found"},
+		{"{table: log, row: {who: 1, n: 'a${1}', at: '${1 > 2}', more: null}}", "steps[0].workflow.steps[0].insert.row.at type_mismatch, steps[0].workflow.steps[0].insert.row.more type_mismatch, steps[0].workflow.steps[0].insert.row.n type_mismatch, steps[0].workflow.steps[0].insert.row.who type_mismatch"},
+	} {
+		t.Run(c.insert, func(t *testing.T) {
+			catalog := openCatalog(sim.New(1))
+			if _, err := catalog.PutTable(t.Context(), ann, "log", log); err != nil {
+				t.Fatal(err)
+			}
+			source := fmt.Sprintf("package: p\nname: n\nversion: 1.0.0\nsteps: [{label: both, workflow: {steps: [{label: one, insert: %s}]}}]\n", c.insert)
+			_, _, err := catalog.Publish(t.Context(), ann, []byte(source), true)
+			if got := issuesOf(err); got != c.want || (err != nil) != (c.want != "") {
+				t.Errorf("%s: %v", got, err)
+			}
+		})
+	}
+}
+
 func issuesOf(err error) string {
 	var all []string
 	if e := (*workflow.Error)(nil); errors.As(err, &e) {

@@ -48,6 +48,7 @@ type canonicalStep struct {
 	Workflow         *canonicalNested   `json:"workflow,omitempty"`
 	Switch           []canonicalCase    `json:"switch,omitempty"`
 	Input            *canonicalInput    `json:"input,omitempty"`
+	Insert           *canonicalInsert   `json:"insert,omitempty"`
 	FromInput        bool               `json:"fromInput,omitempty"` // always false: hides the field of spec.Step
 	FunctionBlock    string             `json:"functionBlock,omitempty"`
 	Parameters       json.RawMessage    `json:"parameters,omitempty"`
@@ -97,6 +98,11 @@ type canonicalRollout struct {
 type canonicalInput struct {
 	Template json.RawMessage `json:"template,omitempty"`
 	Static   json.RawMessage `json:"static,omitempty"`
+}
+
+type canonicalInsert struct {
+	*spec.Insert
+	Row json.RawMessage `json:"row"`
 }
 
 // canonicalAcquire writes ids as a list or as one token.
@@ -161,6 +167,10 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		}
 		if s.HTTP != nil {
 			continue // of which the block and its parameters are made
+		}
+		if s.Insert != nil {
+			all[i].Insert = &canonicalInsert{s.Insert, s.Parameters}
+			continue
 		}
 		all[i].FunctionBlock = s.FunctionBlock
 		if s.FromInput {

@@ -11,11 +11,13 @@ import (
 
 // fetchReport answers NeedReport, NeedFailure and NeedClose: it reads how far an open
 // step run has come, why it fails, or continues to close it. If an execution that ended unsafely has a step run
-// that can never be closed, the report's problem says why.
+// that can never be closed, the report's problem says why. What the engine does itself is done here.
 func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 	var rep *lifecycle.Report
 	p, err := w.ensurePlanner(ctx)
-	if err == nil {
+	if r := w.execution.StepRunBySeq(n.StepRunSeq); err == nil && r != nil && r.ByEngine {
+		rep, err = w.doEngineStep(ctx, n, p, r)
+	} else if err == nil {
 		rep, err = p.Report(ctx, w.execution, n, w.now)
 	}
 	if err != nil && w.execution.State == sm.ExecutionFailedUnsafe && port.Permanent(err) {

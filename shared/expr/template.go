@@ -97,6 +97,38 @@ func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template,
 // References is what the template's tokens read.
 func (t *Template) References() References { return t.refs }
 
+// Field is a field of an object that is a template: a constant, or the type of its value as far as it is
+// known, as [Program.Kind].
+type Field struct {
+	Constant json.RawMessage
+	Kind     string
+}
+
+// Fields are the fields of the object that the template is, nil if it is none.
+func (t *Template) Fields() (map[string]Field, error) {
+	if t.root.fields == nil {
+		return nil, nil
+	}
+	all := map[string]Field{}
+	for name, n := range t.root.fields {
+		field := Field{Kind: string(workflow.ColumnJSON)}
+		switch {
+		case n.kind == 'c':
+			constant, err := workflow.EncodeJSON(n.constant)
+			if err != nil {
+				return nil, &PathError{n.path, err}
+			}
+			field = Field{Constant: constant}
+		case n.kind == 's' && len(n.parts) == 1 && n.parts[0].program != nil:
+			field.Kind = n.parts[0].program.Kind()
+		case n.kind == 's':
+			field.Kind = string(workflow.ColumnString)
+		}
+		all[name] = field
+	}
+	return all, nil
+}
+
 // Tokens are the template's tokens in the order of their paths.
 func (t *Template) Tokens() []Token { return t.tokens }
 

@@ -28,7 +28,7 @@ func NextDeadline(x *workflow.Execution) (at time.Time) {
 			r := &x.StepRuns[i]
 			switch {
 			case !r.Open() || r.Closing:
-			case r.HasJobs() || r.Child != nil:
+			case r.HasJobs() || r.Child != nil || r.ByEngine:
 				add(r.Deadline)
 			default:
 				add(branchDeadline(x, r))

@@ -174,7 +174,7 @@ func (d *decider) config() spec.Config {
 	return d.facts.Resolution.Program.Config
 }
 
-// openStepRuns lists the step runs that have jobs or a child outstanding: those of the
+// openStepRuns lists the step runs that have jobs, a child or work of the engine outstanding: those of the
 // thread that makes a transition, or all.
 func (d *decider) openStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
@@ -190,7 +190,7 @@ func (d *decider) openStepRuns() []*workflow.StepRun {
 // is none.
 func (d *decider) openContainer() *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
-		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil && d.inThread(r) {
+		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil && !r.ByEngine && d.inThread(r) {
 			return r
 		}
 	}

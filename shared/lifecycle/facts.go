@@ -192,7 +192,8 @@ type Output struct {
 // leaves out.
 type ScopeEntities struct{ List []workflow.ScopeEntity }
 
-// Report is the result of reading the packs of an open step run.
+// Report is the result of reading the packs of an open step run, or of doing what its step says if the
+// engine does that itself.
 type Report struct {
 	StepRunSeq  int
 	Complete    bool            // every lane is over: Counts is final

@@ -94,6 +94,8 @@ func (d *decider) enterStep(at int) {
 		d.setVariables(at, plan, r)
 	case n.Wait != nil:
 		d.enterWait(at, plan, r)
+	case n.ByEngine():
+		d.enterEngineStep(at, plan, r)
 	case n.Parallel != nil:
 		d.enterBranches(at, r)
 	case n.Loop != nil:
@@ -117,6 +119,15 @@ func (d *decider) enterStep(at int) {
 		d.decision.DispatchSeq = d.execution.StepRunSeq
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	}
+}
+
+// enterEngineStep begins a step run whose step the engine does itself. The step run is committed first:
+// what is done for it is named after it, and is done once, however often.
+func (d *decider) enterEngineStep(at int, plan *Plan, r workflow.StepRun) {
+	r = d.newStepRun(at, "", plan, r)
+	r.ByEngine = true
+	d.appendStepRun(r)
+	d.commitFirst()
 }
 
 // jobKindOf is the kind of the step's jobs, "" if it has none.

@@ -80,6 +80,7 @@ const (
 	EffectContainer    StepEffect = "CONTAINER"    // has nested steps, and no jobs of its own
 	EffectStarts       StepEffect = "STARTS"       // starts an execution of its own
 	EffectSets         StepEffect = "SETS"         // sets variables
+	EffectInserts      StepEffect = "INSERTS"      // puts a row into a table
 	EffectChooses      StepEffect = "CHOOSES"      // takes one of several ways
 	EffectWaits        StepEffect = "WAITS"        // waits
 )

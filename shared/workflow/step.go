@@ -62,6 +62,9 @@ type StepRun struct {
 	OnlyFailed   bool `json:"onlyFailed,omitempty"`
 	SupersededBy int  `json:"supersededBy,omitempty"`
 
+	// ByEngine says that the engine itself does what the step says, as its one job.
+	ByEngine bool `json:"byEngine,omitempty"`
+
 	Child *Child    `json:"child,omitempty"` // the execution that this step run started
 	Wait  *StepWait `json:"wait,omitempty"`  // what this step run waits for, or has waited for
 
@@ -239,7 +242,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.ByEngine || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One
@@ -248,10 +251,11 @@ func (r *StepRun) Waiting() bool {
 	return r.Open() && !r.Closing && r.Wait != nil && !r.Wait.Decided && !r.Wait.Lapsed
 }
 
-// AtWork reports whether the step run has jobs or a child that may not have ended. One that waits
+// AtWork reports whether the step run has jobs or a child that may not have ended, or the engine has
+// still to do what its step says. One that waits
 // beside its jobs only waits once they are over.
 func (r *StepRun) AtWork() bool {
-	return r.Open() && (r.HasJobs() || r.Child != nil) && !(r.JobsOver && r.Waiting())
+	return r.Open() && (r.HasJobs() || r.Child != nil || r.ByEngine) && !(r.JobsOver && r.Waiting())
 }
 
 // LoopSeq is the number that the step runs in a loop have in In.

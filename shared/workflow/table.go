@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Table is where the pipes of definitions put rows. It belongs to a tenant.
+// Table is where the pipes and the steps of definitions put rows. It belongs to a tenant.
 type Table struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`
@@ -56,18 +56,18 @@ const ColumnPattern = `^[A-Za-z_][A-Za-z0-9_]{0,63}$`
 
 var columnRE = regexp.MustCompile(ColumnPattern)
 
-// Row is one row of a table. What the pipe has put into it is in Values, by column. The rest says of
-// which job it is.
+// Row is one row of a table. What the pipe or the step has put into it is in Values, by column. The rest
+// says of which job or step it is.
 type Row struct {
 	ID        string          `json:"id"` // follows from the job and the pipe, so that there is one row however often it is put
-	At        time.Time       `json:"at"` // when the step run of the job ended
+	At        time.Time       `json:"at"` // when the step run of the job ended, or that of the step began
 	Execution string          `json:"execution"`
 	Workflow  string          `json:"workflow"`
 	Step      string          `json:"step"`
 	Values    json.RawMessage `json:"values"` // object
 }
 
-// RowID is the id of the row that a pipe makes of a job. Rows are listed in the order of their ids:
+// RowID is the id of the row that a pipe makes of a job. That of a step that inserts one has index and pipe 0. Rows are listed in the order of their ids:
 // by execution, the oldest first, then by step run, job and pipe.
 func RowID(execution string, stepRunSeq, index, pipe int) string {
 	return fmt.Sprintf("%s.%06d.%06d.%02d", execution, stepRunSeq, index, pipe)

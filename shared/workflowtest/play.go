@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -74,8 +75,42 @@ func newPlay(ctx context.Context, s *setting, index int) (*play, error) {
 	return p, nil
 }
 
+// makeTables makes the tables into which the steps of a definition insert rows. A file does not say what
+// columns they have: they have those of the rows, for any value.
+func (p *play) makeTables(ctx context.Context, source []byte) error {
+	d, err := definition.Parse(source)
+	if err != nil {
+		return nil //nolint:nilerr // publishing it says so
+	}
+	for _, s := range d.FlatSteps() {
+		if s.Insert == nil {
+			continue
+		}
+		table, err := p.catalog.Table(ctx, author, s.Insert.Table)
+		if err != nil && !workflow.Is(err, workflow.CodeNotFound) {
+			return err
+		}
+		var row map[string]json.RawMessage
+		if err := json.Unmarshal(s.Parameters, &row); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(row)) {
+			if table.Column(name) == nil {
+				table.Columns = append(table.Columns, workflow.Column{Name: name, Type: workflow.ColumnJSON})
+			}
+		}
+		if _, err := p.catalog.PutTable(ctx, author, s.Insert.Table, views.TableRequest{Columns: table.Columns}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // publish publishes a definition, whose blocks have to be known. It starts nothing by itself.
 func (p *play) publish(ctx context.Context, s source) (*spec.Definition, error) {
+	if err := p.makeTables(ctx, s.text); err != nil {
+		return nil, &FileError{s.path, err}
+	}
 	published, _, err := p.catalog.Publish(ctx, author, s.text, false)
 	if err != nil {
 		return nil, &FileError{s.path, err}

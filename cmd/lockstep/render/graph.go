@@ -173,6 +173,8 @@ func stepKind(s *spec.Step) string {
 		add("starts " + s.Reference.Workflow)
 	case s.Parallel != nil:
 		add("branches")
+	case s.Insert != nil:
+		add("inserts into " + s.Insert.Table)
 	case s.Set != nil:
 		add("set")
 	}

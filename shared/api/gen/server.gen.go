@@ -2783,7 +2783,7 @@ type ServerInterface interface {
 	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
-	// ListTables List the tables that pipes fill, in order of name
+	// ListTables List the tables that pipes and steps fill, in order of name
 	// (GET /tables)
 	ListTables(w http.ResponseWriter, r *http.Request, params ListTablesParams)
 	// GetTable Read a table

@@ -176,6 +176,11 @@ func mergeParameters(t *expr.Template, rawParameters json.RawMessage, s expr.Sco
 	return workflow.EncodeJSON(all)
 }
 
+// ParameterFields are the fields of a step's parameters as far as they are known.
+func (c *Compiled) ParameterFields(step int) (map[string]expr.Field, error) {
+	return c.steps[step].parameters.Fields()
+}
+
 // HasRetryWhen reports whether a step has retry.when.
 func (c *Compiled) HasRetryWhen(step int) bool { return c.steps[step].retryWhen != nil }
 

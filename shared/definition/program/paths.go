@@ -71,8 +71,11 @@ func AcquirePaths(d *spec.Definition) []string {
 
 // parametersField is where the parameters of a step are written.
 func parametersField(s *spec.Step) string {
-	if s.HTTP != nil {
+	switch {
+	case s.HTTP != nil:
 		return ".http"
+	case s.Insert != nil:
+		return ".insert.row"
 	}
 	return ".parameters"
 }

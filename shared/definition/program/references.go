@@ -33,6 +33,8 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 			c.ReportAt(path, "reference", "step %q has no result: read the results of the steps in it", label)
 		case len(from.Set) > 0:
 			c.ReportAt(path, "reference", "step %q has no result: read the variables that it sets, as vars.NAME", label)
+		case from.ByEngine():
+			c.ReportAt(path, "reference", "step %q has no result: it is %s", label, describeKind(from))
 		case from.Wait != nil && !from.Wait.HasResult():
 			c.ReportAt(path, "reference", "step %q has no result: it waits for a time or a condition", label)
 		case isEmbedded(from):
@@ -142,6 +144,8 @@ func describeKind(s *spec.Step) string {
 		return "a step with branches"
 	case len(s.Set) > 0:
 		return "a step that sets variables"
+	case s.Insert != nil:
+		return "a step that inserts a row"
 	case s.Wait != nil:
 		return "a wait"
 	case s.Foreach != nil:

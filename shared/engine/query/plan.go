@@ -155,6 +155,9 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	case len(n.Set) > 0:
 		s.Effect = views.EffectSets
 		return s
+	case n.Insert != nil:
+		s.Effect = views.EffectInserts
+		return s
 	case n.Wait != nil:
 		s.Effect = views.EffectWaits
 		return s

@@ -72,7 +72,7 @@ func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
 	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
-	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
+	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.Insert != nil || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -237,6 +237,7 @@ type Step struct {
 	Timeout          workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
 	StepTimeout      workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
 
+	Insert    *Insert         `json:"insert,omitempty"`
 	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may hold ${CEL}
 	Switch    []Case          `json:"switch,omitempty"`    // the default, if there is one, is the last
 	OnFailure []Case          `json:"onFailure,omitempty"` // instead of failing
