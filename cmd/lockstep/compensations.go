@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -38,4 +39,15 @@ func newCompensations(c *connection) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+// lastAttempts leaves out attempts that a later one has replaced.
+func lastAttempts(jobs iter.Seq2[workflow.Job, error]) iter.Seq2[workflow.Job, error] {
+	return func(yield func(workflow.Job, error) bool) {
+		for j, err := range jobs {
+			if (err != nil || j.ReplacedBy == nil) && !yield(j, err) {
+				return
+			}
+		}
+	}
 }

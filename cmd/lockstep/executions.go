@@ -14,7 +14,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // createdSince ends a list of executions, which has the newest first, at the first that is older.
@@ -65,18 +64,18 @@ func newList(c *connection) *cobra.Command {
 				}
 			}()
 			return printList(cmd, c, countItems(items, &n), limit,
-				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "UPDATED", "WAITING"},
+				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "REGION", "CREATED", "UPDATED", "WHY"},
 				func(x views.ExecutionView) []string {
 					if at := x.IdempotencyExpiresAt; at != nil {
 						printNote(cmd, "the idempotency key is remembered until %s", render.Time(at))
 					}
-					waiting := "-"
+					why := orDash(render.DescribePartial(x))
 					if x.Waiting != nil {
-						waiting = render.DescribeWait(x)
+						why = render.DescribeWait(x)
 					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), render.OrDash((*string)(x.Outcome)), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.OrDash(x.Region), render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt), waiting,
+						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.OrDash(x.Region), render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt), why,
 					}
 				})
 		},
@@ -324,117 +323,6 @@ func shownCondition(when *string) string {
 		return "always"
 	}
 	return workflow.Truncate(*when, 60)
-}
-
-func newJobs(c *connection) *cobra.Command {
-	var step, entity, state, kind string
-	var attempts bool
-	var limit int
-	cmd := &cobra.Command{
-		Use:     "jobs ID",
-		Short:   "List the jobs of an execution, each with its last attempt",
-		Example: "  lockstep jobs ID --state FAILED\n  lockstep jobs ID --entity device/sw-007",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.newClient()
-			if err != nil {
-				return err
-			}
-			f := views.JobFilter{Step: step, Kind: workflow.JobKind(strings.ToUpper(kind))}
-			if state != "" {
-				if f.State, err = sm.ParseJobState(strings.ToUpper(state)); err != nil {
-					return err
-				}
-			}
-			if f.Entity, err = parseJobEntity(entity); err != nil {
-				return err
-			}
-			n := 0
-			jobs := api.Jobs(cmd.Context(), args[0], f)
-			if !attempts {
-				jobs = lastAttempts(jobs)
-			}
-			err = printList(cmd, c, countItems(jobs, &n), limit,
-				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "PROGRESS", "ERROR"},
-				func(j workflow.Job) []string {
-					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), render.OneLine(jobProgress(&j)), jobError(&j)}
-				})
-			if n == 0 && err == nil {
-				noteNoJobs(cmd, api, args[0], f)
-			}
-			return err
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&step, "step", "", "only this step")
-	f.StringVar(&entity, "entity", "", "only this entity, TYPE/ID or ID")
-	f.StringVar(&state, "state", "", "only this state: PENDING, CLAIMED, RUNNING, COMPLETED, FAILED, CANCELLED, UNKNOWN")
-	f.StringVar(&kind, "kind", "", "only this kind: ACQUIRE, EXECUTE, ROLLBACK")
-	f.BoolVar(&attempts, "attempts", false, "every attempt of each job, not only the last")
-	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
-	return cmd
-}
-
-// parseJobEntity is the entity of a filter, of which the type may be left out.
-func parseJobEntity(entity string) (workflow.EntityKey, error) {
-	if strings.Contains(entity, "/") {
-		return workflow.ParseEntityKey(entity)
-	}
-	return workflow.EntityKey{ID: entity}, nil
-}
-
-// jobEntity names the entity or the item of a job.
-func jobEntity(j *workflow.Job) string {
-	switch {
-	case j.Entity != nil:
-		return j.Entity.String()
-	case j.Item != nil:
-		return render.OneLine(fmt.Sprintf("item %d: %s", *j.Item, render.OrDash(j.ItemText)))
-	}
-	return "-"
-}
-
-// jobProgress is how far a job that has not succeeded last said that it was.
-func jobProgress(j *workflow.Job) string {
-	if j.Progress == nil {
-		return "-"
-	}
-	return j.Progress.String()
-}
-
-func jobError(j *workflow.Job) string {
-	if j.Error == nil {
-		return "-"
-	}
-	return j.Error.Code + ": " + j.Error.Message
-}
-
-// lastAttempts leaves out attempts that a later one has replaced.
-func lastAttempts(jobs iter.Seq2[workflow.Job, error]) iter.Seq2[workflow.Job, error] {
-	return func(yield func(workflow.Job, error) bool) {
-		for j, err := range jobs {
-			if (err != nil || j.ReplacedBy == nil) && !yield(j, err) {
-				return
-			}
-		}
-	}
-}
-
-// noteNoJobs prints which filter matched nothing.
-func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
-	if f.Step != "" {
-		for s, err := range api.Steps(cmd.Context(), id) {
-			if err != nil || s.Step == f.Step {
-				printNote(cmd, "no job of step %q matches", f.Step)
-				return
-			}
-		}
-		printNote(cmd, "this execution has not started a step %q; \"lockstep steps %s\" lists its steps", f.Step, id)
-		return
-	}
-	if f.Entity.ID != "" {
-		printNote(cmd, "no job of this execution matches entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
-	}
 }
 
 func newResult(c *connection) *cobra.Command {

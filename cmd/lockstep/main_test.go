@@ -320,8 +320,8 @@ func TestExecute_PrintsHints(t *testing.T) {
 		{[]string{"definitions", "p/none"}, exitRefused, "lists what is published"},
 		{[]string{"entities", "show", "device/a"}, exitRefused, "lockstep entities list device"},
 		{[]string{"entities", "list", "nope"}, 0, `no entity of type "nope"`},
-		{[]string{"jobs", executionID, "--step", "nope"}, 0, `has not started a step "nope"`},
-		{[]string{"jobs", executionID, "--step", "upgrade"}, 0, `no job of step "upgrade" matches`},
+		{[]string{"jobs", executionID, "--all", "--step", "nope"}, 0, `has not started a step "nope"`},
+		{[]string{"jobs", executionID, "--all", "--step", "upgrade"}, 0, `no job of step "upgrade" matches`},
 		{[]string{"jobs", executionID, "--entity", "device/z"}, 0, `matches entity "device/z"`},
 		{[]string{"compensations", executionID}, 0, "no block has undone anything of this execution"},
 		{[]string{"compensations", "y"}, 0, "GONE: no such booking"},
@@ -573,7 +573,7 @@ func TestExecute_PrintsNoControlCharacters(t *testing.T) {
 		"GET /workflow-execution/id/x/jobs":          pageOf(map[string]any{"id": "j", "state": "FAILED", "item": 3, "itemText": hostile, "error": map[string]any{"code": "C", "message": hostile}, "logs": []any{map[string]any{"at": "2026-11-01T10:00:00Z", "level": "INFO", "text": hostile}}}),
 		"GET /workflow-execution/id/refused/history": &workflow.Error{Code: workflow.CodeConflict, Message: hostile},
 	})
-	if got := runCommand(t, "jobs", "x", url); !strings.Contains(got.stdout, `item 3: a\x1b]0;t`) {
+	if got := runCommand(t, "jobs", "x", "--all", url); !strings.Contains(got.stdout, `item 3: a\x1b]0;t`) {
 		t.Errorf("the item is shown as %s", got.stdout)
 	}
 	for verb, id := range map[string]string{"status": "x", "jobs": "x", "logs": "x", "watch": "x", "history": "refused"} {

@@ -9,7 +9,6 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // shownExecution is all that there is to know of an execution, for programs.
@@ -27,7 +26,7 @@ func newShow(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all of an execution: status, steps, failed jobs, history and cost",
-		Long: `Show all of an execution, as "lockstep status", "steps", "jobs --state FAILED", "history" and "cost" do one after
+		Long: `Show all of an execution, as "lockstep status", "steps", "jobs", "history" and "cost" do one after
 the other. With --output json it is one object, with the results of "lockstep result" too.
 
 With --definition, only the definition with which it works, as JSON, and the versions of workflows and blocks to which
@@ -40,10 +39,13 @@ it is pinned.`,
 			if c.json() {
 				return showJSON(cmd, c, args[0])
 			}
-			jobs := newJobs(c)
-			if err := jobs.Flags().Set("state", string(sm.JobFailed)); err != nil {
+			api, err := c.newClient()
+			if err != nil {
 				return err
 			}
+			jobs := &cobra.Command{Use: "jobs", RunE: func(jobs *cobra.Command, args []string) error {
+				return printJobs(jobs, c, api, args[0], views.JobFilter{FinallyFailed: true}, 0)
+			}}
 			for _, part := range []struct {
 				title string
 				verb  *cobra.Command
@@ -90,7 +92,7 @@ func showJSON(cmd *cobra.Command, c *connection, id string) error {
 	if all.Steps, err = readAll(api.Steps(ctx, id)); err != nil {
 		return render.AsServiceError(err)
 	}
-	if all.FailedJobs, err = readAll(lastAttempts(api.Jobs(ctx, id, views.JobFilter{State: sm.JobFailed}))); err != nil {
+	if all.FailedJobs, err = readAll(api.Jobs(ctx, id, views.JobFilter{FinallyFailed: true})); err != nil {
 		return render.AsServiceError(err)
 	}
 	if all.Result, err = api.Result(ctx, id); err != nil {

@@ -200,8 +200,8 @@ func TestHandler_PassesFiltersOn(t *testing.T) {
 		t.Errorf("%+v %+v", f.filter, f.page)
 	}
 	for text, key := range map[string]workflow.EntityKey{"device/sw-1": {Type: "device", ID: "sw-1"}, "sw-1": {ID: "sw-1"}} {
-		sendRequest(h, "GET /workflow-execution/id/"+executionID+"/jobs?entity="+text+"&state=UNKNOWN&kind=ROLLBACK&step=up%20grade", "")
-		if want := (views.JobFilter{Step: "up grade", Entity: key, State: statemachines.JobUnknown, Kind: workflow.JobRollback}); f.jobs != want {
+		sendRequest(h, "GET /workflow-execution/id/"+executionID+"/jobs?entity="+text+"&state=UNKNOWN&kind=ROLLBACK&step=up%20grade&attempts=last&failed=true", "")
+		if want := (views.JobFilter{Step: "up grade", Entity: key, State: statemachines.JobUnknown, Kind: workflow.JobRollback, LastAttempts: true, FinallyFailed: true}); f.jobs != want {
 			t.Errorf("got %+v, want %+v", f.jobs, want)
 		}
 	}

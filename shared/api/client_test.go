@@ -86,11 +86,11 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	if collect(t, c.HistoryAfter(ctx, executionID, 12)); f.after != 12 {
 		t.Errorf("the history after 12 is that after %d", f.after)
 	}
-	jobs := collect(t, c.Jobs(ctx, executionID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
+	jobs := collect(t, c.Jobs(ctx, executionID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}, LastAttempts: true, FinallyFailed: true}))
 	wantJobs, _ := f.Jobs(ctx, local, executionID, f.jobs, workflow.Page{})
 	wantJobs.Items[0].Parameters, wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = rawJSON("null"), rawJSON("null"), rawJSON("null")
 	check("jobs", jobs, wantJobs.Items, nil)
-	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
+	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}, LastAttempts: true, FinallyFailed: true}, nil)
 	wantSteps, _ := f.Steps(ctx, local, executionID, workflow.Page{})
 	check("steps", collect(t, c.Steps(ctx, executionID)), wantSteps.Items, nil)
 	wantChildren, _ := f.Children(ctx, local, executionID, "go", workflow.Page{})

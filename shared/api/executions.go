@@ -235,7 +235,10 @@ func (a *routes) ListSteps(w http.ResponseWriter, r *http.Request, id gen.Id, pa
 
 // ListJobs serves GET /workflow-execution/id/{id}/jobs.
 func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListJobsParams) {
-	f := views.JobFilter{Step: deref(params.Step), State: deref(params.State), Kind: deref(params.Kind)}
+	f := views.JobFilter{
+		Step: deref(params.Step), State: deref(params.State), Kind: deref(params.Kind),
+		LastAttempts: deref(params.Attempts) == gen.Last, FinallyFailed: deref(params.Failed),
+	}
 	if key := deref(params.Entity); key != "" {
 		before, after, both := strings.Cut(key, "/")
 		if f.Entity = (workflow.EntityKey{Type: before, ID: after}); !both {

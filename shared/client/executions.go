@@ -235,12 +235,18 @@ func (c *Client) Children(ctx context.Context, id, step string) iter.Seq2[views.
 	return paginate[views.ChildExecutionView](ctx, c, query, "workflow-execution", "id", id, "children")
 }
 
-// Jobs lists an execution's jobs, with every attempt.
+// Jobs lists an execution's jobs, with every attempt unless the filter leaves some out.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {
 	query := url.Values{}
 	set(query, "step", f.Step)
 	set(query, "state", string(f.State))
 	set(query, "kind", string(f.Kind))
+	if f.LastAttempts {
+		query.Set("attempts", "last")
+	}
+	if f.FinallyFailed {
+		query.Set("failed", "true")
+	}
 	switch {
 	case f.Entity.Type != "":
 		query.Set("entity", f.Entity.String())

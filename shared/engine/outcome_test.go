@@ -283,12 +283,27 @@ func TestOutcome_FailedStepsNameWhatHadNoJob(t *testing.T) {
 	if *v.Outcome != workflow.OutcomePartial || len(v.FailedSteps) != 1 {
 		t.Fatalf("%s, %+v", *v.Outcome, v.FailedSteps)
 	}
-	if f := v.FailedSteps[0]; f.Step != "a" || f.Jobs != 0 || f.Unmet != 1 || f.Failure == nil || f.Failure.Code != workflow.FailureAssertion || f.Failure.Entity == nil || *f.Failure.Entity != "device/d001" {
+	if f := v.FailedSteps[0]; f.Step != "a" || f.Jobs != 0 || f.Unmet != 1 || f.Failure == nil || f.Failure.Code != workflow.FailureAssertion || f.Failure.Entity == nil || *f.Failure.Entity != "device/d001" || f.Because != views.LeftTolerated || f.Child != nil {
 		t.Errorf("%+v, %+v", f, f.Failure)
 	}
 	id = s.Start("around")
 	settle(s)
 	if v = executionView(t, s, id); *v.Outcome != workflow.OutcomePartial || len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "c" || v.FailedSteps[0].Failure != nil {
-		t.Errorf("%s %s, %+v, %+v", v.State, *v.Outcome, v.FailedSteps, v.Error)
+		t.Fatalf("%s %s, %+v, %+v", v.State, *v.Outcome, v.FailedSteps, v.Error)
+	}
+	if f := v.FailedSteps[0]; f.Because != views.LeftChild || f.Child == nil || f.Child.Workflow.Name != "child" || f.Child.ID != v.Children[0] {
+		t.Errorf("%+v, %+v", f, f.Child)
+	}
+	s.Publish("fails", "steps:\n  - {label: a, functionBlock: p/pure:1, runOn: global, assert: \"false\"}\n")
+	s.Publish("goes_on", "steps:\n  - {label: c, workflowReference: {workflow: p/fails:1, mode: dispatch}, continueOnError: true}\n  - label: box\n    continueOnError: true\n    workflow: {steps: [{label: inner, functionBlock: p/pure:1, runOn: global, assert: \"false\"}]}\n")
+	id = s.Start("goes_on")
+	settle(s)
+	if v = executionView(t, s, id); *v.Outcome != workflow.OutcomePartial || len(v.FailedSteps) != 2 || v.FailedSteps[0].Child == nil || *v.FailedSteps[0].Child.State != sm.ExecutionFailedSafeAck || v.FailedSteps[1].Step != "inner" {
+		t.Fatalf("%s %s, %+v, %+v", v.State, *v.Outcome, v.FailedSteps, v.Error)
+	}
+	for _, f := range v.FailedSteps {
+		if f.Because != views.LeftContinueOnError {
+			t.Errorf("%+v", f)
+		}
 	}
 }

@@ -81,6 +81,9 @@ func TestParallel_BranchFails(t *testing.T) {
 	if outcome := x.Outcome(); outcome != workflow.OutcomePartial {
 		t.Errorf("outcome %s", outcome)
 	}
+	if failed := executionView(t, s, id).FailedSteps; len(failed) != 1 || failed[0].Step != "rate" || failed[0].Because != views.LeftBranch {
+		t.Errorf("failed steps %+v", failed)
+	}
 
 	s, id, _ = flow(t, strings.Replace(gather, "ALLOW", "allowPartial: true\n      minimum: 2", 1), "", gatherScript(map[string]string{"rate": "NO", "stock": "NEITHER"}))
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != "NO" && x.Error.Code != "NEITHER" {

@@ -411,7 +411,7 @@ func TestRollout_IsApproved(t *testing.T) {
 		x = s.ExpectState(id, want.state)
 		expectSteps(t, s, id, want.calls)
 		if v := executionView(t, s, id); onFailure == "stop" {
-			if len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "all_approval" || v.FailedSteps[0].Visit != 2 || v.FailedSteps[0].Failure.Code != workflow.FailureRejected {
+			if len(v.FailedSteps) != 1 || v.FailedSteps[0].Step != "all_approval" || v.FailedSteps[0].Visit != 2 || v.FailedSteps[0].Failure.Code != workflow.FailureRejected || v.FailedSteps[0].Because != views.LeftRollout {
 				t.Errorf("failed steps %+v", v.FailedSteps)
 			}
 			again, err := rerun(s, id, chosen(views.RerunSkipped))

@@ -96,7 +96,24 @@ type FailedStep struct {
 	Jobs    int          `json:"jobs"`
 	Unmet   int          `json:"unmet"`
 	Failure *FailureView `json:"failure"`
+
+	// Because says how it comes that the execution has completed all the same. Child is the
+	// execution that the step has started, nil if it has started none, or several.
+	Because FailureLeft `json:"because"`
+	Child   *ChildView  `json:"child"`
 }
+
+// FailureLeft is why an execution completes although a step of it failed.
+type FailureLeft string
+
+// The reasons.
+const (
+	LeftTolerated       FailureLeft = "TOLERATED"         // failureTolerance
+	LeftContinueOnError FailureLeft = "CONTINUE_ON_ERROR" // of the step, or of one around it
+	LeftBranch          FailureLeft = "BRANCH"            // allowPartial of the parallel step around it
+	LeftRollout         FailureLeft = "ROLLOUT"           // the rollout around it has stopped
+	LeftChild           FailureLeft = "CHILD"             // it has ended well, and something in the execution that it has started failed
+)
 
 // Dropped are the entities that an execution left out because they were locked: their
 // number, and the first of them.

@@ -258,4 +258,10 @@ type JobFilter struct {
 	Entity workflow.EntityKey // an empty Type matches every type
 	State  statemachines.JobState
 	Kind   workflow.JobKind
+
+	// LastAttempts leaves out attempts that a later one replaces.
+	LastAttempts bool
+	// FinallyFailed leaves only the last attempts of jobs that ended FAILED or UNKNOWN, and that
+	// no retry of the execution has repeated.
+	FinallyFailed bool
 }

@@ -143,6 +143,38 @@ test("the map leads to the jobs of an entity", async () => {
   await clean();
 });
 
+test("the jobs that failed are the same on the page, by the API and by the command", async () => {
+  await stack.publish(`package: test
+name: again
+version: 1.0.0
+seedEntity: device
+config: {failureTolerance: "100%"}
+steps:
+  - {label: work, functionBlock: "test/look:1", runOn: device, retry: {maxRetries: 1, delay: 1s}, parameters: {failOnce: [sw-011], fail: [sw-012], retryable: true}}
+`);
+  const id = await stack.start("test/again", ["sw-011", "sw-012"]);
+  await stack.until(id, (x) => x.outcome === "PARTIAL");
+  await show(`#/executions/${id}`, /test\/again/);
+  assert.match(await page.getByRole("table", { name: "Steps that failed" }).getByRole("row").last().innerText(), /work\s+1\s+failureTolerance allows so many\s+REFUSED/);
+  const jobs = async (query) => (await stack.call("GET", `/workflow-execution/id/${id}/jobs?${query}`)).items;
+  const failed = await jobs("state=FAILED");
+  assert.deepEqual(failed.map((j) => [j.entity.id, j.attempt, j.replacedBy]), [["sw-011", 1, `${id}.1.0.2`], ["sw-012", 1, `${id}.1.1.2`], ["sw-012", 2, null]]);
+  assert.deepEqual(await jobs("failed=true"), failed.slice(2));
+  const rows = () => page.getByRole("table", { name: "Jobs" }).getByRole("row").filter({ hasText: "FAILED" });
+  for (const query of ["state=FAILED", "failed=true"]) {
+    await show(`#/executions/${id}/jobs?${query}`, "Jobs");
+    await page.getByText("1 jobs", { exact: true }).waitFor();
+    assert.match(await rows().first().innerText(), /sw-012.*FAILED\s+(ERROR)?\s*2\s/s);
+  }
+  await page.getByLabel("Attempts").selectOption("all");
+  await show(`#/executions/${id}/jobs?state=FAILED&attempts=all`, "Jobs");
+  await page.getByText("3 jobs", { exact: true }).waitFor();
+  await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-011" }).click();
+  await page.getByRole("article", { name: "Job" }).getByRole("link", { name: "the next one" }).click();
+  await page.getByRole("article", { name: "Job" }).getByText("COMPLETED").waitFor();
+  await clean();
+});
+
 test("a job shows its error; the history and the cost of an execution are shown", async () => {
   const { items } = await stack.call("GET", "/workflow-execution?outcome=FAILED_UNSAFE");
   const id = items[0].id;

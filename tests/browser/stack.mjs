@@ -24,7 +24,7 @@ export async function startStack(env = {}) {
     let body = "";
     for await (const chunk of request) body += chunk;
     const call = JSON.parse(body);
-    const { delay = 0, fail = [], failOnce = [], code = "REFUSED", message = "it does not want to", result = {} } = call.parameters ?? {};
+    const { delay = 0, fail = [], failOnce = [], code = "REFUSED", message = "it does not want to", retryable = false, result = {} } = call.parameters ?? {};
     if (delay && call.operation === "EXECUTE") await new Promise((done) => setTimeout(done, delay));
     const subject = `${call.job.execution} ${call.entity?.id}`;
     const first = failOnce.includes(call.entity?.id) && !refused.has(subject);
@@ -32,7 +32,7 @@ export async function startStack(env = {}) {
     const refuses = first || fail.includes(call.entity?.id) && (call.operation === "EXECUTE" || call.parameters.failUndo);
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(refuses
-      ? { outcome: "ERROR", error: { code, message, retryable: false, details: {} } }
+      ? { outcome: "ERROR", error: { code, message, retryable, details: {} } }
       : { outcome: "OK", result: { ...result, operation: call.operation } }));
   });
   await new Promise((done) => blocks.listen(0, "127.0.0.1", done));

@@ -34,8 +34,8 @@ func describeState(x views.ExecutionView) string {
 			return "It completed" + elapsedText(x) + "."
 		}
 		s := "It completed" + elapsedText(x) + ", but not everything succeeded"
-		if n := failedCount(x); n > 0 {
-			return s + fmt.Sprintf(": %d of its entities failed.", n)
+		if why := DescribePartial(x); why != "" {
+			return s + ": " + why + "."
 		}
 		if x.ID == "" {
 			return s + "."

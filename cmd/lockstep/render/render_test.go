@@ -316,6 +316,44 @@ Next: "lockstep rerun x-2 --skipped" runs it on those whose turn never came.
 	}
 }
 
+// Of a partial outcome every rule that let the execution complete is told, with the step and the execution that it has
+// started, in the sentence at the end and in lists.
+func TestDescribePartial_NamesTheRule(t *testing.T) {
+	partial, safe := workflow.OutcomePartial, sm.ExecutionFailedSafeAck
+	child := &views.ChildView{ID: "c-1", Workflow: workflow.Ref{Package: "p", Name: "sub", Version: "1.0.0"}, State: &safe}
+	for _, c := range []struct {
+		step views.FailedStep
+		want string
+	}{
+		{views.FailedStep{Step: "a", Jobs: 2, Unmet: 1, Because: views.LeftTolerated}, "step a: 3 failed, which failureTolerance allows"},
+		{views.FailedStep{Step: "a", Jobs: 1, Because: views.LeftContinueOnError}, "step a failed, after which continueOnError goes on"},
+		{views.FailedStep{Step: "a", Child: child, Because: views.LeftContinueOnError}, "execution c-1 (p/sub:1.0.0), which step a has started, ended in FAILED_SAFE_ACK, after which continueOnError goes on"},
+		{views.FailedStep{Step: "a", Because: views.LeftBranch}, "step a failed, whose branch allowPartial leaves out"},
+		{views.FailedStep{Step: "a", Because: views.LeftRollout}, "step a failed, which stopped the rollout"},
+		{views.FailedStep{Step: "a", Child: child, Because: views.LeftChild}, "execution c-1 (p/sub:1.0.0), which step a has started, completed in part"},
+		{views.FailedStep{Step: "a", Because: views.LeftChild}, "something failed in the executions that step a has started"},
+		{views.FailedStep{Step: "a\nb"}, `step a\nb failed`},
+	} {
+		x := views.ExecutionView{ID: "x-1", Status: sm.StatusCompleted, Outcome: &partial, FailedSteps: []views.FailedStep{c.step}}
+		if got := DescribePartial(x); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+		if got := DescribeExecution(x); got != "It completed, but not everything succeeded: "+c.want+"." {
+			t.Error(got)
+		}
+	}
+	x := views.ExecutionView{Outcome: &partial, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 2}, FailedSteps: make([]views.FailedStep, 5)}
+	if got := DescribePartial(x); !strings.HasPrefix(got, "2 of its entities failed; ") || !strings.HasSuffix(got, "; 2 more steps") {
+		t.Error(got)
+	}
+	succeeded := workflow.OutcomeSucceeded
+	for _, outcome := range []*workflow.Outcome{nil, &succeeded} {
+		if x.Outcome = outcome; DescribePartial(x) != "" {
+			t.Error(DescribePartial(x))
+		}
+	}
+}
+
 // What a step with foreach would do is told by items; how many there are may not be known.
 func TestPrintPlan_TellsItems(t *testing.T) {
 	on, step, item := workflow.RunOnItem, "push", 3

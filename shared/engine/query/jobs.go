@@ -28,7 +28,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 	x, limit, bytes, reads := i.Execution(), pageLimit(p), 0, 0
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if r.Seq < at.stepRunSeq || !r.HasJobs() || r.Jobs == 0 || (f.Step != "" && f.Step != r.Label) || (f.Kind != "" && f.Kind != r.Kind) {
+		if r.Seq < at.stepRunSeq || !r.HasJobs() || r.Jobs == 0 || (f.Step != "" && f.Step != r.Label) || (f.Kind != "" && f.Kind != r.Kind) || (f.FinallyFailed && (r.SupersededBy > 0 || x.RetriedLater(r))) {
 			continue
 		}
 		planned, err := i.PlannedJobs(ctx, r)
@@ -51,10 +51,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 				}
 				all, at.shard = attemptsByJob(packs), shard
 			}
-			jobs := jobAttempts(x, r, in, all[in.Index])
-			if f.State != "" {
-				jobs = slices.DeleteFunc(jobs, func(j workflow.Job) bool { return j.State != f.State })
-			}
+			jobs := slices.DeleteFunc(jobAttempts(x, r, in, all[in.Index]), func(j workflow.Job) bool { return !matchesAttempt(f, &j) })
 			size := 0
 			for n := range jobs {
 				size += jobViewBytes + len(jobs[n].Parameters)
@@ -91,6 +88,15 @@ const jobViewBytes = 400
 
 func matchesEntity(f views.JobFilter, in workflow.JobInput) bool {
 	return f.Entity.ID == "" || in.Entity != nil && in.Entity.ID == f.Entity.ID && (f.Entity.Type == "" || in.Entity.Type == f.Entity.Type)
+}
+
+// matchesAttempt reports whether a filter lets an attempt pass.
+func matchesAttempt(f views.JobFilter, j *workflow.Job) bool {
+	switch {
+	case f.State != "" && j.State != f.State, (f.LastAttempts || f.FinallyFailed) && j.ReplacedBy != nil:
+		return false
+	}
+	return !f.FinallyFailed || j.State == sm.JobFailed || j.State == sm.JobUnknown
 }
 
 // jobCursor is the last job that a page has read. shard is the shard whose packs are loaded.
@@ -220,7 +226,7 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	}
 	for n := range jobs {
 		if n > 0 {
-			jobs[n].Replaces, jobs[n-1].ReplacedBy = &jobs[n-1].ID, &jobs[n].ID
+			jobs[n].Replaces, jobs[n-1].ReplacedBy = ptr(jobs[n-1].ID), ptr(jobs[n].ID) // copies: a filter moves the jobs
 			if ended := jobs[n-1].EndedAt; ended != nil {
 				jobs[n].CreatedAt = *ended
 			}

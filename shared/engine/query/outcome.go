@@ -59,10 +59,31 @@ func failedSteps(x *workflow.Execution) []views.FailedStep {
 		}
 		partial := r.Child != nil && r.Child.Partial // nothing is known of its failures here
 		if (why != nil || partial) && len(steps) < workflow.MaxNamedFailures {
-			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Unmet: r.Unmet, Failure: views.NewFailureView(why)})
+			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Unmet: r.Unmet, Failure: views.NewFailureView(why), Because: failureLeft(x, r), Child: childView(r)})
 		}
 	}
 	return steps
+}
+
+// failureLeft is why the execution has completed although something in the step run failed.
+func failureLeft(x *workflow.Execution, r *workflow.StepRun) views.FailureLeft {
+	switch {
+	case r.Status != sm.StepFailed && r.Child != nil:
+		return views.LeftChild
+	case r.Status != sm.StepFailed:
+		return views.LeftTolerated
+	}
+	for around := x.StepRunBySeq(r.In); around != nil && r.In > 0; around = x.StepRunBySeq(around.In) {
+		switch {
+		case around.FailedBranches > 0:
+			return views.LeftBranch
+		case around.StoppedAt > 0:
+			return views.LeftRollout
+		case around.In == 0:
+			return views.LeftContinueOnError
+		}
+	}
+	return views.LeftContinueOnError
 }
 
 // unmetFailure is why entities of a step run have no job: that of one that is named, if one is.

@@ -231,10 +231,19 @@ func TestService_JobsByFilterAndPage(t *testing.T) {
 		"by entity":         {views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
 		"by another type":   {views.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
 		"by step and state": {views.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
+		"last attempts":     {views.JobFilter{LastAttempts: true}, 6},
+		"failed and last":   {views.JobFilter{LastAttempts: true, State: sm.JobFailed}, 0},
+		"finally failed":    {views.JobFilter{FinallyFailed: true}, 0},
 	} {
 		for _, limit := range []int{1, 3, 100} {
-			if got := read(test.filter, limit); len(got) != test.want {
+			got := read(test.filter, limit)
+			if len(got) != test.want {
 				t.Errorf("%s, page size %d: %d jobs, want %d", name, limit, len(got), test.want)
+			}
+			for _, j := range got {
+				if diff := cmp.Diff(ids[j.ID], j); diff != "" {
+					t.Errorf("%s, page size %d: a job is not as it is without a filter: %s", name, limit, diff)
+				}
 			}
 		}
 	}

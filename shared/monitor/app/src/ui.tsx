@@ -111,8 +111,8 @@ export function Table<T>({ caption, columns, rows, empty }: { caption: string; c
 }
 
 /** Field is an input with its label. */
-export function Field({ label, value, onChange, type, options, none = "any", hint, required, name: field }: {
-  label: string; value: string; onChange: (value: string) => void; type?: "datetime-local" | "number"; options?: readonly string[]; none?: string; hint?: string; required?: boolean; name?: string;
+export function Field({ label, value, onChange, type, options, none = "any", words = {}, hint, required, name: field }: {
+  label: string; value: string; onChange: (value: string) => void; type?: "datetime-local" | "number"; options?: readonly string[]; none?: string; words?: Record<string, string>; hint?: string; required?: boolean; name?: string;
 }): VNode {
   const id = useId();
   const [typed, setTyped] = useState(value);
@@ -122,7 +122,7 @@ export function Field({ label, value, onChange, type, options, none = "any", hin
       <label for={id}>{label}</label>
       {options ? (
         <select id={id} name={field} value={value} onChange={(e) => onChange(e.currentTarget.value)}>
-          {options.map((o) => <option value={o}>{o || none}</option>)}
+          {options.map((o) => <option value={o}>{words[o] ?? (o || none)}</option>)}
         </select>
       ) : (
         <input id={id} name={field} type={(type ?? "text") as "text"} value={typed} placeholder={hint} required={required} autocomplete="off"

@@ -16,6 +16,11 @@ export const tabs: { part: string; title: string }[] = [
   { part: "result", title: "Result" }, { part: "family", title: "Family" }, { part: "cost", title: "Cost" },
 ];
 
+const left = {
+  TOLERATED: "failureTolerance allows so many", CONTINUE_ON_ERROR: "continueOnError goes on", BRANCH: "allowPartial leaves the branch out",
+  ROLLOUT: "the rollout has stopped", CHILD: "the execution that it has started completed in part",
+};
+
 export function ExecutionView({ route }: { route: Route }): VNode {
   const id = route.path[1]!;
   const part = route.path[2] ?? "";
@@ -136,6 +141,18 @@ function Overview({ execution: x, live }: { execution: Execution; live: Live<Exe
             { title: "Step", cell: (f) => f.step },
             { title: "Code", cell: (f) => f.code },
             { title: "Message", cell: (f) => f.message },
+          ]} />
+        </section>
+      ) : null}
+      {x.failedSteps.length > 0 ? (
+        <section>
+          <h2>Steps that failed</h2>
+          <Table caption="Steps that failed" rows={x.failedSteps} empty="" columns={[
+            { title: "Step", cell: (s) => <a href={to(["executions", x.id, "jobs"], { step: s.step, failed: "true" })}>{s.step}</a> },
+            { title: "Jobs", number: true, cell: (s) => s.jobs + s.unmet },
+            { title: "Why it completed", cell: (s) => left[s.because] },
+            { title: "Execution started", cell: (s) => <ExecutionLink id={s.child?.id} /> },
+            { title: "First failure", cell: (s) => (s.failure ? `${s.failure.code} ${s.failure.message}` : "") },
           ]} />
         </section>
       ) : null}

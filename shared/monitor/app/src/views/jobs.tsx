@@ -7,7 +7,7 @@ import { go, type Route, to } from "../route";
 import { duration, EntityLink, Field, ProblemText, time, Value, Word } from "../ui";
 import { useVirtual } from "../virtual";
 
-const filters = ["step", "entity", "state", "kind"] as const;
+const filters = ["step", "entity", "state", "kind", "attempts", "failed"] as const;
 
 export const subject = (j: Job): string => (j.entity ? `${j.entity.type}/${j.entity.id}` : j.item !== null ? `item ${j.item}${j.itemText ? ` ${j.itemText}` : ""}` : "global");
 
@@ -20,7 +20,7 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
   const [partial, setPartial] = useState<Job[]>([]);
   const loaded = useRef(false);
   const live = useLive(`${x.id} ${JSON.stringify(filter)}`, async (signal) => {
-    const jobs = await all("/workflow-execution/id/{id}/jobs", { id: x.id }, { ...filter, limit: 1000 }, signal,
+    const jobs = await all("/workflow-execution/id/{id}/jobs", { id: x.id }, { ...filter, attempts: filter.attempts ?? "last", limit: 1000 }, signal,
       (some) => { if (!loaded.current) setPartial([...some]); });
     loaded.current = true;
     return jobs;
@@ -36,10 +36,12 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
         <Field label="Entity" value={filter.entity ?? ""} onChange={set("entity")} hint="type/id" />
         <Field label="State" value={filter.state ?? ""} onChange={set("state")} options={["", "PENDING", "CLAIMED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "UNKNOWN"]} />
         <Field label="Kind" value={filter.kind ?? ""} onChange={set("kind")} options={["", "ACQUIRE", "EXECUTE", "ROLLBACK"]} />
+        <Field label="Attempts" value={filter.attempts ?? ""} onChange={set("attempts")} options={["", "all"]} none="last" />
+        <Field label="Failures" value={filter.failed ?? ""} onChange={set("failed")} options={["", "true"]} none="with the others" words={{ true: "only what is left" }} />
         <a class="button" href={to(path)}>Clear</a>
       </form>
       <ProblemText error={live.error} />
-      {chosen ? <JobDetail job={chosen} jobs={jobs} at={(id) => to(path, { ...filter, job: id })} close={to(path, filter)} /> : null}
+      {chosen ? <JobDetail job={chosen} at={(id) => to(path, { step: filter.step, entity: filter.entity, attempts: "all", job: id })} close={to(path, filter)} /> : null}
       <p role="status">{jobs.length} jobs{live.data || live.error ? "" : ", loading more"}</p>
       <div class="virtual" ref={ref} tabIndex={0} role="table" aria-label="Jobs" aria-rowcount={jobs.length + 1}>
         <div role="row" aria-rowindex={1} class="row head">
@@ -68,8 +70,8 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
   );
 }
 
-function JobDetail({ job: j, jobs, at, close }: { job: Job; jobs: Job[]; at: (id: string) => string; close: string }): VNode {
-  const other = (id: string, word: string) => (jobs.some((o) => o.id === id) ? <a href={at(id)}>{word}</a> : <>{word} {id}</>);
+function JobDetail({ job: j, at, close }: { job: Job; at: (id: string) => string; close: string }): VNode {
+  const other = (id: string, word: string) => <a href={at(id)}>{word}</a>;
   return (
     <article class="card" aria-label="Job" id="job">
       <h3>{subject(j)} in {j.step} <Word>{j.state}</Word></h3>
