@@ -20,6 +20,8 @@ const (
 	exitRefused     = 3 // the service refused
 	exitUnreachable = 4 // the service is unreachable
 	exitPartial     = 5 // the execution completed, and something in it failed
+
+	exitWaitTimeout = 124 // --wait-timeout has passed; the usual code of a command that ran out of time
 )
 
 // hintedError is an error with a hint on what to do next.
@@ -49,7 +51,10 @@ func exitCode(err error) int {
 	var unreachable *client.UnreachableError
 	var service render.ServiceError
 	var start startError
+	var waited *waitTimeoutError
 	switch {
+	case errors.As(err, &waited):
+		return exitWaitTimeout
 	case errors.Is(err, render.ErrPartial):
 		return exitPartial
 	case errors.Is(err, render.ErrSilent), errors.As(err, &start):
@@ -142,6 +147,8 @@ func newErrorDocument(err error) errorDocument {
 		doc.Code = "unreachable"
 	case exitFailed:
 		doc.Code = "failed"
+	case exitWaitTimeout:
+		doc.Code = "timeout"
 	default:
 		doc.Code = "usage"
 	}

@@ -66,6 +66,7 @@ func newAnswer(c *connection) *cobra.Command {
 	var sets []string
 	var ask bool
 	var token string
+	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "answer [ID]",
 		Short: "Answer a step that waits for people",
@@ -84,8 +85,8 @@ from a file, and --token - from standard input.`,
 				return err
 			}
 			if token != "" {
-				if req.Step != "" || req.Visit != 0 || req.Reason != "" {
-					return errors.New("--step, --visit and --reason do not go with --token, which says which step it is")
+				if req.Step != "" || req.Visit != 0 || req.Reason != "" || wait.asked() {
+					return errors.New("--step, --visit, --reason and --wait do not go with --token, which says which step it is and shows no execution")
 				}
 				return answerByToken(cmd, c, api, token, req.IdempotencyKey, func() (json.RawMessage, error) { return readAnswer(cmd, data, file, sets, ask) })
 			}
@@ -101,9 +102,10 @@ from a file, and --token - from standard input.`,
 				}
 			}
 			x, err := api.Answer(cmd.Context(), args[0], req)
-			return printExecution(cmd, c, x, err)
+			return wait.finish(cmd, c, api, x, err)
 		},
 	}
+	wait.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Step, "step", "", "label of the step; needed where several wait")
 	f.IntVar(&req.Visit, "visit", 0, "which run of the step, as \"lockstep inputs\" shows it; an answer to an earlier one is refused")
@@ -194,6 +196,7 @@ func newSignal(c *connection) *cobra.Command {
 	var data, file string
 	var sets []string
 	var workflowName, key string
+	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "signal ID [NAME]",
 		Short: "Send a signal to an execution",
@@ -220,14 +223,17 @@ With --workflow and --key there is no ID, only the NAME: it goes to the executio
 			switch {
 			case len(args) == 2 && workflowName == "" && key == "":
 				x, err := api.Signal(cmd.Context(), args[0], args[1], req)
-				return printExecution(cmd, c, x, err)
+				wait.stale = staleSince(x)
+				return wait.finish(cmd, c, api, x, err)
 			case len(args) == 1 && byKey && strings.Count(workflowName, "/") == 1 && !strings.Contains(workflowName, ":"):
 				x, err := api.SignalKey(cmd.Context(), workflowName, key, args[0], req)
-				return printExecution(cmd, c, x, err)
+				wait.stale = staleSince(x)
+				return wait.finish(cmd, c, api, x, err)
 			}
 			return errors.New("say to which execution: signal ID NAME, or signal --workflow PACKAGE/NAME --key KEY NAME")
 		},
 	}
+	wait.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "", "its data, as JSON")
 	f.StringVarP(&file, "file", "f", "", "a file with its data as JSON, - for standard input")

@@ -20,6 +20,7 @@ func newCancel(c *connection) *cobra.Command {
 	var req views.CancelRequest
 	var rollback string
 	var cascade, noCascade bool
+	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "End an execution early and cleanly",
@@ -36,9 +37,10 @@ func newCancel(c *connection) *cobra.Command {
 				req.Cascade = &cascade
 			}
 			x, err := api.Cancel(cmd.Context(), args[0], req)
-			return printExecution(cmd, c, x, hintIllegalCancel(cmd, api, args[0], err))
+			return wait.finish(cmd, c, api, x, hintIllegalCancel(cmd, api, args[0], err))
 		},
 	}
+	wait.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&rollback, "rollback", "auto", "auto or never")
@@ -100,7 +102,7 @@ func newResume(c *connection) *cobra.Command {
 		x, err = api.Resume(ctx, id, reason)
 		return hint(id, x, err)
 	}
-	cmd := newReasonCommand(c, resume, "why, for the history", new([]string), &cobra.Command{
+	cmd := newReasonCommand(c, resume, "why, for the history", new([]string), new(waitFlags), &cobra.Command{
 		Use:     "resume ID",
 		Short:   "Continue now an execution that waits for a time, is held, or waits in front of a step",
 		Long:    "Continue now an execution that waits for a time, that its starter holds (\"lockstep run --hold\"), or\nthat waits in front of each step (\"lockstep run --step\"): it enters one step or, with --all, all.",
@@ -117,7 +119,7 @@ func newRewind(c *connection) *cobra.Command {
 		req.Reason = reason
 		return api.Rewind(ctx, id, req)
 	}
-	cmd := newReasonCommand(c, rewind, "why, for the history", new([]string), &cobra.Command{
+	cmd := newReasonCommand(c, rewind, "why, for the history", new([]string), new(waitFlags), &cobra.Command{
 		Use:   "rewind ID",
 		Short: "Take an execution that waits back to an earlier step, under its locks",
 		Long: `Take an execution that waits back to an earlier step, under its locks. What it waited for does not
@@ -147,13 +149,14 @@ type onEntities func(api *client.Client, ctx context.Context, id, reason string,
 // newReleaseCommand completes a verb that takes an execution, a reason and entities.
 func newReleaseCommand(c *connection, do onEntities, usage string, cmd *cobra.Command) *cobra.Command {
 	var entities []string
-	newReasonCommand(c, do, usage, &entities, cmd)
+	newReasonCommand(c, do, usage, &entities, nil, cmd)
 	cmd.Flags().StringArrayVar(&entities, "entity", nil, "an entity of it, as device/sw-007; repeatable; by default all that it holds")
 	return cmd
 }
 
-// newReasonCommand completes a verb that takes an execution and a reason.
-func newReasonCommand(c *connection, do onEntities, usage string, entities *[]string, cmd *cobra.Command) *cobra.Command {
+// newReasonCommand completes a verb that takes an execution and a reason. wait is nil for a verb of an execution
+// that has ended, of which nothing more is to be waited for.
+func newReasonCommand(c *connection, do onEntities, usage string, entities *[]string, wait *waitFlags, cmd *cobra.Command) *cobra.Command {
 	var reason string
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -162,7 +165,13 @@ func newReasonCommand(c *connection, do onEntities, usage string, entities *[]st
 			return err
 		}
 		x, err := do(api, cmd.Context(), args[0], reason, *entities...)
-		return printExecution(cmd, c, x, hintIllegalState(cmd, api, args[0], err))
+		if err = hintIllegalState(cmd, api, args[0], err); wait == nil {
+			return printExecution(cmd, c, x, err)
+		}
+		return wait.finish(cmd, c, api, x, err)
+	}
+	if wait != nil {
+		wait.add(cmd)
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", usage)
 	return cmd
@@ -199,6 +208,7 @@ func printExecution(cmd *cobra.Command, c *connection, x views.ExecutionView, er
 func newRetry(c *connection) *cobra.Command {
 	var req views.RetryRequest
 	var entities string
+	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Retry a failed execution",
@@ -237,9 +247,10 @@ turn never came, or after this one was acknowledged.`,
 			if err = hintRetryConflict(args[0], err); err == nil {
 				noteRerun(cmd, api, x)
 			}
-			return printExecution(cmd, c, x, err)
+			return wait.finish(cmd, c, api, x, err)
 		},
 	}
+	wait.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&req.From, "from", "", "label of the step to start with; by default the one that failed")

@@ -16,6 +16,7 @@ func newRerun(c *connection) *cobra.Command {
 	var parameters, reason, key string
 	var sets, entities []string
 	var failed, unsafe, skipped, unfinished, all, detach bool
+	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "rerun ID",
 		Short: "Start an execution again for some of its entities, and follow the new one",
@@ -66,9 +67,13 @@ what completed before it; a rerun begins with the first step.`,
 				fmt.Fprintln(cmd.OutOrStdout(), started.ID)
 				return nil
 			}
+			if wait.asked() {
+				return wait.follow(cmd, c, api, started.ID)
+			}
 			return follow(cmd, c, api, started.ID, nil)
 		},
 	}
+	wait.add(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&failed, "failed", false, "the entities that failed")
 	f.BoolVar(&unsafe, "unsafe", false, "the entities that failed unsafely")

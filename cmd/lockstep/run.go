@@ -175,10 +175,15 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, on
 
 // waitForEnd shows an execution's progress on standard error until it ends.
 func waitForEnd(cmd *cobra.Command, c *connection, api *client.Client, id string) (views.ExecutionView, error) {
+	return followUntil(cmd.Context(), cmd, c, api, id, client.Idle)
+}
+
+// followUntil shows an execution's progress on standard error until it is as wanted.
+func followUntil(ctx context.Context, cmd *cobra.Command, c *connection, api *client.Client, id string, wanted func(views.ExecutionView) bool) (views.ExecutionView, error) {
 	bar := render.NewProgressBar(cmd.ErrOrStderr())
 	noted := false
-	x, err := api.Follow(cmd.Context(), id, pollInterval, func(x views.ExecutionView) {
-		if !noted && !c.temporary && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput {
+	x, err := api.FollowUntil(ctx, id, pollInterval, wanted, func(x views.ExecutionView) {
+		if !noted && !c.temporary && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput && !wanted(x) {
 			noted = true
 			bar.Clear()
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: it waits for a person. Ctrl-C stops following, and the execution continues; \"lockstep answer %s\" answers\n", id)
@@ -189,7 +194,7 @@ func waitForEnd(cmd *cobra.Command, c *connection, api *client.Client, id string
 	if c.temporary {
 		return x, render.AsServiceError(err)
 	}
-	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return x, withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)
 	}
 	if err != nil && bar.HasData {

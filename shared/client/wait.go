@@ -37,6 +37,11 @@ func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, onRead
 // Follow is Wait that calls onRetry, unless it is nil, each time that a read has failed
 // and will be repeated.
 func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
+	return c.FollowUntil(ctx, id, poll, Idle, onRead, onRetry)
+}
+
+// FollowUntil is Follow that ends when an execution is as wanted, instead of [Idle].
+func (c *Client) FollowUntil(ctx context.Context, id string, poll time.Duration, wanted func(views.ExecutionView) bool, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
 	failures := maxUnavailable
 	var x views.ExecutionView
 	var tag string
@@ -49,7 +54,7 @@ func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRe
 			if onRead != nil {
 				onRead(x)
 			}
-			if Idle(x) {
+			if wanted(x) {
 				return x, nil
 			}
 		case !isUnavailable(err) || failures >= maxUnavailable || ctx.Err() != nil:
