@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ profile of AWS's own tools. No secret is in the file.`,
   lockstep config use prod
   lockstep list --profile lab`,
 	}
-	cmd.AddCommand(newConfigShow(c), newConfigPath(), newConfigList(c), newConfigUse(), newConfigSet(c))
+	cmd.AddCommand(newConfigShow(c), newConfigPath(c), newConfigList(c), newConfigUse(c), newConfigSet(c))
 	return cmd
 }
 
@@ -71,7 +70,7 @@ func newConfigShow(c *connection) *cobra.Command {
 	}
 }
 
-func newConfigPath() *cobra.Command {
+func newConfigPath(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "path",
 		Short: "Print where the file with the profiles is",
@@ -80,8 +79,7 @@ func newConfigPath() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), path)
-			return nil
+			return printText(cmd, c, map[string]string{"path": path}, nil, path)
 		},
 	}
 }
@@ -134,7 +132,7 @@ func newConfigList(c *connection) *cobra.Command {
 	}
 }
 
-func newConfigUse() *cobra.Command {
+func newConfigUse(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use NAME",
 		Short: "Use a profile wherever a command line names none",
@@ -150,8 +148,7 @@ func newConfigUse() *cobra.Command {
 			if err := f.Write(); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "command lines that name no profile use %s\n", f.Current)
-			return nil
+			return printText(cmd, c, map[string]string{"profile": f.Current}, nil, "command lines that name no profile use "+f.Current)
 		},
 	}
 }
@@ -182,6 +179,9 @@ exist is made. An empty value removes the key. "lockstep config --help" lists th
 			}
 			if !existed && f.Current == "" {
 				printNote(cmd, "\"lockstep config use %s\" uses it wherever a command line names no profile", name)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, map[string]string{"profile": name})
 			}
 			return nil
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -212,6 +213,22 @@ func TestConfig_ChangesTheFile(t *testing.T) {
 		got := runCommand(t, c.args...)
 		if got.code != 0 || !strings.Contains(got.stdout, c.out) || !strings.Contains(got.stderr, c.note) {
 			t.Errorf("%q: exit %d\n%s%s", c.args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// Verbs that print a line print an object for programs.
+func TestConfig_PrintsJSON(t *testing.T) {
+	path := useProfiles(t, "profiles:\n  lab: {url: http://lab.example}\n")
+	for line, want := range map[string]map[string]string{
+		"config path":                          {"path": path},
+		"config use lab":                       {"profile": "lab"},
+		"config set --profile lab tenant acme": {"profile": "lab"},
+	} {
+		got := runCommand(t, append(strings.Fields(line), "-o", "json")...)
+		var all map[string]string
+		if err := json.Unmarshal([]byte(got.stdout), &all); err != nil || got.code != 0 || !maps.Equal(all, want) {
+			t.Errorf("%s: exit %d, %v\n%s%s", line, got.code, err, got.stdout, got.stderr)
 		}
 	}
 }

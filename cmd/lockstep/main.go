@@ -86,7 +86,10 @@ func newRoot() *cobra.Command {
 every job is done or accounted for, and every failure is reported as safe or unsafe.
 
 Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,
-5 it completed, but some entities failed, 124 --wait-timeout has passed, 130 interrupted by Ctrl-C, 143 by SIGTERM.`,
+5 it completed, but some entities failed, 124 --wait-timeout has passed, 130 interrupted by Ctrl-C, 143 by SIGTERM.
+
+A table on a terminal is as wide as the terminal: its longest texts are cut, and end with …; ids are not. What goes to a
+file or a pipe, and JSON, is never cut. No output has colours, so that NO_COLOR has nothing to turn off.`,
 		Version:       commandVersion(debug.ReadBuildInfo),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -85,7 +85,7 @@ var badInputs = []struct {
 	{"parameters", "POST /workflow-execution", `{"workflow":"a/b","parameters":[1]}`, nil, 400, []string{"parameters type"}},
 	{"time", "POST /workflow-execution", `{"workflow":"a/b","notBefore":"tomorrow"}`, nil, 400, []string{"notBefore format"}},
 	{"id with slash", "POST /workflow-execution", `{"workflow":"a/b","executeOnParameters":{"ids":["a/b"]}}`, nil, 400, []string{"executeOnParameters.ids[0] pattern"}},
-	{"label name", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a=b":"c"}}`, nil, 400, []string{"labels.a=b unknown_field"}},
+	{"label name", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a=b":"c"}}`, nil, 400, []string{"labels pattern"}},
 	{"huge number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":[1,1e999999999]}}`, nil, 400, []string{"parameters.n[1] number"}},
 	{"tiny number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1e-999999999}}`, nil, 400, []string{"parameters.n number"}},
 	{"long number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1` + strings.Repeat("0", 500) + `}}`, nil, 400, []string{"parameters.n number"}},

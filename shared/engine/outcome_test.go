@@ -307,3 +307,20 @@ func TestOutcome_FailedStepsNameWhatHadNoJob(t *testing.T) {
 		}
 	}
 }
+
+// A block that is not registered is refused with the versions that there are, or with the block that was meant.
+func TestOutcome_UnknownBlockNamesWhatWasMeant(t *testing.T) {
+	for block, want := range map[string]string{
+		"p/pure:7":    "; the newest that is registered is p/pure:1.0.0",
+		"p/puer:1":    `; did you mean "p/pure"?`,
+		"other/far:1": "but no registered version matches",
+	} {
+		s := newHarness(t, 1)
+		s.Publish("w", "steps:\n  - {label: a, functionBlock: "+block+", runOn: device}\n")
+		id := s.Start("w", "d000")
+		settle(s)
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Code != "BLOCK_NOT_FOUND" || !strings.HasSuffix(x.Error.Message, want) {
+			t.Errorf("%s: %+v", block, x.Error)
+		}
+	}
+}

@@ -9,9 +9,6 @@ package render
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,28 +39,6 @@ func PrintJSONLine(cmd *cobra.Command, v any) error {
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
-
-// Table writes aligned columns.
-type Table struct{ w *tabwriter.Writer }
-
-// NewTable starts a table with its column heads.
-func NewTable(out io.Writer, columns ...string) *Table {
-	t := &Table{tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)}
-	t.Row(columns)
-	return t
-}
-
-// Row adds a row.
-func (t *Table) Row(cells []string) {
-	line := make([]string, len(cells))
-	for i, c := range cells {
-		line[i] = OneLine(c)
-	}
-	fmt.Fprintln(t.w, strings.Join(line, "\t"))
-}
-
-// Flush writes the table.
-func (t *Table) Flush() error { return t.w.Flush() }
 
 // Ago formats how long ago a time was, "-" for the zero time. After two days it
 // is the date.

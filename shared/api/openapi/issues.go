@@ -100,6 +100,7 @@ var patternDescriptions = map[string]string{
 	`^[!-~]+$`: "visible characters without spaces",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
+	`^[^=:]{1,64}$`:                                                         "the name of a label: 1 to 64 characters, none of them = or :, since lists take labels as name=value and name:value",
 	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:                                 "a type or id: up to 128 letters, digits and . _ : @ + -, no slash",

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
@@ -102,10 +103,32 @@ func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, st
 	switch {
 	case b == nil && err == nil, workflow.Is(err, workflow.CodeNotFound):
 		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: step,
-			Message: fmt.Sprintf("step %q uses block %s, but no registered version matches", step, blockRef)}, nil
+			Message: fmt.Sprintf("step %q uses block %s, but no registered version matches", step, blockRef) + registeredBlocks(ctx, r, tenant, ref)}, nil
 	case err != nil:
 		return workflow.Block{}, nil, err
 	}
 	c.blocks.put(key, *b)
 	return *b, nil, nil
+}
+
+// registeredBlocks is the end of a message about a block of which no version matches: the versions that there are
+// or, if there are none, the block that was probably meant. It looks at the first page of blocks only, and is ""
+// if that cannot be read: the failure is the same without it.
+func registeredBlocks(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) string {
+	list, err := r.Blocks(ctx, tenant, workflow.Page{Limit: workflow.MaxPageSize})
+	if err != nil {
+		return ""
+	}
+	var names, versions []string
+	for _, b := range list.Items {
+		if name := b.Ref().FullName(); name == ref.FullName() {
+			versions = append(versions, b.Version)
+		} else if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if n := len(versions); n > 0 {
+		return "; the newest that is registered is " + ref.FullName() + ":" + workflow.Ref{}.Newest(versions)
+	}
+	return workflow.DidYouMean(ref.FullName(), names)
 }
