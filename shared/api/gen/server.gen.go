@@ -120,6 +120,33 @@ func (e EventLayer) Valid() bool {
 	}
 }
 
+// Defines values for FailedStepBecause.
+const (
+	FailedStepBecauseBRANCH          FailedStepBecause = "BRANCH"
+	FailedStepBecauseCHILD           FailedStepBecause = "CHILD"
+	FailedStepBecauseCONTINUEONERROR FailedStepBecause = "CONTINUE_ON_ERROR"
+	FailedStepBecauseROLLOUT         FailedStepBecause = "ROLLOUT"
+	FailedStepBecauseTOLERATED       FailedStepBecause = "TOLERATED"
+)
+
+// Valid indicates whether the value is a known member of the FailedStepBecause enum.
+func (e FailedStepBecause) Valid() bool {
+	switch e {
+	case FailedStepBecauseBRANCH:
+		return true
+	case FailedStepBecauseCHILD:
+		return true
+	case FailedStepBecauseCONTINUEONERROR:
+		return true
+	case FailedStepBecauseROLLOUT:
+		return true
+	case FailedStepBecauseTOLERATED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FormCaptchaProvider.
 const (
 	Turnstile FormCaptchaProvider = "turnstile"
@@ -234,6 +261,24 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeUnauthorized:
 		return true
 	case ProblemCodeUnavailable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StepChildMode.
+const (
+	StepChildModeDispatch      StepChildMode = "dispatch"
+	StepChildModeFireAndForget StepChildMode = "fireAndForget"
+)
+
+// Valid indicates whether the value is a known member of the StepChildMode enum.
+func (e StepChildMode) Valid() bool {
+	switch e {
+	case StepChildModeDispatch:
+		return true
+	case StepChildModeFireAndForget:
 		return true
 	default:
 		return false
@@ -417,6 +462,24 @@ func (e ChangeExecutionsParamsVerb) Valid() bool {
 	case Retry:
 		return true
 	case Unlock:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListJobsParamsAttempts.
+const (
+	All  ListJobsParamsAttempts = "all"
+	Last ListJobsParamsAttempts = "last"
+)
+
+// Valid indicates whether the value is a known member of the ListJobsParamsAttempts enum.
+func (e ListJobsParamsAttempts) Valid() bool {
+	switch e {
+	case All:
+		return true
+	case Last:
 		return true
 	default:
 		return false
@@ -994,6 +1057,12 @@ type FailedRollback struct {
 
 // FailedStep defines model for FailedStep.
 type FailedStep struct {
+	// Because How it comes that the execution has completed all the same. TOLERATED: by `failureTolerance`. CONTINUE_ON_ERROR: by `continueOnError`. BRANCH: by `allowPartial` of the parallel step around it. ROLLOUT: the rollout around it has stopped. CHILD: the step ended well, and something in the execution that it has started failed
+	Because FailedStepBecause `json:"because"`
+
+	// Child The execution that the step has started; null if it has started none, or several
+	Child *StepChild `json:"child"`
+
 	// Failure Of the first of them; null if that is not known: see the execution that the step has started
 	Failure *Failure `json:"failure"`
 
@@ -1009,6 +1078,9 @@ type FailedStep struct {
 	// Visit Which run of the step, from 1
 	Visit int `json:"visit"`
 }
+
+// FailedStepBecause How it comes that the execution has completed all the same. TOLERATED: by `failureTolerance`. CONTINUE_ON_ERROR: by `continueOnError`. BRANCH: by `allowPartial` of the parallel step around it. ROLLOUT: the rollout around it has stopped. CHILD: the step ended well, and something in the execution that it has started failed
+type FailedStepBecause string
 
 // Failure defines model for Failure.
 type Failure = views.FailureView
@@ -1274,7 +1346,7 @@ type JobResultOutcome string
 type JobState = statemachines.JobState
 
 // Labels defines model for Labels.
-type Labels = map[string]interface{}
+type Labels map[string]string
 
 // ListedWait defines model for ListedWait.
 type ListedWait = workflow.WaitKind
@@ -1665,6 +1737,19 @@ type StepCase struct {
 	Case int           `json:"case"`
 	When *NullableText `json:"when"`
 }
+
+// StepChild The execution that a step has started
+type StepChild struct {
+	Id   string        `json:"id"`
+	Mode StepChildMode `json:"mode"`
+
+	// State As last seen by the parent
+	State    *ExecutionState `json:"state"`
+	Workflow ExactReference  `json:"workflow"`
+}
+
+// StepChildMode defines model for StepChild.Mode.
+type StepChildMode string
 
 // StepLabel defines model for StepLabel.
 type StepLabel = string
@@ -2474,6 +2559,12 @@ type ListJobsParams struct {
 	State  *JobState `form:"state,omitempty" json:"state,omitempty"`
 	Kind   *JobKind  `form:"kind,omitempty" json:"kind,omitempty"`
 
+	// Attempts `last` leaves out attempts that a later one replaces
+	Attempts *ListJobsParamsAttempts `form:"attempts,omitempty" json:"attempts,omitempty"`
+
+	// Failed With `true`, only what is left of the failures: the last attempts that ended FAILED or UNKNOWN, unless a retry of the execution has repeated them
+	Failed *bool `form:"failed,omitempty" json:"failed,omitempty"`
+
 	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2483,6 +2574,9 @@ type ListJobsParams struct {
 	// IfNoneMatch The `ETag` of an earlier answer to the same request, or several, or `*`. If the answer would be the same, it is 304 without a body
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// ListJobsParamsAttempts defines parameters for ListJobs.
+type ListJobsParamsAttempts string
 
 // GetNextParams defines parameters for GetNext.
 type GetNextParams struct {
@@ -6723,6 +6817,32 @@ func (siw *ServerInterfaceWrapper) ListJobs(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "attempts" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "attempts", r.URL.Query(), &params.Attempts, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "attempts"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "attempts", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "failed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "failed", r.URL.Query(), &params.Failed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "failed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "failed", Err: err})
 		}
 		return
 	}
