@@ -114,6 +114,7 @@ test-fast: ## Run the tests that need neither binaries nor the CDK
 
 generate: $(MONITOR_DONE) ## Regenerate everything that is generated
 	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/...
+	@go test ./shared/api -run TestExamples -update >/dev/null && go -C shared/api/openapi run generate_json.go
 	npm run build --prefix $(MONITOR) --silent
 	@go test ./cmd/lockstep -run TestReference -update >/dev/null
 	@go test ./tests/architecture -run TestCodesPage -update >/dev/null

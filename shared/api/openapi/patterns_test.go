@@ -27,7 +27,9 @@ func TestDescribePattern_KnowsEveryPattern(t *testing.T) {
 						t.Errorf("the pattern %s has no description", pattern)
 					}
 				}
-				walk(item)
+				if name != "example" { // an answer, which may have a schema of its own
+					walk(item)
+				}
 			}
 		}
 	}

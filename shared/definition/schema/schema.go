@@ -195,6 +195,11 @@ func (r *Report) collect(e *jsonschema.ValidationError, v any, path string, all 
 			if r.full(*all) {
 				return
 			}
+			if _, ok := e.ErrorKind.(*kind.PropertyNames); ok { // the name is validated by itself, and is nowhere in v
+				named := *c
+				named.InstanceLocation = e.InstanceLocation
+				c = &named
+			}
 			r.collect(c, v, path, all)
 		}
 		return
