@@ -195,7 +195,10 @@ bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for 
 	$(if $(PEERS),npm ci --prefix tests/bench/peers --ignore-scripts --no-audit --no-fund --silent)
 	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(STEPS),-step-runs $(STEPS))
 
-lint: bin/tools/golangci-lint ## Run the linters
+lint-api: $(MONITOR_DONE) ## Check the OpenAPI document by Redocly's rules
+	node $(MONITOR)/lint-api.mjs
+
+lint: bin/tools/golangci-lint lint-api ## Run the linters
 	bin/tools/golangci-lint run ./...
 
 bin/tools/golangci-lint:
@@ -207,4 +210,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules $(MONITOR)/node_modules $(BROWSER)/node_modules $(OTHERS)/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth lint-template conformance-peers simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-browser screenshots test-fast generate generate-check release synth lint-template lint-api conformance-peers simulate mutations model chaos fuzz-http bench lint fmt clean
