@@ -366,14 +366,24 @@ func TestParallel_RetryRepeatsNothingUnasked(t *testing.T) {
 		return nil
 	})
 	s.ExpectState(id, sm.ExecutionFailedUnsafe)
-	fail["bad"] = false
-	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err == nil || !strings.Contains(err.Error(), `"good"`) {
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "all", Entities: views.RetryAll}); err == nil || !strings.Contains(err.Error(), `"good"`) {
 		t.Errorf("a retry repeats what was done: %v", err)
+	}
+	fail["bad"] = false
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Error.Step != "last" || executed(s, id, "good") != 1 {
+		t.Errorf("%+v, %v", x.Error, s.CallsOf(id))
 	}
 	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "checked", From: "gather"}); err != nil {
 		t.Error(err)
 	}
 	settle(s)
+	if executed(s, id, "good") != 2 {
+		t.Errorf("what somebody asks for is not executed again: %v", s.CallsOf(id))
+	}
 
 	fail = map[string]bool{"bad": true, "last": true}
 	s, id, _ = flow(t, `steps:

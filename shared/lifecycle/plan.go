@@ -75,6 +75,9 @@ func (d *decider) enterStep(at int) {
 	if n.Foreach != nil {
 		r.List, r.Items = plan.Value, plan.Items
 	}
+	if n.Parallel != nil {
+		d.keepBranches(&r, plan)
+	}
 	switch {
 	case plan.Problem != nil:
 		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))

@@ -58,24 +58,28 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		}
 	}
 	asked := c.Entities
+	if d.execution.KeptBranches = nil; asked != "all" {
+		d.execution.KeptBranches = d.branchesToKeep(from, resume, to)
+	}
+	keeps := d.isKept()
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.execution.RolledBack || d.executedAgain(from, resume) || d.choosesAgain(from) {
+		if d.execution.RolledBack || d.executedAgain(from, resume, keeps) || d.choosesAgain(from, keeps) {
 			c.Entities = "all"
 		}
 	case "failed":
-		if d.choosesAgain(from) {
+		if d.choosesAgain(from, keeps) {
 			return invalidRequest("entities", fmt.Sprintf("the execution chooses its way again from %q on, and may pass a step in which entities have failed: want all", program.Nodes[from].Label))
 		}
-		if d.executedAgain(from, resume) {
+		if d.executedAgain(from, resume, keeps) {
 			return invalidRequest("entities", fmt.Sprintf("the execution has gone back, and has executed a step from %q on more than once: want all", program.Nodes[from].Label))
 		}
 	case "all":
 	default:
 		return invalidRequest("entities", "want failed or all")
 	}
-	if r := d.repeatedUnasked(from, resume, to, c.Entities == "failed", asked == "all"); r != nil && c.FromStep == "" {
+	if r := d.repeatedUnasked(from, resume, to, keeps, c.Entities == "failed", asked == "all"); r != nil && c.FromStep == "" {
 		return workflow.Errorf(workflow.CodeIllegalTransition,
 			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, r.Label, program.Nodes[from].Label)
 	}
@@ -99,6 +103,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		if outdated := d.facts.Outdated.Entities; len(outdated) > 0 && !c.Force {
 			return d.refuseOutdated(outdated)
 		}
+	}
+	if kept := d.execution.KeptBranches; kept != nil {
+		data["kept"] = d.branchLabels(from, kept.Index)
 	}
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
@@ -138,7 +145,7 @@ func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 // nor undone; or that has started an execution that has changed something, or that nobody waits for. nil
 // for none. A try for those that failed keeps what has a job for each entity or item; one for all entities
 // that somebody has asked for executes it again.
-func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.ExecutionState, onlyFailed, askedForAll bool) *workflow.StepRun {
+func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.ExecutionState, keeps func(*workflow.StepRun) bool, onlyFailed, askedForAll bool) *workflow.StepRun {
 	begun, first := false, d.firstOf(from)
 	if resume != nil {
 		first = resume.Seq
@@ -146,7 +153,7 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 	for _, r := range d.path() {
 		begun = begun || r.Seq == first
 		switch {
-		case !begun || r.Kind != workflow.JobExecute && r.Child == nil:
+		case !begun || keeps(r) || r.Kind != workflow.JobExecute && r.Child == nil:
 		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is to be executed again
 		case r.Wait != nil && r.Wait.Asked: // and a block that has asked to wait is to be called again
 		case r.Repeatable() && !r.IsForgotten() || r.Reversible:
@@ -163,9 +170,9 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 
 // choosesAgain reports whether a try that begins at the node may take another way than the one
 // before: a case, or what follows a failure, is chosen at or behind it.
-func (d *decider) choosesAgain(from int) bool {
+func (d *decider) choosesAgain(from int, keeps func(*workflow.StepRun) bool) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-		return r.Forward() && r.SupersededBy == 0 && r.StepIndex >= from && (r.Route > 0 && !d.facts.Resolution.Program.Encloses(r.StepIndex, from) || r.Handled > 0 || r.Next != "")
+		return r.Forward() && r.SupersededBy == 0 && !keeps(&r) && r.StepIndex >= from && (r.Route > 0 && !d.facts.Resolution.Program.Encloses(r.StepIndex, from) || r.Handled > 0 || r.Next != "")
 	})
 }
 
@@ -191,7 +198,7 @@ func (d *decider) inLoopOf(r, begin *workflow.StepRun) bool {
 // executedAgain reports whether a try that begins at the step would repeat a step on
 // entities that was executed more than once, because the execution has gone back. Then no
 // entity is known to be done with it.
-func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
+func (d *decider) executedAgain(from int, resume *workflow.StepRun, keeps func(*workflow.StepRun) bool) bool {
 	if d.execution.WentBack == 0 {
 		return false
 	}
@@ -202,7 +209,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun) bool {
 	}
 	for _, r := range d.path() {
 		begun = begun || r.Seq == first
-		if r.Kind != workflow.JobExecute && !r.IsSet() || !begun && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
+		if r.Kind != workflow.JobExecute && !r.IsSet() || keeps(r) || !begun && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
 			continue
 		}
 		at := place{step: r.StepIndex}
@@ -241,7 +248,8 @@ func (d *decider) lastReachedStep() int {
 }
 
 // standsBefore tells what a try leaves as it is that begins at the step, or in the step run if
-// there is one: the step runs on the path before it, and those on which they rest.
+// there is one: the step runs on the path before it, those in branches that it keeps, and those on which
+// these rest.
 func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflow.StepRun) bool {
 	x, p := d.execution, d.facts.Resolution.Program
 	last := map[Place]int{} // a repetition that all have done already has no step run
@@ -251,6 +259,13 @@ func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflo
 		}
 		at := PlaceOf(x, p, r)
 		last[at] = max(last[at], r.Seq)
+	}
+	keeps := d.isKept()
+	for _, r := range d.path() {
+		if keeps(r) {
+			at := PlaceOf(x, p, r)
+			last[at] = max(last[at], r.Seq)
+		}
 	}
 	return func(r *workflow.StepRun) bool { return last[PlaceOf(x, p, r)] >= r.Seq }
 }

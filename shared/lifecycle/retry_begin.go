@@ -26,15 +26,22 @@ func (d *decider) path() []*workflow.StepRun {
 // Path is the path of an execution, in its order.
 func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 	try := 0
+	var cut []*workflow.StepRun
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if !r.Forward() {
 			continue
 		}
 		if r.Try > try {
-			path, try = path[:standing(x, p, path, try, r.Try)], r.Try
+			at := standing(x, p, path, try, r.Try)
+			path, cut, try = path[:at:at], path[at:], r.Try
 		}
 		path = append(path, r)
+		for _, o := range cut {
+			if x.KeptIn(o, r) {
+				path = append(path, o)
+			}
+		}
 	}
 	return path
 }
@@ -227,6 +234,12 @@ func (d *decider) outsideBranches(r *workflow.StepRun) *workflow.StepRun {
 	for r != nil && r.In > 0 {
 		if r = d.execution.StepRunBySeq(r.In); r != nil && d.node(r).Parallel != nil {
 			outside = r
+		}
+	}
+	first := d.execution.FirstOfBranches(outside.Seq)
+	for _, o := range d.path() { // of a branch that was kept, it is the one that keeps it
+		if o.StepIndex == outside.StepIndex && d.execution.FirstOfBranches(o.Seq) == first {
+			outside = o
 		}
 	}
 	return outside

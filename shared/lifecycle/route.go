@@ -195,7 +195,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 // markHandled notes that the failures in the branches of a step are handled with its own.
 func (d *decider) markHandled(f *workflow.StepRun, number int) {
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; d.isIn(r, f) {
+		if r := &d.execution.StepRuns[i]; d.isIn(r, f) || d.execution.KeptIn(r, f) {
 			r.Handled = number
 		}
 	}

@@ -132,6 +132,7 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	d.cancelOpenStepRuns()
 	d.leaveContainers()
 	deadline := x.Deadline
+	x.KeptBranches = nil
 	d.resetForTry(to, begin, false, sm.ExecutionRunning)
 	x.Deadline = deadline
 	data["to"], data["try"] = p.Nodes[to].Label, x.Try

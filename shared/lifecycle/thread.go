@@ -63,7 +63,11 @@ func (d *decider) enterBranches(at int, r workflow.StepRun) {
 	r = d.newStepRun(at, "", &Plan{}, r)
 	d.appendStepRun(r)
 	for i, first := range n.Branches {
-		d.execution.Threads = append(d.execution.Threads, workflow.Thread{In: r.Seq, Index: i, Cursor: workflow.Cursor{PC: first}})
+		kept := r.Kept.Has(i)
+		d.execution.Threads = append(d.execution.Threads, workflow.Thread{In: r.Seq, Index: i, Cursor: workflow.Cursor{PC: first}, Done: kept})
+		if kept {
+			continue
+		}
 		d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label+"."+n.Parallel.Branches[i].Label)
 	}
 }
@@ -164,6 +168,8 @@ func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
 		status, event, state = sm.StepFailed, sm.EventWorkflowFailed, sm.WorkflowFailed
 	case f.Closing:
 		status, event, state = sm.StepCancelled, sm.EventWorkflowCancelled, sm.WorkflowCancelled
+	default:
+		f.EndedWell = append(slices.Clip(f.EndedWell), t.Index)
 	}
 	for c := d.openContainer(); c != nil; c = d.openContainer() {
 		d.exitStepRun(c, status)
@@ -195,7 +201,7 @@ func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 // settle it: a failure can be tolerated, a doubt cannot.
 func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-		return r.InDoubt && d.isIn(&r, f)
+		return r.InDoubt && (d.isIn(&r, f) || d.execution.KeptIn(&r, f))
 	})
 }
 

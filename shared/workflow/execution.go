@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -124,6 +124,9 @@ type Execution struct {
 
 	// OnlyFailed is set by a retry that keeps the results of jobs that ended with OK.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
+
+	// KeptBranches are those of the step with which a retry begins, until it has entered that.
+	KeptBranches *KeptBranches `json:"keptBranches,omitempty"`
 
 	// RollbackTries is how many tries, the last ones, have only rolled back what was executed before.
 	RollbackTries int `json:"rollbackTries,omitempty"`

@@ -89,6 +89,11 @@ type StepRun struct {
 	// asked for that, and that this one goes on with; 0 for none.
 	Resumes int `json:"resumes,omitempty"`
 
+	// Kept are the branches of an earlier step run that this one has not executed again, because they
+	// ended well there. EndedWell are the branches that have, those included, in the order of time.
+	Kept      *KeptBranches `json:"kept,omitempty"`
+	EndedWell []int         `json:"endedWell,omitempty"`
+
 	// FailedBranches is how many branches of a step that has completed did not end well.
 	FailedBranches int `json:"failedBranches,omitempty"`
 

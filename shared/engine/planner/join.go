@@ -110,6 +110,9 @@ func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *wo
 		}
 		return value, err
 	}
+	if in := x.BranchOf(f, branch); in != f.Seq {
+		f = x.StepRunBySeq(in) // an earlier try has executed it
+	}
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		o := &x.StepRuns[i]
 		if !o.Forward() || o.Seq <= f.Seq || o.Try != f.Try || !p.Program.Encloses(f.StepIndex, o.StepIndex) || node.BranchOf(o.StepIndex) != branch || p.inInnerBranch(x, o, f) {

@@ -236,7 +236,8 @@ func (p *Planner) wasEnteredIn(x *workflow.Execution, r, around *workflow.StepRu
 }
 
 // compareBranches compares the branches in which two step runs are of one step run around
-// both, 0 if they are in the same or in none.
+// both, 0 if they are in the same or in none. What a retry keeps of branches is beside those that it
+// executes again.
 func (p *Planner) compareBranches(x *workflow.Execution, a, b *workflow.StepRun) int {
 	for at := a; at != nil && at.In > 0; at = x.StepRunBySeq(at.In) {
 		f := x.StepRunBySeq(at.In)
@@ -244,12 +245,24 @@ func (p *Planner) compareBranches(x *workflow.Execution, a, b *workflow.StepRun)
 			continue
 		}
 		for other := b; other != nil && other.In > 0; other = x.StepRunBySeq(other.In) {
-			if other.In == at.In && other.Index != at.Index {
+			if other.Index != at.Index && p.sameBranches(x, f, x.StepRunBySeq(other.In)) {
 				return at.Index - other.Index
 			}
 		}
 	}
 	return 0
+}
+
+// sameBranches reports whether two step runs are the same one of a step with branches, or the later of
+// them does the work of the other again.
+func (p *Planner) sameBranches(x *workflow.Execution, a, b *workflow.StepRun) bool {
+	if a == nil || b == nil || a.StepIndex != b.StepIndex || a.Seq == b.Seq {
+		return a != nil && b != nil && a.Seq == b.Seq
+	}
+	if a.Seq > b.Seq {
+		a, b = b, a
+	}
+	return a.SupersededBy > 0 && a.SupersededBy <= b.Try && p.placeOf(x, a) == p.placeOf(x, b)
 }
 
 // labelOf is the label of the step of a step run, as its own definition knows it.

@@ -24,6 +24,7 @@ type Flow struct {
 	pure    bool // all blocks are pure
 	waits   bool // some steps wait for people and signals
 	splits  bool // some steps have branches
+	fails   bool // few steps handle their failures
 	draw    func(below int) int
 	labels  int
 	loops   int    // around the steps that are drawn
@@ -216,6 +217,9 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		f.require(s, f.known[:known])
 	}
 	if len(s.Set) > 0 || s.Wait > 0 || !s.Until.IsZero() || depth > 2 || s.Rollout != nil {
+		return
+	}
+	if f.fails && f.draw(4) > 0 {
 		return
 	}
 	switch kind := f.draw(8); {

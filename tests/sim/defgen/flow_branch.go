@@ -46,6 +46,35 @@ func (f *Flow) parallel(s *FlowStep, depth int, handles bool) {
 	s.Parallel, s.OutputKey = p, f.own("g")
 }
 
+// DrawBranches draws a definition with branches near its beginning whose failures nothing handles, perhaps in a
+// loop: a retry begins with them. waits says that steps may wait.
+func DrawBranches(draw func(below int) int, waits bool) *Flow {
+	f := &Flow{draw: draw, further: draw(2) == 0, pure: draw(3) == 0, waits: waits, splits: true, fails: true}
+	f.changes = f.further
+	if draw(2) == 0 {
+		f.Steps = f.list(1, 1, nil, false)
+	}
+	s := FlowStep{Label: f.label()}
+	if draw(3) > 0 {
+		f.parallel(&s, 0, false)
+	} else {
+		s.Loops = true
+		for range 1 + draw(3) {
+			s.Items = append(s.Items, draw(5))
+		}
+		around := FlowStep{Label: f.label()}
+		f.loops++
+		f.parallel(&around, 1, false)
+		f.loops--
+		s.Inner = []FlowStep{around}
+	}
+	f.Steps = append(append(f.Steps, s), f.list(1, 1+draw(2), nil, false)...)
+	return f
+}
+
+// Fails reports whether the definition was drawn by [DrawBranches].
+func (f *Flow) Fails() bool { return f.fails }
+
 // own is the name of a variable that steps of the present branch set.
 func (f *Flow) own(path string) string {
 	if f.branch == "" {

@@ -23,11 +23,13 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	var given []branchResult
 	var failed []*FlowFailure
 	goesOn := flowEnd{}
+	begun := len(r.Entered) - 1
 	r.breakable = false
 	defer func() { r.breakable = before.breakable }()
 	for i := range p.Branches {
 		b := &p.Branches[i]
 		r.Vars, r.error, r.writes, r.closed = before.Vars, before.error, nil, around
+		from := len(r.Entered)
 		switch end := r.list(b.Steps); end.failed {
 		case nil:
 			given = append(given, branchResult{b.Label, r.resultOf(b)})
@@ -36,6 +38,7 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		default:
 			failed = append(failed, end.failed)
 		}
+		r.spans[begun] = append(r.spans[begun], flowSpan{from, len(r.Entered), len(given) > len(r.wellIn(begun))})
 		writes = append(writes, r.writes...)
 		if r.error != before.error {
 			failure = r.error
@@ -65,6 +68,22 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	}
 	r.write(s.OutputKey, merged)
 	return flowEnd{}
+}
+
+// flowSpan are the entries of a branch, by number, and whether it has ended well.
+type flowSpan struct {
+	from, to int
+	well     bool
+}
+
+// wellIn are the branches that have ended well of the step with a number.
+func (r *FlowRun) wellIn(at int) (well []flowSpan) {
+	for _, span := range r.spans[at] {
+		if span.well {
+			well = append(well, span)
+		}
+	}
+	return well
 }
 
 // forgive forgets who has failed in the branches of a step: its failure is handled.

@@ -119,6 +119,8 @@ type FlowRun struct {
 	items  []int // of the loops around, the innermost last
 	times  []string
 
+	spans map[int][]flowSpan // of each step with branches, by its number: its branches
+
 	writes []flowWrite // what was set in the present branch
 	closed *FlowEntry  // the step around the present branch, if that is closed
 }
@@ -159,7 +161,7 @@ const maxFlowRuns = 90
 
 // Follow executes a definition from its beginning to its end.
 func (r *FlowRun) Follow(f *defgen.Flow) {
-	r.Vars, r.counts, r.completed = map[string]any{}, map[string]int{}, map[string]bool{}
+	r.Vars, r.counts, r.completed, r.spans = map[string]any{}, map[string]int{}, map[string]bool{}, map[int][]flowSpan{}
 	r.Lost, r.LostAt, r.failedIn, r.tolerated = map[string]bool{}, map[string]int{}, map[*flowWave]int{}, f.Tolerated
 	r.finish(r.list(f.Steps))
 }

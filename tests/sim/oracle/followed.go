@@ -25,7 +25,9 @@ type followed struct {
 	resumed    map[string]bool   // the steps whose wait an operator has ended
 	over       bool              // nothing more is said of it
 	retries    retried
-	following  int // up to the end of which try
+	ended      map[string]bool // the branches that were told to have ended well
+	times      map[string]int  // how often each step was entered
+	following  int             // up to the end of which try
 
 	tokens     map[int]string    // that the block of a step run was called with, by Seq
 	wave       map[string]int    // in which wave of a rollout an entity was executed first
@@ -51,6 +53,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 		return
 	}
 	for _, e := range after.Events {
+		f.endsBranch(before, e)
 		if e.Actor != "" && sm.Event(e.Type) == sm.EventExecutionResumed {
 			var data struct{ Step string }
 			_ = json.Unmarshal(e.Data, &data)
@@ -122,7 +125,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 	f.following = try
 	find := f.find
 	run := &FlowRun{
-		Begin: func(at int, r *FlowRun) { r.Devices = f.tryAt(at).devices },
+		Begin: func(at int, r *FlowRun) { r.Devices = f.tryOf(&r.Entered[at], at).devices },
 		Keeps: f.keeps, Parameters: f.request.Parameters,
 		Outcome: func(e FlowEntry) FlowOutcome {
 			if r := find(e.Label, e.Nth); r != nil {
@@ -131,6 +134,9 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 			return FlowOutcome{Pending: true}
 		},
 		Has: func(label string, n int, around FlowEntry) bool {
+			if f.retries.branches.has(label, n, around) {
+				return true
+			}
 			in := find(around.Label, around.Nth)
 			for r := find(label, n); r != nil && r.In > 0; r = x.StepRunBySeq(r.In) {
 				if r.In == in.Seq {

@@ -221,7 +221,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {

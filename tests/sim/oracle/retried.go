@@ -25,6 +25,8 @@ type retried struct {
 	prefix []int                         // Seq of the step runs that stand where the present try began
 	kept   []map[string]keptJob          // by number of the entry: who was not called in it
 	done   map[string]map[string]keptJob // who is done behind that, by place and by entity or item
+
+	branches keptBranches // that the present try does not execute again
 }
 
 // flowTry is a try, with the number of the entry with which it began.
@@ -58,7 +60,7 @@ func (f *followed) tryAt(at int) *flowTry {
 // runs are the step runs of an execution, without those that a later try has made again, and those that
 // it has opened only to get where it began.
 func (f *followed) runs(of *workflow.Execution, number int) (runs []*workflow.StepRun) {
-	for _, seq := range f.retries.prefix {
+	for _, seq := range slices.Concat(f.retries.prefix, f.retries.branches.runs) {
 		runs = append(runs, of.StepRunBySeq(seq))
 	}
 	opened := len(f.present().opens)
@@ -78,6 +80,10 @@ func (f *followed) runs(of *workflow.Execution, number int) (runs []*workflow.St
 
 // keeps says whether an entity or item is not called in an entry, because it keeps what it did.
 func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJob, bool) {
+	if b, in := f.retries.branches.entries[e.name()]; in {
+		k, kept := b.keep[key]
+		return k, kept
+	}
 	if t := f.present(); at < t.at {
 		k, kept := f.retries.kept[at][key]
 		return k, kept
@@ -87,7 +93,7 @@ func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJo
 	k, kept := f.retries.done[e.place()][key]
 	for i := f.present().at; i < at && kept; i++ {
 		again := &run.Entered[i]
-		kept = again.place() != e.place() && !slices.Contains(again.Entities, key)
+		kept = again.place() != e.place() && (f.retries.branches.keeps(again) || !slices.Contains(again.Entities, key))
 	}
 	return k, kept
 }
@@ -97,6 +103,7 @@ func (f *followed) begin(before, after *workflow.Execution) {
 	last := f.present().number
 	t := flowTry{number: after.Try}
 	inPlace, rewound, asked := false, false, ""
+	var told []string // which branches it keeps
 	for _, e := range after.Events {
 		data, _ := decode(e.Data).(map[string]any)
 		if e.Sequence <= before.Sequence || data["try"] != float64(after.Try) {
@@ -104,6 +111,7 @@ func (f *followed) begin(before, after *workflow.Execution) {
 		}
 		t.failed, inPlace = data["entities"] == "failed", e.To == string(sm.ExecutionRunning)
 		rewound = sm.Event(e.Type) == sm.EventExecutionRewound
+		told = textsOf(data["kept"])
 		if asked, _ = data["from"].(string); rewound {
 			asked, _ = data["to"].(string)
 		}
@@ -152,14 +160,24 @@ func (f *followed) begin(before, after *workflow.Execution) {
 		f.over = true
 		return
 	}
-	f.cut(after, run, t, last)
+	kept, known := map[int]bool{}, true
+	if !rewound {
+		kept, known = f.branchesToKeep(after, run, &t, nothing && last > 1, told)
+	}
+	if f.over = f.over || !known; f.over {
+		return
+	}
+	f.cut(after, run, t, kept)
 }
 
 // cut leaves of an execution what stands where a try begins, and notes who is done with what comes then.
-func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, last int) {
-	next := retried{done: map[string]map[string]keptJob{}}
+func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches map[int]bool) {
+	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches)}
 	called := map[string]bool{} // by the last try
 	for i := f.present().at; i < len(run.Entered); i++ {
+		if f.retries.branches.keeps(&run.Entered[i]) {
+			continue
+		}
 		for _, id := range run.Entered[i].Entities {
 			called[id] = called[id] || f.find(run.Entered[i].Label, run.Entered[i].Nth) != nil
 		}
@@ -173,7 +191,7 @@ func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, last int)
 			next.prefix, next.kept = append(next.prefix, r.Seq), append(next.kept, e.Keep)
 			continue
 		}
-		if r == nil {
+		if r == nil || next.branches.keeps(e) {
 			continue
 		}
 		place := next.at(e.place())
@@ -241,17 +259,20 @@ func goesOnWith(time, begin string) bool {
 	return strings.HasPrefix(begin, loop)
 }
 
+// since is the first try that says what a new one has to do again.
+func (f *followed) since(t *flowTry, last int) int {
+	if t.some {
+		return last
+	}
+	for i := len(f.retries.begins) - 1; i > 0 && f.retries.begins[i].some; i-- {
+		last = f.retries.begins[i-1].number
+	}
+	return last
+}
+
 // beginning is the number of the entry with which a retry has to begin; ok is false where that is not said.
 func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok bool) {
-	since := last
-	if !t.some {
-		for i := len(f.retries.begins) - 1; i > 0 && f.retries.begins[i].some; i-- {
-			since = 1
-			if i > 0 {
-				since = f.retries.begins[i-1].number
-			}
-		}
-	}
+	since := f.since(t, last)
 	at = len(run.Entered)
 	came, next := run.Failed == nil && !run.Pending, false
 	if !came || run.Stop != nil {

@@ -106,6 +106,7 @@ func newScenario(seed uint64) scenario {
 	p.drawLimits(names)
 	p.drawFurther(names)
 	p.drawInvalid(names)
+	p.drawBranches(names)
 	p.drawRetention(names)
 	p.drawStall()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
@@ -190,6 +191,22 @@ func (p *scenario) drawInvalid(names []string) {
 
 // invalidStream is that of the random numbers by which invalid definitions are drawn.
 const invalidStream = 61
+
+// drawBranches replaces one of the definitions that are left, in one scenario of 16, by one with branches with which
+// retries begin.
+func (p *scenario) drawBranches(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, branchesStream))
+	if r.IntN(16) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "k")
+	for range 6 + r.IntN(8) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(360_000)) * time.Millisecond, Kind: actionRetry, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// branchesStream is that of the random numbers by which branches are drawn with which retries begin.
+const branchesStream = 77
 
 // replace replaces a definition by one of another kind with the same number.
 func (p *scenario) replace(name, kind string) {

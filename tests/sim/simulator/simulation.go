@@ -190,6 +190,9 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		if w.plans.HasFurther(c.Execution) {
 			failsOneIn = 6 // or few come far
 		}
+		if w.plans.HasFailingBranches(c.Execution) {
+			failsOneIn = 3 // or few branches end well beside one that fails
+		}
 		o = w.scenario.choiceOutcome(c, failsOneIn)
 		if w.plans.HasRollouts(c.Execution) {
 			o = w.scenario.rolledOutcome(c)

@@ -152,6 +152,11 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}
+	if _, err := fmt.Sscanf(name, "k%d", &n); err == nil {
+		r := rand.New(rand.NewPCG(c.number, uint64(7000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawBranches(r.IntN, n%2 == 1), Unpredictable: true}
+		return c.definitions[name]
+	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
 		waits := n%2 == 1 && !Small // a message that holds a token has to have room for it
