@@ -115,35 +115,42 @@ func (d *decider) failLoop(c *workflow.StepRun, cause workflow.Cause, why *workf
 	d.failStepRun(c, cause, why)
 }
 
-// breakLoop ends the innermost loop around a step run whose block has answered BREAK, and
-// reports whether there is one. The rest of its steps is passed.
-func (d *decider) breakLoop(r *workflow.StepRun) bool {
-	if r.In == 0 || d.node(r).OnEntities() {
-		return false
+// breakOut leaves what a step run repeats, or is repeated in, whose block has answered BREAK: the step
+// itself, or the innermost step around it that executes its steps several times. The rest of these is
+// passed. It reports whether there is one: rollouts and branches are not left.
+func (d *decider) breakOut(r *workflow.StepRun) bool {
+	p := d.facts.Resolution.Program
+	if d.node(r).OnEntities() {
+		return false // each takes part in no further repetition
 	}
-	loop := d.openLoop(r.In)
-	if loop == nil || d.node(loop).Loop == nil {
-		return false
+	if d.node(r).Repeat != nil {
+		d.goOnAfter(r.StepIndex)
+		return true
 	}
-	d.recordPassed(r.StepIndex, &spec.Target{Node: d.node(loop).End, In: loop.StepIndex})
-	for c := d.openContainer(); c != nil; c = d.openContainer() {
-		if c.Seq == loop.Seq {
-			d.endLoop(c)
-			return true
+	around := p.Nodes[r.StepIndex].Parent
+	for ; around >= 0; around = p.Nodes[around].Parent {
+		if n := &p.Nodes[around]; n.Loop != nil || n.Repeat != nil || n.Rollout != nil || n.Parallel != nil {
+			break
 		}
-		d.closeContainer(c)
+	}
+	if around < 0 || p.Nodes[around].Rollout != nil || p.Nodes[around].Parallel != nil {
+		return false
+	}
+	d.recordPassed(r.StepIndex, &spec.Target{Node: p.Nodes[around].End, In: around})
+	for c := d.openContainer(); c != nil; c = d.openContainer() {
+		switch {
+		case c.StepIndex != around:
+			d.closeContainer(c)
+			continue
+		case d.node(c).Loop != nil:
+			d.endLoop(c)
+		default:
+			d.closeContainer(c)
+			d.goOnAfter(around)
+		}
+		break
 	}
 	return true
-}
-
-// openLoop is the open step run of a loop whose step runs have the number in In.
-func (d *decider) openLoop(in int) *workflow.StepRun {
-	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.Open() && r.LoopSeq() == in && d.node(r).Loop != nil {
-			return r
-		}
-	}
-	return nil
 }
 
 // enclosing is In and Index of a step run that is entered now.

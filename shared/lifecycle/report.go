@@ -114,7 +114,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		case f.Goto != nil:
 			r.Next = f.Next
 			d.jump(r.StepIndex, f.Goto)
-		case f.Breaks && d.breakLoop(r):
+		case f.Breaks && d.breakOut(r):
 		case r.Seq == d.lastInPipeline(r):
 			d.continueAfter(r)
 		}
@@ -294,6 +294,7 @@ func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
 		return
 	}
 	r.Counts, r.HasUpdates = f.Counts, f.HasUpdates
+	r.Broke = f.Breaks && r.Kind == workflow.JobExecute && d.node(r).OnEntities() && d.facts.Resolution.Program.RepeatAround(r.StepIndex) >= 0
 	r.Skipped, r.Unmet = r.Skipped+f.Skipped, r.Unmet+f.Unmet
 	d.execution.Cost.Add(f.Cost)
 }

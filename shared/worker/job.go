@@ -119,8 +119,8 @@ func (j *Job) RemoveAttribute(attribute string) error {
 // The execution must hold that entity, or the step fails.
 func (j *Job) UpdateEntity(u workflow.Update) { j.otherUpdates = append(j.otherUpdates, u) }
 
-// Break makes the outcome of a successful job BREAK: the enclosing loop or sequence
-// ends here.
+// Break makes the outcome of a successful job BREAK: the repetitions or the loop around its step
+// end here, those of a step on entities for its entity alone.
 func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
 
 // NoOp makes the outcome of a successful job NOOP: there was nothing to do.

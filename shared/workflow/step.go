@@ -134,6 +134,7 @@ type StepRun struct {
 	Failure    *Failure `json:"failure,omitempty"`  // why it failed, if not because of its jobs
 	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
 	HasUpdates bool     `json:"updates,omitempty"`  // some job asked for updates of entities
+	Broke      bool     `json:"broke,omitempty"`    // some job, of an entity in a step that repeats, answered BREAK
 }
 
 // CaseError says why the condition of a case of a switch, or of an onFailure, has no value.

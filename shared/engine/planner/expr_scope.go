@@ -137,12 +137,14 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 			err = p.keepOK(ctx, x, o, got, kept)
 		case p.sameRepetition(x, r, o, 1):
 			err = p.keepOK(ctx, x, o, got, keptBefore)
+			maps.DeleteFunc(keptBefore, func(key workflow.EntityKey, _ int) bool { return got.broke[key] })
 		}
 		if err != nil {
 			return nil, err
 		}
 		if previousRepeat {
 			s.request.Previous = got.participants()
+			maps.DeleteFunc(s.request.Previous, func(key workflow.EntityKey, _ bool) bool { return got.broke[key] })
 		}
 		if redone && !ofItems {
 			// A later try has executed an earlier step, or an earlier repetition: what came after
@@ -156,6 +158,12 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 			}
 		}
 		s.apply(got.requestedUpdates())
+	}
+	switch all, err := p.leaveRepeats(ctx, x, r, s); {
+	case err != nil:
+		return nil, err
+	case all && s.request.Previous != nil:
+		s.request.Previous = map[workflow.EntityKey]bool{}
 	}
 	s.mergeExcluded()
 	for key := range kept {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // outcome is the result of the jobs of one step run, by entity or item. The zero key stands
@@ -19,6 +20,7 @@ type outcome struct {
 	failed      map[workflow.EntityKey]bool // ended, and not OK
 	notExecuted map[workflow.EntityKey]bool // of the failed: never executed
 	pending     map[workflow.EntityKey]bool // no job has ended yet
+	broke       map[workflow.EntityKey]bool // of those that are OK: answered BREAK
 	updates     []laneUpdate
 	payloadRefs map[workflow.EntityKey]workflow.PayloadRef // large results that have not been loaded
 }
@@ -59,6 +61,7 @@ func newOutcome() *outcome {
 	return &outcome{
 		results: map[workflow.EntityKey]json.RawMessage{}, ok: map[workflow.EntityKey]bool{}, failed: map[workflow.EntityKey]bool{},
 		pending: map[workflow.EntityKey]bool{}, notExecuted: map[workflow.EntityKey]bool{}, payloadRefs: map[workflow.EntityKey]workflow.PayloadRef{},
+		broke: map[workflow.EntityKey]bool{},
 	}
 }
 
@@ -217,6 +220,9 @@ func (o *outcome) collect(r *workflow.StepRun, jobs []workflow.JobInput, packs [
 			continue
 		}
 		o.ok[key] = true
+		if rec.Outcome == statemachines.OutcomeBreak {
+			o.broke[key] = true
+		}
 		switch {
 		case rec.Result != nil:
 			o.results[key] = rec.Result
@@ -234,6 +240,16 @@ func (o *outcome) collect(r *workflow.StepRun, jobs []workflow.JobInput, packs [
 		}
 	}
 	return nil
+}
+
+// anyBreaks reports whether a job has answered BREAK.
+func anyBreaks(packs []*workflow.Pack) bool {
+	for _, record := range plan.LatestRecords(packs) {
+		if record.Outcome == statemachines.OutcomeBreak {
+			return true
+		}
+	}
+	return false
 }
 
 // addUnmet adds the entities that an assertion failed. They have no job.
@@ -294,12 +310,13 @@ func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, t
 		return got, nil
 	}
 	remaining := &outcome{
-		results: maps.Clone(got.results), ok: maps.Clone(got.ok), failed: got.failed, notExecuted: got.notExecuted, pending: got.pending, payloadRefs: maps.Clone(got.payloadRefs),
+		results: maps.Clone(got.results), ok: maps.Clone(got.ok), failed: got.failed, notExecuted: got.notExecuted, pending: got.pending, payloadRefs: maps.Clone(got.payloadRefs), broke: maps.Clone(got.broke),
 		updates: slices.DeleteFunc(slices.Clone(got.updates), func(u laneUpdate) bool { return undone[u.jobEntity] }),
 	}
 	for key := range undone {
 		delete(remaining.results, key)
 		delete(remaining.ok, key)
+		delete(remaining.broke, key)
 		delete(remaining.payloadRefs, key)
 	}
 	return remaining, nil

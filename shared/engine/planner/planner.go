@@ -437,6 +437,9 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
 		rep.Next, rep.Breaks = "", false // which step follows is not up to one item
 	}
+	if err == nil && rep.Complete && !rep.Breaks && r.Kind == workflow.JobExecute {
+		rep.Breaks, err = p.reportBreaks(ctx, r)
+	}
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)
 	}

@@ -152,6 +152,23 @@ func (p *Program) OutsideBranches(node int) int {
 	return outermost
 }
 
+// RepeatAround is the step that a job of a node leaves that answers BREAK: the innermost around it that
+// repeats its steps; -1 if that is a loop, a rollout or a step with branches, or the node itself, or if there is none.
+func (p *Program) RepeatAround(node int) int {
+	if p.Nodes[node].Repeat != nil {
+		return -1
+	}
+	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
+		switch n := &p.Nodes[at]; {
+		case n.Loop != nil || n.Rollout != nil || n.Parallel != nil:
+			return -1
+		case n.Repeat != nil:
+			return at
+		}
+	}
+	return -1
+}
+
 // MostBranches is how many branches can be open at the same time, those that have branches
 // inside them included, and the outermost node with branches in which they are.
 func (p *Program) MostBranches() (most, node int) {
