@@ -231,7 +231,7 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 			if w.unplanned == nil {
 				next = wakeup(w.execution, "continue")
 			}
-			return w.ports.Sender.SendWakeups(ctx, 0, next)
+			return w.sendWithCost(ctx, next)
 		}
 	}
 }

@@ -49,7 +49,9 @@ func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) e
 	if _, err := stepRun.Jobs(ctx); err != nil { // before Take, so that the messages carry its cost
 		return err
 	}
-	return w.dispatcher().Dispatch(ctx, stepRun, w.e.now(), w.ports.Meter.Take())
+	carried, err := w.dispatcher().Dispatch(ctx, stepRun, w.e.now(), w.ports.Meter.Take())
+	w.forgetRequests(carried)
+	return err
 }
 
 // startChild starts the child of a step run that has just been committed.

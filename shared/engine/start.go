@@ -225,5 +225,5 @@ func (w *workspace) createForWakeup(ctx context.Context, x *workflow.Execution, 
 	if err := w.createOnly(ctx, x); err != nil {
 		return err
 	}
-	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(x, what))
+	return w.sendWithCost(ctx, wakeup(x, what))
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -43,6 +44,27 @@ func (u *uncountedCosts) take(execution string) workflow.Cost {
 	c := u.costs[execution]
 	delete(u.costs, execution)
 	return c
+}
+
+// sendWithCost sends a wake-up that carries what was consumed since the last commit: whoever
+// handles it may be another process, and this one may commit nothing more.
+func (w *workspace) sendWithCost(ctx context.Context, next workflow.Wakeup) error {
+	w.pendingCost.Add(w.ports.Meter.Take())
+	next.Cost.Add(w.pendingCost)
+	next.Cost.QueueRequests++ // of this message
+	if err := w.ports.Sender.SendWakeups(ctx, 0, next); err != nil {
+		return err
+	}
+	w.pendingCost = workflow.Cost{}
+	w.forgetRequests(1)
+	return nil
+}
+
+// forgetRequests takes requests to SQS out of the count that the messages which they sent carry.
+func (w *workspace) forgetRequests(n float64) {
+	sent := w.ports.Meter.Take()
+	sent.QueueRequests = max(0, sent.QueueRequests-n)
+	w.pendingCost.Add(sent)
 }
 
 // keepCost keeps what the work has consumed and no commit has counted.

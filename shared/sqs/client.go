@@ -70,7 +70,7 @@ func (c *Client) PoolQueueURL(ctx context.Context, now time.Time, pool string) (
 
 // LookupPoolQueue returns the URL of a pool's queue, "" if the pool has none.
 func (c *Client) LookupPoolQueue(ctx context.Context, now time.Time, pool string) (string, error) {
-	url, err := c.queueURL(ctx, now, pool, countRequests(nil))
+	url, err := c.queueURL(ctx, now, pool)
 	return url, wrapError(err)
 }
 
@@ -116,8 +116,9 @@ func (cache *urlCache) markMissing(pool string, now time.Time) {
 	cache.missing[pool] = now
 }
 
-// queueURL returns the URL of a pool's queue, "" if it has none at the moment.
-func (c *Client) queueURL(ctx context.Context, now time.Time, pool string, options func(*awssqs.Options)) (string, error) {
+// queueURL returns the URL of a pool's queue, "" if it has none at the moment. No meter counts the
+// request: a process makes it once, for all executions.
+func (c *Client) queueURL(ctx context.Context, now time.Time, pool string) (string, error) {
 	cache := c.urls
 	cache.mu.Lock()
 	url, known := cache.urls[pool]
@@ -136,7 +137,7 @@ func (c *Client) queueURL(ctx context.Context, now time.Time, pool string, optio
 	if topology.NamesDeadLetters(pool) {
 		return "", nil // a block that an earlier release registered: the queue has the dead letters of others
 	}
-	out, err := c.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name}, options)
+	out, err := c.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil && !isQueueNotFound(err) {
 		return "", err
 	}

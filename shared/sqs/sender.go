@@ -58,7 +58,7 @@ func (s *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow
 // sendPacks sends the packs with the given indexes to one pool and returns the
 // indexes of those that could not be sent.
 func (s *Sender) sendPacks(ctx context.Context, now time.Time, pool string, packs []*workflow.PackMessage, indexes []int) (unsent []int, err error) {
-	url, err := s.parent.queueURL(ctx, now, pool, s.options)
+	url, err := s.parent.queueURL(ctx, now, pool)
 	if err != nil || url == "" {
 		return indexes, err
 	}

@@ -88,6 +88,7 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 		s.keptRetry = next
 		return doneDisposition, nil
 	}
+	next.Cost.Add(workflow.Cost{QueueRequests: 1}) // of this message
 	return doneDisposition, s.sendPack(ctx, next)
 }
 
@@ -111,11 +112,13 @@ func (s *session) withJitter(d time.Duration) time.Duration {
 // sendNextLane sends the next lane of the window. If the rest of the chain was cut
 // off because the message was too large, it asks the engine to send that lane.
 func (s *session) sendNextLane(ctx context.Context) error {
+	request := workflow.Cost{QueueRequests: 1} // what follows carries it
 	if next := s.m.NextLane(); next != nil {
+		next.Cost.Add(request)
 		return s.sendPack(ctx, next)
 	}
 	if lane := s.m.ChainCut; lane != 0 {
-		return s.sendWakeup(ctx, workflow.Wakeup{Lane: &lane, StepRunSeq: s.m.Key.StepRunSeq})
+		return s.sendWakeup(ctx, workflow.Wakeup{Lane: &lane, StepRunSeq: s.m.Key.StepRunSeq, Cost: request})
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type call struct {
 type recorder struct {
 	mu    sync.Mutex
 	on    bool
+	since time.Time // when it was switched on
 	calls []call
 	added chan struct{} // closed when a request is added
 }
@@ -44,14 +45,14 @@ type recorder struct {
 func (r *recorder) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.on, r.calls, r.added = true, nil, make(chan struct{})
+	r.on, r.since, r.calls, r.added = true, time.Now(), nil, make(chan struct{})
 }
 
-// waitFor waits for a request.
-func (r *recorder) waitFor(ctx context.Context, match func(call) bool) error {
+// waitFor waits for requests of which match is true.
+func (r *recorder) waitFor(ctx context.Context, match func([]call) bool) error {
 	for {
 		r.mu.Lock()
-		found, added := slices.ContainsFunc(r.calls, match), r.added
+		found, added := match(r.calls), r.added
 		r.mu.Unlock()
 		if found {
 			return nil
@@ -73,16 +74,10 @@ func (r *recorder) stop() []call {
 	return r.calls
 }
 
-// wrap records the requests that a service answers.
+// wrap records the requests that a service answers. A poll that waits when the recorder is switched on
+// counts from then on.
 func (r *recorder) wrap(service string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.mu.Lock()
-		on := r.on
-		r.mu.Unlock()
-		if !on {
-			next.ServeHTTP(w, req)
-			return
-		}
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -99,17 +94,28 @@ func (r *recorder) wrap(service string, next http.Handler) http.Handler {
 		} else {
 			c.readSQS(body, answer.Body.Bytes())
 		}
-		r.mu.Lock()
-		r.calls = append(r.calls, c)
-		close(r.added)
-		r.added = make(chan struct{})
-		r.mu.Unlock()
+		r.add(c)
 		for name, values := range answer.Header() {
 			w.Header()[name] = values
 		}
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes()) // the client has gone
 	})
+}
+
+// add records a request, if the recorder is on.
+func (r *recorder) add(c call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.on {
+		return
+	}
+	if c.Begin.Before(r.since) {
+		c.Begin = r.since
+	}
+	r.calls = append(r.calls, c)
+	close(r.added)
+	r.added = make(chan struct{})
 }
 
 // capacity is what an answer of DynamoDB says of its consumption.

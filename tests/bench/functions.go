@@ -75,7 +75,7 @@ func benchFunctions(ctx context.Context, out io.Writer, binary string, latency t
 		if err != nil {
 			return err
 		}
-		if err := p.recorder.waitFor(ctx, func(c call) bool { return c.ends(x.ID) }); err != nil {
+		if err := p.recorder.waitFor(ctx, func(calls []call) bool { return slices.ContainsFunc(calls, func(c call) bool { return c.ends(x.ID) }) }); err != nil {
 			return fmt.Errorf("execution %s does not end: %w", x.ID, err)
 		}
 		return nil

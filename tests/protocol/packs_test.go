@@ -114,7 +114,7 @@ func newPackFixture(t *rapid.T, a adapter) *packFixture {
 	for _, offset := range []time.Duration{0, time.Second, -time.Second} {
 		f.workers = append(f.workers, f.worker(offset, f.nonce))
 	}
-	if err := f.dispatcher.Dispatch(f.ctx, f.stepRun, f.now, workflow.Cost{}); err != nil {
+	if _, err := f.dispatcher.Dispatch(f.ctx, f.stepRun, f.now, workflow.Cost{}); err != nil {
 		t.Fatal(err)
 	}
 	f.dueAt = f.now.Add(time.Minute)

@@ -103,18 +103,19 @@ func (r *StepRun) key() workflow.StepRunKey {
 // Dispatch sends the first lanes of a step run that was just committed: all of
 // them, or as many as its window allows. Each message carries the chain of lanes
 // that follow in the same slot. carried is the cost of the sender that nobody has
-// counted yet; the first message takes it along. After an error the timer sends
-// what is missing.
-func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, carried workflow.Cost) error {
+// counted yet; the first message takes it along, with the requests that send them all, which are
+// returned. After an error the timer sends what is missing.
+func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, carried workflow.Cost) (requests float64, err error) {
 	jobs, err := r.Jobs(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	first := r.Step.Lanes()
 	if w := r.Step.Window; w > 0 {
 		first = min(first, w)
 	}
-	carried.Add(workflow.Cost{QueueRequests: requestCount(first)})
+	requests = requestCount(first)
+	carried.Add(workflow.Cost{QueueRequests: requests})
 	for next := 0; next < first; {
 		var messages []*workflow.PackMessage
 		for ; next < first && len(messages) < maxMessagesPerSend; next++ {
@@ -122,10 +123,10 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, ca
 		}
 		messages[0].Cost, carried = carried, workflow.Cost{}
 		if err := d.sendMessages(ctx, r, now, messages); err != nil {
-			return err
+			return requests, err
 		}
 	}
-	return nil
+	return requests, nil
 }
 
 // maxMessagesPerSend is how many messages exist at a time. What has been sent stays sent

@@ -81,7 +81,7 @@ func TestDispatcher_DispatchIsDeterministic(t *testing.T) {
 	f := newFixture(t, 7, 2, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 3 })
 	var all [][]*workflow.PackMessage
 	for range 2 {
-		if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
+		if _, err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, f.drainQueue())
@@ -114,7 +114,7 @@ func TestDispatcher_DispatchIsDeterministic(t *testing.T) {
 func TestDispatcher_CutsLongChains(t *testing.T) {
 	f := newFixture(t, 9, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
 	f.d.ChainBytes = 200
-	if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
+	if _, err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
@@ -163,7 +163,7 @@ func TestDispatcher_OffloadsLargeJobs(t *testing.T) {
 	}
 	for name, send := range map[string]func(){
 		"dispatch": func() {
-			if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
+			if _, err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
 				t.Fatal(err)
 			}
 		},

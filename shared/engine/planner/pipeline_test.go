@@ -99,7 +99,8 @@ func (f *fixture) start(planned bool) error {
 		_, err := f.planner.StartPipeline(ctx, f.execution, first, f.Now())
 		return err
 	}
-	return f.planner.Dispatcher.Dispatch(ctx, f.planner.StepRun(f.execution, first), f.Now(), workflow.Cost{})
+	_, err := f.planner.Dispatcher.Dispatch(ctx, f.planner.StepRun(f.execution, first), f.Now(), workflow.Cost{})
+	return err
 }
 
 const twoSteps = `steps:
