@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"math"
+
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -17,36 +19,54 @@ type Work struct {
 const (
 	executionWrites = 7.0 // the states of an execution with one step, with their indexes
 	stepWrites      = 1.0 // and for each step
-	packWrites      = 2.0 // claim and results
-	entityWrites    = 0.1 // its share of the stored scope
+	scopeWrites     = 2.0 // more if there are several entities: the state is longer than 1 KB
+	entityWrites    = 0.0075
+	packWrites      = 3.0 // claim, results, and its place in the list of what is done
+	lonePackWrites  = 2.0 // of the only pack of its step: the engine reads it itself
 	lockWrites      = 1.0
-	executionReads  = 3.5 // two version indexes, the state of whoever held the lock before, and the discovery
-	stepReads       = 2.0
+	indexReads      = 2.0    // the versions of a definition and of a block
+	holderReads     = 1.0    // the state of whoever held the lock before
+	shardReads      = 1.0    // of the execution, for each list of what is done
+	scopeReads      = 0.0025 // of the list of entities, for each step
 	lockReads       = 0.5
-	attributeReads  = 1.0 // of an entity under its lock
-	denseReads      = 0.1 // of an entity that is queried with those beside it, for discovery and under its lock
-	denseEntities   = 256 // from as many on
-	batch           = 10  // messages a request sends, receives and deletes
-	queueRequests   = 3.0 // of a batch: send, receive, delete
+	entityReads     = 1.5  // of an entity, when it is found and under its lock
+	denseReads      = 0.06 // of an entity that is queried with those beside it
+	denseEntities   = 256  // from as many on
+	batch           = 10   // messages a request sends, receives and deletes
+	queueRequests   = 3.0  // of a batch: send, receive, delete
 )
 
 // Estimate is what the work is expected to consume.
 func Estimate(w Work) workflow.Cost {
 	entities, steps, packs := float64(w.Entities), float64(w.Steps), float64(w.Packs)
 	batches := float64((w.Packs + batch - 1) / batch)
-	attributes := attributeReads
+	writes, attributes, ofPack, shards := executionWrites+stepWrites*steps, entityReads, packWrites, 1.0
+	scope, holder := 0.0, 0.0
+	if w.Packs <= w.Steps {
+		ofPack = lonePackWrites
+	} else {
+		shards = math.Ceil(packs / steps / workflow.LanesPerShard)
+	}
+	if w.Entities > 1 {
+		writes += scopeWrites + entityWrites*entities
+		scope = scopeReads * entities
+	}
 	if w.Entities >= denseEntities {
 		attributes = denseReads
 	}
+	if w.Entities > 0 {
+		holder = holderReads
+	}
 	return workflow.Cost{
 		WriteUnits: map[string]float64{
-			topology.TableExecutions: executionWrites + stepWrites*steps + entityWrites*entities,
-			topology.TableJobs:       packWrites * packs,
+			topology.TableExecutions: writes,
+			topology.TableJobs:       ofPack * packs,
 			topology.TableLocks:      lockWrites * entities,
 		},
 		ReadUnits: map[string]float64{
-			topology.TableExecutions: executionReads + stepReads*steps,
-			topology.TableRegistry:   attributes * entities,
+			topology.TableExecutions: holder + (shardReads*shards+scope)*steps,
+			topology.TableRegistry:   indexReads + attributes*entities,
+			topology.TableJobs:       shards * shards * steps, // each list is read with all others
 			topology.TableLocks:      lockReads * entities,
 		},
 		QueueRequests: queueRequests * (batches + steps),
