@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -57,6 +59,46 @@ func (w *workspace) readAhead(ctx context.Context, s *workflow.Selector) {
 	if w.facts.Resolution == nil || w.facts.Resolution.Problem != nil {
 		w.facts.Discovery, w.locksAhead = nil, nil
 	}
+}
+
+// resolveAndReadAhead resolves a request's workflow and, while the versions of the definition are read,
+// reads ahead for the version to which the same reference has resolved last. If there is a newer one,
+// what was read is forgotten.
+func (w *workspace) resolveAndReadAhead(ctx context.Context, c workflow.Caller, req views.StartRequest) (d *definitions.Definition, err error) {
+	ref, err := req.Ref()
+	guess := w.e.definitions.Guess(w.tenant, ref)
+	if err != nil || guess == nil {
+		return w.resolveWorkflow(ctx, req)
+	}
+	w.together(ctx,
+		func(ctx context.Context) { d, err = w.resolveWorkflow(ctx, req) },
+		func(ctx context.Context) { w.readAheadFor(ctx, c, req, guess) },
+	)
+	if d == nil && err == nil { // the time was over before
+		err = ctx.Err()
+	}
+	if err != nil || d.Ref() != guess.Ref() {
+		w.forgetAhead()
+	}
+	return d, err
+}
+
+// readAheadFor reads ahead what an execution of a definition would need that the request asks for.
+func (w *workspace) readAheadFor(ctx context.Context, c workflow.Caller, req views.StartRequest, d *definitions.Definition) {
+	in, err := validateStart(d.Definition, req)
+	if err != nil {
+		return
+	}
+	x := w.requested(ctx, c, req, d.Ref(), false)
+	x.Tenant, x.ID = w.tenant, w.id
+	w.execution, w.input = lifecycle.NewExecution(x, w.e.now()), &in
+	w.readAhead(ctx, in.Selector)
+	w.aheadOf = d.Ref()
+}
+
+// forgetAhead forgets what was read ahead.
+func (w *workspace) forgetAhead() {
+	w.execution, w.input, w.program, w.planner, w.locksAhead, w.facts, w.aheadOf = nil, nil, nil, nil, nil, lifecycle.Facts{}, workflow.Ref{}
 }
 
 // together makes calls at the same time.

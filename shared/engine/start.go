@@ -31,7 +31,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if existing != nil || err != nil {
 		return existing, existing != nil, err
 	}
-	d, err := w.resolveWorkflow(ctx, req)
+	d, err := w.resolveAndReadAhead(ctx, c, req)
 	if err != nil {
 		return nil, false, err
 	}
@@ -53,7 +53,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	}
 	existed = existed || bound
 	asked := w.requested(ctx, c, req, d.Ref(), existed)
-	asked.RateAt = rateAt
+	if asked.RateAt = rateAt; !rateAt.IsZero() {
+		w.forgetAhead()
+	}
 	if err := w.createAndAdvance(ctx, asked, in, nil); err != nil {
 		return nil, false, err
 	}
@@ -134,6 +136,7 @@ func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest)
 	if exact.Version == "" {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 	}
+	w.e.definitions.Remember(w.tenant, ref, exact)
 	return w.definition(ctx, exact)
 }
 
@@ -160,7 +163,9 @@ func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, 
 	if w.e.StartsByWakeup {
 		return w.createForWakeup(ctx, w.execution, "start")
 	}
-	w.readAhead(ctx, in.Selector)
+	if w.aheadOf != x.Workflow {
+		w.readAhead(ctx, in.Selector)
+	}
 	if err = w.advance(ctx, command); err == nil {
 		return nil
 	}

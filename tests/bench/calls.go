@@ -224,6 +224,25 @@ func (c *call) ends(id string) bool {
 	return c.Name == "UpdateItem" && !c.Refused && strings.Contains(c.On, id+" state") && strings.HasSuffix(c.On, "_ACK")
 }
 
+// sequential is how many of the requests are made one after the other at most: each begins when the
+// one before has ended. What Lambda receives and deletes is not among them.
+func sequential(calls []call, services ...string) int {
+	var all []call
+	for _, c := range calls {
+		if slices.Contains(services, c.Service) && !c.isPoll() && c.Name != "ReceiveMessage" && c.Name != "DeleteMessageBatch" {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b call) int { return a.End.Compare(b.End) })
+	n, end := 0, time.Time{}
+	for _, c := range all {
+		if !c.Begin.Before(end) {
+			n, end = n+1, c.End
+		}
+	}
+	return n
+}
+
 // benchCalls prints what one execution over one device asks of DynamoDB and SQS, after some that
 // do not count.
 func (s *stack) benchCalls(ctx context.Context, out io.Writer, p *proxiedServices) error {

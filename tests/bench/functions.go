@@ -67,7 +67,7 @@ func benchFunctions(ctx context.Context, out io.Writer, binary string, latency t
 	if err := s.prepare(ctx, functionFleet, max(functionFleet, functionWarmups+functionsMeasured)); err != nil {
 		return err
 	}
-	p.latency.Store(int64(latency))
+	p.delay(latency, latency)
 	// The proxy sees the end of an execution, so that no request asks for it.
 	execute := func(selector workflow.Selector) error {
 		p.recorder.start()

@@ -20,7 +20,7 @@ import (
 // proxiedServices are a DynamoDB and an SQS that answer each request after a time, as those of AWS
 // do.
 type proxiedServices struct {
-	latency atomic.Int64 // nanoseconds
+	latency map[string]*atomic.Int64 // by service, in nanoseconds
 	tables  *dynamodb.Process
 	queues  *sqs.Server
 	servers []*http.Server
@@ -31,7 +31,7 @@ type proxiedServices struct {
 
 // startProxied starts them beside the program lockstep, without a delay at first.
 func startProxied(ctx context.Context, binary string) (d *proxiedServices, err error) {
-	d = &proxiedServices{}
+	d = &proxiedServices{latency: map[string]*atomic.Int64{"dynamodb": {}, "sqs": {}}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -58,7 +58,7 @@ func startProxied(ctx context.Context, binary string) (d *proxiedServices, err e
 			return d, err
 		}
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: d.recorder.wrap(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Duration(d.latency.Load()))
+			time.Sleep(time.Duration(d.latency[name].Load()))
 			service.ServeHTTP(w, r)
 		}))}
 		d.servers = append(d.servers, server)
@@ -66,6 +66,12 @@ func startProxied(ctx context.Context, binary string) (d *proxiedServices, err e
 		go func() { _ = server.Serve(listener) }() // ends with Close
 	}
 	return d, nil
+}
+
+// delay sets how much longer each request takes.
+func (d *proxiedServices) delay(dynamodb, sqs time.Duration) {
+	d.latency["dynamodb"].Store(int64(dynamodb))
+	d.latency["sqs"].Store(int64(sqs))
 }
 
 func (d *proxiedServices) close() {
@@ -86,17 +92,22 @@ const roundTripExecutions = 40
 // benchRoundTrips prints how many requests to AWS an execution over one device makes one after the
 // other, from its creation to its end: by how much longer it takes for how much of delay.
 func (s *stack) benchRoundTrips(ctx context.Context, out io.Writer, d *proxiedServices, latency time.Duration) error {
-	d.latency.Store(0)
+	d.delay(0, 0)
 	fast, err := s.singleMedian(ctx)
 	if err != nil {
 		return err
 	}
-	d.latency.Store(int64(latency))
-	slow, err := s.singleMedian(ctx)
-	if err != nil {
-		return err
+	for _, c := range []struct {
+		figure        string
+		dynamodb, sqs time.Duration
+	}{{"single_round_trips_dynamodb", latency, 0}, {"single_round_trips_sqs", 0, latency}, {"single_round_trips", latency, latency}} {
+		d.delay(c.dynamodb, c.sqs)
+		slow, err := s.singleMedian(ctx)
+		if err != nil {
+			return err
+		}
+		printFigure(out, c.figure, float64(slow-fast)/float64(latency), "requests")
 	}
-	printFigure(out, "single_round_trips", float64(slow-fast)/float64(latency), "requests")
 	return nil
 }
 

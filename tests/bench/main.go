@@ -82,7 +82,7 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 		return s.benchStepRuns(ctx, os.Stdout, stepRuns)
 	}
 	if calls {
-		proxied.latency.Store(int64(latency))
+		proxied.delay(latency, latency)
 		return s.benchCalls(ctx, os.Stdout, proxied)
 	}
 	if proxied != nil {

@@ -153,3 +153,47 @@ func allDeleted(calls []call) bool {
 	}
 	return true
 }
+
+// An execution over one device makes that many requests one after the other, from the request that starts
+// it to the write of its end. Each takes so long that those which are made at the same time overlap.
+func TestCost_SequentialRequests(t *testing.T) {
+	const binary = "../../bin/lockstep"
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("%v: run make build", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	p, err := startProxied(ctx, binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	s, err := startStack(ctx, binary, "", p.env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.prepare(ctx, 1, 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.runSingle(ctx, 3, 1); err != nil { // all processes have read the definition and the block
+		t.Fatal(err)
+	}
+	p.delay(250*time.Millisecond, 250*time.Millisecond)
+	p.recorder.start()
+	x, _, err := s.Start(ctx, views.StartRequest{Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{deviceID(0)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := func(c call) bool { return c.ends(x.ID) }
+	if err := p.recorder.waitFor(ctx, func(calls []call) bool { return slices.ContainsFunc(calls, ended) }); err != nil {
+		t.Fatalf("the execution does not end: %v", err)
+	}
+	calls := p.recorder.stop()
+	if dynamo, sqs, both := sequential(calls, "dynamodb"), sequential(calls, "sqs"), sequential(calls, "dynamodb", "sqs"); dynamo != 9 || sqs != 2 || both != 11 {
+		t.Errorf("%d requests to DynamoDB, %d to SQS, %d in all; docs/cost.md says 9, 2 and 11", dynamo, sqs, both)
+		for i, c := range calls {
+			t.Logf("%2d %s - %s %s %s", i, c.Begin.Format("05.000"), c.End.Format("05.000"), c.Name, c.On)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 // Cache caches definitions and blocks. It is safe for concurrent use.
 type Cache struct {
 	definitions boundedMap[*Definition]
+	newest      boundedMap[workflow.Ref]
 	blocks      boundedMap[workflow.Block]
 }
 
@@ -72,6 +73,22 @@ func (c *Cache) Definition(ctx context.Context, r port.Registry, tenant string, 
 	d := &Definition{def, compiled}
 	c.definitions.put(key, d)
 	return d, nil
+}
+
+// Remember keeps the exact version to which a reference has resolved.
+func (c *Cache) Remember(tenant string, ref, exact workflow.Ref) {
+	c.newest.put(tenant+"#"+ref.String(), exact)
+}
+
+// Guess returns the definition to which a reference has resolved last, nil if that is not known. There
+// may be a newer version by now.
+func (c *Cache) Guess(tenant string, ref workflow.Ref) *Definition {
+	exact, ok := c.newest.get(tenant + "#" + ref.String())
+	if !ok {
+		return nil
+	}
+	d, _ := c.definitions.get(tenant + "#" + exact.String())
+	return d
 }
 
 // Block resolves a step's reference to a block: to the pinned version or, if none is
