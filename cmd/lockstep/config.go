@@ -30,6 +30,8 @@ profile of AWS's own tools. No secret is in the file.`,
   lockstep config set --profile lab tokenCommand -- gcloud auth print-identity-token
   lockstep config use prod
   lockstep list --profile lab`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigShow(c), newConfigPath(c), newConfigList(c), newConfigUse(c), newConfigSet(c))
 	return cmd

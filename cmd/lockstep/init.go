@@ -22,7 +22,7 @@ import (
 //go:embed project
 var projects embed.FS
 
-func newInit(*connection) *cobra.Command {
+func newInit(c *connection) *cobra.Command {
 	var lang string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
@@ -36,6 +36,9 @@ its test, settings for the local stack, and, in Go, a CDK app that deploys all. 
 			files, err := writeProject(dir, lang)
 			if err != nil {
 				return err
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, map[string][]string{"files": files})
 			}
 			for _, file := range files {
 				fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", filepath.Join(dir, file))

@@ -31,19 +31,32 @@ func TestReference_IsUpToDate(t *testing.T) {
 	}
 }
 
-func writeReference() string {
+// listedCommands are the commands that a user sees, each after the one that it is below.
+func listedCommands() []*cobra.Command {
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	var listed []*cobra.Command
+	collectCommands(root, &listed)
+	return listed
+}
+
+func writeReference() string {
+	listed := listedCommands()
+	root := listed[0].Root()
 	var b strings.Builder
 	b.WriteString("<!-- Generated from the command tree by make generate; do not edit. -->\n\n# The command line\n\n" + strings.TrimSpace(root.Long) +
 		"\n\nEvery verb takes these flags:\n\n")
 	writeFlags(&b, root.PersistentFlags())
-	var listed []*cobra.Command
-	collectCommands(root, &listed)
 	b.WriteString("\n| verb | |\n| --- | --- |\n")
 	for _, c := range listed {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", strings.TrimPrefix(c.CommandPath(), "lockstep "), strings.ReplaceAll(c.CommandPath(), " ", "-"), escapeCell(c.Short))
+	}
+	b.WriteString("\n## What --output json prints\n\nNames are schemas of the [API document](api.md); of what one requires, fields that are null or empty may be absent. A verb that fails prints `{\"error\": {\"code\", \"status\", \"detail\", \"file\", \"hint\", \"errors\"}}`, " +
+		"of which status, file and hint may be absent, after what it has printed before.\n\n| verb | JSON |\n| --- | --- |\n")
+	for _, c := range listed {
+		verb := strings.TrimPrefix(c.CommandPath(), "lockstep ")
+		fmt.Fprintf(&b, "| %s | %s |\n", verb, escapeCell(verbOutputs[verb].shape.words()))
 	}
 	for _, c := range listed {
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s\n```\n\n", c.CommandPath(), strings.TrimSuffix(c.UseLine(), " [flags]"))
