@@ -245,7 +245,9 @@ type exampleAnswer struct {
 
 // examples are the examples of the API document, by operation.
 var examples = sync.OnceValue(func() map[string]exampleAnswer {
-	var doc struct{ Paths map[string]map[string]json.RawMessage }
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
 	if err := json.Unmarshal(openapi.JSON, &doc); err != nil {
 		panic(err)
 	}
