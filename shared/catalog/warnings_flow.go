@@ -103,6 +103,9 @@ func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 	if ends || s.Workflow == nil && len(s.Switch) == 0 && s.Parallel == nil || s.ContinueOnError {
 		to(s.Next)
 	}
+	if s.OnResume != "" {
+		to(s.OnResume)
+	}
 	if w := s.Waits(); w != nil {
 		if _, o := w.Limit(); o != nil {
 			to(cmp.Or(o.Next, s.Next))

@@ -62,6 +62,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"switch":    r.switchCases(&s.Switch, depth),
 		"onFailure": r.onFailure(&s.OnFailure, depth),
 		"next":      r.target(&s.Next),
+		"onResume":  r.target(&s.OnResume),
 		"outputKey": r.variablePath(&s.OutputKey),
 		"input":     r.input(s),
 		"requires":  r.requires(&s.Assert),
@@ -87,6 +88,9 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		if s.Callback != nil && s.FunctionBlock != "" {
 			r.checkCallback(s, path)
 		}
+		if s.OnResume != "" && s.FunctionBlock != "" {
+			r.checkOnResume(s, path)
+		}
 	}).WithSchema(kindSchema)
 }
 
@@ -98,7 +102,7 @@ var kinds = []struct {
 	never []string
 }{
 	{name: "functionBlock", needs: []string{"runOn"}, never: []string{"loop", "rollout"}},
-	{name: "http", needs: []string{"runOn"}, never: slices.Concat(parameterFields, []string{"loop", "rollout"})},
+	{name: "http", needs: []string{"runOn"}, never: slices.Concat(parameterFields, []string{"loop", "rollout", "onResume"})},
 	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey", "foreach", "compensate"})},
 	{name: "workflowReference", never: slices.Concat(blockFields, []string{"loop", "rollout"})},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
@@ -109,7 +113,7 @@ var kinds = []struct {
 }
 
 var (
-	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback"} // of a step that calls a block
+	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback", "onResume"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )
@@ -147,6 +151,12 @@ var kindSchema = func() yamldoc.Schema {
 			"then": yamldoc.Schema{
 				"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnGlobal}},
 				"not":        yamldoc.Schema{"anyOf": requires(withoutCallback...)},
+			},
+		}, {
+			"if": yamldoc.Schema{"required": []string{"onResume"}},
+			"then": yamldoc.Schema{
+				"properties": yamldoc.Schema{"runOn": yamldoc.Schema{"const": workflow.RunOnGlobal}},
+				"not":        yamldoc.Schema{"anyOf": requires(withoutOnResume...)},
 			},
 		}, {
 			"if": yamldoc.Schema{"required": []string{"compensate", "workflowReference"}},

@@ -311,3 +311,112 @@ func TestAskedWait_TimeOfTheStepIsHandled(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// R38: when the wait is over the execution goes on as onResume says: the block is not called again, and what has
+// come is the result of its step. A retry behind it does not call it either.
+func TestAskedWait_GoesOnAsOnResumeSays(t *testing.T) {
+	definition := `steps:
+  - {label: ask, functionBlock: p/forever:1, runOn: global, outputKey: said, onResume: behind}
+  - {label: passed, functionBlock: p/pure:1, runOn: global}
+  - {label: behind, functionBlock: p/pure:1, runOn: global, parameters: {said: "${vars.said}", of: "${ask.result}", status: "${steps.ask.status}"}}
+`
+	for name, test := range map[string]struct {
+		ask  func(s *harness.Harness) workflow.AskedWait
+		come func(s *harness.Harness, id string)
+		want string
+	}{
+		"a time": {func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} },
+			func(s *harness.Harness, _ string) { s.RunFor(2 * time.Hour) }, "null"},
+		"a signal": {func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Signal: "paid"} },
+			func(s *harness.Harness, id string) { sendSignal(t, s, id, "paid", `{"n":5}`, "k") }, `{"n":5}`},
+		"an answer": {func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Input: &workflow.AskedInput{}} },
+			func(s *harness.Harness, id string) {
+				if err := answerAs(s, person("eve"), id, `{"n":6}`, "k"); err != nil {
+					t.Fatal(err)
+				}
+			}, `{"n":6}`},
+		"nothing until the deadline": {func(s *harness.Harness) workflow.AskedWait {
+			return workflow.AskedWait{Signal: "paid", Until: s.Now().Add(time.Hour)}
+		}, func(s *harness.Harness, _ string) { s.RunFor(2 * time.Hour) }, "null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, id := asking(t, definition, test.ask)
+			test.come(s, id)
+			settle(s)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			expectCalls(t, callsWithParameters(s, id), "ask {}", fmt.Sprintf(`behind {"of":%s,"said":%s,"status":"COMPLETED"}`, test.want, test.want))
+			r, err := s.Query.Result(t.Context(), harness.Caller, id)
+			if err != nil || string(r.Steps["ask"].Result) != test.want && test.want != "null" {
+				t.Errorf("%+v, %v", r.Steps["ask"], err)
+			}
+		})
+	}
+}
+
+// In a branch and in a loop, and with a retry behind it: the step is over, and its block is not called again.
+func TestAskedWait_OnResumeIsKeptByARetry(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", `steps:
+  - label: each
+    loop: {over: "${[1, 2]}"}
+    workflow:
+      steps:
+        - label: gather
+          parallel:
+            branches:
+              - {label: l, steps: [{label: ask, functionBlock: p/forever:1, runOn: global, onResume: then}, {label: passed, functionBlock: p/pure:1, runOn: global}, {label: then, functionBlock: p/pure:1, runOn: global, parameters: {n: "${ask.result.n}"}}]}
+        - {label: bad, functionBlock: p/pure:1, runOn: global}
+`)
+	fail := true
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		switch {
+		case c.Step == "ask" && c.Kind == workflow.JobExecute:
+			return &harness.Outcome{Wait: &workflow.AskedWait{Signal: "paid"}}
+		case c.Step == "bad" && fail:
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w", "d000")
+	s.Drain()
+	sendSignal(t, s, id, "paid", `{"n":1}`, "k1")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	fail = false
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	sendSignal(t, s, id, "paid", `{"n":2}`, "k2")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, callsWithParameters(s, id), "ask {}", `then {"n":1}`, "bad {}", "bad {}", "ask {}", `then {"n":2}`, "bad {}")
+}
+
+// A retry that would execute a step again whose wait is over is refused, if its block can neither be repeated nor
+// undone: it begins with the first repetition.
+func TestAskedWait_IsNotAskedAgainUnasked(t *testing.T) {
+	signals := func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Signal: "paid"} }
+	s, id := asking(t, `steps:
+  - label: c
+    repeat: {count: 2}
+    workflow: {steps: [{label: ask, functionBlock: p/forever:1, runOn: global, onResume: bad}, {label: bad, functionBlock: p/pure:1, runOn: global}]}
+`, signals, signals)
+	script, calls := s.Script, 0
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "bad" {
+			if calls++; calls > 1 {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+		}
+		return script(c)
+	}
+	sendSignal(t, s, id, "paid", `{}`, "k1")
+	s.Drain()
+	sendSignal(t, s, id, "paid", `{}`, "k2")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "again"}); err == nil || !strings.Contains(err.Error(), `"ask"`) {
+		t.Errorf("%v", err)
+	}
+}

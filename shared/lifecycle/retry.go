@@ -155,7 +155,7 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 		switch {
 		case !begun || keeps(r) || r.Kind != workflow.JobExecute && r.Child == nil:
 		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is to be executed again
-		case r.Wait != nil && r.Wait.Asked: // and a block that has asked to wait is to be called again
+		case r.Wait != nil && r.Wait.Asked && d.node(r).OnResume == nil: // and a block that has asked to wait is to be called again
 		case r.Repeatable() && !r.IsForgotten() || r.Reversible:
 		case !d.node(r).HasJobForEach():
 			return r

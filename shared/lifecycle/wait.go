@@ -276,10 +276,14 @@ func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
 	r.Wait, r.JobsOver, d.changed = w, true, true
 }
 
-// endWait ends a step run whose wait is over, and goes on after it: with the same step again if
-// its block has asked for the wait.
+// endWait ends a step run whose wait is over, and goes on after it. If its block has asked for the
+// wait, that is as onResume of the step says, or with the same step again.
 func (d *decider) endWait(r *workflow.StepRun, status sm.StepState) {
 	d.exitStepRun(r, status)
+	if to := d.node(r).OnResume; r.Wait.Asked && to != nil {
+		d.jump(r.StepIndex, to)
+		return
+	}
 	if r.Wait.Asked {
 		d.goToStep(r.StepIndex)
 		d.cursor().Resumes = r.Seq

@@ -40,6 +40,7 @@ type step struct {
 	refs           expr.References
 	set            []assignment
 	next           *Target
+	onResume       *Target
 	cases          []branch         // of switch
 	handlers       []branch         // of onFailure
 	results        []*expr.Template // of branches that are executed side by side

@@ -41,6 +41,7 @@ const maxVariables = 500
 func (c *compiler) compileFlow(i int) {
 	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
 	into.next = c.compileTarget(i, s.Next, path+".next")
+	into.onResume = c.compileTarget(i, s.OnResume, path+".onResume")
 	into.cases = c.compileCases(i, s.Switch, path+".switch", false)
 	into.handlers = c.compileCases(i, s.OnFailure, path+".onFailure", true)
 	if s.Parallel != nil {
@@ -343,6 +344,9 @@ func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, failed
 
 // Next is where an execution goes on after a step, nil for the step that stands behind it.
 func (c *Compiled) Next(step int) *Target { return c.steps[step].next }
+
+// OnResume is where an execution goes on after a wait that the block of a step has asked for, nil for the step again.
+func (c *Compiled) OnResume(step int) *Target { return c.steps[step].onResume }
 
 // CaseTargets are the targets of the cases of a switch and of onFailure.
 func (c *Compiled) CaseTargets(step int) (cases, handlers []*Target) {

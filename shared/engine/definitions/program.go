@@ -292,6 +292,7 @@ func (p *Program) markTargets() {
 		n := &p.Nodes[i]
 		c := p.Definitions[n.Origin].compiled
 		n.Goto = p.target(nodes[n.Origin], n.Origin, c.Next(n.LocalIndex))
+		n.OnResume = p.target(nodes[n.Origin], n.Origin, c.OnResume(n.LocalIndex))
 		n.OnTimeout = p.target(nodes[n.Origin], n.Origin, c.OnTimeout(n.LocalIndex))
 		n.OnReject = p.target(nodes[n.Origin], n.Origin, c.OnReject(n.LocalIndex))
 		cases, handlers := c.CaseTargets(n.LocalIndex)

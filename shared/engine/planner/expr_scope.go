@@ -222,7 +222,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 	lockedOf := map[string]map[string]bool{} // by type
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
-		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) || asked(o) {
+		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) || p.asked(o) {
 			continue
 		}
 		if r.Undoes > 0 && o.StepIndex == r.StepIndex && o.Seq != r.Undoes {

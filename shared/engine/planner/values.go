@@ -285,7 +285,7 @@ func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workf
 	replaced := map[string]bool{}
 	origin := p.originOf(r)
 	for _, o := range p.newestFirst(x, func(o *workflow.StepRun) bool {
-		return o.Status == sm.StepCompleted && o.Forward() && !asked(o) && p.Program.Nodes[o.StepIndex].Origin == origin &&
+		return o.Status == sm.StepCompleted && o.Forward() && !p.asked(o) && p.Program.Nodes[o.StepIndex].Origin == origin &&
 			len(p.Program.Writes(o.StepIndex)) > 0 && p.seesStepRun(x, r, o)
 	}) {
 		paths := p.Program.Writes(o.StepIndex)

@@ -54,9 +54,12 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	}
 }
 
-// asked reports whether a step run has only waited because its block had asked for that: the
-// result of its step is that of the call that follows.
-func asked(o *workflow.StepRun) bool { return o.Wait != nil && o.Wait.Asked }
+// asked reports whether a step run has only waited because its block had asked for that, and the
+// result of its step is that of the call that follows. There is none where onResume says how to go on: then the
+// result is what has come.
+func (p *Planner) asked(o *workflow.StepRun) bool {
+	return o.Wait != nil && o.Wait.Asked && p.Program.Nodes[o.StepIndex].OnResume == nil
+}
 
 // approvalResult is the result of an approval.
 type approvalResult struct {
@@ -74,6 +77,9 @@ type approvalAnswer struct {
 // waitResult is the result of a step run that has waited, nil if it has none: what was answered,
 // or what was taken for the answer.
 func (p *Planner) waitResult(ctx context.Context, o *workflow.StepRun) (json.RawMessage, error) {
+	if o.Wait.Asked && o.Status == sm.StepCompleted && o.Value == nil { // a time has come, or nothing
+		return json.RawMessage("null"), nil
+	}
 	if !o.Wait.Approval {
 		if o.Status != sm.StepCompleted || o.Value == nil {
 			return nil, nil

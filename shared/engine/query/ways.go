@@ -100,7 +100,7 @@ func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec
 	switch r.Status {
 	case sm.StepCompleted, sm.StepSkipped:
 		if r.Wait != nil && r.Wait.Asked {
-			return nil // with the same step again
+			return n.OnResume // or with the same step again
 		}
 		if isRepeated(x, r) || leftFromWithin(x, r, p) {
 			return nil

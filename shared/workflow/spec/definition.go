@@ -69,7 +69,7 @@ func (s *Step) needsFlow() bool {
 	if !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "") {
 		return true
 	}
-	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != ""
+	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != "" || s.OnResume != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
 	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
 	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.Insert != nil || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
@@ -244,6 +244,7 @@ type Step struct {
 	Parallel  *Parallel       `json:"parallel,omitempty"`
 	OutputKey string          `json:"outputKey,omitempty"` // path of the variable that becomes the result of the step
 	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
+	OnResume  string          `json:"onResume,omitempty"`  // label of the step that follows when the wait is over that its block has asked for; empty for the step itself
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
 
 	Wait     *Wait      `json:"wait,omitempty"`

@@ -47,6 +47,7 @@ type Node struct {
 	Handlers  []Way   // of onFailure
 
 	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
+	OnResume  *Target // where it goes on after a wait that its block has asked for, nil if the step is entered again
 	OnReject  *Target // of an approval: where it goes on after a rejection, nil if it fails
 }
 

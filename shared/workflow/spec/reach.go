@@ -171,6 +171,10 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 		all[len(all)-1].decides = at
 		all = append(all, edge{p.leave(at, *n.OnTimeout), at, false})
 	}
+	if n.OnResume != nil {
+		all[len(all)-1].decides = at
+		all = append(all, edge{p.leave(at, *n.OnResume), at, false})
+	}
 	for h := p.FailureHandler(at); h >= 0; h = p.FailureHandler(p.Nodes[h].Parent) {
 		handler := &p.Nodes[h]
 		if handler.StopsAtFailure() {
