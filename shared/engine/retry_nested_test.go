@@ -183,3 +183,30 @@ steps:
 	settle(s)
 	expectSteps(t, s, id, "work | one 0 | count | work")
 }
+
+// What a retry of failures was to do again and passes this time, because a step before it has failed, is seen by
+// nobody: it is still to come. If the retry comes there, what it keeps is seen.
+func TestRetry_DoesNotSeeWhatItPasses(t *testing.T) {
+	for _, passes := range []bool{true, false} {
+		fail := map[string]bool{"last d000": true}
+		s, id, _ := flow(t, `steps:
+  - {label: around, continueOnError: true, workflow: {steps: [{label: look, functionBlock: p/pure:1, runOn: global}, {label: read, functionBlock: p/pure:1, runOn: device}]}}
+  - {label: last, functionBlock: p/pure:1, runOn: device, condition: 'read.result.n == 1'}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+			if fail[strings.TrimSpace(c.Step+" "+c.Entity)] {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return &harness.Outcome{Result: []byte(`{"n":1}`)}
+		})
+		s.ExpectState(id, sm.ExecutionFailedSafeAck)
+		fail["last d000"], fail["look"] = false, passes
+		if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "again", From: "look", Entities: views.RetryFailed}); err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if r := x.LastStepRun(); r.Label != "last" || r.Try != 2 || (r.Jobs == 0) != passes {
+			t.Errorf("passes %v: %s has %d jobs, %d skipped", passes, r.Label, r.Jobs, r.Skipped)
+		}
+	}
+}

@@ -206,7 +206,33 @@ func (x *execution) sees(r, o *workflow.StepRun) bool {
 	}
 	at, other := x.program.find(r.Label), x.program.find(o.Label)
 	encloses := other < at && at < x.program.nodes[other].end
-	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || x.spotOf(o).compare(x.spotOf(r)) <= 0)
+	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || x.spotOf(o).compare(x.spotOf(r)) <= 0) && !x.isStillToCome(r, o)
+}
+
+// isStillToCome reports whether a new try was to do again what a step run of an earlier one did, and has not come
+// there before another step run: it may pass that step this time.
+func (x *execution) isStillToCome(r, o *workflow.StepRun) bool {
+	again := 0 // the last try that was to
+	for number, t := range x.tries {
+		if number > o.Try && number <= r.Try && !t.rollsBack && x.spotOf(o).compare(t.begin) >= 0 {
+			again = max(again, number)
+		}
+	}
+	if again == 0 || x.samePlace(r, o) {
+		return false
+	}
+	return !slices.ContainsFunc(x.x.StepRuns, func(c workflow.StepRun) bool {
+		return c.Forward() && again <= c.Try && c.Seq < r.Seq && x.samePlace(&c, o)
+	})
+}
+
+// samePlace reports whether two step runs are of one step, in the same repetition of each step around it.
+func (x *execution) samePlace(a, b *workflow.StepRun) bool {
+	if a.Label != b.Label {
+		return false
+	}
+	one, other := x.pathOf(a), x.pathOf(b)
+	return slices.Equal(one[:len(one)-1], other[:len(other)-1])
 }
 
 // past is what the earlier step runs have made of an entity.
