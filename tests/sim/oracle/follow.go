@@ -337,6 +337,8 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 		return r.lapsed(s, &r.Entered[at], outcome.Code)
 	case outcome.Code != "" && s.Ask != nil && !outcome.JobFailed:
 		return r.unanswered(s, failureIn(s.Label, outcome.Code))
+	case r.closed != nil && outcome.Code == "" && outcome.Answer == defgen.AnswerUnknown:
+		return flowEnd{failed: closed} // nobody has asked where its branch goes on
 	case outcome.Code == workflow.FailureUnknownStep || outcome.Answer == defgen.AnswerUnknown:
 		return r.goesNowhere(s, &r.Entered[at], &outcome)
 	case outcome.Code != "" && s.Wait == 0 && s.Until.IsZero():
