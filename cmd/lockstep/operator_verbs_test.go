@@ -72,7 +72,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"schedules a/b", "GET /schedules/a/b", scheduleJSON, "paused by ann at"},
 		{"schedules pause a/b --reason r", `POST /schedules/a/b/pause {"reason":"r"}`, scheduleJSON, "paused by ann at"},
 		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},
-		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule of a/b:1.0.0"},
+		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule a/b;"},
+		{"schedules fire a/b@late --detach", `POST /schedules/a/b@late/fire`, `{"id":"X"}`, "X"},
 		{"schedules fire a/b --detach", `POST /schedules/a/b/fire`, `{"id":"X"}`, "X"},
 		{"triggers push", "GET /triggers/push/history", triggerJSON, "paused by ann at"},
 		{"triggers push", "GET /triggers/push/history", triggerJSON, "400  invalid  fired by ann  body.ref: type"},
@@ -137,7 +138,7 @@ func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 		"resume":                          "ID",
 		"unlock X --force":                "--force",
 		"archive a/b":                     "a/b",
-		"schedules pause":                 "WORKFLOW",
+		"schedules pause":                 "SCHEDULE",
 		"bulk cancel":                     "say which executions",
 		"bulk destroy --state RUNNING":    "destroy",
 		"schedules fire a/b:1":            "newest version",
@@ -334,7 +335,7 @@ func TestSubscriptionsTest_FailsWhereNothingWasReceived(t *testing.T) {
 
 // A misspelled schedule is one that does not exist: which one was probably meant is said.
 func TestSchedules_NameTheClosest(t *testing.T) {
-	url := serveAnswers(t, map[string]any{"GET /schedules": pageOf(json.RawMessage(scheduleJSON), json.RawMessage(strings.ReplaceAll(scheduleJSON, `"package":"a","name":"b"`, `"package":"net","name":"night"`)))})
+	url := serveAnswers(t, map[string]any{"GET /schedules": pageOf(json.RawMessage(scheduleJSON), json.RawMessage(strings.ReplaceAll(scheduleJSON, `"schedule":"a/b"`, `"schedule":"net/night"`)))})
 	if got := runCommand(t, "schedules", "pause", "net/nigt", url); got.code != exitRefused || !strings.Contains(got.stderr, "did you mean net/night? ") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}

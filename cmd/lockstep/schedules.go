@@ -12,14 +12,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 func newSchedules(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "schedules [WORKFLOW]",
-		Short:   "List the workflows that a schedule starts, or show one with its newest executions",
+		Use:     "schedules [SCHEDULE]",
+		Short:   "List the schedules of workflows, or show one with its newest executions",
 		Example: "  lockstep schedules\n  lockstep schedules fleet/nightly\n  lockstep schedules pause fleet/nightly --reason \"change freeze\"",
-		Args:    cobra.MaximumNArgs(1),
+		Long: `List the schedules that start workflows, or show one with its newest executions. A schedule has the name
+of its workflow, PACKAGE/NAME, and one of several PACKAGE/NAME@SCHEDULE.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
@@ -35,23 +38,23 @@ func newSchedules(c *connection) *cobra.Command {
 				})
 			}
 			return printListOrNote(cmd, c, api.Schedules(cmd.Context()), 0,
-				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST EXECUTION", "SKIPPED"},
+				[]string{"SCHEDULE", "VERSION", "CRON", "ZONE", "NEXT", "LAST EXECUTION", "SKIPPED"},
 				func(v views.ScheduleView) []string {
-					return []string{v.Workflow.String(), v.Cron, v.Zone, nextFireTime(v), render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
+					return []string{v.Schedule, v.Workflow.Version, v.Cron, v.Zone, nextFireTime(v), render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
 				}, "no published workflow has a schedule")
 		},
 	}
 	cmd.AddCommand(
 		newScheduleVerb(c, (*client.Client).PauseSchedule, &cobra.Command{
-			Use:   "pause WORKFLOW",
+			Use:   "pause SCHEDULE",
 			Short: "Let a schedule start nothing until it is resumed, whatever is published",
 		}),
 		newScheduleVerb(c, (*client.Client).ResumeSchedule, &cobra.Command{
-			Use:   "resume WORKFLOW",
+			Use:   "resume SCHEDULE",
 			Short: "Let a paused schedule start executions again, from its next fire time on",
 		}),
 		newScheduleVerb(c, (*client.Client).RemoveSchedule, &cobra.Command{
-			Use:   "remove WORKFLOW",
+			Use:   "remove SCHEDULE",
 			Short: "Switch a schedule off until another version of the workflow is published",
 		}),
 		newFire(c),
@@ -70,7 +73,7 @@ func newScheduleVerb(c *connection, do func(api *client.Client, ctx context.Cont
 				return err
 			}
 			if cmd.Name() == "remove" && !c.json() {
-				fmt.Fprintf(cmd.OutOrStdout(), "removed the schedule of %s; publish another version to have one again\n", v.Workflow)
+				fmt.Fprintf(cmd.OutOrStdout(), "removed the schedule %s; publish another version to have it again\n", v.Schedule)
 				return nil
 			}
 			return printSchedule(cmd, c, v)
@@ -84,7 +87,7 @@ func newFire(c *connection) *cobra.Command {
 	var key string
 	var detach bool
 	cmd := &cobra.Command{
-		Use:   "fire WORKFLOW",
+		Use:   "fire SCHEDULE",
 		Short: "Start an execution of a schedule now, and follow it",
 		Long: `Start an execution as the schedule does, with its parameters and its label, and follow it. A paused
 schedule can be fired too. Its fire times stay. While an execution of it has not ended, the service
@@ -121,13 +124,15 @@ func onSchedule(cmd *cobra.Command, c *connection, arg string, do func(ctx conte
 	if err != nil {
 		return err
 	}
-	ref, err := workflow.ParseRef(arg)
+	of, name := spec.SplitScheduleName(arg)
+	ref, err := workflow.ParseRef(of)
 	if err != nil {
 		return err
 	}
 	if ref.Version != "" {
-		return fmt.Errorf("a schedule is that of the newest version: want %s", ref.FullName())
+		return fmt.Errorf("a schedule is that of the newest version: want %s", spec.ScheduleName(ref.FullName(), name))
 	}
+	ref.Name = spec.ScheduleName(ref.Name, name)
 	err = do(cmd.Context(), api, ref)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		err = withHint(err, "%s\"lockstep schedules\" lists all schedules", nearestSchedule(cmd.Context(), api, ref.FullName()))
@@ -142,7 +147,7 @@ func nearestSchedule(ctx context.Context, api *client.Client, name string) strin
 		if err != nil {
 			break // it only helps
 		}
-		names = append(names, s.Workflow.FullName())
+		names = append(names, s.Schedule)
 	}
 	if near := workflow.Closest(name, names); near != "" {
 		return fmt.Sprintf("did you mean %s? ", near)
@@ -173,7 +178,7 @@ func printSchedule(cmd *cobra.Command, c *connection, v views.ScheduleView) erro
 		return render.PrintJSON(cmd, v)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s  %s  %s\nnext: %s\n", v.Workflow, v.Cron, v.Zone, nextFireTime(v))
+	fmt.Fprintf(out, "%s  %s  %s  %s\nnext: %s\n", v.Schedule, v.Workflow.Version, v.Cron, v.Zone, nextFireTime(v))
 	if p := v.Paused; p != nil {
 		by := ""
 		if p.By != nil {

@@ -54,7 +54,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		// Also if it was published earlier: that request may have crashed before this line.
 		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
 		if err == nil {
-			err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName(), d)
+			err = c.syncSchedules(ctx, caller.Tenant, p.Ref.FullName(), d)
 		}
 		if err == nil {
 			err = c.syncTriggers(ctx, caller.Tenant, p.Ref.FullName(), d)
@@ -187,7 +187,7 @@ func (c *Catalog) setArchived(ctx context.Context, caller workflow.Caller, ref w
 	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), ""); err != nil {
 		return err
 	}
-	if err := c.syncSchedule(ctx, caller.Tenant, ref.FullName(), nil); err != nil {
+	if err := c.syncSchedules(ctx, caller.Tenant, ref.FullName(), nil); err != nil {
 		return err
 	}
 	return c.syncTriggers(ctx, caller.Tenant, ref.FullName(), nil)

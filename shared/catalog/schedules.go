@@ -19,35 +19,51 @@ func (c *Catalog) Schedules(ctx context.Context, caller workflow.Caller, p workf
 // maxScheduleWrites is how often a schedule write is repeated because others write it too.
 const maxScheduleWrites = 16
 
-// syncSchedule updates a workflow's schedule from its newest version that is not archived.
+// syncSchedules updates all schedules of a workflow from its newest version that is not archived: the one
+// without a name, which remembers the names of the others, and then each of those.
+func (c *Catalog) syncSchedules(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
+	named, err := c.syncSchedule(ctx, tenant, fullName, "", published)
+	for _, name := range named {
+		if err == nil {
+			_, err = c.syncSchedule(ctx, tenant, fullName, name, published)
+		}
+	}
+	return err
+}
+
+// syncSchedule updates a schedule of a workflow from its newest version that is not archived, and returns
+// the names of all that the workflow has had.
 // Publishing and archiving a version call it afterwards. It reads the schedule first and
 // the version index second, which has the change of its own request, and its write fails if
 // the schedule was written in between. So of several concurrent calls, the one that writes
 // last has read what all of them changed, but for those that found nothing to write. For
 // these it looks again after its write.
-func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
+func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName, name string, published *spec.Definition) (named []string, err error) {
 	ports := c.openPorts()
 	for range maxScheduleWrites {
-		s, err := ports.Schedules.Schedule(ctx, tenant, fullName)
+		s, err := ports.Schedules.Schedule(ctx, tenant, spec.ScheduleName(fullName, name))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		newest, err := newestDefinition(ctx, ports.Registry, tenant, fullName, published)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		next, err := c.nextSchedule(s, newest)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if newest != nil && name == "" {
+			next.Named = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Named, newest.CronNames()))))
 		}
 		if same, err := sameJSON(s, next); err != nil || same {
-			return err
+			return next.Named, err
 		}
 		if _, err := ports.Schedules.PutSchedule(ctx, next); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
+	return nil, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
 }
 
 // newestDefinition is the newest version that is not archived, nil if there is none. It is not read
@@ -79,7 +95,11 @@ func newestDefinition(ctx context.Context, r Registry, tenant, fullName string, 
 func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
-	asks := d != nil && d.Cron != nil && !d.Cron.Disabled
+	var cron *spec.Cron
+	if _, name := spec.SplitScheduleName(s.Name); d != nil {
+		cron = d.CronNamed(name)
+	}
+	asks := cron != nil && !cron.Disabled
 	if asks && s.Removed != nil && olderThan(s.Removed.Version, d.Version) {
 		s.Removed = nil
 	}
@@ -94,7 +114,7 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		s.Workflow = d.Ref()
 	}
 	if asks && s.Removed == nil {
-		s.Cron = d.Cron
+		s.Cron = cron
 	}
 	if s.Cron == nil {
 		s.FiringAt = time.Time{} // an archived version starts nothing any more
@@ -103,12 +123,12 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		s.NextAt = time.Time{}
 		return s, nil
 	}
-	same := before != nil && before.Schedule == d.Cron.Schedule && before.Zone == d.Cron.Zone
+	same := before != nil && before.Schedule == cron.Schedule && before.Zone == cron.Zone
 	if !s.NextAt.IsZero() && (same || !s.FiringAt.IsZero()) { // the scheduler ends first what it has begun
 		return s, nil
 	}
 	var err error
-	s.NextAt, err = definition.NextFireTime(d.Cron, c.now())
+	s.NextAt, err = definition.NextFireTime(cron, c.now())
 	return s, err
 }
 
@@ -137,6 +157,11 @@ func olderThan(version, than string) bool {
 // NoSchedule is the error of a request about a schedule that is off.
 func NoSchedule(s spec.Schedule) error {
 	why := "the newest version of the workflow has no schedule"
+	if _, name := spec.SplitScheduleName(s.Name); name != "" {
+		why += " of this name"
+	} else if len(s.Named) > 0 {
+		why += " without a name: say " + s.Name + "@NAME"
+	}
 	if s.Removed != nil {
 		why = fmt.Sprintf("%s has removed it at %s: publish another version with a schedule", s.Removed.By, s.Removed.At.Format(time.RFC3339))
 	}

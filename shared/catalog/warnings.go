@@ -499,12 +499,17 @@ func (w *warner) checkSharedLocks(d *spec.Definition, paths []string) {
 // checkCronSeconds warns of a schedule with seconds. A deployed service checks schedules
 // once a minute.
 func (w *warner) checkCronSeconds(d *spec.Definition, source []byte) {
-	if d.Cron == nil || len(strings.Fields(d.Cron.Schedule)) == 5 {
+	seconds := func(c *spec.Cron) bool { return c != nil && len(strings.Fields(c.Schedule)) != 5 }
+	path := ".schedule"
+	if i := slices.IndexFunc(d.Crons, func(c spec.Cron) bool { return seconds(&c) }); i >= 0 {
+		path = fmt.Sprintf("[%d]%s", i, path)
+	} else if !seconds(d.Cron) {
 		return
 	}
-	path := "cron.schedule" // cron is at the root, or in triggers
-	if definition.LocateIssues(source, []workflow.Issue{{Path: path}})[0].Line == 0 {
-		path = "triggers." + path
+	at := "cron" // at the root, or in triggers
+	if definition.LocateIssues(source, []workflow.Issue{{Path: at + path}})[0].Line == 0 {
+		at = "triggers." + at
 	}
+	path = at + path
 	w.warn(path, "seconds", "the schedule has a field for seconds, but a deployed service checks schedules once a minute: write five fields")
 }

@@ -37,10 +37,20 @@ func Digest(d *spec.Definition) string {
 // of [spec.Definition] that authors write differently.
 type canonicalDefinition struct {
 	*spec.Definition
-	Acquire []canonicalAcquire `json:"acquire,omitempty"`
-	Config  *canonicalConfig   `json:"config,omitempty"`
-	Steps   []canonicalStep    `json:"steps"`
+	Acquire  []canonicalAcquire `json:"acquire,omitempty"`
+	Config   *canonicalConfig   `json:"config,omitempty"`
+	Steps    []canonicalStep    `json:"steps"`
+	Crons    []spec.Cron        `json:"crons,omitempty"` // always empty: hides the field of spec.Definition, which is written in triggers
+	Triggers canonicalTriggers  `json:"triggers,omitzero"`
 }
+
+type canonicalTriggers struct {
+	Cron []spec.Cron `json:"cron,omitempty"`
+	*spec.Triggers
+}
+
+// IsZero reports whether there is nothing to write.
+func (t canonicalTriggers) IsZero() bool { return len(t.Cron)+len(t.All()) == 0 }
 
 type canonicalStep struct {
 	*spec.Step
@@ -129,7 +139,10 @@ type canonicalConfig struct {
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
-	return canonicalDefinition{d, toCanonicalAcquires(d.Acquire), toCanonicalConfig(&d.Config), toCanonicalSteps(d.Steps)}
+	return canonicalDefinition{
+		Definition: d, Acquire: toCanonicalAcquires(d.Acquire), Config: toCanonicalConfig(&d.Config), Steps: toCanonicalSteps(d.Steps),
+		Triggers: canonicalTriggers{d.Crons, &d.Triggers},
+	}
 }
 
 func toCanonicalSteps(steps []spec.Step) []canonicalStep {

@@ -3,6 +3,7 @@ package definition
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -46,8 +47,15 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 	for i, a := range d.Acquisitions() {
 		r.checkDuplicateParameters(a.Parameters, a.RawParameters, program.AcquirePaths(d)[i])
 	}
+	cron := "cron"
+	if !r.Has(cron) {
+		cron = "triggers.cron"
+	}
 	if d.Cron != nil {
-		r.checkSchedule(d)
+		r.checkSchedule(d, d.Cron, cron)
+	}
+	for i := range d.Crons {
+		r.checkSchedule(d, &d.Crons[i], fmt.Sprintf("%s[%d]", cron, i))
 	}
 	r.checkTriggers(d)
 	r.checkPipes(d)
@@ -83,16 +91,12 @@ func (r *reader) checkDuplicateParameters(parameters, rawParameters json.RawMess
 }
 
 // checkSchedule checks that scheduled executions can start.
-func (r *reader) checkSchedule(d *spec.Definition) {
-	path := "cron"
-	if !r.Has(path) {
-		path = "triggers.cron"
-	}
+func (r *reader) checkSchedule(d *spec.Definition, c *spec.Cron, path string) {
 	// Any time will do: a schedule that ever fires does so within the years that are searched.
-	if _, err := NextFireTime(d.Cron, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)); errors.Is(err, errNoFireTime) {
+	if _, err := NextFireTime(c, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)); errors.Is(err, errNoFireTime) {
 		r.ReportAt(path+".schedule", "cron", "%v", err)
 	}
-	parameters := d.Cron.Parameters
+	parameters := c.Parameters
 	if len(parameters) == 0 {
 		parameters = json.RawMessage("{}")
 	}
@@ -103,7 +107,7 @@ func (r *reader) checkSchedule(d *spec.Definition) {
 		}
 		r.ReportAtNode(at, i.Path, i.Code, "%s", i.Message)
 	}
-	if selector := d.Cron.ExecuteOnParameters; selector != nil && selector.Type == "" && d.SeedEntity == "" {
+	if selector := c.ExecuteOnParameters; selector != nil && selector.Type == "" && d.SeedEntity == "" {
 		r.ReportAt(path+".executeOnParameters", "required", "name the type here, or seedEntity of the definition")
 	}
 }

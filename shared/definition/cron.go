@@ -2,6 +2,8 @@ package definition
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 	_ "time/tzdata" // so that zones are known on every machine
 
@@ -14,17 +16,34 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-func (r *reader) cron(into **spec.Cron) yamldoc.Field {
-	return yamldoc.Optional(into, func(c *spec.Cron) yamldoc.Field {
-		return yamldoc.Named("cron", r.Object(yamldoc.Fields{
+// cron reads the schedule of a definition, or a list of several that have names.
+func (r *reader) cron(d *spec.Definition) yamldoc.Field {
+	fields := func(c *spec.Cron) yamldoc.Fields {
+		return yamldoc.Fields{
 			"schedule":            r.cronSchedule(&c.Schedule).Required("say when to run"),
 			"zone":                r.zone(&c.Zone),
 			"concurrency":         r.Bool(&c.Concurrency),
 			"parameters":          r.Raw(&c.Parameters, true),
 			"executeOnParameters": yamldoc.Optional(&c.ExecuteOnParameters, r.selector),
 			"disabled":            r.Bool(&c.Disabled),
-		}))
-	})
+		}
+	}
+	one := yamldoc.Optional(&d.Cron, func(c *spec.Cron) yamldoc.Field { return yamldoc.Named("cron", r.Object(fields(c))) })
+	several := yamldoc.List(r.Reader, &d.Crons, spec.MaxCrons, func(c *spec.Cron) yamldoc.Field {
+		named := fields(c)
+		named["name"] = r.name(&c.Name).Required("name each of several schedules")
+		return yamldoc.Named("namedCron", r.Object(named))
+	}).Then(r.Reader, func(n ast.Node, path string) {
+		if len(d.Crons) == 0 {
+			r.Report(n, path, "required", "1 to %d schedules", spec.MaxCrons)
+		}
+		for i, c := range d.Crons {
+			if first := slices.Index(d.CronNames(), c.Name); first < i && c.Name != "" {
+				r.ReportAt(fmt.Sprintf("%s[%d].name", path, i), "duplicate", "the name %q is taken by schedule %d", c.Name, first+1)
+			}
+		}
+	}).WithSchema(yamldoc.Schema{"minItems": 1})
+	return yamldoc.Either(func(n ast.Node) bool { _, ok := n.(*ast.SequenceNode); return ok }, several, one)
 }
 
 // cronSchedule reads five fields, or six with seconds first. It accepts no extensions of cron

@@ -37,9 +37,9 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"steps":          r.steps(&d.Steps, 0).Required(errNoSteps),
 		"output":         r.Raw(&d.Output, true),
 		"pipes":          yamldoc.List(r.Reader, &d.Pipes, spec.MaxPipes, r.pipe),
-		"cron":           r.cron(&d.Cron),
+		"cron":           r.cron(d),
 		"triggers": r.Object(yamldoc.Fields{
-			"cron":  r.cron(&d.Cron),
+			"cron":  r.cron(d),
 			"http":  yamldoc.List(r.Reader, &d.Triggers.HTTP, spec.MaxTriggers, r.httpTrigger),
 			"event": yamldoc.List(r.Reader, &d.Triggers.Event, spec.MaxTriggers, r.eventTrigger),
 		}),

@@ -135,8 +135,11 @@ func (p *play) publish(ctx context.Context, s source) (*spec.Definition, error) 
 			p.world.serveRegion(s.Reference.Region)
 		}
 	}
-	if d.Cron != nil {
-		if _, err := p.catalog.PauseSchedule(ctx, author, d.Ref().FullName(), "a test starts what it plays"); err != nil {
+	for _, name := range append(d.CronNames(), "") {
+		if d.CronNamed(name) == nil {
+			continue
+		}
+		if _, err := p.catalog.PauseSchedule(ctx, author, spec.ScheduleName(d.Ref().FullName(), name), "a test starts what it plays"); err != nil {
 			return nil, &FileError{s.path, err}
 		}
 	}

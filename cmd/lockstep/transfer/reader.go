@@ -199,7 +199,7 @@ func (r *reader) readDefinition(c record) {
 		r.addError(err)
 		return
 	}
-	p := parsedDefinition{specRef(d), c.Definition, definition.Digest(d), c.Archived, d.Cron != nil}
+	p := parsedDefinition{specRef(d), c.Definition, definition.Digest(d), c.Archived, d.Cron != nil || len(d.Crons) > 0}
 	if r.checkUnique("definition " + p.ref.String()) {
 		r.definitions = append(r.definitions, withLine[parsedDefinition]{line: r.lines, value: p})
 	}

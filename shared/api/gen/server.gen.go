@@ -1650,6 +1650,9 @@ type ScheduleList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// ScheduleName defines model for ScheduleName.
+type ScheduleName = string
+
 // SchedulePause defines model for SchedulePause.
 type SchedulePause struct {
 	At     Time          `json:"at"`
@@ -2834,19 +2837,19 @@ type ServerInterface interface {
 	ListSchedules(w http.ResponseWriter, r *http.Request, params ListSchedulesParams)
 	// RemoveSchedule Remove the schedule: it starts nothing until another version of the workflow is published with a schedule
 	// (DELETE /schedules/{package}/{name})
-	RemoveSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params RemoveScheduleParams)
-	// GetSchedule Read the schedule of a workflow, with the states of its newest executions
+	RemoveSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName, params RemoveScheduleParams)
+	// GetSchedule Read a schedule of a workflow, with the states of its newest executions
 	// (GET /schedules/{package}/{name})
-	GetSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	GetSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
 	// FireSchedule Start an execution of a schedule now, also while it is paused. Its fire times stay
 	// (POST /schedules/{package}/{name}/fire)
-	FireSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params FireScheduleParams)
+	FireSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName, params FireScheduleParams)
 	// PauseSchedule Pause a schedule: it starts nothing until it is resumed, whatever is published
 	// (POST /schedules/{package}/{name}/pause)
-	PauseSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	PauseSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
 	// ResumeSchedule Resume a paused schedule, from its next fire time on
 	// (POST /schedules/{package}/{name}/resume)
-	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name Name)
+	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
 	// ListSecrets List the secrets that workflows and blocks refer to, and whether there are any of these names
 	// (GET /secrets)
 	ListSecrets(w http.ResponseWriter, r *http.Request)
@@ -4360,7 +4363,7 @@ func (siw *ServerInterfaceWrapper) RemoveSchedule(w http.ResponseWriter, r *http
 	}
 
 	// ------------- Path parameter "name" -------------
-	var name Name
+	var name ScheduleName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -4411,7 +4414,7 @@ func (siw *ServerInterfaceWrapper) GetSchedule(w http.ResponseWriter, r *http.Re
 	}
 
 	// ------------- Path parameter "name" -------------
-	var name Name
+	var name ScheduleName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -4446,7 +4449,7 @@ func (siw *ServerInterfaceWrapper) FireSchedule(w http.ResponseWriter, r *http.R
 	}
 
 	// ------------- Path parameter "name" -------------
-	var name Name
+	var name ScheduleName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -4505,7 +4508,7 @@ func (siw *ServerInterfaceWrapper) PauseSchedule(w http.ResponseWriter, r *http.
 	}
 
 	// ------------- Path parameter "name" -------------
-	var name Name
+	var name ScheduleName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -4540,7 +4543,7 @@ func (siw *ServerInterfaceWrapper) ResumeSchedule(w http.ResponseWriter, r *http
 	}
 
 	// ------------- Path parameter "name" -------------
-	var name Name
+	var name ScheduleName
 
 	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {

@@ -27,6 +27,7 @@ type Definition struct {
 	AssertNotEmpty *bool     `json:"assertNotEmpty,omitempty"` // nil: only a selection of the starter has to match something
 	Config         Config    `json:"config,omitzero"`
 	Cron           *Cron     `json:"cron,omitempty"`
+	Crons          []Cron    `json:"crons,omitempty"` // those that have names
 	Triggers       Triggers  `json:"triggers,omitzero"`
 	Steps          []Step    `json:"steps"` // the tree as written
 
@@ -58,7 +59,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -187,6 +188,7 @@ const (
 
 // Cron starts an execution of the newest version at fixed times.
 type Cron struct {
+	Name                string             `json:"name,omitempty"`        // of one of several
 	Schedule            string             `json:"schedule"`              // minute, hour, day, month, weekday; optionally with seconds before them
 	Zone                string             `json:"zone,omitempty"`        // IANA name; UTC by default
 	Concurrency         bool               `json:"concurrency,omitempty"` // start even if an earlier execution has not ended

@@ -1,22 +1,68 @@
 package spec
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Schedule is the schedule of one workflow of a tenant: the cron of its newest version, and
+// MaxCrons is how many named schedules a definition has at most.
+const MaxCrons = 10
+
+// CronNamed is the schedule of a name that the definition has, nil if it has none. The name of the one
+// without a name is empty.
+func (d *Definition) CronNamed(name string) *Cron {
+	if name == "" {
+		return d.Cron
+	}
+	i := slices.IndexFunc(d.Crons, func(c Cron) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Crons[i]
+}
+
+// CronNames are the names of the schedules of the definition that have one.
+func (d *Definition) CronNames() []string {
+	names := make([]string, len(d.Crons))
+	for i, c := range d.Crons {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// ScheduleName is the name of a schedule of a workflow: that of the workflow and, of one of several, @ and
+// its own.
+func ScheduleName(workflow, name string) string {
+	if name == "" {
+		return workflow
+	}
+	return workflow + "@" + name
+}
+
+// SplitScheduleName is the workflow, and the own name, of a schedule.
+func SplitScheduleName(schedule string) (workflow, name string) {
+	workflow, name, _ = strings.Cut(schedule, "@")
+	return workflow, name
+}
+
+// Schedule is one schedule of a workflow of a tenant: the cron of its newest version, and
 // its latest starts. A workflow whose newest version has no cron keeps a schedule that is
 // off, so that a start that is under way is not lost.
 type Schedule struct {
 	Tenant  string `json:"tenant"`
-	Name    string `json:"name"`    // package/name
+	Name    string `json:"name"`    // package/name, or package/name@name
 	Version int64  `json:"version"` // +1 with every write; 0 is a schedule that was never written
 
 	Workflow workflow.Ref `json:"workflow"` // exact: the newest version when the schedule was last written
 	Cron     *Cron        `json:"cron"`     // nil: off
 	NextAt   time.Time    `json:"nextAt,omitzero"`
+
+	// Named are the own names of all schedules that any version of the workflow has had; only in the
+	// schedule without a name.
+	Named []string `json:"named,omitempty"`
 
 	// FiringAt is the fire time for which an execution is being started. No other fire
 	// time is chosen until that execution exists. LastExecution is the newest execution,
@@ -75,5 +121,5 @@ func (s *Schedule) Begin(start ScheduledStart) {
 }
 
 // LabelSchedule is the label of executions that a schedule has started; its value is the
-// full name of the workflow.
+// name of the schedule.
 const LabelSchedule = "schedule"
