@@ -138,7 +138,7 @@ func (r *reader) waitApproval(w *spec.WaitApproval) yamldoc.Field {
 	fields := r.askFields(&w.Ask)
 	fields["by"] = yamldoc.List(r.Reader, &w.By, maxWho, r.id)
 	fields["need"] = r.Integer(&w.Need, 1, workflow.MaxAnswers)
-	fields["onTimeout"], fields["onReject"] = r.onTimeout(&w.OnTimeout, false), r.onTimeout(&w.OnReject, false)
+	fields["onTimeout"], fields["onReject"] = r.onTimeout(&w.OnTimeout, true), r.onTimeout(&w.OnReject, false)
 	return r.Object(fields).Finally(func(_ ast.Node, path string) {
 		r.checkAsk(&w.Ask, path)
 	})

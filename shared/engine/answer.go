@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // answer is what a request answers, as it is checked in every round.
@@ -138,7 +139,7 @@ func (w *workspace) fetchAnswer(ctx context.Context, n lifecycle.Need) error {
 	if f.Problem = checkAnswer(q, w.answer.input); f.Problem != nil {
 		return nil
 	}
-	f.Rejects = r.Wait.Approval && !approves(w.answer.input)
+	f.Rejects = r.Wait.Approval && !spec.Approves(w.answer.input)
 	f.Value, err = w.offloadValue(ctx, &workflow.Value{Inline: w.answer.input})
 	return err
 }
@@ -149,14 +150,6 @@ func checkAnswer(q *workflow.Question, input json.RawMessage) error {
 		return nil
 	}
 	return workflow.Invalid("the input does not match the schema of the question", schema.Validate(q.Schema, input, "input"))
-}
-
-func approves(input json.RawMessage) bool {
-	var v struct {
-		Approved bool `json:"approved"`
-	}
-	_ = json.Unmarshal(input, &v) // it matches the schema
-	return v.Approved
 }
 
 // question is what a step run asks.

@@ -255,6 +255,44 @@ func TestAnswer_OnlyWhoMay(t *testing.T) {
 }
 
 // An approval needs so many people, each once; the first rejection decides.
+// At its deadline an approval takes the answer that its definition names for that of a person: one
+// that approves ends it well, one that rejects is a rejection.
+func TestApproval_AnswerAtTheDeadline(t *testing.T) {
+	definition := `steps:
+  - label: cab
+    wait: {approval: {need: 2, deadline: 24h, onTimeout: {answer: {approved: "${parameters.default}", note: late}}ON_REJECT}}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {answers: "${cab.result.answers.map(a, [a.by, a.note, a.approved])}"}}
+  - {label: denied, functionBlock: p/pure:1, runOn: global, parameters: {approved: "${cab.result.approved}", code: "${steps.cab.status}"}}
+`
+	late := func(onReject, approved string) (*harness.Harness, string) {
+		s, id := waiting(t, strings.Replace(definition, "ON_REJECT", onReject, 1), `{"default":`+approved+`}`, nil)
+		if err := answerAs(s, person("ann"), id, `{"approved":true,"note":"fine"}`, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.RunFor(23 * time.Hour)
+		expectWait(t, s, id, workflow.WaitInput, "cab", 24*time.Hour)
+		s.RunFor(2 * time.Hour)
+		expectCode(t, answerAs(s, person("bob"), id, `{"approved":true}`, ""), workflow.CodeIllegalTransition, "the deadline")
+		return s, id
+	}
+	s, id := late("", "true")
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, callsWithParameters(s, id), `after {"answers":[["ann","fine",true],["","late",true]]}`, `denied {"approved":true,"code":"COMPLETED"}`)
+
+	s, id = late("", "false")
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureRejected || x.Cause != workflow.CauseStepFailed || !strings.Contains(x.Error.Message, "deadline") {
+		t.Errorf("%s %+v", x.Cause, x.Error)
+	}
+	s, id = late(", onReject: {next: denied}", "false")
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, callsWithParameters(s, id), `denied {"approved":false,"code":"CASE_HANDLED"}`)
+
+	s, id = waiting(t, strings.Replace(definition, "ON_REJECT", "", 1), `{"default":1}`, nil)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !strings.Contains(x.Error.Message, "onTimeout") {
+		t.Errorf("an answer of another type: %+v", x.Error)
+	}
+}
+
 func TestApproval_FirstRejectionDecides(t *testing.T) {
 	definition := `steps:
   - label: cab

@@ -228,7 +228,13 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, answer workflow.Ans
 		d.completeWait(r, value)
 		return
 	}
-	why := &workflow.Failure{Code: workflow.FailureRejected, Step: r.Label, Message: fmt.Sprintf("step %q was rejected by %s", r.Label, c.Actor)}
+	d.rejectWait(r, fmt.Sprintf("step %q was rejected by %s", r.Label, c.Actor))
+}
+
+// rejectWait ends a step run that was rejected. It fails, unless the definition says where the
+// execution goes on.
+func (d *decider) rejectWait(r *workflow.StepRun, message string) {
+	why := &workflow.Failure{Code: workflow.FailureRejected, Step: r.Label, Message: message}
 	if to := d.node(r).OnReject; to != nil {
 		d.endWaitAt(r, why, to)
 		return

@@ -165,6 +165,8 @@ type Plan struct {
 	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
 	// at the deadline, nil for nothing.
 	Question, Default *workflow.Value
+
+	DefaultRejects bool // of an approval: Default rejects it
 	Title             string
 }
 

@@ -203,7 +203,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		if to := o["next"]; to != "" {
 			sr.onTimeout[words[0]] = to
 		}
-	case "ask": // ask LABEL deadline=D [need=N] [remind=D,D] [escalate=D,D] [next=LABEL]: an approval, if it needs more than one
+	case "ask": // ask LABEL deadline=D [need=N] [remind=D,D] [escalate=D,D] [next=LABEL] [default=approves|rejects]: an approval, if it says how many it needs
 		asked := spec.Ask{Deadline: sr.duration(o["deadline"])}
 		for _, d := range strings.FieldsFunc(o["remind"], func(r rune) bool { return r == ',' }) {
 			asked.Remind = append(asked.Remind, sr.duration(d))
@@ -217,6 +217,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		sr.addNode(st, words, o)
 		sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Title: words[0] + "?", Question: &workflow.Value{Inline: []byte(`{}`)}}
+		if o["default"] != "" {
+			sr.plans[words[0]].Default, sr.plans[words[0]].DefaultRejects = &workflow.Value{Inline: []byte(`{}`)}, o["default"] == "rejects"
+		}
 		if to := o["next"]; to != "" {
 			sr.onTimeout[words[0]] = to
 		}

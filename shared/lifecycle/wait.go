@@ -50,7 +50,7 @@ func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
 	case limit > 0:
 		r.Wait.Until = d.now.Add(limit.Std())
 	}
-	r.Wait.Default = plan.Default
+	r.Wait.Default, r.Wait.DefaultRejects = plan.Default, plan.DefaultRejects
 	if w.Signal != nil {
 		r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true // one that came since has woken nobody
 	}
@@ -181,7 +181,14 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 		lapsed := *r.Wait
 		lapsed.Lapsed = true
 		r.Wait = &lapsed
-		d.completeWait(r, lapsed.Default)
+		switch {
+		case lapsed.DefaultRejects:
+			d.rejectWait(r, fmt.Sprintf("step %q counts as rejected: its deadline was %s", r.Label, lapsed.Until.Format(time.RFC3339)))
+		case lapsed.Approval:
+			d.completeWait(r, nil) // its result is made of all answers and of this one
+		default:
+			d.completeWait(r, lapsed.Default)
+		}
 		return
 	}
 	why := &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: timeoutMessage(r)}

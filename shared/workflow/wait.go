@@ -43,6 +43,8 @@ type StepWait struct {
 
 	Question *Value `json:"question,omitempty"` // JSON of a Question
 	Default  *Value `json:"default,omitempty"`  // what is taken for the answer at the deadline
+
+	DefaultRejects bool `json:"defaultRejects,omitempty"` // of an approval: Default rejects it
 }
 
 // Answer is what somebody has answered to a step run that waits.

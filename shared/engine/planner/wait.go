@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
@@ -50,6 +51,7 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		}
 		if answer != nil {
 			planned.Default = &workflow.Value{Inline: answer}
+			planned.DefaultRejects = n.Wait != nil && n.Wait.Approval != nil && !spec.Approves(answer)
 		}
 	}
 }
@@ -86,12 +88,16 @@ func (p *Planner) waitResult(ctx context.Context, o *workflow.StepRun) (json.Raw
 		}
 		return p.loadValue(ctx, o)
 	}
-	if !o.Wait.Decided {
+	taken := o.Answers
+	switch {
+	case o.Wait.Lapsed && o.Wait.Default != nil: // by nobody
+		taken = append(slices.Clone(taken), workflow.Answer{At: o.Wait.Until, Rejects: o.Wait.DefaultRejects, Value: o.Wait.Default})
+	case !o.Wait.Decided:
 		return nil, nil
 	}
 	result := approvalResult{Approved: o.Status == sm.StepCompleted, Answers: []approvalAnswer{}}
-	for i := range o.Answers {
-		a := &o.Answers[i]
+	for i := range taken {
+		a := &taken[i]
 		raw, err := p.loadStored(ctx, a.Value)
 		if err != nil {
 			return nil, err

@@ -80,6 +80,15 @@ type OnTimeout struct {
 // ApprovalSchema is the JSON Schema of an answer to an approval.
 var ApprovalSchema = json.RawMessage(`{"type":"object","required":["approved"],"additionalProperties":false,"properties":{"approved":{"type":"boolean"},"note":{"type":"string","maxLength":1000}}}`)
 
+// Approves reports whether an answer that matches [ApprovalSchema] approves.
+func Approves(answer json.RawMessage) bool {
+	var v struct {
+		Approved bool `json:"approved"`
+	}
+	_ = json.Unmarshal(answer, &v)
+	return v.Approved
+}
+
 // CallbackToken is the text that stands for the token of a callback in parameters.
 const CallbackToken = "${callback.token}"
 
