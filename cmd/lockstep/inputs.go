@@ -64,7 +64,7 @@ func newAnswer(c *connection) *cobra.Command {
 	var req views.AnswerRequest
 	var data, file string
 	var sets []string
-	var ask bool
+	var ask, next bool
 	var token string
 	var wait waitFlags
 	cmd := &cobra.Command{
@@ -85,8 +85,8 @@ from a file, and --token - from standard input.`,
 				return err
 			}
 			if token != "" {
-				if req.Step != "" || req.Visit != 0 || req.Reason != "" || wait.asked() {
-					return errors.New("--step, --visit, --reason and --wait do not go with --token, which says which step it is and shows no execution")
+				if req.Step != "" || req.Visit != 0 || req.Reason != "" || next || wait.asked() {
+					return errors.New("--step, --visit, --reason, --next and --wait do not go with --token, which says which step it is and shows no execution")
 				}
 				return answerByToken(cmd, c, api, token, req.IdempotencyKey, func() (json.RawMessage, error) { return readAnswer(cmd, data, file, sets, ask) })
 			}
@@ -101,6 +101,10 @@ from a file, and --token - from standard input.`,
 					return err
 				}
 			}
+			if next {
+				x, err := api.NextStep(cmd.Context(), args[0], views.NextRequest{Reason: req.Reason, Input: req.Input, Step: req.Step, Visit: req.Visit, IdempotencyKey: req.IdempotencyKey})
+				return wait.finish(cmd, c, api, x, err)
+			}
 			x, err := api.Answer(cmd.Context(), args[0], req)
 			return wait.finish(cmd, c, api, x, err)
 		},
@@ -113,6 +117,7 @@ from a file, and --token - from standard input.`,
 	f.StringVarP(&file, "file", "f", "", "a file with the answer as JSON, - for standard input")
 	f.StringArrayVar(&sets, "set", nil, "one field of the answer as NAME=VALUE, as for run (repeatable)")
 	f.BoolVar(&ask, "ask", false, "ask for each field")
+	f.BoolVar(&next, "next", false, "of an execution that goes step by step: enter the step that follows, too")
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&token, "token", "", "answer as the bearer of this token; @FILE or - reads it")
 	f.StringVar(&req.IdempotencyKey, "idempotency-key", "", "answer at most once with this key")
@@ -188,6 +193,29 @@ invalid.`,
 	f.DurationVar(&expires, "expires", 0, "how long it is valid; as long as the step waits by default")
 	f.BoolVar(&revoke, "revoke", false, "revoke all tokens of the step")
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+func newTokens(c *connection) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "tokens ID",
+		Short: "List the tokens that were made for steps of an execution, and what has become of each",
+		Long: `List the tokens that were made for steps of an execution ("lockstep token"), and what has become of each: active, used,
+expired or revoked. Nothing stores the tokens themselves.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return printListOrNote(cmd, c, api.Tokens(cmd.Context(), args[0]), limit, []string{"STEP", "VISIT", "BY", "FOR", "AT", "EXPIRES", "STATE"},
+				func(t views.TokenStateView) []string {
+					return []string{t.Step, fmt.Sprint(t.Visit), t.By, t.For, render.Ago(t.At), render.Time(t.ExpiresAt), string(t.State)}
+				}, "no tokens were made")
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 100, "maximum number; 0 for all")
 	return cmd
 }
 

@@ -144,6 +144,8 @@ func tokenService(t *testing.T) (url string, sent *[]string) {
 		body, _ := io.ReadAll(r.Body)
 		*sent = append(*sent, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header.Get("Authorization"), " ", string(body)))
 		switch {
+		case strings.HasSuffix(r.URL.Path, "/tokens") && r.Method == http.MethodGet:
+			fmt.Fprint(w, `{"items":[{"step":"approve","visit":2,"by":"bob","for":"ann","at":"2026-01-02T00:00:00Z","expiresAt":null,"state":"revoked"}],"nextPageToken":null}`)
 		case strings.HasSuffix(r.URL.Path, "/tokens"):
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprint(w, `{"token":"lst1.a.b","url":"https://lockstep.example/answer#lst1.a.b","execution":"x1","step":"approve","visit":1,"for":"ann","expiresAt":null}`)
@@ -205,6 +207,10 @@ func TestToken_MakesAndRevokes(t *testing.T) {
 	*sent = nil
 	if got := runCommand(t, "token", "x1", "--revoke", "--reason", "r", "--url="+url); got.code != 0 || (*sent)[0] != `POST /workflow-execution/x1/tokens/revoke  {"reason":"r"}` {
 		t.Errorf("exit %d, sent %v", got.code, *sent)
+	}
+	*sent = nil
+	if got := runCommand(t, "tokens", "x1", "--url="+url); got.code != 0 || (*sent)[0] != `GET /workflow-execution/id/x1/tokens  ` || !strings.Contains(got.stdout, "revoked") || !strings.Contains(got.stdout, "bob") {
+		t.Errorf("exit %d, sent %v\n%s", got.code, *sent, got.stdout)
 	}
 }
 

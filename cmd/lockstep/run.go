@@ -25,7 +25,7 @@ func newRun(c *connection) *cobra.Command {
 	var key string
 	var signal, signalID string
 	var life time.Duration
-	var detach, probe, stepwise, hold bool
+	var detach, probe, stepwise, hold, use bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
 		Short: "Start an execution and follow it",
@@ -36,7 +36,7 @@ starts the newest. Ctrl-C stops following; the execution continues.
 narrows another only within the query: --query "'core' in entity.groups && entity.site == 'zrh'".
 
 With --key at most one execution of the workflow with that key runs: while one does, the start is
-refused, or its --signal goes to that one.
+refused, or its --signal goes to that one, or with --use-existing that one is followed.
 
 Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
 failed (outcome PARTIAL). 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
@@ -66,6 +66,9 @@ if everything succeeded.`,
 			}
 			if req.Signal != nil && req.IdempotencyKey == "" {
 				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+			}
+			if use {
+				req.OnKey = views.OnKeyUse
 			}
 			req.Hold = hold
 			switch {
@@ -109,6 +112,7 @@ if everything succeeded.`,
 	f.DurationVar(&life, "idempotency-life", 0, "for how long the key is remembered, up to 168h; as the service is configured unless given")
 	f.StringVar(&signal, "signal", "", "signal as NAME or NAME=JSON: an execution that has the --key gets it, and none is started")
 	f.StringVar(&signalID, "signal-id", "", "id of the signal: the same id again is the same signal")
+	f.BoolVar(&use, "use-existing", false, "if an execution has the --key, follow that one and start none")
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")

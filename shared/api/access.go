@@ -100,6 +100,7 @@ var routeRoles = map[string][]Role{
 	"POST /workflow-execution/{id}/unlock":          {RoleOperator},
 	"POST /workflow-execution/{id}/signal/{name}":   {RoleOperator},
 	"POST /signals/{package}/{name}/{key}/{signal}": {RoleOperator},
+	"GET /workflow-execution/id/{id}/tokens":        {RoleViewer},
 	"POST /workflow-execution/{id}/tokens":          {RoleApprover},
 	"POST /workflow-execution/{id}/tokens/revoke":   {RoleOperator, RoleApprover},
 	"GET /failures":                                 {RoleViewer},

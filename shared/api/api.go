@@ -132,6 +132,7 @@ type Queries interface {
 	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
 	Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error)
+	Tokens(ctx context.Context, c workflow.Caller, id string) ([]views.TokenStateView, error)
 	Inbox(ctx context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error)
 	Schedule(ctx context.Context, c workflow.Caller, fullName string) (views.ScheduleView, error)
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)

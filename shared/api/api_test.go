@@ -133,6 +133,11 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 	if w := sendRequest(bare, "POST /answers", `{"input":"`+strings.Repeat("x", 70_000)+`"}`); w.Code != 413 {
 		t.Errorf("a large answer: %d", w.Code)
 	}
+	for _, id := range []string{"", "id/"} { // where they are made, too
+		if w := sendRequest(h, "GET /workflow-execution/"+id+executionID+"/tokens", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"state":"expired"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
 	if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/tokens", `{"for":"ann"}`); w.Header().Get("Cache-Control") != "no-store" {
 		t.Error("a token may be kept by caches")
 	}

@@ -247,6 +247,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	nextRequest := views.NextRequest{Reason: "r", Sequence: 3, All: true}
 	_, err = c.NextStep(ctx, executionID, nextRequest)
 	check("next", f.enter, nextRequest, err)
+	nextRequest = views.NextRequest{Input: rawJSON(`{"approved":true}`), Step: "approve", Visit: 1, IdempotencyKey: "k"}
+	_, err = c.NextStep(ctx, executionID, nextRequest)
+	check("next with an answer", f.enter, nextRequest, err)
 	rewindRequest := views.RewindRequest{Reason: "r", To: "a.b", Force: true}
 	_, err = c.Rewind(ctx, executionID, rewindRequest)
 	check("rewind", f.rewind, rewindRequest, err)
@@ -264,6 +267,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	revokeRequest := views.RevokeRequest{Step: "approve", Visit: 1, Reason: "r"}
 	_, err = c.RevokeTokens(ctx, executionID, revokeRequest)
 	check("revoke", f.revoke, revokeRequest, err)
+	for got, err := range c.Tokens(ctx, executionID) {
+		check("tokens", got, tokenStateView, err)
+	}
 	tokenAnswer := views.TokenAnswer{Input: rawJSON(`{"approved":true}`), IdempotencyKey: "k"}
 	receipt, err := c.AnswerByToken(ctx, "lst1.a.b", tokenAnswer)
 	check("answer by token", []any{f.token, f.byToken, receipt.Step}, []any{"lst1.a.b", tokenAnswer, "approve"}, err)

@@ -327,9 +327,15 @@ func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.
 }
 
 // NextStep serves POST /workflow-execution/{id}/next.
-func (a *routes) NextStep(w http.ResponseWriter, r *http.Request, id gen.Id) {
+func (a *routes) NextStep(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.NextStepParams) {
 	var req views.NextRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		if req.Input = nullToNil(req.Input); req.Input != nil {
+			if err := a.opt.Access.check(c, RoleApprover); err != nil {
+				return nil, err
+			}
+		}
+		req.IdempotencyKey = deref(params.IdempotencyKey)
 		return a.Engine.NextStep(ctx, c, id, req)
 	})
 }
@@ -378,6 +384,12 @@ func (a *routes) CreateToken(w http.ResponseWriter, r *http.Request, id gen.Id) 
 	made, err := a.Engine.IssueToken(r.Context(), a.caller(r), id, req)
 	w.Header().Set("Cache-Control", "no-store")
 	a.respond(w, r, http.StatusCreated, made, err)
+}
+
+// ListTokens serves GET /workflow-execution/id/{id}/tokens.
+func (a *routes) ListTokens(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	items, err := a.Queries.Tokens(r.Context(), a.caller(r), id)
+	respondList(a, w, r, workflow.List[views.TokenStateView]{Items: items}, unchanged[views.TokenStateView], err)
 }
 
 // RevokeTokens serves POST /workflow-execution/{id}/tokens/revoke.

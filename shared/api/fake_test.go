@@ -539,6 +539,15 @@ func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string) ([]views.
 	return []views.InputView{inputView}, f.record("Inputs", c)
 }
 
+func (f *fake) Tokens(_ context.Context, c workflow.Caller, id string) ([]views.TokenStateView, error) {
+	if id != executionID {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "no execution %q", id)
+	}
+	return []views.TokenStateView{tokenStateView}, f.record("Tokens", c)
+}
+
+var tokenStateView = views.TokenStateView{Step: "approve", Visit: 1, By: "bob", For: "ann", At: at, State: workflow.TokenExpired}
+
 func (f *fake) Inbox(_ context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error) {
 	list := workflow.List[views.InputView]{Items: []views.InputView{inputView}, NextToken: "next"}
 	if mine {

@@ -41,6 +41,7 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
+		r.URL.Path = readPath(r.Method, r.URL.Path)
 		// The mux would redirect a path that is not clean; here such a path does not exist.
 		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
 			if pattern == "" || !strings.HasPrefix(r.URL.Path, "/monitor/") {
@@ -53,6 +54,17 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 			a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "request answered with a server error", append(requestAttrs(r), slog.Int("status", w.status))...)
 		}
 	})
+}
+
+// readPath is the path at which tokens are read for one at which they are made: the mux takes no
+// pattern for it, since some paths would match that one and one of /workflow-execution/id/.
+func readPath(method, at string) string {
+	parts := strings.Split(at, "/")
+	reads := method == http.MethodGet || method == http.MethodHead
+	if reads && len(parts) == 4 && parts[1] == "workflow-execution" && parts[2] != "id" && parts[2] != "state" && parts[3] == "tokens" {
+		return "/workflow-execution/id/" + parts[2] + "/tokens"
+	}
+	return at
 }
 
 // isPreflight reports whether a request is a CORS preflight of one of the origins. The

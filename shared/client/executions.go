@@ -310,9 +310,10 @@ func (c *Client) ResumeStep(ctx context.Context, id, step, why string) (views.Ex
 	return post[views.ExecutionView](ctx, c, views.AnswerRequest{Step: step, Reason: why}, "workflow-execution", id, "resume")
 }
 
-// NextStep lets an execution that waits in front of each step enter the next one, or all.
+// NextStep lets an execution that waits in front of each step enter the next one, or all. With an
+// input it answers the step that waits first.
 func (c *Client) NextStep(ctx context.Context, id string, req views.NextRequest) (views.ExecutionView, error) {
-	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "next")
+	return do[views.ExecutionView](ctx, c, request{method: http.MethodPost, path: route("workflow-execution", id, "next"), body: req, key: req.IdempotencyKey})
 }
 
 // Rewind takes an execution that waits back to an earlier step.
@@ -334,6 +335,11 @@ func (c *Client) CreateToken(ctx context.Context, id string, req views.TokenRequ
 // RevokeTokens revokes all tokens of a step that waits.
 func (c *Client) RevokeTokens(ctx context.Context, id string, req views.RevokeRequest) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "tokens", "revoke")
+}
+
+// Tokens lists what is known of the tokens of an execution.
+func (c *Client) Tokens(ctx context.Context, id string) iter.Seq2[views.TokenStateView, error] {
+	return paginate[views.TokenStateView](ctx, c, nil, "workflow-execution", "id", id, "tokens")
 }
 
 // AnswerByToken answers the step that a token names. The client's own credentials are not sent.

@@ -32,6 +32,11 @@ type answer struct {
 // answered already returns CodeIllegalTransition; a caller who may not answer CodeForbidden; a
 // value that does not match the schema CodeInvalid: then the step goes on waiting.
 func (e *Engine) Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error) {
+	return e.sendAnswer(ctx, c, id, req, lifecycle.Command{Answer: &lifecycle.Answer{}})
+}
+
+// sendAnswer completes the command that answers with what the request says, and applies it.
+func (e *Engine) sendAnswer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest, cmd lifecycle.Command) (*workflow.Execution, error) {
 	key := req.IdempotencyKey
 	if key == "" {
 		key = e.NewID() // once: a commit whose reply was lost is recognised by it
@@ -51,11 +56,13 @@ func (e *Engine) Answer(ctx context.Context, c workflow.Caller, id string, req v
 		return nil, err
 	}
 	w.answer = &answer{caller: c, input: input}
-	a := &lifecycle.Answer{Named: req.Visit > 0, Key: workflow.AnswerKey(key, c.Actor), Digest: workflow.AnswerDigest(input)}
+	cmd.Kind, cmd.Actor, cmd.Reason = lifecycle.CommandAnswer, c.Actor, req.Reason
+	a := cmd.Answer
+	a.Named, a.Key, a.Digest = req.Visit > 0, workflow.AnswerKey(key, c.Actor), workflow.AnswerDigest(input)
 	if r != nil {
 		a.StepRunSeq = r.Seq
 	}
-	return w.applyLoaded(ctx, lifecycle.Command{Kind: lifecycle.CommandAnswer, Actor: c.Actor, Reason: req.Reason, Answer: a})
+	return w.applyLoaded(ctx, cmd)
 }
 
 // compactInput checks an answer and leaves out its white space.

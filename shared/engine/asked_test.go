@@ -133,12 +133,12 @@ func TestAskedWait_EndsAtTheLimit(t *testing.T) {
 // asks. Nor can a block ask and name the next step.
 func TestAskedWait_IsRefused(t *testing.T) {
 	for step, code := range map[string]string{
-		"runOn: device":                              "INVALID",
-		"runOn: global, repeat: {count: 2}":          workflow.FailureWaitNotAllowed,
-		"runOn: global, callback: {}":                workflow.FailureWaitNotAllowed,
-		"runOn: item, foreach: {items: '${[1]}'}":    workflow.FailureWaitNotAllowed,
-		"runOn: item, foreach: {items: '${[1, 2]}'}": workflow.FailureWaitNotAllowed,
-		"runOn: item, foreach: {items: '${[1, 2, 3, 4, 5, 6, 7, 8, 9]}', maxInFlight: 2}, retry: {maxRetries: 2}": workflow.FailureWaitNotAllowed,
+		"runOn: device":                              workflow.FailureWaitNotGlobal,
+		"runOn: global, repeat: {count: 2}":          workflow.FailureWaitNotGlobal,
+		"runOn: global, callback: {}":                workflow.FailureWaitNotGlobal,
+		"runOn: item, foreach: {items: '${[1]}'}":    workflow.FailureWaitNotGlobal,
+		"runOn: item, foreach: {items: '${[1, 2]}'}": workflow.FailureWaitNotGlobal,
+		"runOn: item, foreach: {items: '${[1, 2, 3, 4, 5, 6, 7, 8, 9]}', maxInFlight: 2}, retry: {maxRetries: 2}": workflow.FailureWaitNotGlobal,
 	} {
 		s, id := asking(t, "steps:\n  - {label: ask, functionBlock: p/pure:1, "+step+"}\n", func(s *harness.Harness) workflow.AskedWait {
 			return workflow.AskedWait{Until: s.Now().Add(time.Hour)}

@@ -78,6 +78,56 @@ func watchKey(s *harness.Harness, plan faults.Plan) {
 	}
 }
 
+// A start with onKey use answers with the execution that has the key, starts one while none has it,
+// and is the same request again under its idempotency key.
+func TestKey_UsesItsHolder(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", keyedYAML)
+	req := keyedRequest("order-7", "")
+	req.OnKey = views.OnKeyUse
+	first := mustStart(s, req)
+	req.IdempotencyKey = "k"
+	for i := range 3 {
+		x, _, existed, err := requestStart(s, req)
+		if err != nil || x.ID != first.ID || existed != (i > 0) {
+			t.Errorf("%v, existed %v, %v", x, existed, err)
+		}
+	}
+	s.Drain()
+	if _, err := s.Engine.SignalKey(context.Background(), harness.Caller, "p/w", "order-7", "paid", nil, "s", ""); err != nil {
+		t.Error(err)
+	}
+	settle(s)
+	s.ExpectState(first.ID, sm.ExecutionCompletedAck)
+	if x, _, existed, err := requestStart(s, req); err != nil || x.ID != first.ID || !existed {
+		t.Errorf("the same request after its end: %v, existed %v, %v", x, existed, err)
+	}
+	req.IdempotencyKey = ""
+	if x := mustStart(s, req); x.ID == first.ID {
+		t.Error("the key was free")
+	}
+	for path, change := range map[string]func(*views.StartRequest){
+		"onKey":  func(r *views.StartRequest) { r.OnKey = "wait" },
+		"key":    func(r *views.StartRequest) { r.Key = "" },
+		"signal": func(r *views.StartRequest) { r.OnKey = views.OnKeySignal },
+	} {
+		wrong := req
+		change(&wrong)
+		if _, _, _, err := requestStart(s, wrong); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	both := keyedRequest("order-7", "s2")
+	both.OnKey = views.OnKeyUse
+	if _, _, _, err := requestStart(s, both); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("use and a signal: %v", err)
+	}
+	both.OnKey = views.OnKeySignal
+	if x, started, _, err := requestStart(s, both); err != nil || started || x.ID == first.ID {
+		t.Errorf("signal and a signal: %v", err)
+	}
+}
+
 func TestKey_IsHeldUntilTheEnd(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", keyedYAML)

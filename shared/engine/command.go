@@ -71,8 +71,19 @@ func (e *Engine) ResumeStep(ctx context.Context, c workflow.Caller, id, step, re
 
 // NextStep lets an execution that waits in front of each step enter the next one, or all. A
 // request that names the number of the step run is taken once; one that does not wait there
-// returns CodeIllegalTransition.
+// returns CodeIllegalTransition. With an input it answers the step that waits for people, as
+// Answer does, and lets the execution enter the step that follows.
 func (e *Engine) NextStep(ctx context.Context, c workflow.Caller, id string, req views.NextRequest) (*workflow.Execution, error) {
+	if req.Input != nil {
+		if req.Sequence > 0 {
+			return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "sequence", Code: "conflict", Message: "it names a wait in front of a step; an input answers a step that has been entered"}})
+		}
+		return e.sendAnswer(ctx, c, id, views.AnswerRequest{Reason: req.Reason, Input: req.Input, Step: req.Step, Visit: req.Visit, IdempotencyKey: req.IdempotencyKey},
+			lifecycle.Command{All: req.All, Answer: &lifecycle.Answer{Next: true}})
+	}
+	if req.Step != "" || req.Visit > 0 {
+		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "input", Code: "required", Message: "step and visit name the step that an input answers"}})
+	}
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandNext, Reason: req.Reason, Sequence: req.Sequence, All: req.All})
 }
 

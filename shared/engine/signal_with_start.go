@@ -59,6 +59,37 @@ func (w *workspace) refuseOtherHolder(ctx context.Context, ref workflow.Ref, key
 	return nil, held
 }
 
+// useKeyHolder returns the execution that holds the business key of a request, nil if none does.
+// The idempotency key of the request, if it has one, is bound to it, as to one that was started.
+func (w *workspace) useKeyHolder(ctx context.Context, ref workflow.Ref, req views.StartRequest, digest string) (*workflow.Execution, error) {
+	owner, err := w.readKeyHolder(ctx, ref.FullName(), req.Key)
+	if owner == "" || err != nil {
+		return nil, err
+	}
+	holder := w.e.newWorkspace(w.tenant, owner)
+	if _, err := holder.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, req.IdempotencyLife); err != nil {
+		return nil, err
+	}
+	x, err := w.ports.Store.Load(ctx, w.tenant, holder.id)
+	if workflow.Is(err, workflow.CodeNotFound) && holder.id != owner { // an earlier request has bound the key, and was never written
+		x, err = w.ports.Store.Load(ctx, w.tenant, owner)
+	}
+	return x, err
+}
+
+// orKeyOwner is the execution to which one has given way because that has its business key, or
+// itself.
+func (w *workspace) orKeyOwner(ctx context.Context, x *workflow.Execution) (*workflow.Execution, error) {
+	if x.KeyOwner == "" {
+		return x, nil
+	}
+	owner, err := w.ports.Store.Load(ctx, w.tenant, x.KeyOwner)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return x, nil
+	}
+	return owner, err
+}
+
 // readKeyHolder is the id of the execution that holds a business key; empty if none does.
 func (w *workspace) readKeyHolder(ctx context.Context, workflowName, key string) (string, error) {
 	k, err := w.ports.Registry.BusinessKey(ctx, w.tenant, workflowName, key)

@@ -28,6 +28,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 		return nil, false, err
 	}
 	existing, existed, err := w.findStarted(ctx, req.IdempotencyKey, digest)
+	if existing != nil && req.OnKey == views.OnKeyUse {
+		existing, err = w.orKeyOwner(ctx, existing)
+	}
 	if existing != nil || err != nil {
 		return existing, existing != nil, err
 	}
@@ -38,6 +41,11 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	in, err := validateStart(d.Definition, req)
 	if err != nil {
 		return nil, false, err
+	}
+	if req.OnKey == views.OnKeyUse {
+		if holder, err := w.useKeyHolder(ctx, d.Ref(), req, digest); holder != nil || err != nil {
+			return holder, false, err
+		}
 	}
 	existing, err = w.refuseOtherHolder(ctx, d.Ref(), req.Key, req.IdempotencyKey, digest)
 	if existing != nil || err != nil {
@@ -58,6 +66,10 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	}
 	if err := w.createAndAdvance(ctx, asked, in, nil); err != nil {
 		return nil, false, err
+	}
+	if req.OnKey == views.OnKeyUse {
+		x, err := w.orKeyOwner(ctx, w.execution)
+		return x, existed, err
 	}
 	return w.execution, existed, nil
 }

@@ -78,6 +78,80 @@ func TestHold_ReleasedOnce(t *testing.T) {
 	}
 }
 
+// In step mode an answer to the step that waits may take the step that follows, in one request,
+// whichever that is. It counts once. Another execution is not stepped through, and a wrong answer
+// takes nothing.
+func TestStepMode_AnswerTakesTheStep(t *testing.T) {
+	const definition = `steps:
+  - label: ask
+    wait: {input: {schema: {type: object, required: [n], properties: {n: {type: integer}}}}}
+    outputKey: answer
+  - {label: skipped, condition: "false", functionBlock: p/again:1, runOn: global}
+  - label: around
+    workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: global}]}
+  - label: board
+    wait: {approval: {need: 2}}
+  - {label: two, functionBlock: p/again:1, runOn: global}
+  - {label: three, functionBlock: p/again:1, runOn: global}
+`
+	s, id := startWith(t, definition, func(r *views.StartRequest) { r.Mode = views.ModeStep })
+	next := func(who, key, input string, all bool) error {
+		_, err := s.Engine.NextStep(t.Context(), person(who), id, views.NextRequest{Input: []byte(input), All: all, IdempotencyKey: key})
+		s.Drain()
+		return err
+	}
+	at := func(kind workflow.WaitKind, step string, calls int) {
+		t.Helper()
+		if x := s.ExpectState(id, sm.ExecutionWaiting); x.Wait.Kind != kind || x.Wait.Step != step || len(s.CallsOf(id)) != calls {
+			t.Fatalf("%+v, calls %v", x.Wait, s.CallsOf(id))
+		}
+	}
+	expectCode(t, next("ann", "", `{"n":1}`, false), workflow.CodeIllegalTransition, "") // it has not asked yet
+	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	at(workflow.WaitInput, "ask", 0)
+	expectCode(t, next("ann", "", `{"n":"x"}`, false), workflow.CodeInvalid, "")
+	_, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Step: "ask"})
+	expectCode(t, err, workflow.CodeInvalid, "input")
+	_, err = s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{Input: []byte(`{"n":1}`), Sequence: 1})
+	expectCode(t, err, workflow.CodeInvalid, "sequence")
+	at(workflow.WaitInput, "ask", 0)
+	for range 3 {
+		if err := next("ann", "k", `{"n":1}`, false); err != nil {
+			t.Fatal(err)
+		}
+		at(workflow.WaitStep, "board", 1)
+	}
+	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if err := next("ann", "", `{"approved":true}`, false); err != nil {
+		t.Fatal(err)
+	}
+	at(workflow.WaitInput, "board", 1) // one of two
+	if err := next("bob", "", `{"approved":true}`, false); err != nil {
+		t.Fatal(err)
+	}
+	at(workflow.WaitStep, "three", 2)
+
+	s, id = startWith(t, definition, func(r *views.StartRequest) { r.Mode = views.ModeStep })
+	if _, err := s.Engine.NextStep(t.Context(), harness.Caller, id, views.NextRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if err := next("ann", "", `{"n":1}`, true); err != nil {
+		t.Fatal(err)
+	}
+	at(workflow.WaitInput, "board", 1)
+
+	s, id = startWith(t, definition, func(*views.StartRequest) {})
+	expectCode(t, next("ann", "", `{"n":1}`, false), workflow.CodeIllegalTransition, "mode step")
+	at(workflow.WaitInput, "ask", 0)
+}
+
 // A held execution that nobody releases ends safely.
 func TestHold_Ends(t *testing.T) {
 	s, id := startWith(t, "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n", func(r *views.StartRequest) { r.Hold = true })

@@ -418,6 +418,59 @@ func TestToken_ExpiredForOneHandlerOnly(t *testing.T) {
 
 // The tokens of a step that waits are listed with what has become of each, and without themselves.
 // The newest stay.
+// What has become of tokens is told after the wait as well: those that were not used died with it.
+func TestToken_AreListedAfterTheWait(t *testing.T) {
+	list := func(s *harness.Harness, id string) string {
+		t.Helper()
+		tokens, err := s.Query.Tokens(t.Context(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var states []string
+		for _, k := range tokens {
+			states = append(states, fmt.Sprintf("%s#%d %s for %s %s", k.Step, k.Visit, k.By, k.For, k.State))
+		}
+		return strings.Join(states, ", ")
+	}
+	definition := fmt.Sprintf(approveBy, "", 1)
+	begin := func() (*harness.Harness, string, string) {
+		s, id := waitingWithTokens(t, definition)
+		soon := s.Now().Add(time.Hour)
+		if _, err := issueAs(s, person("c"), id, "three", &soon); err != nil {
+			t.Fatal(err)
+		}
+		mustIssue(t, s, "b", id, "two")
+		return s, id, mustIssue(t, s, "a", id, "one")
+	}
+	s, id, used := begin()
+	step := s.Load(id).Wait.Step
+	expect := func(three, two, one string) {
+		t.Helper()
+		want := fmt.Sprintf("%s#1 c for three %s, %s#1 b for two %s, %s#1 a for one %s", step, three, step, two, step, one)
+		for range 2 {
+			if got := list(s, id); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			s.RunFor(3 * time.Hour)
+		}
+	}
+	if err := answerWith(s, used, `{"approved":true}`); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	expect("revoked", "revoked", "used")
+	s, id, _ = begin()
+	s.Advance(2 * time.Hour)
+	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	expect("expired", "revoked", "revoked")
+	s, id, _ = begin()
+	s.RunFor(25 * time.Hour)
+	expect("expired", "expired", "expired")
+}
+
 func TestToken_AreListed(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
 	list := func() string {

@@ -39,6 +39,9 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if req.Key != "" && !workflow.ValidBusinessKey(req.Key) {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "key", Code: "pattern", Message: "want 1 to 128 letters, digits, . _ : @ + or -, beginning with a letter or a digit"}})
 	}
+	if issue := onKeyIssue(req); issue != nil {
+		return in, workflow.Invalid("the request is not valid", []workflow.Issue{*issue})
+	}
 	if req.ExecuteOnParameters.Unspecified() {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}})
 	}
@@ -63,6 +66,23 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 		in.Selector = &s
 	}
 	return in, nil
+}
+
+// onKeyIssue says what is wrong with what a starter wants while its business key is held.
+func onKeyIssue(req views.StartRequest) *workflow.Issue {
+	switch {
+	case req.OnKey == "":
+		return nil
+	case req.OnKey != views.OnKeyUse && req.OnKey != views.OnKeySignal:
+		return &workflow.Issue{Path: "onKey", Code: "enum", Message: "want signal or use, or leave it out"}
+	case req.Key == "":
+		return &workflow.Issue{Path: "key", Code: "required", Message: "onKey says what is done while the key is held"}
+	case req.OnKey == views.OnKeySignal && req.Signal == nil:
+		return &workflow.Issue{Path: "signal", Code: "required", Message: "say which signal the execution gets that has the key"}
+	case req.OnKey == views.OnKeyUse && req.Signal != nil:
+		return &workflow.Issue{Path: "onKey", Code: "conflict", Message: "a start with a signal sends that to the execution that has the key"}
+	}
+	return nil
 }
 
 // startOptionIssues says what is wrong with what a starter wants in place of the definition's config.

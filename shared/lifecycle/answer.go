@@ -30,6 +30,9 @@ func (d *decider) answer(c Command) error {
 		d.repeated = true
 		return nil
 	}
+	if a.Next && !d.execution.Stepping {
+		return d.notStepping()
+	}
 	if d.somethingIsDue() {
 		d.decision.CommandPending = true
 		return nil
@@ -219,6 +222,9 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, answer workflow.Ans
 	decided := *r.Wait
 	decided.Decided = true
 	r.Wait = &decided
+	if c.Answer.Next {
+		d.enterFollowing(c.All)
+	}
 	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, map[string]any{"step": r.Label})
 	if !answer.Rejects {
 		value := answer.Value

@@ -167,7 +167,7 @@ type Plan struct {
 	Question, Default *workflow.Value
 
 	DefaultRejects bool // of an approval: Default rejects it
-	Title             string
+	Title          string
 }
 
 // Route says which case of a node's onFailure handles the failure of a step run.
@@ -279,6 +279,7 @@ type Answer struct {
 	Named      bool   // the request names the step run: the same key was given to another one by another request
 	Key        string // see workflow.AnswerKey
 	Digest     string // see workflow.AnswerDigest
+	Next       bool   // in step mode: once it decides, the execution enters the step that follows
 
 	ByToken    bool   // TokenBy, Generation and ExpiresAt are those of the token
 	TokenBy    string // who has made it

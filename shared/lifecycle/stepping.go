@@ -47,6 +47,10 @@ func (d *decider) mayEnter(n *spec.Node) bool {
 	if !x.Stepping || d.thread != nil || n.IsContainer() && n.Parallel == nil || x.NextSeq == x.StepRunSeq+1 {
 		return true
 	}
+	if x.NextSeq == anyNext {
+		x.NextSeq = x.StepRunSeq + 1
+		return true
+	}
 	x.Wait, d.paused = &workflow.Wait{Kind: workflow.WaitStep, Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Step: n.Label}, true
 	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitStep, "step": n.Label})
 	x.Wait.Event = x.Sequence
@@ -79,8 +83,7 @@ func (d *decider) next(c Command, data map[string]any) error {
 		d.repeated = true
 		return nil
 	case !asked:
-		return &workflow.Error{Code: workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s is not held, and does not wait in front of a step: only one started with hold, or with mode step, does", x.ID, x.State)}
+		return d.notStepping()
 	case w.Kind == workflow.WaitHold:
 		x.Stepping = x.Stepping && !c.All
 		d.release(c, data)
@@ -92,6 +95,27 @@ func (d *decider) next(c Command, data map[string]any) error {
 	}
 	d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
 	return nil
+}
+
+// notStepping refuses to enter a step of an execution that does not wait for that.
+func (d *decider) notStepping() error {
+	return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf(
+		"execution %s in state %s is not held, and does not wait in front of a step: only one started with hold, or with mode step, does", d.execution.ID, d.execution.State)}
+}
+
+// anyNext is NextSeq of an execution that may enter the next step it would wait in front of,
+// whatever number its step run has then.
+const anyNext = -1
+
+// enterFollowing lets an execution enter the step that follows the one that is being answered, or
+// all later ones. Branches are entered together: what follows in them needs no leave.
+func (d *decider) enterFollowing(all bool) {
+	x := d.execution
+	if all {
+		x.Stepping = false
+	} else if d.thread == nil {
+		x.NextSeq = anyNext
+	}
 }
 
 // rewind goes back to an earlier step under the locks that are held: it begins a new try

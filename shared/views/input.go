@@ -35,6 +35,17 @@ type TokenInfo struct {
 	State     workflow.TokenState `json:"state"`
 }
 
+// TokenStateView is what has become of a token of an execution. It does not have the token.
+type TokenStateView struct {
+	Step      string              `json:"step"`  // label
+	Visit     int                 `json:"visit"` // which run of the step
+	By        string              `json:"by"`    // who has made it
+	For       string              `json:"for"`
+	At        time.Time           `json:"at"`
+	ExpiresAt *time.Time          `json:"expiresAt"`
+	State     workflow.TokenState `json:"state"`
+}
+
 // TokenView is a token that was made.
 type TokenView struct {
 	Token     string     `json:"token"`

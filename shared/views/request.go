@@ -29,6 +29,7 @@ type StartRequest struct {
 	// With Signal, a start while the key is held sends that to the execution that holds it.
 	Key    string       `json:"key,omitempty"`
 	Signal *StartSignal `json:"signal,omitempty"`
+	OnKey  OnKey        `json:"onKey,omitempty"` // what is done while the key is held
 
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none. It is remembered for
 	// IdempotencyLife, or as it is configured. IdempotencyDigest tells requests with the same key
@@ -40,6 +41,16 @@ type StartRequest struct {
 
 // MaxIdempotencyLife is the longest time for which a key is remembered.
 const MaxIdempotencyLife = 7 * 24 * time.Hour
+
+// OnKey says what a start does while another execution holds its business key. Empty refuses it
+// or, if it has a signal, sends that.
+type OnKey string
+
+// What a start does then.
+const (
+	OnKeySignal OnKey = "signal" // send the signal of the start
+	OnKeyUse    OnKey = "use"    // answer with the execution that holds it
+)
 
 // StartSignal is the signal that a start brings.
 type StartSignal struct {
@@ -66,6 +77,14 @@ type NextRequest struct {
 	Reason   string `json:"reason,omitempty"`
 	Sequence int64  `json:"sequence,omitempty"` // number of the event with which the wait began, as the wait names it; 0 for the one that is open
 	All      bool   `json:"all,omitempty"`      // enter this and all later steps
+
+	// Input answers the step that waits for people, as an [AnswerRequest] does, before the next
+	// one is entered. Step and Visit say which run of which step it is.
+	Input json.RawMessage `json:"input,omitempty"`
+	Step  string          `json:"step,omitempty"`
+	Visit int             `json:"visit,omitempty"`
+
+	IdempotencyKey string `json:"-"` // of the answer
 }
 
 // RewindRequest asks to go back to an earlier step.

@@ -62,10 +62,10 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if work.Kind != workflow.JobExecute || work.Compensates {
 		a.Next, a.Wait = "", nil // only what executes a step goes on, or waits
 	}
-	if a.Wait != nil && work.CannotWait && !onEntity {
-		return invalidResult(a, workflow.FailureWaitNotAllowed, "the step cannot wait for what the block asks", []workflow.Issue{{Path: "wait", Code: "invalid", Message: "want a step with runOn: global, without foreach, repeat and callback"}})
+	if a.Wait != nil && (work.CannotWait || onEntity) {
+		return invalidResult(a, workflow.FailureWaitNotGlobal, "the step cannot wait for what the block asks", []workflow.Issue{{Path: "wait", Code: "invalid", Message: "want a step with runOn: global, without foreach, repeat and callback"}})
 	}
-	if issue := waitProblem(a, onEntity); issue != nil {
+	if issue := waitProblem(a); issue != nil {
 		return invalidResult(a, "INVALID", "the step cannot wait for what the block asks", []workflow.Issue{*issue})
 	}
 	if a.Next != "" && onEntity {
@@ -94,12 +94,10 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 }
 
 // waitProblem is what is wrong with what a block asks to wait for.
-func waitProblem(a JobResult, onEntity bool) *workflow.Issue {
+func waitProblem(a JobResult) *workflow.Issue {
 	switch {
 	case a.Wait == nil:
 		return nil
-	case onEntity:
-		return &workflow.Issue{Path: "wait", Code: "invalid", Message: "want a step with runOn: global"}
 	case a.Next != "" || a.Outcome == sm.OutcomeBreak:
 		return &workflow.Issue{Path: "wait", Code: "conflict", Message: "a block asks to wait, or says where the execution goes on, not both"}
 	}

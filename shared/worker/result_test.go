@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,7 +111,7 @@ func TestJobResult_AsksToWait(t *testing.T) {
 		wait            workflow.AskedWait
 		kind            workflow.JobKind
 		onEntity, next  bool
-		place           string
+		place, code     string
 		dropped, breaks bool
 	}{
 		"a time":               {wait: workflow.AskedWait{Until: until, Reason: "why"}},
@@ -118,7 +119,7 @@ func TestJobResult_AsksToWait(t *testing.T) {
 		"input":                {wait: workflow.AskedWait{Until: until, Input: input(`{"type":"object"}`)}},
 		"any input":            {wait: workflow.AskedWait{Input: input("")}},
 		"an undo":              {wait: workflow.AskedWait{Signal: "paid"}, kind: workflow.JobRollback, dropped: true},
-		"an entity":            {wait: workflow.AskedWait{Signal: "paid"}, onEntity: true, place: "wait:"},
+		"an entity":            {wait: workflow.AskedWait{Signal: "paid"}, onEntity: true, place: "wait:", code: workflow.FailureWaitNotGlobal},
 		"nothing":              {wait: workflow.AskedWait{Reason: "why"}, place: "wait.until"},
 		"two things":           {wait: workflow.AskedWait{Signal: "paid", Input: input("")}, place: "wait.signal"},
 		"no name":              {wait: workflow.AskedWait{Signal: "no name"}, place: "wait.signal"},
@@ -161,7 +162,7 @@ func TestJobResult_AsksToWait(t *testing.T) {
 		r.mustHandle(w, m)
 		rec := r.pack(m.Key).Jobs[0]
 		switch {
-		case c.place != "" && (rec.Code != codeFailed || rec.Failure.Code != "INVALID" || !strings.Contains(rec.Failure.Message, c.place) || rec.Wait != nil):
+		case c.place != "" && (rec.Code != codeFailed || rec.Failure.Code != cmp.Or(c.code, "INVALID") || !strings.Contains(rec.Failure.Message, c.place) || rec.Wait != nil):
 			t.Errorf("%s: %s, %+v", name, rec.Code, rec.Failure)
 		case c.place == "" && (rec.Code != codeOK || (rec.Wait == nil) != c.dropped):
 			t.Errorf("%s: %s, %+v, %+v", name, rec.Code, rec.Wait, rec.Failure)

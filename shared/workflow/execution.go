@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq > 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -65,7 +65,7 @@ type Execution struct {
 
 	Hold     bool `json:"hold,omitempty"`     // its starter holds it before it begins
 	Stepping bool `json:"stepping,omitempty"` // it waits for an operator in front of each step
-	NextSeq  int  `json:"nextSeq,omitempty"`  // of the last step run that an operator has let it enter
+	NextSeq  int  `json:"nextSeq,omitempty"`  // of the last step run that an operator has let it enter; -1 for the next one, whichever that is
 
 	// Rollback and Timeout are those that its starter wants in place of those of the definition.
 	Rollback RollbackMode `json:"rollback,omitempty"`

@@ -44,7 +44,7 @@ const (
 	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
 	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches give different values for one key
 	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of one type
-	FailureWaitNotAllowed    = "WAIT_NOT_ALLOWED"       // a block asks to wait in a step that cannot
+	FailureWaitNotGlobal     = "WAIT_NOT_GLOBAL"        // a block asks to wait in a step that cannot
 	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than a step may set

@@ -106,9 +106,16 @@ const (
 	TokenRevoked TokenState = "revoked"
 )
 
-// StateOf is the state at a time of a token that was made for a step run that still waits. One
-// that was not used while it could be is used too if nobody can answer with it any more.
+// StateOf is the state at a time of a token that was made for a step run that waits, or has
+// waited. One that was not used while it could be is used too if nobody can answer with it any
+// more because somebody has used the right. What else ends the wait revokes it, and its deadline
+// makes it expire.
 func (r *StepRun) StateOf(l IssuedToken, now time.Time) TokenState {
+	lapsed := r.Wait.Lapsed
+	if !r.Open() && !r.EndedAt.IsZero() && r.EndedAt.Before(now) {
+		now = r.EndedAt
+		lapsed = lapsed || !r.Wait.Decided && !now.Before(r.Wait.Until)
+	}
 	switch {
 	case slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.TokenBy == l.By && a.By == l.For }):
 		return TokenUsed
@@ -118,6 +125,10 @@ func (r *StepRun) StateOf(l IssuedToken, now time.Time) TokenState {
 		return TokenExpired
 	case r.HasAnswered(l.For) || r.HasUsedRight(l.By):
 		return TokenUsed
+	case lapsed:
+		return TokenExpired
+	case !r.Waiting():
+		return TokenRevoked
 	}
 	return TokenActive
 }

@@ -235,6 +235,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/resume":                         each("/workflow-execution/%s/resume", reasonBody),
 		"POST /workflow-execution/{id}/next":                           each("/workflow-execution/%s/next", reasonBody),
 		"POST /workflow-execution/{id}/rewind":                         each("/workflow-execution/%s/rewind", `{"to":"one"}`),
+		"GET /workflow-execution/id/{id}/tokens":                       each("/workflow-execution/id/%s/tokens", ""),
 		"POST /workflow-execution/{id}/tokens":                         each("/workflow-execution/%s/tokens", `{"for":"ann"}`),
 		"POST /workflow-execution/{id}/tokens/revoke":                  each("/workflow-execution/%s/tokens/revoke", reasonBody),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),

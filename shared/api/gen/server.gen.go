@@ -1377,11 +1377,20 @@ type NextPageToken = string
 // NextRequest defines model for NextRequest.
 type NextRequest struct {
 	// All Enter this and all later steps
-	All    *bool   `json:"all,omitempty"`
+	All *bool `json:"all,omitempty"`
+
+	// Input Any JSON value
+	Input  *Any    `json:"input,omitempty"`
 	Reason *string `json:"reason,omitempty"`
 
 	// Sequence Which wait it ends, as `waiting` names it; without it, the one that is open
 	Sequence *int64 `json:"sequence,omitempty"`
+
+	// Step Label of the step that is answered; needed where several wait
+	Step *string `json:"step,omitempty"`
+
+	// Visit Which run of that step, as in `inputs`
+	Visit *int `json:"visit,omitempty"`
 }
 
 // NullableCount defines model for NullableCount.
@@ -1923,6 +1932,14 @@ type TokenAnswer struct {
 	Input Any `json:"input"`
 }
 
+// TokenList defines model for TokenList.
+type TokenList struct {
+	Items []TokenState `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // TokenReceipt defines model for TokenReceipt.
 type TokenReceipt struct {
 	Execution string `json:"execution"`
@@ -1944,6 +1961,25 @@ type TokenRequest struct {
 
 	// Visit Which run of the step, as in `inputs`
 	Visit *int `json:"visit,omitempty"`
+}
+
+// TokenState defines model for TokenState.
+type TokenState struct {
+	At Time `json:"at"`
+
+	// By Who has made it
+	By        string        `json:"by"`
+	ExpiresAt *NullableTime `json:"expiresAt"`
+
+	// For By this name its bearer answers
+	For   string      `json:"for"`
+	State interface{} `json:"state"`
+
+	// Step Label
+	Step string `json:"step"`
+
+	// Visit Which run of the step
+	Visit int `json:"visit"`
 }
 
 // Trigger defines model for Trigger.
@@ -2611,6 +2647,12 @@ type ListExecutionsInStateParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// NextStepParams defines parameters for NextStep.
+type NextStepParams struct {
+	// IdempotencyKey 1 to 255 visible characters, for an input: as for an answer.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // RerunExecutionParams defines parameters for RerunExecution.
 type RerunExecutionParams struct {
 	// IdempotencyKey As for a start. A repeated request also makes up for an entry in `rerunBy` that is missing.
@@ -3003,6 +3045,9 @@ type ServerInterface interface {
 	// ListSteps List an execution's step runs, acquisitions and rollback waves, in order of entry
 	// (GET /workflow-execution/id/{id}/steps)
 	ListSteps(w http.ResponseWriter, r *http.Request, id Id, params ListStepsParams)
+	// ListTokens List the tokens that were made for steps of an execution, and what has become of each
+	// (GET /workflow-execution/id/{id}/tokens)
+	ListTokens(w http.ResponseWriter, r *http.Request, id Id)
 	// PlanExecution Tell what a start would do, and store nothing
 	// (POST /workflow-execution/plan)
 	PlanExecution(w http.ResponseWriter, r *http.Request)
@@ -3020,7 +3065,7 @@ type ServerInterface interface {
 	CancelExecution(w http.ResponseWriter, r *http.Request, id Id)
 	// NextStep Let an execution enter the next step, or all
 	// (POST /workflow-execution/{id}/next)
-	NextStep(w http.ResponseWriter, r *http.Request, id Id)
+	NextStep(w http.ResponseWriter, r *http.Request, id Id, params NextStepParams)
 	// RerunExecution Start an execution that repeats some entities of one that has ended
 	// (POST /workflow-execution/{id}/rerun)
 	RerunExecution(w http.ResponseWriter, r *http.Request, id Id, params RerunExecutionParams)
@@ -7065,6 +7110,32 @@ func (siw *ServerInterfaceWrapper) ListSteps(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListTokens operation middleware
+func (siw *ServerInterfaceWrapper) ListTokens(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTokens(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PlanExecution operation middleware
 func (siw *ServerInterfaceWrapper) PlanExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -7227,8 +7298,32 @@ func (siw *ServerInterfaceWrapper) NextStep(w http.ResponseWriter, r *http.Reque
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params NextStepParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.NextStep(w, r, id)
+		siw.Handler.NextStep(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7745,6 +7840,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/next", wrapper.GetNext)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/result", wrapper.GetResult)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/steps", wrapper.ListSteps)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/tokens", wrapper.ListTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/plan", wrapper.PlanExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/state/{state}", wrapper.ListExecutionsInState)
 

@@ -96,6 +96,30 @@ func inputView(x *workflow.Execution, r *workflow.StepRun, q *workflow.Question,
 	return view
 }
 
+// Tokens lists what has become of the tokens of an execution, those of the newest step run first:
+// as long as the step runs are kept.
+func (v *Service) Tokens(ctx context.Context, c workflow.Caller, id string) ([]views.TokenStateView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	x, now, items := i.Execution(), v.engine.Now(), []views.TokenStateView{}
+	for n := len(x.StepRuns) - 1; n >= 0; n-- {
+		r := &x.StepRuns[n]
+		if r.Wait == nil {
+			continue
+		}
+		for _, l := range r.Wait.Issued {
+			state := r.StateOf(l, now)
+			if state == workflow.TokenActive && !x.TakesAnswers() {
+				state = workflow.TokenRevoked // it is being cancelled, or has failed
+			}
+			items = append(items, views.TokenStateView{Step: r.Label, Visit: r.Ordinal, By: l.By, For: l.For, At: l.At, ExpiresAt: timePtr(l.ExpiresAt), State: state})
+		}
+	}
+	return items, nil
+}
+
 // answerViews are the answers to a step run, without their values.
 func answerViews(r *workflow.StepRun) []views.AnswerView {
 	shown := []views.AnswerView{} // not null
