@@ -124,6 +124,17 @@ func TestCaller_IsToldWhatItMayCall(t *testing.T) {
 	}
 }
 
+// A step that is taken with an answer needs the right to answer, beside that to take it.
+func TestAccess_NextWithInputNeedsBoth(t *testing.T) {
+	for roles, want := range map[string]int{"OPERATOR": http.StatusForbidden, "APPROVER": http.StatusForbidden, "OPERATOR,APPROVER": http.StatusAccepted, "ADMIN": http.StatusAccepted} {
+		f := newFake()
+		w := sendRequest(newHandler(f, withRoles), "POST /workflow-execution/"+executionID+"/next", `{"input":{"approved":true},"step":"approve","visit":1}`, "X-Roles: "+roles)
+		if checkResponse(t, "POST /workflow-execution/{id}/next", w); w.Code != want || want == http.StatusForbidden && len(f.calls) > 0 {
+			t.Errorf("%s: status %d, asked %v", roles, w.Code, f.calls)
+		}
+	}
+}
+
 // Without configured roles everybody may do everything, as before there were any. A bad request
 // of somebody without the role is refused for that.
 func TestAccess_DefaultAndOrder(t *testing.T) {

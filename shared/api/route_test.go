@@ -179,7 +179,6 @@ var servedRoutes = []struct {
 	{"POST /answers", "/answers", `{"input":{"approved":true}}`, 202},
 	{"GET /workflow-execution/id/{id}/compensations", "/workflow-execution/id/" + executionID + "/compensations?limit=1", "", 200},
 	{"GET /workflow-execution/id/{id}/children", "/workflow-execution/id/" + executionID + "/children?step=go&limit=1", "", 200},
-	{"POST /workflow-execution/{id}/next", "/workflow-execution/" + executionID + "/next", `{"input":{"approved":true},"step":"approve","visit":1}`, 202},
 	{"GET /workflow-execution/id/{id}/inputs", "/workflow-execution/id/" + executionID + "/inputs", "", 200},
 	{"GET /inputs", "/inputs?mine=false&limit=1", "", 200},
 	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + executionID + "/resume", `{"input":[1],"step":"outer.ask","visit":2}`, 202},
