@@ -57,6 +57,6 @@ var callbacks = []Mutation{
 	{Name: "signals are audited", Test: "shared/api:TestAudit_EveryChangeIsAudited", Edits: []Edit{{auditFile, "!starts && !signals", "!starts && (signals || !signals)"}}},
 	{Name: "a list of audit entries reads what is older", Test: "shared/catalog:TestCatalog_AuditReadsOnlyWhatIsAskedFor", Edits: []Edit{{"shared/catalog/audit.go", "at.Format(auditMonth), since, until, workflow", "at.Format(auditMonth), time.Time{}, until, workflow"}}},
 	{Name: "the store lists audit entries of any time", Test: "tests/conformance/ports:TestDynamo_Entities", Edits: []Edit{{"shared/dynamo/audit.go", "workflow.AuditID(from, \"\")", "workflow.AuditID(time.UnixMilli(0), \"\")"}}},
-	{Name: "a job of an entity asks to wait", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "\tcase onEntity:\n\t\treturn &workflow.Issue{Path: \"wait\"", "\tcase onEntity && a.Next != \"\":\n\t\treturn &workflow.Issue{Path: \"wait\""}}},
+	{Name: "a job of an entity asks to wait", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "(work.CannotWait || onEntity)", "work.CannotWait"}}},
 	{Name: "the first call has to give the result of the step", Test: "shared/worker:TestJobResult_AsksToWait", Edits: []Edit{{"shared/worker/result.go", "schema.Absent(work.ResultSchema) || a.Wait != nil {", "schema.Absent(work.ResultSchema) {"}}},
 }
