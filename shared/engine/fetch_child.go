@@ -31,12 +31,12 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	err := c.load(ctx)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		if closed {
-			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true}
+			w.childIs(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true})
 			return nil
 		}
 		var refused *workflow.Failure
 		if refused, err = w.createChild(ctx, r, c); refused != nil {
-			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true}
+			w.childIs(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true})
 			return nil
 		}
 	}
@@ -54,14 +54,23 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if err != nil {
 		return err
 	}
-	w.facts.Child = &lifecycle.ChildStatus{
+	status := &lifecycle.ChildStatus{
 		StepRunSeq: r.Seq, State: c.execution.State, Over: over, Absent: absent,
 		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Dropped: c.execution.DroppedCount > 0, Failure: c.execution.Error, Output: output,
 	}
 	if lifecycle.WaitsForPerson(c.execution) {
-		w.facts.Child.WaitsForPerson, w.facts.Child.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
+		status.WaitsForPerson, status.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
 	}
+	w.childIs(status)
 	return nil
+}
+
+// childIs makes the status of a child a fact.
+func (w *workspace) childIs(c *lifecycle.ChildStatus) {
+	if w.facts.Child == nil {
+		w.facts.Child = map[int]*lifecycle.ChildStatus{}
+	}
+	w.facts.Child[c.StepRunSeq] = c
 }
 
 // copyOutput stores the output of a child that has settled well as a value of this execution: the

@@ -19,18 +19,24 @@ func (w *workspace) fetchChildren(ctx context.Context, n lifecycle.Need) error {
 	if r == nil || !r.IsSet() {
 		return workflow.Errorf(workflow.CodeInternal, "step run %d has no set of children", n.StepRunSeq)
 	}
-	var err error
+	read := w.lookAtChildren
 	switch {
 	case n.Kind == lifecycle.NeedChildrenClose:
-		w.facts.Children, err = w.readChildrenToClose(ctx, r)
+		read = w.readChildrenToClose
 	case r.Child.Mode == workflow.ModeFireAndForget:
-		w.facts.Children, err = w.startForgotten(ctx, r)
+		read = w.startForgotten
 	case n.Kind == lifecycle.NeedFailedChildren:
-		w.facts.Children, err = w.checkFailedChildren(ctx, r)
-	default:
-		w.facts.Children, err = w.lookAtChildren(ctx, r)
+		read = w.checkFailedChildren
 	}
-	return err
+	s, err := read(ctx, r)
+	if err != nil {
+		return err
+	}
+	if w.facts.Children == nil {
+		w.facts.Children = map[int]*lifecycle.ChildSet{}
+	}
+	w.facts.Children[r.Seq] = s
+	return nil
 }
 
 // childLanes is what the done sets of a set of children say of its lanes.

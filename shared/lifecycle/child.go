@@ -33,8 +33,17 @@ func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 		Abandon: n.Reference.OnParentClose == workflow.OnParentCloseAbandon,
 	}
 	d.appendStepRun(r)
-	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitChild, Since: d.now, Step: n.Label, Child: r.Child.ID}
-	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitChild, "step": n.Label, "child": r.Child.ID})
+	d.waitForChildren(map[string]any{"kind": workflow.WaitChild, "step": n.Label, "child": r.Child.ID})
+}
+
+// waitForChildren waits for what the last step run starts after the commit. A branch lets the others
+// go on, and the execution waits when none of them is at work.
+func (d *decider) waitForChildren(data map[string]any) {
+	r := d.execution.LastStepRun()
+	if d.thread == nil {
+		d.execution.Wait = d.waitOf(r)
+		d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", data)
+	}
 	d.decision.DispatchSeq = r.Seq
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
@@ -50,8 +59,8 @@ func (d *decider) referenced(n *spec.Node, written string) (workflow.Ref, error)
 	return ref, nil
 }
 
-// followChild waits for a child to end: well, once it has settled, or badly.
-func (d *decider) followChild() {
+// followOnlyChild follows the child, or the set of children, for which the execution waits.
+func (d *decider) followOnlyChild() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
 		return
@@ -61,16 +70,21 @@ func (d *decider) followChild() {
 		d.err = workflow.Errorf(workflow.CodeInternal, "the execution waits for a child that it has not started")
 		return
 	}
-	r := open[0]
-	if r.IsSet() {
-		d.followChildren(r)
-		return
+	if !d.followChild(open[0]) {
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	}
-	if r.Closing {
-		d.endWithChild(r)
-		return
+}
+
+// followChild waits for the child of a step run to end: well, once it has settled, or badly. It
+// reports whether there is something else to do than to wait for it.
+func (d *decider) followChild(r *workflow.StepRun) bool {
+	switch {
+	case r.IsSet():
+		return d.followChildren(r)
+	case r.Closing:
+		return d.endWithChild(r)
 	}
-	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
+	n, handled := d.node(r), d.thread != nil || d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
 	c := d.childStatus(r, NeedChild)
 	switch {
 	case c == nil:
@@ -83,15 +97,18 @@ func (d *decider) followChild() {
 		d.continueAfter(r)
 	case c.Over:
 		d.closeStepRun(r)
-	case d.stepTimedOut(r) && d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0:
+	case d.stepTimedOut(r) && handled:
 		r.Failure = stepTimeoutFailure(r, n.StepTimeout)
 		d.stopStepRun(r)
 	case d.stepTimedOut(r):
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
-	case !d.tellChildWait(c):
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	case c.WaitsForPerson:
+		return d.tellAsk(r, &workflow.ChildAsk{ID: r.Child.ID, Reason: c.Asks}, nil)
+	default:
+		return d.tellAsk(r, nil, nil)
 	}
+	return true
 }
 
 // maxToldEvents is the number of events after which an execution does not say any more that its
@@ -105,32 +122,41 @@ func WaitsForPerson(x *workflow.Execution) bool {
 	return x.State == sm.ExecutionWaiting && x.Wait != nil && slices.Contains([]workflow.WaitKind{workflow.WaitInput, workflow.WaitStep, workflow.WaitChildInput}, x.Wait.Kind)
 }
 
-// tellChildWait says in the wait of the execution whether its child waits for a person. It reports
-// whether that has changed. Then the child is read again after the commit: another handler may
-// have read it later, and have found nothing to change before that. docs/models/asks.pml is the
-// model of this.
-func (d *decider) tellChildWait(c *ChildStatus) bool {
-	w := *d.execution.Wait
-	kind := workflow.WaitChild
-	if c.WaitsForPerson {
-		kind = workflow.WaitChildInput
-	}
-	if w.Kind == kind && w.Reason == c.Asks {
+// tellAsk notes whether children of a step run wait for a person, and says so in the wait of the
+// execution. It reports whether that has changed. Then children are read again after the commit:
+// another handler may have read them later, and have found nothing to change before that.
+// docs/models/asks.pml is the model of this.
+func (d *decider) tellAsk(r *workflow.StepRun, ask *workflow.ChildAsk, lanes []int) bool {
+	old := r.Child.Ask
+	if slices.Equal(lanes, r.Child.Asks) && (old == nil) == (ask == nil) && (ask == nil || old.ID == ask.ID && old.Reason == ask.Reason) {
 		return false
 	}
-	same := w.Kind == kind
-	if !same && d.execution.Sequence >= maxToldEvents {
+	if (old == nil) != (ask == nil) && d.execution.Sequence >= maxToldEvents {
 		return false
 	}
-	w.Kind, w.Since, w.Reason = kind, d.now, c.Asks
-	d.execution.Wait, d.changed = &w, true
-	if same { // it asks something else
-		d.commitFirst()
-		return true
+	child := *r.Child
+	if child.Ask, child.Asks = ask, lanes; ask != nil {
+		if ask.Since = d.now; old != nil && r.IsSet() {
+			ask.Since = old.Since
+		}
 	}
-	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": kind, "step": w.Step, "child": w.Child})
+	r.Child, d.changed = &child, true
+	if d.execution.State == sm.ExecutionWaiting {
+		d.retellWait()
+	}
 	d.commitFirst()
 	return true
+}
+
+// retellWait makes the wait of an execution that waits that of the step run whose wait is shown
+// first now.
+func (d *decider) retellWait() {
+	was := d.execution.Wait.Kind
+	w := d.shownWait()
+	if d.execution.Wait = w; w.Kind == was {
+		return
+	}
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", pauseData(w))
 }
 
 // closeStepRun closes a step run whose child is over, or will never be. What is known of the child
@@ -140,20 +166,22 @@ func (d *decider) closeStepRun(r *workflow.StepRun) {
 	d.commitFirst()
 }
 
-// endWithChild ends a step run that is closed, with what its child has come to by now.
-func (d *decider) endWithChild(r *workflow.StepRun) {
+// endWithChild ends a step run that is closed, with what its child has come to by now. It reports
+// whether there is something else to do than to wait for that.
+func (d *decider) endWithChild(r *workflow.StepRun) bool {
 	var c *ChildStatus
 	if r.LetGo {
 		c = d.leftToItself(r)
 	} else if c = d.childStatus(r, NeedChildClose); c == nil {
-		return
+		return true
 	}
 	if !c.Absent && !c.Over && !r.LetGo {
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
-		return
+		return false
 	}
 	d.resumeFromChild(r, c)
 	switch why := r.Failure; {
+	case why == nil && d.branchCloses():
+		d.exitStepRun(r, d.statusOfClosed(r))
 	case why != nil:
 		cause := workflow.CauseChildFailed
 		switch why.Code {
@@ -169,6 +197,20 @@ func (d *decider) endWithChild(r *workflow.StepRun) {
 	default:
 		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
 	}
+	return true
+}
+
+// branchCloses reports whether the branch that makes a transition is being closed.
+func (d *decider) branchCloses() bool {
+	return d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing
+}
+
+// statusOfClosed is how a step run with children ends whose branch was closed.
+func (d *decider) statusOfClosed(r *workflow.StepRun) sm.StepState {
+	if r.Counts.OK == max(1, r.Jobs) {
+		return sm.StepCompleted
+	}
+	return sm.StepCancelled
 }
 
 // leftToItself is what a parent says of a child that goes on without it. It may change something
@@ -181,17 +223,16 @@ func (d *decider) leftToItself(r *workflow.StepRun) *ChildStatus {
 
 // childStatus returns the status of the step run's child, or nil after asking for it.
 func (d *decider) childStatus(r *workflow.StepRun, kind NeedKind) *ChildStatus {
-	if c := d.facts.Child; c != nil && c.StepRunSeq == r.Seq {
+	if c := d.facts.Child[r.Seq]; c != nil {
 		return c
 	}
 	d.need(Need{Kind: kind, StepRunSeq: r.Seq})
 	return nil
 }
 
-// resumeFromChild leaves WAITING with the result of the child.
+// resumeFromChild leaves WAITING, if the execution waits, with the result of the child.
 func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
-	d.execution.Wait = nil
-	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, "", map[string]any{"child": r.Child.ID, "state": c.State})
+	d.leaveWaiting(sm.EventExecutionResumed, "", map[string]any{"child": r.Child.ID, "state": c.State})
 	d.recordChildEnd(r, c)
 }
 
@@ -199,7 +240,7 @@ func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 // parent cannot undo them, unless the step names the workflow that does.
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
-	child.State, child.Partial = c.State, c.Partial
+	child.State, child.Partial, child.Ask = c.State, c.Partial, nil
 	r.Child, r.Value = &child, c.Output
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
 	r.InDoubt = r.LetGo && c.HasChanges
@@ -256,11 +297,7 @@ func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 		return true
 	}
 	c := d.childStatus(r, NeedChildClose)
-	if c == nil {
-		return false
-	}
-	if !c.Absent && !c.Over {
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	if c == nil || !c.Absent && !c.Over {
 		return false
 	}
 	d.recordChildEnd(r, c)

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -57,25 +56,22 @@ func (d *decider) startChildren(at int, plan *Plan, r workflow.StepRun) {
 	}
 	r.Window = min(r.Window, r.Jobs, workflow.MaxChildrenInFlight)
 	d.appendStepRun(r)
-	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitChild, Since: d.now, Step: n.Label}
-	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitChild, "step": n.Label, "children": r.Jobs})
-	d.decision.DispatchSeq = r.Seq
-	d.waitUntil(d.now.Add(d.policy.PollInterval))
+	d.waitForChildren(map[string]any{"kind": workflow.WaitChild, "step": n.Label, "children": r.Jobs})
 }
 
 // followChildren waits for a set of children: until all are over, or too many have failed. As for
-// items that a block is called for, failures that something handles do not end the step before
-// its last child.
-func (d *decider) followChildren(r *workflow.StepRun) {
+// items that a block is called for, failures that something handles, or that end a branch, do not
+// end the step before its last child. It reports whether there is something else to do than to
+// wait.
+func (d *decider) followChildren(r *workflow.StepRun) bool {
 	if r.Closing {
-		d.endWithChildren(r)
-		return
+		return d.endWithChildren(r)
 	}
 	s := d.childSet(r, NeedChildren)
 	if s == nil {
-		return
+		return true
 	}
-	n, handled := d.node(r), d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
+	n, handled := d.node(r), d.thread != nil || d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
 	full, tooMany := s.Done == r.Jobs, !handled && !d.tolerates(r, n, s.Failed, r.Jobs)
 	switch {
 	case s.Refused:
@@ -99,64 +95,41 @@ func (d *decider) followChildren(r *workflow.StepRun) {
 	case d.stepTimedOut(r):
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
-	case !d.tellChildrenWait(r, s):
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	case !s.Looked:
+		return false
+	case len(s.Asking) > 0:
+		return d.tellAsk(r, &workflow.ChildAsk{ID: s.AskingID, Reason: s.Asks}, s.Asking)
+	default:
+		return d.tellAsk(r, nil, nil)
 	}
+	return true
 }
 
 // childSet returns what is known of the step run's children, or nil after asking for it.
 func (d *decider) childSet(r *workflow.StepRun, kind NeedKind) *ChildSet {
-	if s := d.facts.Children; s != nil && s.StepRunSeq == r.Seq {
+	if s := d.facts.Children[r.Seq]; s != nil {
 		return s
 	}
 	d.need(Need{Kind: kind, StepRunSeq: r.Seq})
 	return nil
 }
 
-// tellChildrenWait says in the wait of the execution which of its children wait for a person. It
-// reports whether that has changed; then children are read again after the commit, as
-// tellChildWait says.
-func (d *decider) tellChildrenWait(r *workflow.StepRun, s *ChildSet) bool {
-	w := *d.execution.Wait
-	if !s.Looked || slices.Equal(s.Asking, r.Child.Asks) && w.Reason == s.Asks {
-		return false
-	}
-	kind := workflow.WaitChild
-	if len(s.Asking) > 0 {
-		kind = workflow.WaitChildInput
-	}
-	same := w.Kind == kind
-	if !same && d.execution.Sequence >= maxToldEvents {
-		return false
-	}
-	child := *r.Child
-	child.Asks = s.Asking
-	r.Child = &child
-	if !same {
-		w.Since = d.now
-	}
-	w.Kind, w.Child, w.Reason = kind, s.AskingID, s.Asks
-	d.execution.Wait, d.changed = &w, true
-	if !same {
-		d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": kind, "step": w.Step})
-	}
-	d.commitFirst()
-	return true
-}
-
-// endWithChildren ends a step run that is closed, with what its children have come to by now.
-func (d *decider) endWithChildren(r *workflow.StepRun) {
+// endWithChildren ends a step run that is closed, with what its children have come to by now. It
+// reports whether there is something else to do than to wait for that.
+func (d *decider) endWithChildren(r *workflow.StepRun) bool {
 	s := d.childSet(r, NeedChildrenClose)
 	if s == nil {
-		return
+		return true
 	}
 	if s.Open > 0 && !r.LetGo {
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
-		return
+		return false
 	}
-	d.execution.Wait = nil
-	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, "", map[string]any{"children": r.Jobs})
+	d.leaveWaiting(sm.EventExecutionResumed, "", map[string]any{"children": r.Jobs})
 	d.recordChildren(r, s)
+	if r.Failure == nil && d.branchCloses() {
+		d.exitStepRun(r, d.statusOfClosed(r))
+		return true
+	}
 	n, failed := d.node(r), r.Jobs-r.Counts.OK
 	why := r.Failure
 	if why == nil && s.Problem != nil {
@@ -169,7 +142,7 @@ func (d *decider) endWithChildren(r *workflow.StepRun) {
 		r.Child.Partial = s.Partial || failed > 0
 		d.exitStepRun(r, sm.StepCompleted)
 		d.continueAfter(r)
-		return
+		return true
 	}
 	cause := workflow.CauseChildFailed
 	switch why.Code {
@@ -186,17 +159,14 @@ func (d *decider) endWithChildren(r *workflow.StepRun) {
 		}
 	}
 	d.failStepRun(r, cause, why)
+	return true
 }
 
 // closeChildren ends a step run whose children may still be at work, because the execution is
 // ending. It reports whether the step run has ended.
 func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 	s := d.childSet(r, NeedChildrenClose)
-	if s == nil {
-		return false
-	}
-	if s.Open > 0 && !r.LetGo {
-		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	if s == nil || s.Open > 0 && !r.LetGo {
 		return false
 	}
 	d.recordChildren(r, s)
@@ -212,7 +182,7 @@ func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 // leftToItself says.
 func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 	child := *r.Child
-	child.Asks = nil
+	child.Asks, child.Ask = nil, nil
 	r.Child, r.Value, r.Counts = &child, s.Results, s.Counts
 	r.Pure, r.Reversible = !s.HasChanges, false
 	switch {

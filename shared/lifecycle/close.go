@@ -40,15 +40,15 @@ func (d *decider) closeOpenSteps() bool {
 	}
 	at := time.Time{}
 	for _, r := range d.openStepRuns() {
-		if r.IsSet() {
-			if !d.closeChildren(r, status) {
-				return false
+		if r.Child != nil { // all are told of it, before the end of the first
+			end := d.closeChild
+			if r.IsSet() {
+				end = d.closeChildren
 			}
-			continue
-		}
-		if r.Child != nil {
-			if !d.closeChild(r, status) {
+			if ended := end(r, status); d.decision.Need != nil {
 				return false
+			} else if checkAt := d.now.Add(d.policy.PollInterval); !ended && (at.IsZero() || checkAt.Before(at)) {
+				at = checkAt
 			}
 			continue
 		}

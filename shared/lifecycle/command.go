@@ -139,19 +139,19 @@ func (d *decider) resume(c Command) error {
 	case d.execution.State != sm.ExecutionWaiting || w == nil:
 		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
 		return d.refusal(c, err)
-	case len(d.waitingStepRuns()) > 0:
+	case len(d.waitingStepRuns())+len(d.delayedThreads()) > 0 && (c.FromStep != "" || w.Kind != workflow.WaitChild && w.Kind != workflow.WaitChildInput):
 		return d.resumeWait(c, data)
 	case w.Kind == workflow.WaitStep:
 		return d.next(c, data)
 	case w.Kind != workflow.WaitTimer && w.Child == "":
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s waits for the executions that step %q started: cancel or retry those", d.execution.ID, d.execution.State, w.Step),
+			Message: fmt.Sprintf("execution %s in state %s waits for the executions that step %q started: cancel or retry those%s", d.execution.ID, d.execution.State, w.Step, d.timersToEnd(c)),
 		}
 	case w.Kind != workflow.WaitTimer:
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.execution.ID, d.execution.State, w.Child),
+			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one%s", d.execution.ID, d.execution.State, w.Child, d.timersToEnd(c)),
 		}
 	}
 	d.endDelay(c.Actor, data)

@@ -24,6 +24,7 @@ func NextDeadline(x *workflow.Execution) (at time.Time) {
 		if x.Wait != nil {
 			add(x.Wait.Until)
 		}
+		add(nextDelay(x))
 		for i := range x.StepRuns {
 			r := &x.StepRuns[i]
 			switch {

@@ -209,6 +209,9 @@ func (d *decider) currentStepRun() *workflow.StepRun {
 // appendStepRun adds a step run and records that it was entered.
 func (d *decider) appendStepRun(r workflow.StepRun) {
 	d.execution.StepRunSeq = r.Seq
+	if d.thread != nil {
+		d.thread.Delay = nil
+	}
 	d.execution.StepRuns = append(d.execution.StepRuns, r)
 	d.entered += d.jsonBytes(r)
 	data := map[string]any{"jobs": r.Jobs}

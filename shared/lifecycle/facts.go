@@ -31,8 +31,8 @@ type Facts struct {
 	Output         *Output
 	Agains         map[Need]*Again // by the need they answer
 	Outcomes       *Outcomes
-	Child          *ChildStatus
-	Children       *ChildSet
+	Child          map[int]*ChildStatus // by Seq of the step run
+	Children       map[int]*ChildSet    // by Seq of the step run
 	Entities       *ScopeEntities
 	KeptJobs       *KeptJobs
 	Outdated       *Outdated

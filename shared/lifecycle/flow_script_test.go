@@ -48,7 +48,7 @@ func (sr *scriptRunner) compile() *spec.Program {
 		return nil
 	}
 	source := "package: p\nname: w\nversion: 1.0.0\nsteps:\n" + sr.source.String()
-	p, problem, err := new(definitions.Cache).Program(sr.t.Context(), oneDefinition{source: source}, "t", sr.def.Ref(), nil)
+	p, problem, err := new(definitions.Cache).Program(sr.t.Context(), oneDefinition{source: source}, "t", sr.def.Ref(), map[string]string{"p/child:1": "1.0.0"})
 	if err != nil || problem != nil {
 		sr.t.Fatalf("%v, %+v", err, problem)
 	}
@@ -81,6 +81,9 @@ func (sr *scriptRunner) applyFlow(verb string, words []string, o map[string]stri
 		if sr.join = words[0]; sr.join == "ok" {
 			sr.join = ""
 		}
+	case "items": // items LABEL=N: how many items the list of a step has
+		label, number, _ := strings.Cut(words[0], "=")
+		sr.times[label], _ = strconv.Atoi(number)
 	case "asks": // asks LABEL: a step that waits for people has a question
 		sr.plans[words[0]] = &lifecycle.Plan{Jobs: 1, Title: words[0] + "?", Question: &workflow.Value{Inline: []byte(`{}`)}}
 	case "next": // next [sequence=N] [all]: of an operator, who lets the execution enter the next step

@@ -26,8 +26,8 @@ func (d *decider) driveRunning() {
 		d.followStepRuns(open)
 		return
 	}
-	if open := d.waitingStepRuns(); len(open) > 0 {
-		d.pause(open)
+	if len(d.waitingStepRuns()) > 0 {
+		d.pause()
 		return
 	}
 	d.advanceCursor()
@@ -167,6 +167,9 @@ func (d *decider) goToStep(to int) {
 	c := d.cursor()
 	c.PC, c.Iteration, c.Resumes = to, 0, 0
 	d.changed = true
+	if d.thread != nil {
+		d.thread.Delay = nil
+	}
 }
 
 // delayElapsed reports whether the delay before the step is over. If it is not, the
@@ -175,6 +178,9 @@ func (d *decider) delayElapsed(n *spec.Node) bool {
 	delay := n.Delay.Std()
 	if d.cursor().Iteration > 1 && n.Repeat != nil {
 		delay = n.Repeat.Delay.Std()
+	}
+	if d.thread != nil && delay > 0 && d.cursor().Resumes == 0 {
+		return d.branchDelayElapsed(n, delay)
 	}
 	next := d.execution.StepRunSeq + 1
 	if delay <= 0 || d.cursor().Resumes > 0 || d.cursor().DelayDoneSeq == next {
@@ -193,12 +199,14 @@ func (d *decider) driveWaiting() {
 	switch {
 	case w == nil:
 		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
+	case len(d.execution.Threads) > 0:
+		d.followPausedThreads()
 	case len(open) > 0:
 		d.followWaits(open)
 	case w.Kind == workflow.WaitStep:
 		d.followStepping()
 	case w.Kind == workflow.WaitChild, w.Kind == workflow.WaitChildInput:
-		d.followChild()
+		d.followOnlyChild()
 	case d.now.Before(w.Until):
 		d.waitUntil(w.Until)
 	default:

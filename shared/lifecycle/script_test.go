@@ -449,6 +449,9 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 				sr.facts.Reports[lifecycle.Need{Kind: kind, StepRunSeq: r.Seq}] = &lifecycle.Report{StepRunSeq: r.Seq}
 			}
 		}
+		if len(sr.execution.Threads) > 0 {
+			sr.othersWork()
+		}
 		sr.decide()
 	case "outcomes": // outcomes [safe=PLACES] [left=PLACES] [unsafe=PLACES] [undo=PLACES of=SEQ,SEQ]: what is answered from now on
 		sr.outcomes = lifecycle.Outcomes{Unsafe: sr.places(o["unsafe"])}
@@ -469,15 +472,17 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 				sr.outcomes.Undo.StepRuns = append(sr.outcomes.Undo.StepRuns, n)
 			}
 		}
-	case "child": // child STATE [changed] [over]
-		c := &lifecycle.ChildStatus{StepRunSeq: sr.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
+	case "child": // child STATE [step=LABEL] [changed] [over] [asks=TEXT]: those of other step runs work
+		c := &lifecycle.ChildStatus{StepRunSeq: sr.stepRunSeq(o["step"]), State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
 		c.Absent = words[0] == "absent"
 		c.Over = slices.Contains(words, "over") || sm.Acknowledged(c.State) || c.State == sm.ExecutionFailedUnsafe || c.State == sm.ExecutionCancelled && c.HasChanges
-		sr.facts.Child = c
+		c.WaitsForPerson, c.Asks = o["asks"] != "", o["asks"]
+		sr.othersWork()
+		sr.facts.Child[c.StepRunSeq] = c
 		sr.decide()
-	case "children": // children [done=N] [failed=N] [checked] [asking=N,N] [open=N] [ok=N] [notExecuted=N] [unsent=N] [changed] [refused]
+	case "children": // children [step=LABEL] [done=N] [failed=N] [checked] [asking=N,N] [open=N] [ok=N] [notExecuted=N] [unsent=N] [changed] [refused]
 		c := &lifecycle.ChildSet{
-			StepRunSeq: sr.execution.StepRunSeq, Done: intOption(o, "done"), Failed: intOption(o, "failed"), Checked: slices.Contains(words, "checked"),
+			StepRunSeq: sr.stepRunSeq(o["step"]), Done: intOption(o, "done"), Failed: intOption(o, "failed"), Checked: slices.Contains(words, "checked"),
 			Open: intOption(o, "open"), HasChanges: slices.Contains(words, "changed"),
 			Counts: workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unsent: intOption(o, "unsent"), NotExecuted: intOption(o, "notExecuted")},
 		}
@@ -494,7 +499,8 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 				c.Asking, c.AskingID, c.Asks = append(c.Asking, n), "c"+lane, "may I?"
 			}
 		}
-		sr.facts.Children = c
+		sr.othersWork()
+		sr.facts.Children[c.StepRunSeq] = c
 		sr.decide()
 	case "applied":
 		sr.facts.UpdatesApplied = true
@@ -527,15 +533,41 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	case "break":
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: "a stored definition cannot be read"}
 		sr.decide()
-	case "wait": // wait DURATION
+	case "wait": // wait DURATION [works]: what is open in branches works
 		d, err := time.ParseDuration(words[0])
 		if err != nil {
 			sr.t.Fatal(err)
 		}
-		sr.now = sr.now.Add(d)
+		if sr.now = sr.now.Add(d); slices.Contains(words, "works") {
+			sr.othersWork()
+		}
 		sr.decide()
 	default:
 		sr.t.Fatalf("unknown directive %q", verb)
+	}
+}
+
+// othersWork are the facts about what is open in branches: all of it works.
+func (sr *scriptRunner) othersWork() {
+	sr.facts.Child, sr.facts.Children = map[int]*lifecycle.ChildStatus{}, map[int]*lifecycle.ChildSet{}
+	for _, r := range sr.execution.StepRuns {
+		switch {
+		case !r.Open() || r.In == 0:
+		case r.IsSet():
+			sr.facts.Children[r.Seq] = &lifecycle.ChildSet{StepRunSeq: r.Seq, Open: r.Jobs}
+		case r.Child != nil:
+			sr.facts.Child[r.Seq] = &lifecycle.ChildStatus{StepRunSeq: r.Seq, State: sm.ExecutionRunning}
+		case r.HasJobs():
+			for _, kind := range []lifecycle.NeedKind{lifecycle.NeedReport, lifecycle.NeedClose} {
+				need := lifecycle.Need{Kind: kind, StepRunSeq: r.Seq}
+				if sr.facts.Reports == nil {
+					sr.facts.Reports = map[lifecycle.Need]*lifecycle.Report{}
+				}
+				if sr.facts.Reports[need] == nil {
+					sr.facts.Reports[need] = &lifecycle.Report{StepRunSeq: r.Seq}
+				}
+			}
+		}
 	}
 }
 

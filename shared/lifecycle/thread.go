@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -90,7 +91,7 @@ func (d *decider) driveThreads() {
 		if t.Done || d.hasBranches(t) {
 			continue
 		}
-		if d.thread = t; len(d.openStepRuns())+len(d.waitingStepRuns()) > 0 {
+		if d.thread = t; len(d.openStepRuns())+len(d.waitingStepRuns()) > 0 || d.isDelayed(t) {
 			continue
 		}
 		if f.Closing {
@@ -126,11 +127,14 @@ func (d *decider) followThreads() {
 	checkAt := d.now.Add(d.policy.PollInterval)
 	d.thread = nil
 	open, waiting := d.openStepRuns(), d.waitingStepRuns()
-	if len(open) == 0 && len(waiting) > 0 {
-		d.pause(waiting)
-		return
-	}
 	for _, r := range open {
+		if r.Child != nil {
+			d.thread = d.threadOf(r)
+			if d.followChild(r) || d.err != nil || d.decision.Need != nil || d.stopped {
+				return
+			}
+			continue
+		}
 		kind := NeedReport
 		if r.Closing {
 			kind = NeedClose
@@ -146,6 +150,11 @@ func (d *decider) followThreads() {
 		}
 		checkAt = earlier(checkAt, at)
 	}
+	d.thread = nil
+	if !slices.ContainsFunc(open, isBusy) {
+		d.pause()
+		return
+	}
 	if len(waiting) > 0 {
 		at, goesOn := d.followEach(waiting)
 		if goesOn {
@@ -153,7 +162,90 @@ func (d *decider) followThreads() {
 		}
 		checkAt = earlier(checkAt, at)
 	}
+	if at := nextDelay(d.execution); !at.IsZero() {
+		checkAt = earlier(checkAt, at)
+	}
 	d.waitUntil(checkAt)
+}
+
+// isBusy reports whether an open step run works, and does not only wait for what it has started.
+func isBusy(r *workflow.StepRun) bool {
+	return r.Child == nil || r.Child.Mode == workflow.ModeFireAndForget
+}
+
+// followPausedThreads follows what the branches of an execution wait for, until something of it is
+// over.
+func (d *decider) followPausedThreads() {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if late := d.lateBranches(); late != nil {
+		d.leaveWaiting(sm.EventExecutionExpired, "", map[string]any{"step": late.Label})
+		return
+	}
+	checkAt, goesOn := d.followEach(d.waitingStepRuns())
+	if goesOn {
+		return
+	}
+	add := func(at time.Time) {
+		if !at.IsZero() && (checkAt.IsZero() || at.Before(checkAt)) {
+			checkAt = at
+		}
+	}
+	for _, r := range d.openStepRuns() {
+		d.thread = d.threadOf(r)
+		goesOn := d.followChild(r)
+		if d.thread = nil; goesOn {
+			return
+		}
+		add(d.now.Add(d.policy.PollInterval))
+	}
+	for _, t := range d.delayedThreads() {
+		if !d.isDelayed(t) {
+			d.leaveWaiting(sm.EventExecutionResumed, "", map[string]any{"step": t.Delay.Step})
+			return
+		}
+	}
+	add(nextDelay(d.execution))
+	d.waitUntil(checkAt)
+}
+
+// branchDelayElapsed reports whether the delay before a step of a branch is over. It begins when
+// the branch comes there.
+func (d *decider) branchDelayElapsed(n *spec.Node, delay time.Duration) bool {
+	t := d.thread
+	if t.Delay == nil {
+		t.Delay, d.changed = &workflow.Delay{Step: n.Label, Since: d.now, Until: d.now.Add(delay)}, true
+		return false
+	}
+	return !d.isDelayed(t)
+}
+
+// isDelayed reports whether a thread waits for a delay. In branches that are being closed none does.
+func (d *decider) isDelayed(t *workflow.Thread) bool {
+	return t.Delay != nil && d.now.Before(t.Delay.Until) && !d.execution.StepRunBySeq(t.In).Closing
+}
+
+// delayedThreads are the branches with a delay that is not over, or of which nobody has seen that it
+// is.
+func (d *decider) delayedThreads() (delayed []*workflow.Thread) {
+	for i := range d.execution.Threads {
+		if t := &d.execution.Threads[i]; t.Delay != nil && !t.Done {
+			delayed = append(delayed, t)
+		}
+	}
+	return delayed
+}
+
+// nextDelay is when the first delay of a branch is over; zero if none has one.
+func nextDelay(x *workflow.Execution) (at time.Time) {
+	for i := range x.Threads {
+		if t := &x.Threads[i]; t.Delay != nil && !t.Done && (at.IsZero() || t.Delay.Until.Before(at)) {
+			at = t.Delay.Until
+		}
+	}
+	return at
 }
 
 // endBranch ends the thread that makes a transition: well, or with a failure that nothing in
@@ -175,7 +267,7 @@ func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
 		d.exitStepRun(c, status)
 	}
 	d.recordWorkflow(event, sm.WorkflowRunning, state, n.Label+"."+n.Parallel.Branches[t.Index].Label)
-	t.Done, d.changed = true, true
+	t.Done, t.Delay, d.changed = true, nil, true
 	if why != nil {
 		t.Failure, t.Cause = why, cause
 	}
@@ -327,8 +419,8 @@ func branchDeadline(x *workflow.Execution, r *workflow.StepRun) time.Time {
 }
 
 // branchProblem says why the branches of a step cannot be executed side by side: there are too
-// many, one of them starts an execution or has a delay, or two change entities of one type, and
-// the tokens that their devices see would not grow. It is nil if they can.
+// many, or two change entities of one type, and the tokens that their devices see would not grow.
+// It is nil if they can.
 func branchProblem(r *Resolution) *workflow.Failure {
 	if r.Program == nil {
 		return nil
@@ -346,10 +438,6 @@ func branchProblem(r *Resolution) *workflow.Failure {
 		changedIn := map[string]int{} // by entity type: the branch that changes it
 		for i := at + 1; i < n.End; i++ {
 			s := &r.Program.Nodes[i]
-			if r.Program.Encloses(at, i) && (s.StartsChild() || s.Delay > 0 || s.Repeat != nil && s.Repeat.Delay > 0) {
-				return &workflow.Failure{Code: string(workflow.CodeNotImplemented.OfFailure()), Step: s.Label,
-					Message: fmt.Sprintf("step %q is in a branch of step %q, and a branch can neither have a delay nor start executions yet: wait with a step of its own", s.Label, n.Label)}
-			}
 			if !s.OnEntities() || r.Blocks[s.FunctionBlock].Pure || !r.Program.Encloses(at, i) {
 				continue
 			}

@@ -65,20 +65,61 @@ func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
 }
 
 // waitOrder is the order in which waits are shown: what needs a person first.
-var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitSignal, workflow.WaitCondition, workflow.WaitTimer}
+var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitSignal, workflow.WaitChildInput, workflow.WaitChild, workflow.WaitCondition, workflow.WaitTimer}
 
-// pause moves to WAITING: nothing of the execution is at work, and step runs wait. The wait of
-// the execution is that of the first of them.
-func (d *decider) pause(open []*workflow.StepRun) {
-	first := slices.MinFunc(open, func(a, b *workflow.StepRun) int {
-		return slices.Index(waitOrder, a.Wait.Kind) - slices.Index(waitOrder, b.Wait.Kind)
-	})
-	w := &workflow.Wait{Kind: first.Wait.Kind, Since: first.Wait.Since, Until: first.Wait.Until, Step: first.Label, Reason: first.Wait.Title}
-	if w.Kind == workflow.WaitCondition {
-		w.Condition = d.node(first).Wait.When
+// pause moves to WAITING: nothing of the execution is at work, and step runs wait, or branches for
+// a delay.
+func (d *decider) pause() {
+	d.execution.Wait, d.paused = d.shownWait(), true
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", pauseData(d.execution.Wait))
+}
+
+// pauseData is what the history says of a wait.
+func pauseData(w *workflow.Wait) map[string]any {
+	data := map[string]any{"kind": w.Kind, "step": w.Step}
+	if !w.Until.IsZero() {
+		data["until"] = w.Until
 	}
-	d.execution.Wait, d.paused = w, true
-	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": w.Kind, "step": w.Step, "until": w.Until})
+	if w.Child != "" {
+		data["child"] = w.Child
+	}
+	return data
+}
+
+// shownWait is the first of the waits of the step runs and of the delays of branches, as the
+// execution shows it; nil if there are none.
+func (d *decider) shownWait() *workflow.Wait {
+	var waits []*workflow.Wait
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Waiting() || r.Child != nil && r.Open() {
+			waits = append(waits, d.waitOf(r))
+		}
+	}
+	for _, t := range d.delayedThreads() {
+		waits = append(waits, &workflow.Wait{Kind: workflow.WaitTimer, Since: t.Delay.Since, Until: t.Delay.Until, Step: t.Delay.Step})
+	}
+	if len(waits) == 0 {
+		return nil
+	}
+	return slices.MinFunc(waits, func(a, b *workflow.Wait) int {
+		return slices.Index(waitOrder, a.Kind) - slices.Index(waitOrder, b.Kind)
+	})
+}
+
+// waitOf is the wait of a step run as an execution shows it.
+func (d *decider) waitOf(r *workflow.StepRun) *workflow.Wait {
+	if r.Child != nil {
+		w := &workflow.Wait{Kind: workflow.WaitChild, Since: r.EnteredAt, Step: r.Label, Child: r.Child.ID}
+		if ask := r.Child.Ask; ask != nil {
+			w.Kind, w.Since, w.Child, w.Reason = workflow.WaitChildInput, ask.Since, ask.ID, ask.Reason
+		}
+		return w
+	}
+	w := &workflow.Wait{Kind: r.Wait.Kind, Since: r.Wait.Since, Until: r.Wait.Until, Step: r.Label, Reason: r.Wait.Title}
+	if w.Kind == workflow.WaitCondition {
+		w.Condition = d.node(r).Wait.When
+	}
+	return w
 }
 
 // followWaits waits until one of the waits of the step runs is over: because its condition is
@@ -86,10 +127,6 @@ func (d *decider) pause(open []*workflow.StepRun) {
 func (d *decider) followWaits(open []*workflow.StepRun) {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
-		return
-	}
-	if late := d.lateBranches(); late != nil {
-		d.leaveWaiting(sm.EventExecutionExpired, "", map[string]any{"step": late.Label})
 		return
 	}
 	if at, goesOn := d.followEach(open); !goesOn {
@@ -306,8 +343,8 @@ func (d *decider) endWaitAt(r *workflow.StepRun, why *workflow.Failure, to *spec
 	d.jump(r.StepIndex, to)
 }
 
-// resumeWait ends the wait of a step for a time: of the step that the command names or, if it
-// names none, of the only one that waits, as the execution shows it.
+// resumeWait ends the wait of a step for a time, or the delay before one: of the step that the
+// command names or, if it names none, of the only one that waits, as the execution shows it.
 func (d *decider) resumeWait(c Command, data map[string]any) error {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -323,16 +360,31 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 			candidates = append(candidates, r)
 		}
 	}
+	var delayed []*workflow.Thread
+	for _, t := range d.delayedThreads() {
+		if c.FromStep == "" && d.execution.Wait.Kind == workflow.WaitTimer || t.Delay.Step == c.FromStep {
+			delayed = append(delayed, t)
+		}
+	}
 	switch {
-	case len(candidates) == 0:
+	case len(candidates)+len(delayed) == 0:
 		return &workflow.Error{Code: workflow.CodeIllegalTransition,
 			Message: fmt.Sprintf("cannot resume execution %s in state %s: step %q does not wait", d.execution.ID, d.execution.State, c.FromStep)}
-	case len(candidates) > 1 && candidates[0].Wait.Kind == workflow.WaitTimer:
-		labels := make([]string, len(candidates))
-		for i, r := range candidates {
-			labels[i] = r.Label
+	case len(candidates)+len(delayed) > 1 && (len(candidates) == 0 || candidates[0].Wait.Kind == workflow.WaitTimer):
+		var labels []string
+		for _, r := range candidates {
+			labels = append(labels, r.Label)
+		}
+		for _, t := range delayed {
+			labels = append(labels, t.Delay.Step)
 		}
 		return workflow.Invalid("several steps wait for a time", []workflow.Issue{{Path: "step", Code: "required", Message: "name one of these: " + strings.Join(labels, ", ")}})
+	case len(candidates) == 0:
+		over := *delayed[0].Delay
+		over.Until, d.changed, data["step"] = d.now, true, over.Step
+		delayed[0].Delay = &over
+		d.leaveWaiting(sm.EventExecutionResumed, c.Actor, data)
+		return nil
 	}
 	r := candidates[0]
 	switch r.Wait.Kind {
@@ -365,6 +417,11 @@ func (d *decider) timersToEnd(c Command) string {
 	for _, r := range d.waitingStepRuns() {
 		if r.Wait.Kind == workflow.WaitTimer && c.FromStep == "" {
 			labels = append(labels, r.Label)
+		}
+	}
+	if c.FromStep == "" {
+		for _, t := range d.delayedThreads() {
+			labels = append(labels, t.Delay.Step)
 		}
 	}
 	if len(labels) == 0 {

@@ -255,6 +255,15 @@ type Thread struct {
 	Done    bool     `json:"done,omitempty"`
 	Failure *Failure `json:"failure,omitempty"` // why the branch failed; nil if it did not
 	Cause   Cause    `json:"cause,omitempty"`
+
+	Delay *Delay `json:"delay,omitempty"` // before the step that it enters next
+}
+
+// Delay is the delay of a step that a thread enters next. The execution has one in its Wait.
+type Delay struct {
+	Step  string    `json:"step"` // label
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
 }
 
 // Age orders executions in lock conflicts: the smaller one is older. A child is as old as

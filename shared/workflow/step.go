@@ -186,9 +186,18 @@ type Child struct {
 	Set  bool  `json:"set,omitempty"`
 	Asks []int `json:"asks,omitempty"`
 
+	Ask *ChildAsk `json:"ask,omitempty"` // of a child, or of the first in Asks, that waits for a person
+
 	// Started says of a set that nobody waits for that each of its children exists, except those
 	// that could not be started: they begin, whatever becomes of the step run.
 	Started bool `json:"started,omitempty"`
+}
+
+// ChildAsk says that a child waits for a person, itself or below it.
+type ChildAsk struct {
+	ID     string    `json:"id"` // of the child
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
 }
 
 // MaxAsks is how many children of a set a step run names that wait for a person.

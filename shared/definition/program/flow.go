@@ -100,18 +100,9 @@ func (c *Compiled) BranchResult(step, branch int, s expr.Scope) (json.RawMessage
 	return value, true, err
 }
 
-// checkInBranch refuses what a branch cannot do yet: its execution would have to wait for that,
-// and the other branches not.
+// checkInBranch refuses branches that are nested too deep.
 func (c *compiler) checkInBranch(i int, path string) {
 	s := c.flat[i]
-	switch {
-	case s.Delay > 0:
-		c.ReportAt(path+".delay", string(workflow.CodeNotImplemented), "a step of a branch has no delay yet: put a step with wait in front of it")
-	case s.Repeat != nil && s.Repeat.Delay > 0:
-		c.ReportAt(path+".repeat.delay", string(workflow.CodeNotImplemented), "a step of a branch has no delay yet")
-	case s.Reference != nil && s.Reference.Mode != workflow.ModeEmbed && s.Reference.Mode != "":
-		c.ReportAt(path+".workflowReference.mode", string(workflow.CodeNotImplemented), "a branch cannot start executions yet: embed the workflow, or start it behind the branches")
-	}
 	if around := c.positions[i].ancestors; s.Parallel != nil {
 		nested := 0
 		for _, a := range around {
