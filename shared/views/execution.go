@@ -174,8 +174,9 @@ type Waiting struct {
 // OtherWait is one more wait of an execution.
 type OtherWait struct {
 	Kind  workflow.WaitKind `json:"kind"`
-	Step  string            `json:"step"` // label
-	Until time.Time         `json:"until"`
+	Step  string            `json:"step"`  // label
+	Until *time.Time        `json:"until"` // nil for a child
+	Child *string           `json:"child"` // of CHILD, unless there are several, and of CHILD_INPUT
 }
 
 // WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields

@@ -170,7 +170,10 @@ func describeWaiting(w *views.Waiting) string {
 // otherWaits says what else an execution waits for.
 func otherWaits(w *views.Waiting) (s string) {
 	for _, o := range w.Others {
-		s += fmt.Sprintf("; also waits for %s at step %s, until %s", otherWaitTargets[o.Kind], o.Step, formatTime(o.Until))
+		s += fmt.Sprintf("; also waits for %s at step %s", otherWaitTargets[o.Kind], o.Step)
+		if o.Until != nil {
+			s += ", until " + formatTime(*o.Until)
+		}
 	}
 	return s
 }
@@ -178,6 +181,7 @@ func otherWaits(w *views.Waiting) (s string) {
 // otherWaitTargets are what steps side by side wait for.
 var otherWaitTargets = map[workflow.WaitKind]string{
 	workflow.WaitCondition: "a condition", workflow.WaitInput: "an answer", workflow.WaitTimer: "a time", workflow.WaitSignal: "a signal",
+	workflow.WaitChild: "what it has started", workflow.WaitChildInput: "a person whom an execution asks",
 }
 
 // regionOfPool says in words for which region a pool is.

@@ -169,8 +169,10 @@ func statesOfWait(kind workflow.WaitKind) []sm.ExecutionState {
 	case workflow.WaitTimer, workflow.WaitCondition:
 		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning, sm.ExecutionBlockedWaiting}
 	case workflow.WaitChild:
-		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRollback}
-	case workflow.WaitChildInput, workflow.WaitStep:
+		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning, sm.ExecutionRollback}
+	case workflow.WaitChildInput:
+		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}
+	case workflow.WaitStep:
 		return []sm.ExecutionState{sm.ExecutionWaiting}
 	case workflow.WaitHold:
 		return []sm.ExecutionState{sm.ExecutionBlockedWaiting}

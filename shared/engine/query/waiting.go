@@ -36,19 +36,29 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 
 // branchWaiting is what branches wait for while others are at work: that which ends first.
 func branchWaiting(x *workflow.Execution) *views.Waiting {
-	var first *workflow.StepRun
-	for i := range x.StepRuns {
-		if r := &x.StepRuns[i]; r.Waiting() && (first == nil || r.Wait.Until.Before(first.Wait.Until)) {
-			first = r
-		}
-	}
-	if first == nil {
+	all := otherWaits(x, "")
+	if len(all) == 0 {
 		return nil
 	}
-	return &views.Waiting{
-		Kind: first.Wait.Kind, Since: first.Wait.Since, Until: timePtr(first.Wait.Until), Step: &first.Label, Reason: nonZeroPtr(first.Wait.Title),
-		Unfit: first.Wait.Unfit, Blockers: []views.WaitingFor{}, Others: otherWaits(x, first.Label),
+	w := &views.Waiting{Kind: all[0].Kind, Until: all[0].Until, Step: &all[0].Step, Child: all[0].Child, Blockers: []views.WaitingFor{}, Others: otherWaits(x, all[0].Step)}
+	for i := range x.StepRuns {
+		switch r := &x.StepRuns[i]; {
+		case r.Label != *w.Step || !r.Open():
+		case r.Waiting():
+			w.Since, w.Reason, w.Unfit = r.Wait.Since, nonZeroPtr(r.Wait.Title), r.Wait.Unfit
+		case r.Child != nil:
+			w.Since = r.EnteredAt
+			if ask := r.Child.Ask; ask != nil {
+				w.Since, w.Reason = ask.Since, nonZeroPtr(ask.Reason)
+			}
+		}
 	}
+	for i := range x.Threads {
+		if d := x.Threads[i].Delay; d != nil && d.Step == *w.Step {
+			w.Since = d.Since
+		}
+	}
+	return w
 }
 
 // holders reads the states of the executions that hold what others wait for. A failed read
@@ -104,14 +114,38 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 }
 
 // otherWaits are the waits of an execution besides that of a step, the one that ends first
-// first.
+// first, and then those for children.
 func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
+	if x.State != sm.ExecutionRunning && x.State != sm.ExecutionWaiting {
+		return nil
+	}
 	for i := range x.StepRuns {
-		if r := &x.StepRuns[i]; r.Waiting() && r.Label != step {
-			others = append(others, views.OtherWait{Kind: r.Wait.Kind, Step: r.Label, Until: r.Wait.Until})
+		switch r := &x.StepRuns[i]; {
+		case r.Label == step || !r.Open():
+		case r.Waiting():
+			others = append(others, views.OtherWait{Kind: r.Wait.Kind, Step: r.Label, Until: &r.Wait.Until})
+		case r.Child != nil && r.Child.Ask != nil:
+			others = append(others, views.OtherWait{Kind: workflow.WaitChildInput, Step: r.Label, Child: &r.Child.Ask.ID})
+		case r.Child != nil && r.Child.Mode == workflow.ModeDispatch:
+			others = append(others, views.OtherWait{Kind: workflow.WaitChild, Step: r.Label, Child: nonZeroPtr(r.Child.ID)})
 		}
 	}
-	slices.SortStableFunc(others, func(a, b views.OtherWait) int { return a.Until.Compare(b.Until) })
+	for i := range x.Threads {
+		if d := x.Threads[i].Delay; d != nil && d.Step != step {
+			others = append(others, views.OtherWait{Kind: workflow.WaitTimer, Step: d.Step, Until: &d.Until})
+		}
+	}
+	slices.SortStableFunc(others, func(a, b views.OtherWait) int {
+		switch {
+		case a.Until != nil && b.Until != nil:
+			return a.Until.Compare(*b.Until)
+		case a.Until != nil:
+			return -1
+		case b.Until != nil:
+			return 1
+		}
+		return 0
+	})
 	return others
 }
 

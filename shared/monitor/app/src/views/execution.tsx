@@ -83,7 +83,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
           </li>
         ))}</ul>
       ) : null}
-      {w?.others?.length ? <p>It also waits {w.others.map((o) => `${waits[o.kind] ?? o.kind} in ${o.step} until ${time(o.until)}`).join(", ")}.</p> : null}
+      {w?.others?.length ? <p>It also waits {w.others.map((o) => `${waits[o.kind] ?? o.kind} in ${o.step}${o.until ? ` until ${time(o.until)}` : ""}`).join(", ")}.</p> : null}
       {x.error ? <p><strong>{x.error.code}</strong> {x.error.message} {x.error.step ? <>in step {x.error.step}</> : null} <EntityLink path={x.error.entity} /></p>
         : x.reason ? <p>{x.reason}</p> : null}
       {x.rolledBack ? <p>Everything that was executed has been rolled back.</p> : null}
