@@ -160,8 +160,14 @@ func (d *Definition) Labels() (labels []string) {
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
 	switch {
-	case d.Flow != nil && d.Flow.further:
-		return []string{Escalated}
+	case d.Flow != nil:
+		if d.Flow.further {
+			names = append(names, Escalated)
+		}
+		if d.Flow.splits {
+			names = append(names, Started)
+		}
+		return names
 	case d.Refused != "":
 		return []string{Changing}
 	}

@@ -56,6 +56,8 @@ type FlowStep struct {
 	Each      *FlowEach    // the block is called for each item
 	Requires  []string     // the steps that must have completed
 	Answers   []string     // what the block may say about where it goes on
+	Starts    bool         // it starts an execution of Started, and waits for it
+	Delay     time.Duration
 	Input     *FlowInput   // what the parameters are, if not Value
 
 	OnFailure       []FlowCase
@@ -208,6 +210,9 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		}
 		if !s.OnDevices && f.draw(3) == 0 {
 			s.OutputKey = f.own([]string{"r", "m.r"}[f.draw(2)])
+		}
+		if f.branch != "" && !f.inWave {
+			f.inBranch(s)
 		}
 	}
 	if f.draw(5) == 0 {
@@ -363,6 +368,8 @@ func (s *FlowStep) yaml() string {
 		add("functionBlock: p/%s:1, runOn: global, parameters: {v: '${%s}', token: '${callback.token}'}, callback: {%s", s.Block, s.Value.expr(), strings.TrimPrefix(s.Ask.yaml(), "input: {"))
 	case s.Ask != nil:
 		add("wait: {%s}", s.Ask.yaml())
+	case s.Starts:
+		add("workflowReference: {workflow: p/%s:1, mode: dispatch}", Started)
 	case s.Each != nil:
 		add("functionBlock: p/%s:1, %s", s.Block, s.Each.yaml(s.Value))
 	default:
@@ -387,6 +394,9 @@ func (s *FlowStep) yaml() string {
 	}
 	if s.ContinueOnError {
 		add("continueOnError: true")
+	}
+	if s.Delay > 0 {
+		add("delay: %s", s.Delay)
 	}
 	if s.Next != "" {
 		add("next: %s", s.Next)

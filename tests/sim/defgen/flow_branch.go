@@ -3,6 +3,7 @@ package defgen
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // FlowParallel says how the branches of a step become one result.
@@ -74,6 +75,22 @@ func DrawBranches(draw func(below int) int, waits bool) *Flow {
 
 // Fails reports whether the definition was drawn by [DrawBranches].
 func (f *Flow) Fails() bool { return f.fails }
+
+// Started is the name of the definition that branches start.
+const Started = "d0"
+
+// inBranch makes of a step that calls a block one that starts an execution, or one with a delay.
+func (f *Flow) inBranch(s *FlowStep) {
+	switch f.draw(4) {
+	case 0:
+		s.Block, s.OnDevices, s.OutputKey, s.Starts = "", false, "", true
+	case 1:
+		s.Delay = []time.Duration{3 * time.Second, 20 * time.Second, 2 * time.Minute}[f.draw(3)]
+	}
+	if s.Starts && f.draw(4) == 0 {
+		s.Delay = 3 * time.Second
+	}
+}
 
 // own is the name of a variable that steps of the present branch set.
 func (f *Flow) own(path string) string {

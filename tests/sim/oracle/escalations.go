@@ -90,6 +90,11 @@ func (w *waits) paging(first *workflow.Execution, seq int) {
 		s = w.definition.Find(r.Label)
 	}
 	switch {
+	case s != nil && s.Starts:
+		if first.Workflow.Name != defgen.Started || !first.Awaited() || r.Child == nil || r.Child.ID != first.ID {
+			w.Failf(lawEscalates, "%s (%s) is started by step run %d of %s, which starts another", first.ID, first.Workflow, seq, w.x.ID)
+		}
+		return
 	case s == nil || s.Ask == nil || level < 1 || level > len(s.Ask.Escalate) || !s.Ask.Escalate[level-1].Starts || first.Workflow.Name != defgen.Escalated:
 		w.Failf(lawEscalates, "%s (%s) is started by step run %d of %s with %v, which starts nothing like that", first.ID, first.Workflow, seq, w.x.ID, parameters)
 	case level > len(w.escalated[seq]):

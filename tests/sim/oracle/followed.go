@@ -68,6 +68,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 	for _, r := range f.runs(after, f.present().number) {
 		entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
 		f.checkWait(r)
+		f.checkDelay(after, r)
 	}
 	f.checkConditions(before, after)
 	for _, e := range run.Entered {
@@ -177,6 +178,11 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	case s != nil && s.When != nil:
 		return conditionOutcome(r)
 	}
+	if s != nil && s.Starts && r.Status != sm.StepCompleted {
+		if o.Code = string(workflow.CauseChildFailed); r.Failure != nil {
+			o.Code = r.Failure.Code
+		}
+	}
 	if !r.HasJobs() {
 		return o
 	}
@@ -238,6 +244,27 @@ func (f *followed) checkWait(r *workflow.StepRun) {
 	}
 	if took := r.EndedAt.Sub(r.EnteredAt); took < long-2*f.Skew-time.Millisecond {
 		f.Failf(lawPause, "%s has waited %s at step %s, want %s", f.x.ID, took, r.Label, long)
+	}
+}
+
+// checkDelay requires that a step of a branch with a delay is entered so long after what comes before it in
+// its branch.
+func (f *followed) checkDelay(x *workflow.Execution, r *workflow.StepRun) {
+	s := f.definition.Find(r.Label)
+	if s == nil || s.Delay == 0 || f.resumed[r.Label] || r.Jobs == 0 {
+		return
+	}
+	for _, o := range f.runs(x, f.present().number) {
+		if o.Seq >= r.Seq || f.branches[o.Label] != f.branches[r.Label] {
+			continue
+		}
+		came := o.EnteredAt
+		if !o.EndedAt.IsZero() && !o.EndedAt.After(r.EnteredAt) {
+			came = o.EndedAt
+		}
+		if took := r.EnteredAt.Sub(came); took < s.Delay-2*f.Skew-time.Millisecond {
+			f.Failf(lawPause, "%s enters step %s %s after step %s, want a delay of %s", f.x.ID, r.Label, took, o.Label, s.Delay)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 		return x.Wait.Kind == workflow.WaitCondition && !w.startConditionHolds()
 	case x.State == sm.ExecutionWaiting && (x.Wait.Kind == workflow.WaitChild || x.Wait.Kind == workflow.WaitChildInput):
 		children := []string{x.Wait.Child}
-		if x.Wait.Child == "" { // of a set
+		if x.Wait.Child == "" || len(x.Threads) > 0 { // of a set, or in branches
 			children = w.openChildren(id)
 		}
 		return len(children) > 0 && w.allWaitForTime(children, depth)

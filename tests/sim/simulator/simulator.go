@@ -164,7 +164,7 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		return c.definitions[name]
 	}
 	switch name {
-	case defgen.Escalated:
+	case defgen.Escalated, defgen.Started:
 		c.definitions[name] = defgen.Page()
 		return c.definitions[name]
 	case defgen.Changing:
