@@ -58,7 +58,7 @@ type FlowStep struct {
 	Answers   []string     // what the block may say about where it goes on
 	Starts    bool         // it starts an execution of Started, and waits for it
 	Delay     time.Duration
-	Input     *FlowInput   // what the parameters are, if not Value
+	Input     *FlowInput // what the parameters are, if not Value
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
