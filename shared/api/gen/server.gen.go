@@ -389,15 +389,21 @@ func (e WaitingKind) Valid() bool {
 
 // Defines values for WaitingOthersKind.
 const (
-	WaitingOthersKindCONDITION WaitingOthersKind = "CONDITION"
-	WaitingOthersKindINPUT     WaitingOthersKind = "INPUT"
-	WaitingOthersKindSIGNAL    WaitingOthersKind = "SIGNAL"
-	WaitingOthersKindTIMER     WaitingOthersKind = "TIMER"
+	WaitingOthersKindCHILD      WaitingOthersKind = "CHILD"
+	WaitingOthersKindCHILDINPUT WaitingOthersKind = "CHILD_INPUT"
+	WaitingOthersKindCONDITION  WaitingOthersKind = "CONDITION"
+	WaitingOthersKindINPUT      WaitingOthersKind = "INPUT"
+	WaitingOthersKindSIGNAL     WaitingOthersKind = "SIGNAL"
+	WaitingOthersKindTIMER      WaitingOthersKind = "TIMER"
 )
 
 // Valid indicates whether the value is a known member of the WaitingOthersKind enum.
 func (e WaitingOthersKind) Valid() bool {
 	switch e {
+	case WaitingOthersKindCHILD:
+		return true
+	case WaitingOthersKindCHILDINPUT:
+		return true
 	case WaitingOthersKindCONDITION:
 		return true
 	case WaitingOthersKindINPUT:
@@ -2039,9 +2045,10 @@ type Waiting struct {
 
 	// Others What else it waits for, in other branches
 	Others *[]struct {
+		Child *NullableText     `json:"child"`
 		Kind  WaitingOthersKind `json:"kind"`
 		Step  string            `json:"step"`
-		Until Time              `json:"until"`
+		Until *NullableTime     `json:"until"`
 	} `json:"others,omitempty"`
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
