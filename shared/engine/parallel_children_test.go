@@ -76,7 +76,7 @@ func childOfStep(s *harness.Harness, id, step string) string {
 	return ""
 }
 
-// R34, R43: executions that branches start work side by side. The parent waits while they do, shows
+// Executions that branches start work side by side. The parent waits while they do, shows
 // first the one that asks a person, and gives what each has given.
 func TestParallelChildren_WorkSideBySide(t *testing.T) {
 	s, id := startBranches(t, branchCase{left: "waits", right: "asks"}, nil)
@@ -119,7 +119,7 @@ func TestParallelChildren_AreClosedByAnotherBranch(t *testing.T) {
 	}
 }
 
-// R44: an execution that fails fails its branch. Without allowPartial the others are closed, with
+// An execution that fails fails its branch. Without allowPartial the others are closed, with
 // what they have started; with it they go on.
 func TestParallelChildren_Failure(t *testing.T) {
 	s, id := startBranches(t, branchCase{left: "asks", right: "fails"}, nil)
