@@ -101,7 +101,7 @@ file or a pipe, and JSON, is never cut. No output has colours, so that NO_COLOR 
 	root.AddCommand(
 		newDev(), newTry(c), newPublish(c), newPlan(c), newRun(c), newNext(c), newWatch(c), newStatus(c), newShow(c), newList(c), newHistory(c), newSteps(c), newTree(c),
 		newJobs(c), newLogs(c), newCompensations(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newRerun(c), newFailures(c), newResume(c), newRewind(c), newInputs(c), newAnswer(c), newToken(c), newTokens(c), newSignal(c), newUnlock(c), newLocks(c), newWorkers(c),
-		newEntities(c), newBlocks(c), newDefinitions(c), newSubscriptions(c), newTables(c), newTriggers(c), newSchedules(c), newSecrets(c), newArchive(c), newRestore(c), newCost(c), newVersion(c), newWhoami(c), newFunctions(c), newTest(c), newLint(c), newGraph(c), newInit(c),
+		newEntities(c), newBlocks(c), newDefinitions(c), newSubscriptions(c), newTables(c), newTriggers(c), newSchedules(c), newSecrets(c), newArchive(c), newRestore(c), newCost(c), newMetrics(c), newVersion(c), newWhoami(c), newFunctions(c), newTest(c), newLint(c), newGraph(c), newInit(c),
 		newBatch(c), newBulk(c), newRedrive(c), newAudit(c), newSweep(c), newDoctor(c), newPage(c.page), newConfig(c),
 		transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
 	)

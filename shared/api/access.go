@@ -105,6 +105,7 @@ var routeRoles = map[string][]Role{
 	"POST /workflow-execution/{id}/tokens/revoke":   {RoleOperator, RoleApprover},
 	"GET /failures":                                 {RoleViewer},
 	"GET /audit":                                    {RoleViewer},
+	"GET /metrics/summary":                          {RoleViewer},
 	"GET /executions/{id}/status":                   {RoleViewer},
 	"GET /locks":                                    {RoleViewer},
 	"GET /locks/{type}/{id}":                        {RoleViewer},

@@ -81,6 +81,7 @@ type Catalog interface {
 	BeginAudit(ctx context.Context, c workflow.Caller, e workflow.AuditEntry) (workflow.AuditEntry, error)
 	EndAudit(ctx context.Context, c workflow.Caller, e workflow.AuditEntry, status int) error
 	AuditEntries(ctx context.Context, c workflow.Caller, f workflow.AuditFilter, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+	MetricsSummary(ctx context.Context, c workflow.Caller, ref string, days int) (views.MetricsSummary, error)
 
 	PutEntity(ctx context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error)
 	Entity(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error)

@@ -142,6 +142,11 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("subscription", oneSubscription, view, err)
 	attempt, err := c.TestSubscription(ctx, "failures", "r")
 	check("test subscription", fmt.Sprint(f.subscription, attempt.Status, attempt.Test), "test failures503 true", err)
+	summary, err := c.MetricsSummary(ctx, "fleet/upgrade:1", 30)
+	wantSummary, _ := f.MetricsSummary(ctx, workflow.Caller{}, "", 0)
+	if diff := cmp.Diff(wantSummary, summary); err != nil || diff != "" {
+		t.Errorf("metrics: %v %s", err, diff)
+	}
 	deliveries, err := c.Deliveries(ctx, "failures")
 	check("deliveries", fmt.Sprint(f.subscription, len(deliveries), deliveries[0].Attempts), "deliveries failures1 2", err)
 	put, err := c.PutSubscription(ctx, "failures", views.SubscriptionRequest{URL: "https://hooks.example", Events: []string{"execution.*"}})

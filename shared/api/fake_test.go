@@ -256,6 +256,16 @@ func (f *fake) TestSubscription(_ context.Context, c workflow.Caller, name strin
 	return workflow.DeliveryAttempt{At: at, Delivery: "s:test:1", Attempts: 1, Status: 503, Error: "no", Test: true}, f.record("TestSubscription", c)
 }
 
+func (f *fake) MetricsSummary(_ context.Context, c workflow.Caller, ref string, days int) (views.MetricsSummary, error) {
+	return views.MetricsSummary{
+		From: "2026-10-23", Through: "2026-11-21", Counting: true, Complete: true, DurationBounds: workflow.DurationBounds(),
+		Workflows: []views.WorkflowMetrics{{
+			Workflow: "fleet/upgrade", Count: 3, Ends: views.EndCounts{Completed: 2, FailedSafe: 1}, Partial: 1,
+			Seconds: views.DurationSummary{Sum: 70.5, Max: 60, Median: 10, P95: 60}, Durations: []int{1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+		}},
+	}, f.record(fmt.Sprintf("MetricsSummary %s %d", ref, days), c)
+}
+
 func (f *fake) Deliveries(_ context.Context, c workflow.Caller, name string) (workflow.List[workflow.DeliveryAttempt], error) {
 	f.subscription = "deliveries " + name
 	return workflow.List[workflow.DeliveryAttempt]{Items: []workflow.DeliveryAttempt{{At: at, Delivery: "s:x:7", Execution: executionID, Attempts: 2, Delivered: true, Status: 200}}}, f.record("Deliveries", c)

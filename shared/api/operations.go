@@ -27,6 +27,12 @@ func (a *routes) GetCaller(w http.ResponseWriter, r *http.Request) {
 	a.respond(w, r, http.StatusOK, v, nil)
 }
 
+// GetMetricsSummary serves GET /metrics/summary.
+func (a *routes) GetMetricsSummary(w http.ResponseWriter, r *http.Request, params gen.GetMetricsSummaryParams) {
+	v, err := a.Catalog.MetricsSummary(r.Context(), a.caller(r), deref(params.Workflow), deref(params.Days))
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
 // ListDeadLetters serves GET /dead-letters.
 func (a *routes) ListDeadLetters(w http.ResponseWriter, r *http.Request, params gen.ListDeadLettersParams) {
 	queues, err := a.Operations.DeadLetters(r.Context(), a.caller(r), deref(params.Queue), deref(params.Limit))

@@ -40,6 +40,7 @@ type Registry interface {
 	BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error
 	EndAudit(ctx context.Context, tenant string, e workflow.AuditEntry, status int) error
 	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
+	Ends(ctx context.Context, tenant, day, fullName string, page workflow.Page) (workflow.List[workflow.End], error)
 	Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error)
 	DeliveryAttempts(ctx context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error)
 	PutSubscription(ctx context.Context, tenant string, s workflow.Subscription) (ok bool, err error)
@@ -95,6 +96,8 @@ type Catalog struct {
 
 	// AllowsCall returns an error if workers may not call an address over HTTP. Without it nothing is known of that.
 	AllowsCall func(address string) error
+
+	CountsEnds bool // the ends of executions are counted
 
 	openPorts func() Ports
 	now       func() time.Time

@@ -161,6 +161,8 @@ type Observe struct {
 	Alerts string `yaml:"alerts"`
 	// For how long a process may not know of a new subscription. A subscription is told of events from then on.
 	Age time.Duration `yaml:"age"`
+	// Whether the ends of executions are counted by workflow, for `lockstep metrics`. Every execution is observed then, which is about $5 for a million of them: see docs/cost.md.
+	Metrics bool `yaml:"metrics"`
 }
 
 // Access says who has which role. Each entry is the name of a role of the caller, or actor: and

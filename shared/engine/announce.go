@@ -80,7 +80,7 @@ func (e *Engine) observed(ctx context.Context, tenant string, now time.Time) boo
 	if age := now.Sub(known.readAt); ok && age >= 0 && age < e.SubscriptionsAge {
 		return known.observed
 	}
-	if _, always := e.alerts(now); always {
+	if _, always := e.alerts(now); always || e.CountEnds {
 		return true
 	}
 	list, err := e.OpenPorts().Registry.Subscriptions(ctx, tenant)

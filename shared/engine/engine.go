@@ -65,6 +65,7 @@ type Options struct {
 
 	Alerts           workflow.AlertTarget // who is told of every failure
 	SubscriptionsAge time.Duration        // how long a process may not know of a new subscription; 0: nobody observes
+	CountEnds        bool                 // the ends of all executions are counted
 
 	StartsByWakeup bool // what is started is advanced by the handler of its wake-up: this process has not the rights to
 }

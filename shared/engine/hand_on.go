@@ -69,6 +69,9 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 				return 0, err
 			}
 		}
+		if err := e.countEnds(ctx, ports, x, events); err != nil {
+			return 0, err
+		}
 		moved, err := ports.Store.MoveObserved(ctx, a.Tenant, a.Execution, o.Sequence, to)
 		if err != nil {
 			return 0, err

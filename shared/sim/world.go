@@ -70,6 +70,7 @@ type World struct {
 	deleted          map[string]workflow.Entity  // version and token of deleted entities
 	entitiesBefore   map[string]*workflow.Entity // before the last change of each, nil if it was not there
 	audit            map[string]workflow.AuditEntry
+	ends             map[string]workflow.End // by tenant, day and id
 	bindings         map[string]workflow.IdempotencyRecord
 	businessKeys     map[string]workflow.BusinessKey
 	subscriptions    map[string]map[string]workflow.Subscription    // by tenant and name
@@ -108,7 +109,7 @@ func New(seed uint64) *World {
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{}, locksBefore: map[string]workflow.Lock{}, entitiesBefore: map[string]*workflow.Entity{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
-		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{}, deliveryAttempts: map[string]map[string]workflow.DeliveryAttempt{},
+		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, ends: map[string]workflow.End{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{}, deliveryAttempts: map[string]map[string]workflow.DeliveryAttempt{},
 		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{}, tables: map[string]map[string]workflow.Table{}, rows: map[string]map[string]workflow.Row{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},

@@ -255,6 +255,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /blackboard/jobs":           one("/blackboard/jobs", ""),
 		"GET /dead-letters":              {{target: "/dead-letters"}, {target: "/dead-letters?queue=lifecycle"}, {target: "/dead-letters?queue=jobs-edge"}},
 		"POST /dead-letters/redrive":     {{target: "/dead-letters/redrive"}, {target: "/dead-letters/redrive", body: `{"queue":"lifecycle"}`}, {target: "/dead-letters/redrive", body: `{"queue":"jobs-edge"}`}},
+		"GET /metrics/summary":           {{target: "/metrics/summary"}, {target: "/metrics/summary?workflow=p/slow&days=1"}},
 		"GET /sweep":                     one("/sweep", ""),
 		"GET /secrets":                   one("/secrets", ""),
 		"GET /caller":                    one("/caller", ""),

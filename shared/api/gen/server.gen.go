@@ -1374,6 +1374,9 @@ type LockList struct {
 // LogLine defines model for LogLine.
 type LogLine = workflow.LogLine
 
+// MetricsSummary defines model for MetricsSummary.
+type MetricsSummary = views.MetricsSummary
+
 // Next The first step that is not pure, planned from the results of a probe
 type Next = views.NextView
 
@@ -2086,6 +2089,30 @@ type WorkerRegistration = views.WorkerRegistration
 // WorkerState defines model for WorkerState.
 type WorkerState string
 
+// WorkflowMetrics defines model for WorkflowMetrics.
+type WorkflowMetrics struct {
+	Count     int   `json:"count"`
+	Durations []int `json:"durations"`
+	Ends      struct {
+		CANCELLED    int `json:"CANCELLED"`
+		COMPLETED    int `json:"COMPLETED"`
+		FAILEDSAFE   int `json:"FAILED_SAFE"`
+		FAILEDUNSAFE int `json:"FAILED_UNSAFE"`
+	} `json:"ends"`
+
+	// Partial Those among COMPLETED of which not everything succeeded
+	Partial int `json:"partial"`
+	Seconds struct {
+		Max    float32 `json:"max"`
+		Median float32 `json:"median"`
+		P95    float32 `json:"p95"`
+		Sum    float32 `json:"sum"`
+	} `json:"seconds"`
+
+	// Workflow package/name
+	Workflow string `json:"workflow"`
+}
+
 // WrittenLogLine defines model for WrittenLogLine.
 type WrittenLogLine struct {
 	// At When it was written; otherwise the time at which it arrives
@@ -2323,6 +2350,15 @@ type ListLocksParams struct {
 
 	// IfNoneMatch The `ETag` of an earlier answer to the same request, or several, or `*`. If the answer would be the same, it is 304 without a body
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetMetricsSummaryParams defines parameters for GetMetricsSummary.
+type GetMetricsSummaryParams struct {
+	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
+	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
+
+	// Days How many days, today among them
+	Days *int `form:"days,omitempty" json:"days,omitempty"`
 }
 
 // ListSchedulesParams defines parameters for ListSchedules.
@@ -2881,6 +2917,9 @@ type ServerInterface interface {
 	// GetLock Read the lock of an entity; for a shared lock, the oldest execution is shown as its holder
 	// (GET /locks/{type}/{id})
 	GetLock(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
+	// GetMetricsSummary Count how executions have ended and how long they took, by workflow
+	// (GET /metrics/summary)
+	GetMetricsSummary(w http.ResponseWriter, r *http.Request, params GetMetricsSummaryParams)
 	// ListSchedules List schedules, with their last and next fire times
 	// (GET /schedules)
 	ListSchedules(w http.ResponseWriter, r *http.Request, params ListSchedulesParams)
@@ -4344,6 +4383,52 @@ func (siw *ServerInterfaceWrapper) GetLock(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetLock(w, r, pType, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetMetricsSummary operation middleware
+func (siw *ServerInterfaceWrapper) GetMetricsSummary(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetMetricsSummaryParams
+
+	// ------------- Optional query parameter "workflow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workflow", r.URL.Query(), &params.Workflow, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workflow"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workflow", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "days" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "days", r.URL.Query(), &params.Days, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "days"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "days", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetMetricsSummary(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7778,6 +7863,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/inputs", wrapper.ListInputs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/metrics/summary", wrapper.GetMetricsSummary)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules", wrapper.ListSchedules)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/schedules/{package}/{name}", wrapper.RemoveSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules/{package}/{name}", wrapper.GetSchedule)

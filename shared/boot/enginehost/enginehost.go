@@ -35,7 +35,7 @@ func Open(ctx context.Context, component string) (*Host, error) {
 	}
 	o := engine.ConfiguredOptions(p.Config, p.Endpoints)
 	if os.Getenv(topology.EnvQueueEvents) != "" {
-		o.SubscriptionsAge = p.Config.Observe.Age
+		o.SubscriptionsAge, o.CountEnds = p.Config.Observe.Age, p.Config.Observe.Metrics
 		if to := p.Config.Observe.Alerts; strings.HasPrefix(to, "arn:") {
 			o.Alerts.Topic = to
 		} else {

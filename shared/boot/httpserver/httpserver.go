@@ -40,7 +40,7 @@ func Handler(h *enginehost.Host) http.Handler {
 		v := h.Unmetered()
 		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints, Regions: append([]string{}, h.Config.Regions...)}
 	}, h.Engine.Now)
-	definitions.Subscribing = subscribing(h)
+	definitions.Subscribing, definitions.CountsEnds = subscribing(h), h.Config.Observe.Metrics
 	definitions.AllowsCall = httpblock.NewWithEndpoints(enginehost.AllowedHosts(h.Process), h.Endpoints).Allows
 	services := api.Services{
 		Catalog: definitions,

@@ -262,6 +262,12 @@ type Registry interface {
 	// the millisecond of one time to that of another, which their ids begin with.
 	AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error)
 
+	// PutEnd stores one end of an execution for the day of its time, unless it is stored. Ends lists those
+	// of a day, of one workflow or of all, in order of their ids. It may miss the last second, and of the
+	// time of an end it has only the day.
+	PutEnd(ctx context.Context, tenant string, e workflow.End) error
+	Ends(ctx context.Context, tenant, day, fullName string, page workflow.Page) (workflow.List[workflow.End], error)
+
 	// BindIdempotencyKey binds a key to an execution id and a digest of the request, if
 	// the key is free or has expired at now; otherwise it returns what the key is bound
 	// to.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Entities checks the inventory of a port.Registry.
@@ -195,6 +196,41 @@ func Entities(t *testing.T, open Open) {
 			}
 			s.loseReply()
 			s.wantApplied(true)(remove(6))
+		},
+		"an end is stored once and listed by day and workflow": func(s *fixture) {
+			day := workflow.EndDay(baseTime)
+			end := func(name string, sequence int64, state sm.ExecutionState) workflow.End {
+				ref := must[workflow.Ref](s)(workflow.ParseRef(name))
+				return workflow.End{Workflow: ref, Execution: "x", Sequence: sequence, At: baseTime, State: state, Took: 1500 * time.Millisecond}
+			}
+			list := func(day, name string, page workflow.Page) workflow.List[workflow.End] {
+				return must[workflow.List[workflow.End]](s)(s.Registry.Ends(s.ctx, s.tenant, day, name, page))
+			}
+			first, second, other := end("p/w:1.0.0", 7, sm.ExecutionFailedSafe), end("p/w:1.0.0", 9, sm.ExecutionCompleted), end("p/wide:1.0.0", 7, sm.ExecutionCancelled)
+			second.Partial = true
+			for _, e := range []workflow.End{first, second, other} {
+				s.noError(s.Registry.PutEnd(s.ctx, s.tenant, e))
+			}
+			s.loseReply()
+			s.noError(s.Registry.PutEnd(s.ctx, s.tenant, first))
+			again := first
+			again.State, again.Took = sm.ExecutionCompleted, time.Hour
+			s.noError(s.Registry.PutEnd(s.ctx, s.tenant, again))
+			midnight := baseTime.UTC().Truncate(24 * time.Hour)
+			first.At, second.At, other.At = midnight, midnight, midnight
+			for name, want := range map[string][]workflow.End{"": {first, second, other}, "p/w": {first, second}, "p/wide": {other}, "p/none": nil} {
+				if diff := cmp.Diff(want, list(day, name, workflow.Page{}).Items); diff != "" {
+					s.Errorf("%q: %s", name, diff)
+				}
+			}
+			page := list(day, "p/w", workflow.Page{Limit: 1})
+			page = list(day, "p/w", workflow.Page{Limit: 1, Token: page.NextToken})
+			if diff := cmp.Diff([]workflow.End{second}, page.Items); diff != "" || page.NextToken != "" {
+				s.Error(diff, page.NextToken)
+			}
+			if none := list(workflow.EndDay(baseTime.Add(24*time.Hour)), "", workflow.Page{}); len(none.Items) > 0 {
+				s.Errorf("%+v", none)
+			}
 		},
 		"an audit entry is stored once and gets one status": func(s *fixture) {
 			e := workflow.AuditEntry{ID: workflow.AuditID(baseTime, "1"), At: baseTime, Actor: "ann", Verb: "cancelExecution", Target: "/x", Reason: "r"}

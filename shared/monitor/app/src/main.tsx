@@ -11,6 +11,7 @@ import { ExecutionView } from "./views/execution";
 import { Executions } from "./views/executions";
 import { Inbox } from "./views/inbox";
 import { Locks } from "./views/locks";
+import { Metrics } from "./views/metrics";
 import { Start } from "./views/start";
 import { Blocks, Workers } from "./views/workers";
 
@@ -29,6 +30,7 @@ const places: Place[] = [
   { key: "l", title: "Locks", path: ["locks"], view: () => <Locks /> },
   { key: "w", title: "Workers", path: ["workers"], view: () => <Workers /> },
   { key: "b", title: "Blocks", path: ["blocks"], view: (r) => <Blocks route={r} /> },
+  { key: "m", title: "Metrics", path: ["metrics"], view: (r) => <Metrics route={r} /> },
   { key: "d", title: "Definitions", path: ["definitions"], view: (r) => <Definitions route={r} key={r.path.join("/")} /> },
 ];
 
