@@ -191,6 +191,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	if e.props.Secrets != "" && usesSecrets(f.role) {
 		f.setEnv(topology.EnvSecretsFrom, e.props.Secrets)
 	}
+	if e.props.SealedKey != "" && usesSecrets(f.role) {
+		f.setEnv(topology.EnvSealedKey, e.props.SealedKey)
+	}
 	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
 		f.setEnv(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
 	}

@@ -61,6 +61,9 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 	if e.props.Secrets != "" {
 		e.grantSecrets(f)
 	}
+	if e.props.SealedKey != "" {
+		e.grantSealing(f)
+	}
 	e.grantObserving(f)
 	if key := e.props.CustomerKey; key != nil {
 		e.grantKey(f, key)
@@ -91,6 +94,17 @@ func (e *Engine) grantSecrets(f *Function) {
 		f.allow("ReadSecrets", []string{arn}, read)
 	case topology.FunctionAPI:
 		f.allow("SeeSecrets", []string{arn}, see)
+	}
+}
+
+// grantSealing lets the API seal parameters, and open those of an execution that is repeated, and lets
+// workers open them.
+func (e *Engine) grantSealing(f *Function) {
+	switch f.role {
+	case topology.FunctionAPI:
+		f.allow("SealParameters", []string{e.props.SealedKey}, "kms:Decrypt", "kms:GenerateDataKey")
+	case topology.FunctionWorker:
+		f.allow("OpenSealedParameters", []string{e.props.SealedKey}, "kms:Decrypt")
 	}
 }
 

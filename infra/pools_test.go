@@ -82,7 +82,7 @@ func permissionsOf(t *testing.T, x *template, function *resource, queue string) 
 func TestWorkerPool_UserFunctionHasStockPermissions(t *testing.T) {
 	x := stacks()["options"]
 	want := permissionsOf(t, x, x.byID(t, "WorkerFunction"), "EngineJobsDefaultQueue")
-	if len(want) != 6 { // jobs, wake-ups, key, secrets, consume, packs
+	if len(want) != 7 { // jobs, wake-ups, key, secrets, sealed parameters, consume, packs
 		t.Fatalf("the stock worker has %q", want)
 	}
 	users := map[string]*resource{"EngineJobsReportsQueue": x.byID(t, "ReportsWorkerFunction")}

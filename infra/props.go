@@ -132,6 +132,12 @@ type EngineProps struct {
 	// secrets fail.
 	Secrets string
 
+	// SealedKey is the ARN of a key of KMS under which parameters with x-sealed are sealed
+	// (sealed.key). The API may make data keys with it and unwrap them, the workers, those of added
+	// pools included, may unwrap them. The policy of the key has to let their roles do so, as that
+	// of a new key does. Default: none, so that no such parameter is taken.
+	SealedKey string
+
 	// OpenAnswers lets the bearers of resume tokens answer without other credentials: GET and
 	// POST /answers are checked by the engine instead of the gateway, and throttled to a tenth
 	// of RequestsPerSecond and Burst; GET /answer, the page for it, and the files that it has in
@@ -335,6 +341,7 @@ const (
 var (
 	stageRE       = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
 	namePrefixRE  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	kmsKeyRE      = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$`)
 	secretsFromRE = regexp.MustCompile(`^(secretsmanager:[A-Za-z0-9_+=.@-]+(/[A-Za-z0-9_+=.@-]+)*/|ssm:/([A-Za-z0-9_.-]+/)+)$`)
 	secretRE      = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
 	boundaryRE    = regexp.MustCompile(`^(arn:aws[a-z-]*:iam::(\d{12}|aws):policy/([\w+=,.@-]+/)*)?[\w+=,.@-]{1,128}$`)
@@ -438,6 +445,9 @@ func (p *EngineProps) Validate() error {
 	if f.TokenKeys != "" && !secretRE.MatchString(f.TokenKeys) {
 		return fmt.Errorf("token keys %q: want the ARN of a secret in Secrets Manager, never a key", f.TokenKeys)
 	}
+	if f.SealedKey != "" && !kmsKeyRE.MatchString(f.SealedKey) {
+		return fmt.Errorf("sealed key %q: want the ARN of a key of KMS, never a key", f.SealedKey)
+	}
 	if f.TokenAddress != "" && (!topology.ValidAddress(f.TokenAddress) || f.TokenKeys == "") {
 		return fmt.Errorf("token address %q: want %s, and the keys of tokens", f.TokenAddress, topology.Addresses)
 	}
@@ -479,7 +489,7 @@ func (p EngineProps) validateTextSizes() error {
 	}
 	return validateTexts([]sizedText{
 		{field: "config", value: p.Config, maxBytes: 2048}, {field: "allow hosts", value: strings.Join(p.AllowHosts, ","), maxBytes: 1024},
-		{field: "secrets", value: p.Secrets, maxBytes: 256}, {field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128}, {field: "roles claim", value: roles, maxBytes: 128},
+		{field: "secrets", value: p.Secrets, maxBytes: 256}, {field: "sealed key", value: p.SealedKey, maxBytes: 128}, {field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128}, {field: "roles claim", value: roles, maxBytes: 128},
 	})
 }
 

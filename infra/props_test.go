@@ -71,6 +71,7 @@ func TestEngineProps_ValidateNamesField(t *testing.T) {
 		"config takes 2049 bytes":                            {FunctionsDir: dir, Config: strings.Repeat("x", 2047)},
 		"allow hosts takes 10":                               {FunctionsDir: dir, AllowHosts: []string{strings.Repeat("x", 1024)}},
 		"CORS origins takes 5":                               {FunctionsDir: dir, CORSOrigins: []string{"https://" + strings.Repeat("x", 512)}},
+		"sealed key":                                         {FunctionsDir: dir, SealedKey: "c2VjcmV0"},
 		"token keys":                                         {FunctionsDir: dir, TokenKeys: "c2VjcmV0"},
 		`secrets "hunter2"`:                                  {FunctionsDir: dir, Secrets: "hunter2"},
 		"could read the token keys":                          {FunctionsDir: dir, Secrets: "secretsmanager:lockstep/", TokenKeys: "arn:aws:secretsmanager:eu-west-1:123456789012:secret:lockstep/token-keys-AbCdEf"},

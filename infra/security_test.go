@@ -44,7 +44,7 @@ func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
 						if strings.Contains(r, "*") && allowedWildcards[a] == "" {
 							t.Errorf("%s: %s on %s", role.ID, a, r)
 						}
-						if !strings.Contains(r, "*") && r != customerKey && r != tokenKeysSecret && r != eventBusARN && r != topicARN {
+						if !strings.Contains(r, "*") && r != customerKey && r != tokenKeysSecret && r != sealedKey && r != eventBusARN && r != topicARN {
 							x.referenced(t, r) // fails unless the resource belongs to the stack
 						}
 					}
@@ -282,6 +282,32 @@ func TestRoles_Secrets(t *testing.T) {
 	}
 }
 
+// sealedKey is the key of sealed parameters of the stack with options.
+const sealedKey = "arn:aws:kms:eu-west-1:123456789012:key/0f4c2a1e-0000-4000-8000-5ea1ed000001"
+
+// Only where sealed parameters are on may the API seal and open them, and workers open them; nobody
+// else uses their key, or knows which it is.
+func TestRoles_SealedKey(t *testing.T) {
+	for _, name := range engineStacks {
+		for _, function := range topology.Functions {
+			want := map[string][]string{topology.FunctionWorker: {"Decrypt"}, topology.FunctionAPI: {"Decrypt", "GenerateDataKey"}}[function]
+			if name != "options" {
+				want = nil
+			}
+			got := actionsByResource(t, stacks()[name], function, "kms")[stripHashes(sealedKey)]
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %v, want %v", name, function, got, want)
+			}
+			if name == "pair" {
+				continue // has two of each
+			}
+			if env := stacks()[name].byID(t, pascalCase(function)+"Function").environment()[topology.EnvSealedKey]; (env == sealedKey) != (want != nil) {
+				t.Errorf("%s, %s: %s=%q", name, function, topology.EnvSealedKey, env)
+			}
+		}
+	}
+}
+
 // Whoever guesses at tokens is throttled before the others are.
 func TestHTTPAPI_AnswersAreThrottled(t *testing.T) {
 	stage := stacks()["options"].byID(t, "ApiStage")
@@ -453,7 +479,7 @@ func TestCustomerKey_EncryptsTablesAndQueues(t *testing.T) {
 	for _, f := range x.byType(t, "AWS::Lambda::Function") {
 		found := false
 		for _, s := range x.statementsOf(t, x.referenced(t, f.property("Role"))) {
-			if strings.HasPrefix(s.actions[0], "kms:") {
+			if strings.HasPrefix(s.actions[0], "kms:") && !slices.Equal(s.resources, []string{sealedKey}) { // see TestRoles_SealedKey
 				found = slices.Equal(s.resources, []string{customerKey}) && slices.Equal(s.actions, keyActions) &&
 					render(s.condition) == "StringEquals=kms:ViaService=dynamodb.${AWS::Region}.amazonaws.com sqs.${AWS::Region}.amazonaws.com"
 				if !found {

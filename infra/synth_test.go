@@ -119,7 +119,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Capacity:    Capacity{Read: 5000, Write: 4000},
 		CustomerKey: awskms.Key_FromKeyArn(options, jsii.String("Key"), jsii.String(customerKey)),
 		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, ReadScopes: []string{"reads"}, TenantClaim: "team", RolesClaim: "groups"},
-		Page:        true, TokenKeys: tokenKeysSecret, OpenAnswers: true, OpenTriggers: true, Secrets: "secretsmanager:acme/secrets/",
+		Page:        true, TokenKeys: tokenKeysSecret, OpenAnswers: true, OpenTriggers: true, Secrets: "secretsmanager:acme/secrets/", SealedKey: sealedKey,
 	})
 	engine.AddWorkerPool("Reports", &WorkerPoolProps{
 		Pool: "reports", CodeDir: filepath.Join(functions, topology.FunctionWorker), Timeout: 60, Memory: 1024,

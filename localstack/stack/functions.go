@@ -95,6 +95,9 @@ func (s *Stack) endpointEnv() []string {
 	for role, key := range topology.TableEnv {
 		env = append(env, key+"="+namePrefix+role)
 	}
+	if s.sealedKey != "" {
+		env = append(env, topology.EnvSealedKey+"=file:"+s.sealedKey)
+	}
 	if s.options.SecretsFile != "" {
 		if path, err := filepath.Abs(s.options.SecretsFile); err == nil {
 			env = append(env, topology.EnvSecretsFrom+"=file:"+path)

@@ -31,6 +31,7 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/embedded/lambdahost"
 	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/config"
+	"github.com/lockstep-run/lockstep/shared/sealed"
 )
 
 // Options of a stack.
@@ -65,6 +66,7 @@ type Stack struct {
 	funcs       map[string]*lambdahost.DeployedFunction
 	server      *http.Server
 	url         string
+	sealedKey   string // path of the file with the key of sealed parameters, "" if the configuration names another
 	tokenKeys   string // path of the file with the keys of resume tokens, "" if the configuration names others
 	workers     []*worker
 
@@ -108,6 +110,9 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		}
 	}
 	if s.stores, err = openStores(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := s.makeSealedKey(); err != nil {
 		return nil, err
 	}
 	if err := s.makeTokenKeys(); err != nil {
@@ -195,8 +200,10 @@ func (s *Stack) Close() {
 		if s.stores != nil {
 			s.stores.close()
 		}
-		if s.options.DataDir == "" && s.tokenKeys != "" {
-			_ = os.Remove(s.tokenKeys) // no token outlives the state
+		for _, file := range []string{s.tokenKeys, s.sealedKey} { // no token, and nothing sealed, outlives the state
+			if s.options.DataDir == "" && file != "" {
+				_ = os.Remove(file)
+			}
 		}
 		if s.dataDirLock != nil {
 			_ = s.dataDirLock.Close() // releases the lock
@@ -219,37 +226,49 @@ func (s *Stack) writeEnv() error {
 
 // makeTokenKeys makes a random key for resume tokens, unless the configuration says where keys
 // are. With a data directory it stays the same, as the state does.
-func (s *Stack) makeTokenKeys() error {
+func (s *Stack) makeTokenKeys() (err error) {
 	if s.config.Token.Keys != "" {
 		return nil
 	}
-	if dir := s.options.DataDir; dir != "" {
-		path, err := filepath.Abs(filepath.Join(dir, "token-keys.json"))
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(path); err == nil {
-			s.tokenKeys = path
-			return nil
-		}
-	}
-	f, err := os.CreateTemp(s.options.DataDir, "token-keys-*.json") // only this user can read it
-	if err != nil {
-		return err
-	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
-	_, err = fmt.Fprintf(f, `{"current":"local","keys":{"local":%q}}`, base64.StdEncoding.EncodeToString(key))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if s.tokenKeys, err = filepath.Abs(f.Name()); err != nil || s.options.DataDir == "" {
-		return err
-	}
-	path := filepath.Join(filepath.Dir(s.tokenKeys), "token-keys.json")
-	err = os.Rename(s.tokenKeys, path) // whole, or not at all
-	s.tokenKeys = path
+	content := fmt.Sprintf(`{"current":"local","keys":{"local":%q}}`, base64.StdEncoding.EncodeToString(key))
+	s.tokenKeys, err = s.keyFile("token-keys.json", "token-keys-*.json", []byte(content))
 	return err
+}
+
+// makeSealedKey does the same with the key of sealed parameters.
+func (s *Stack) makeSealedKey() (err error) {
+	if s.config.Sealed.Key == "" {
+		s.sealedKey, err = s.keyFile("sealed.key", "sealed-*.key", sealed.NewFileKey())
+	}
+	return err
+}
+
+// keyFile is the path of the file with a key in the data directory, or of a new one with this content.
+func (s *Stack) keyFile(name, pattern string, content []byte) (path string, err error) {
+	if dir := s.options.DataDir; dir != "" {
+		path, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	f, err := os.CreateTemp(s.options.DataDir, pattern) // only this user can read it
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(f.Name()); err != nil || s.options.DataDir == "" {
+		return path, err
+	}
+	whole := filepath.Join(filepath.Dir(path), name)
+	return whole, os.Rename(path, whole) // whole, or not at all
 }
 
 // syncWriter serialises the writes of several writers.

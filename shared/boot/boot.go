@@ -36,6 +36,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/sealed"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -60,6 +61,7 @@ type Process struct {
 
 	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
 	Secrets   *Secrets                                      // that jobs are called with
+	Opener    *sealed.Opener                                // of sealed parameters; nil if there are none
 	Endpoints workflow.Endpoints                            // of this stage
 
 	RecordMetric func(ctx context.Context, name string, n int) // into the log
@@ -115,6 +117,7 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		PoolURLs:     pools,
 		TokenKeys:    TokenKeys(cfg.Token.Keys, readTokenKeys(awsCfg), time.Now),
 		Secrets:      NewSecrets(cfg.Secrets.From, awsCfg, time.Now),
+		Opener:       NewOpener(cfg.Sealed.Key, awsCfg),
 		RecordMetric: recordMetric(log),
 		Endpoints:    endpoints,
 	}, nil

@@ -39,6 +39,7 @@ type Config struct {
 	Idempotency Idempotency `yaml:"idempotency"`
 	Token       Token       `yaml:"token"`
 	Secrets     Secrets     `yaml:"secrets"`
+	Sealed      Sealed      `yaml:"sealed"`
 	Access      Access      `yaml:"access"`
 	Observe     Observe     `yaml:"observe"`
 	Log         Log         `yaml:"log"`
@@ -153,6 +154,12 @@ type Token struct {
 type Secrets struct {
 	// Where the secrets are that definitions and blocks refer to: secretsmanager: and the beginning of their names, ssm: and the beginning of the names of parameters, or file: and the path of a file with an object of texts by name. Behind the beginning stand the tenant, / and the name. See docs/definitions.md. Default: nowhere, so that jobs with secrets fail.
 	From string `yaml:"from"`
+}
+
+// Sealed has the settings of sealed parameters.
+type Sealed struct {
+	// The key under which parameters with x-sealed are sealed: the ARN of a key of KMS, or file: and the path of a file with 64 hexadecimal digits. See docs/definitions.md. Default: a file with a random key on a local stack, nothing elsewhere, so that no such parameter is taken.
+	Key string `yaml:"key"`
 }
 
 // Observe has the settings of those who are told of the events of executions.

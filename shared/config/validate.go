@@ -16,6 +16,8 @@ import (
 // maxMinFencingToken is well below the ten digits that a fence has for a token.
 const maxMinFencingToken = 9_000_000_000
 
+var keyARN = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$`)
+
 var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$`)
 
 var secretARN = regexp.MustCompile(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+$`)
@@ -109,6 +111,9 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	}
 	if from := c.Secrets.From; from != "" && !secretsFrom.MatchString(from) {
 		issues = append(issues, workflow.Issue{Path: "secrets.from", Code: "pattern", Message: "want secretsmanager:PREFIX/, ssm:/PREFIX/ or file:PATH, and never a secret itself"})
+	}
+	if key := c.Sealed.Key; key != "" && !strings.HasPrefix(key, "file:") && !keyARN.MatchString(key) {
+		issues = append(issues, workflow.Issue{Path: "sealed.key", Code: "pattern", Message: "want the ARN of a key, arn:aws:kms:REGION:ACCOUNT:key/ID, or file:PATH, and never a key itself"})
 	}
 	if to := c.Observe.Alerts; to != "" && !strings.HasPrefix(to, "https://") && !strings.HasPrefix(to, "http://") && !topicARN.MatchString(to) {
 		issues = append(issues, workflow.Issue{Path: "observe.alerts", Code: "pattern", Message: "want the URL of a webhook, https://..., or the ARN of a topic, arn:aws:sns:REGION:ACCOUNT:NAME"})

@@ -67,6 +67,9 @@ func ValidateBlock(b *workflow.Block) error {
 	}
 	checkSchema("parameterSchema", b.ParameterSchema, addIssue)
 	checkSchema("resultSchema", b.ResultSchema, addIssue)
+	if issue := sealedIssue(b.ParameterSchema); issue != "" {
+		addIssue("parameterSchema", "sealed", issue)
+	}
 	if len(b.ParameterSchema) <= MaxSource && len(b.ResultSchema) <= MaxSource && len(b.ParameterSchema)+len(b.ResultSchema) > MaxSource {
 		addIssue("resultSchema", "limit", fmt.Sprintf("at most %d bytes together with parameterSchema, because they are stored together", MaxSource))
 	}

@@ -80,6 +80,9 @@ type Deps struct {
 	Log       *slog.Logger
 	Tracer    observe.Tracer // nil records no spans
 
+	// Sealer seals parameters; nil for a process that seals none.
+	Sealer Sealer
+
 	// TokenKeys are the keys of resume tokens; nil for none.
 	TokenKeys func(ctx context.Context) (token.Keys, error)
 

@@ -181,6 +181,9 @@ func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.Chi
 		if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
 			return in, &workflow.Failure{Code: workflow.FailureParameters, Message: plan.ErrorText(err), Step: r.Label}
 		}
+		if err := takeSealed(d.Definition, &in); err != nil || len(in.Plain) > 0 {
+			return in, &workflow.Failure{Code: workflow.FailureSealed, Message: "a parameter of the child is sealed: only a request can give it", Step: r.Label}
+		}
 		if len(with.Selector) > 0 {
 			in.Selector = &workflow.Selector{}
 			err = json.Unmarshal(with.Selector, in.Selector)

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -55,8 +58,14 @@ func (w *workspace) resolveBlocks(ctx context.Context, r *lifecycle.Resolution, 
 		if r.Problem == nil && n.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.BlockRunsOn())
 		}
+		if r.Problem == nil && err == nil {
+			r.Problem = sealedProblem(program, n, r.Blocks[n.FunctionBlock], program.Secrets(i))
+		}
 		if r.Problem == nil && err == nil && n.Compensate != nil && n.Compensate.FunctionBlock != "" {
 			err = w.resolveBlock(ctx, r, n.Compensate.FunctionBlock, n.Label, n.BlockRunsOn())
+			if r.Problem == nil && err == nil {
+				r.Problem = sealedProblem(program, n, r.Blocks[n.Compensate.FunctionBlock], program.CompensationSecrets(i))
+			}
 		}
 		if err != nil {
 			return err
@@ -106,6 +115,20 @@ func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, b
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
 		r.Problem = &workflow.Failure{Code: "BLOCK_MISMATCH", Step: label,
 			Message: fmt.Sprintf("step %q runs on %s, but block %s runs on %s", label, runOn, b.Ref(), b.RunOn)}
+	}
+	return nil
+}
+
+// sealedProblem is the failure of an execution whose step passes a sealed parameter on to a block that
+// does not say that it takes one, or that has it from a definition that is embedded; nil for any other.
+func sealedProblem(program *definitions.Program, n *spec.Node, b workflow.Block, places []workflow.SecretPlace) *workflow.Failure {
+	for _, p := range workflow.SealedPlaces(places) {
+		if program.Origins[n.Origin].NodeIndex >= 0 {
+			return &workflow.Failure{Code: workflow.FailureSealed, Step: n.Label, Message: fmt.Sprintf("step %q passes on a sealed parameter of a definition that is embedded: only a request can give it", n.Label)}
+		}
+		if len(p.Path) != 1 || !slices.Contains(workflow.SealedProperties(b.ParameterSchema), p.Path[0]) {
+			return &workflow.Failure{Code: workflow.FailureSealed, Step: n.Label, Message: fmt.Sprintf("step %q passes a sealed parameter on to parameters.%s of block %s, which is not a property with x-sealed there", n.Label, strings.Join(p.Path, "."), b.Ref())}
+		}
 	}
 	return nil
 }

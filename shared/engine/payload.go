@@ -35,7 +35,7 @@ func (w *workspace) offloadInput(ctx context.Context, in workflow.Input) (workfl
 	if len(in.Parameters)+len(in.Metadata)+selectorSize(in.Selector) <= workflow.MaxInlineInputBytes {
 		return in, nil
 	}
-	return workflow.Input{Offloaded: true}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
+	return workflow.Input{Offloaded: true, Sealed: in.Sealed}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
 }
 
 // selectorSize is the size of a selector as JSON, in bytes.

@@ -58,6 +58,9 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 		err = old.recordRerun(ctx, c, existing.ID)
 		return existing, true, err
 	}
+	if digest, err = w.digestToBind(ctx, digest, in); err != nil {
+		return nil, false, err
+	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, 0)
 	if err != nil {
 		return nil, false, err
@@ -114,6 +117,8 @@ func (w *workspace) rerunInput(ctx context.Context, req views.RerunRequest) (*de
 	start := views.StartRequest{Parameters: in.Parameters, Metadata: in.Metadata}
 	if len(req.Parameters) > 0 {
 		start.Parameters = req.Parameters
+	} else if start.Parameters, err = w.openInput(ctx, in); err != nil {
+		return nil, workflow.Input{}, err
 	}
 	if start.ExecuteOnParameters, err = w.rerunSelector(ctx, req.Entities, in.Selector, d.SeedEntity); err != nil {
 		return nil, workflow.Input{}, err

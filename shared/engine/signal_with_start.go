@@ -166,6 +166,9 @@ func (e *Engine) SignalWithStart(ctx context.Context, c workflow.Caller, req vie
 	if s.input, err = validateStart(s.definition.Definition, req); err != nil {
 		return nil, false, false, err
 	}
+	if s.digest, err = w.digestToBind(ctx, s.digest, s.input); err != nil {
+		return nil, false, false, err
+	}
 	return s.run(ctx)
 }
 
@@ -187,8 +190,10 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 		if err != nil {
 			return nil, false, false, err
 		}
-		if bound = record.Execution; bound != "" && record.Digest != s.digest {
-			return nil, false, false, idempotencyMismatch(bound)
+		if bound = record.Execution; bound != "" {
+			if same, err := s.sameRequest(ctx, record.Digest, s.digest); err != nil || !same {
+				return nil, false, false, cmp.Or(err, idempotencyMismatch(bound))
+			}
 		}
 	}
 	target, owner, existed := bound, "", bound != ""

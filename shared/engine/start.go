@@ -55,6 +55,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
+	if digest, err = w.digestToBind(ctx, digest, in); err != nil {
+		return nil, false, err
+	}
 	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, req.IdempotencyLife)
 	if err != nil {
 		return nil, false, err
@@ -123,7 +126,11 @@ func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string
 	if err != nil || b.Execution == "" {
 		return "", nil, err
 	}
-	if b.Digest != digest {
+	same, err := w.sameRequest(ctx, b.Digest, digest)
+	if err != nil {
+		return "", nil, err
+	}
+	if !same {
 		return "", nil, idempotencyMismatch(b.Execution)
 	}
 	x, err = w.ports.Store.Load(ctx, w.tenant, b.Execution)
@@ -156,6 +163,9 @@ func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest)
 // input, and not the execution. The caller sets everything that is not the same for
 // requests, schedules and children.
 func (w *workspace) newExecution(ctx context.Context, x workflow.Execution, in workflow.Input) (*workflow.Execution, error) {
+	if err := w.sealInput(ctx, &in); err != nil {
+		return nil, err
+	}
 	stored, err := w.offloadInput(ctx, in)
 	if err != nil {
 		return nil, err

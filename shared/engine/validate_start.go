@@ -30,6 +30,9 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if req.Mode != "" && req.Mode != views.ModeProbe && req.Mode != views.ModeStep {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "mode", Code: "enum", Message: "want probe or step, or leave it out"}})
 	}
+	if err := takeSealed(d, &in); err != nil {
+		return in, err
+	}
 	if string(in.Metadata) == "null" {
 		in.Metadata = nil
 	}

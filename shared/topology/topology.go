@@ -146,6 +146,7 @@ const (
 	EnvRolesClaim       = "LOCKSTEP_ROLES_CLAIM"        // JWT claim that names the roles of the caller, optional
 	EnvTokenKeys        = "LOCKSTEP_TOKEN_KEYS"         // the setting token.keys
 	EnvTokenAddress     = "LOCKSTEP_TOKEN_ADDRESS"      // the setting token.address
+	EnvSealedKey        = "LOCKSTEP_SEALED_KEY"         // the setting sealed.key
 	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets are that jobs are called with
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
 	EnvRegions          = "LOCKSTEP_REGIONS"            // the setting regions

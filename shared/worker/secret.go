@@ -36,13 +36,21 @@ func (w *Worker) loadSecrets(ctx context.Context, m *workflow.PackMessage) (jobS
 	if len(names) == 0 {
 		return nil, nil
 	}
-	if w.opts.Secrets == nil {
-		return nil, secretFailure(workflow.FailureSecret, "this worker has no secrets: set secrets.from")
-	}
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	all := jobSecrets{}
 	for _, name := range names {
+		if parameter, isSealed := workflow.SealedParameter(name); isSealed {
+			value, failure := w.openSealed(ctx, m, parameter)
+			if failure != nil {
+				return nil, failure
+			}
+			all[name] = value
+			continue
+		}
+		if w.opts.Secrets == nil {
+			return nil, secretFailure(workflow.FailureSecret, "this worker has no secrets: set secrets.from")
+		}
 		value, err := w.opts.Secrets.Secret(ctx, m.Key.Tenant, name)
 		switch {
 		case workflow.Is(err, workflow.CodeNotFound):
@@ -57,12 +65,34 @@ func (w *Worker) loadSecrets(ctx context.Context, m *workflow.PackMessage) (jobS
 	return all, nil
 }
 
+// SealedSource opens sealed parameters.
+type SealedSource interface {
+	// Open is the value of a sealed parameter of an execution; CodeNotFound if there is none, or it
+	// belongs elsewhere. No error contains a value.
+	Open(ctx context.Context, tenant, execution string, s *workflow.Sealed, parameter string) (string, error)
+}
+
+// openSealed opens a sealed parameter of a message's execution.
+func (w *Worker) openSealed(ctx context.Context, m *workflow.PackMessage, parameter string) (string, *workflow.Failure) {
+	if w.opts.Sealed == nil {
+		return "", secretFailure(workflow.FailureSealed, "this worker opens no sealed parameters: set sealed.key")
+	}
+	value, err := w.opts.Sealed.Open(ctx, m.Key.Tenant, m.Key.Execution, m.Work.Sealed, parameter)
+	switch {
+	case workflow.Is(err, workflow.CodeNotFound):
+		return "", secretFailure(workflow.FailureSealed, err.Error())
+	case err != nil:
+		return "", secretFailure(workflow.FailureSecretUnavailable, fmt.Sprintf("the sealed parameter %q cannot be opened: %s", parameter, err))
+	}
+	return value, nil
+}
+
 // secretsDelay is how long a message with secrets stays hidden after a poll that may not have it.
 const secretsDelay = 5 * time.Second
 
 // errSecretsWithheld is why another program gets no jobs with secrets. Who decides that such a job
 // fails is a worker that has secrets, or nobody claims it.
-var errSecretsWithheld = workflow.Errorf(workflow.CodeUnavailable, "the step is called with secrets, which are not given to workers that poll over HTTP: serve its block over HTTP, or with the SDK")
+var errSecretsWithheld = workflow.Errorf(workflow.CodeUnavailable, "the step is called with secrets or sealed parameters, which are not given to workers that poll over HTTP: serve its block over HTTP, or with the SDK")
 
 // secretsOf are the names of the secrets that jobs are called with.
 func secretsOf(work *workflow.Work) (names []string) {

@@ -73,6 +73,9 @@ type Options struct {
 	// Secrets has the values of the secrets that jobs are called with. Nil: such jobs fail.
 	Secrets SecretSource
 
+	// Sealed opens the sealed parameters that jobs are called with. Nil: such jobs fail.
+	Sealed SealedSource
+
 	// Logger receives the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" || x.Input.Sealed != nil ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -339,6 +339,9 @@ type Input struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Selector   *Selector       `json:"selector,omitempty"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"` // an object of at most [MaxMetadataBytes]: kept for the starter and never read
+
+	Sealed *Sealed           `json:"sealed,omitempty"` // the parameters that are sealed, which Parameters does not have
+	Plain  map[string]string `json:"-"`                // those that are still to be sealed
 }
 
 // MaxMetadataBytes is the size of the metadata of an execution as JSON.

@@ -54,6 +54,7 @@ const (
 	FailureSecret            = "SECRET"                 // there is no such secret, or it cannot be used
 	FailureSecretUnavailable = "SECRET_UNAVAILABLE"     // the store of secrets does not answer
 	FailureEndpoint          = "UNKNOWN_ENDPOINT"       // this stage has no endpoint of the name, or none with such a path
+	FailureSealed            = "SEALED"                 // a sealed parameter is passed on where nobody opens it, or cannot be opened
 	FailureSecretInResult    = "SECRET_IN_RESULT"       // what a block answers has a secret where no reference can stand
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )

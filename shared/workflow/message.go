@@ -91,6 +91,7 @@ type Work struct {
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
 	Secrets []SecretPlace `json:"secrets,omitempty"` // where the parameters of all jobs hold secrets
+	Sealed  *Sealed       `json:"sealed,omitempty"`  // the sealed parameters of the execution, if some of these are such
 
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution
 	TraceParent     string `json:"trace,omitempty"`           // of the execution

@@ -47,7 +47,12 @@ var (
 func ValidSecretName(name string) bool { return secretNameRE.MatchString(name) }
 
 // SecretReference is the text that stands for a secret.
-func SecretReference(name string) string { return "${secret." + name + "}" }
+func SecretReference(name string) string {
+	if strings.HasPrefix(name, sealedPrefix) {
+		return SealedText
+	}
+	return "${secret." + name + "}"
+}
 
 // SplitSecrets splits a text at its references to secrets. There is one part if it has none.
 func SplitSecrets(text string) (parts []SecretPart) {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/query"
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/sealed"
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/token"
@@ -61,8 +62,9 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	keys := func(context.Context) (token.Keys, error) {
 		return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
 	}
+	sealer := sealed.InMemory(w.Now)
 	w.engine = engine.New(engine.Deps{
-		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Log: w.log,
+		Now: w.Now, NewID: w.NewID, Nonce: w.Nonce, Backoff: func(int) {}, TokenKeys: keys, Sealer: sealer, Log: w.log,
 		OpenPorts: func() port.Ports {
 			v := w.Open()
 			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Rows: v.Rows, Meter: v.Meter}
@@ -75,7 +77,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	}, w.Now)
 	w.worker = worker.New(worker.Options{
 		Name: "test", Concurrency: 1000, LeaseDuration: w.config.Job.Lease, MaxClockSkew: w.config.Clock.Skew, MaxClaims: w.config.Job.MaxTakeovers,
-		UnclaimedTimeout: w.config.Job.Unclaimed, Sequential: true, Logger: w.log, Secrets: secrets(s.secrets),
+		UnclaimedTimeout: w.config.Job.Unclaimed, Sequential: true, Logger: w.log, Secrets: secrets(s.secrets), Sealed: sealer,
 		Now: w.Now, NewNonce: w.Nonce, Jitter: func() float64 { return 0 },
 	})
 	return w, nil

@@ -30,6 +30,7 @@ func main() {
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.TokenKeys, "token-keys", "", "ARN of the secret with the keys of resume tokens: docs/deploying.md")
+	flag.StringVar(&s.SealedKey, "sealed-key", "", "ARN of the key of KMS for sealed parameters: docs/deploying.md")
 	flag.StringVar(&s.PermissionsBoundary, "permissions-boundary", "", "ARN of the IAM policy, or its name in the account, that bounds every role")
 	flag.StringVar(&s.WorkerSubnets, "worker-subnets", "", "ids of the subnets of the stock worker, with commas")
 	flag.StringVar(&s.WorkerSecurityGroups, "worker-security-groups", "", "ids of the security groups of the stock worker, with commas")
@@ -75,6 +76,7 @@ type settings struct {
 	AlarmTopic   string // alarmTopicArn; none
 	Page         string // page; true opens the page's static files
 	TokenKeys    string // tokenKeys; none: no token can be made
+	SealedKey    string // sealedKey; none: no sealed parameter is taken
 	Secrets      string // secrets; none: jobs with secrets fail
 	OpenTriggers string // openTriggers; true lets everybody call triggers with a proof
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
@@ -123,7 +125,7 @@ func synthesize(s settings) (template string, err error) {
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
 		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
-		TokenKeys: s.TokenKeys, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true", OpenTriggers: s.OpenTriggers == "true", TokenAddress: s.TokenAddress,
+		TokenKeys: s.TokenKeys, SealedKey: s.SealedKey, Secrets: s.Secrets, OpenAnswers: s.OpenAnswers == "true", OpenTriggers: s.OpenTriggers == "true", TokenAddress: s.TokenAddress,
 		PermissionsBoundary: s.PermissionsBoundary, ExistingTables: tables,
 	}
 	if s.WorkerSubnets != "" || s.WorkerSecurityGroups != "" {
@@ -188,7 +190,7 @@ func (s *settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
 		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic, "warningTopicArn": &s.WarningTopic,
-		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "tokenAddress": &s.TokenAddress, "openTriggers": &s.OpenTriggers, "eventBus": &s.EventBus, "eventSources": &s.EventSources,
+		"page": &s.Page, "local": &s.Local, "tokenKeys": &s.TokenKeys, "sealedKey": &s.SealedKey, "secrets": &s.Secrets, "openAnswers": &s.OpenAnswers, "tokenAddress": &s.TokenAddress, "openTriggers": &s.OpenTriggers, "eventBus": &s.EventBus, "eventSources": &s.EventSources,
 		"permissionsBoundary": &s.PermissionsBoundary, "workerSubnets": &s.WorkerSubnets, "workerSecurityGroups": &s.WorkerSecurityGroups,
 		"domain": &s.Domain, "certificateArn": &s.Certificate, "existingTables": &s.ExistingTables, "assetsPrefix": &s.AssetsPrefix,
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/sealed"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -43,7 +44,11 @@ func Open(ctx context.Context, component string) (*Host, error) {
 		}
 	}
 	o.StartsByWakeup = component == topology.FunctionObserver
-	return &Host{p, engine.New(engineDeps(p), o, boot.Version)}, nil
+	deps := engineDeps(p)
+	if component == topology.FunctionAPI && p.Opener != nil { // no other takes parameters of callers
+		deps.Sealer = sealed.NewSealer(p.Opener, func() sealed.Store { return p.Unmetered().Registry })
+	}
+	return &Host{p, engine.New(deps, o, boot.Version)}, nil
 }
 
 // LivenessTimeouts is how long polling workers may send no heartbeat.

@@ -71,10 +71,14 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
 	}
 	calls := httpblock.NewWithEndpoints(allow, p.Endpoints)
+	var opener worker.SealedSource
+	if p.Opener != nil {
+		opener = p.Opener
+	}
 	w := worker.New(worker.Options{
 		Pool: poolName, Region: c.Worker.Region, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
 		MaxClockSkew: c.Clock.Skew, LeaseMargin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, UnclaimedTimeout: c.Job.Unclaimed,
-		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: calls, Secrets: p.Secrets, Logger: p.Log, Tracer: p.Tracer,
+		MaxReceives: topology.MaxReceiveJobs, HTTPBlocks: calls, Secrets: p.Secrets, Sealed: opener, Logger: p.Log, Tracer: p.Tracer,
 		MinFencingToken: func() int64 { return int64(c.Lock.MinFencingToken) },
 	})
 	if poolName == topology.PoolDefault {

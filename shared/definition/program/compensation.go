@@ -29,7 +29,10 @@ func (c *compiler) compileCompensation(i int) {
 	path := c.positions[i].path + ".compensate.parameters"
 	parameters, secrets := s.Compensate.Parameters, []workflow.SecretPlace(nil)
 	if s.Compensate.FunctionBlock != "" { // workers fill in secrets
+		var sealed []workflow.SecretPlace
+		parameters, sealed = c.takeSealed(parameters)
 		parameters, secrets = c.takeSecrets(parameters, path)
+		secrets = append(secrets, sealed...)
 	}
 	t := c.compileTemplate(i, parameters, path)
 	c.afterStep, c.inLoop = false, -1

@@ -49,10 +49,11 @@ type compiler struct {
 	variables  int            // that steps set
 	items      []string       // names of items, besides item
 
-	afterStep      bool // the results of branches are compiled: the steps in the step are over
-	inLoop         int  // the step whose loop is compiled, which sees the number of the next time, or of whose foreach what is evaluated for each item; -1 for none
-	divides        bool // the expression of a rollout is compiled, which is evaluated for each entity
-	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
+	afterStep      bool     // the results of branches are compiled: the steps in the step are over
+	inLoop         int      // the step whose loop is compiled, which sees the number of the next time, or of whose foreach what is evaluated for each item; -1 for none
+	divides        bool     // the expression of a rollout is compiled, which is evaluated for each entity
+	sealed         []string // names of the sealed parameters
+	handlesFailure bool     // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
 
@@ -61,7 +62,7 @@ var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // Compile compiles every expression of a definition. If it reports anything, the result
 // must not be used.
 func Compile(d *spec.Definition, report Reporter) *Compiled {
-	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, inLoop: -1, Compiled: &Compiled{}}
+	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, inLoop: -1, sealed: workflow.SealedProperties(d.Parameters), Compiled: &Compiled{}}
 	c.steps = make([]step, len(c.flat)+1) // the last one holds the output
 	c.acquires = make([]acquire, len(d.Acquisitions()))
 	if count, text := countExpressions(d); count > maxExpressions || text > maxExpressionText {
@@ -95,6 +96,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c.compileAcquires()
 	c.compileStart()
 	c.compileTriggers()
+	c.checkSealedStarts()
 	c.compilePipes()
 	return c.Compiled
 }
@@ -183,7 +185,12 @@ func (c *compiler) compileStep(i int) {
 	at := path + parametersField(s)
 	parameters := c.takeCallbackTokens(i, at)
 	if s.FunctionBlock != "" {
+		var sealed []workflow.SecretPlace
+		if s.HTTP == nil {
+			parameters, sealed = c.takeSealed(parameters)
+		}
 		parameters, into.secrets = c.takeSecrets(parameters, at)
+		into.secrets = append(into.secrets, sealed...)
 		c.checkSign(s, at)
 	}
 	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, at), s.RawParameters
@@ -221,6 +228,7 @@ func (c *compiler) compileExpr(i int, source, path string, compile func(string) 
 		c.reportError(path, err)
 		return nil
 	}
+	c.checkSealedRead(path, source)
 	c.checkReferences(i, path, p.References(), afterStep)
 	c.steps[i].refs.Merge(p.References())
 	return p
@@ -235,6 +243,7 @@ func (c *compiler) compileTemplate(i int, raw json.RawMessage, path string) *exp
 	if t == nil {
 		return nil
 	}
+	c.checkSealedTemplate(t)
 	for _, token := range t.Tokens() {
 		c.checkReferences(i, token.Path, token.Program.References(), c.afterStep)
 	}
@@ -247,6 +256,7 @@ func (c *compiler) compileOutsideSteps(language func() (*expr.Language, error), 
 	if blank(source) {
 		return nil
 	}
+	c.checkSealedRead(path, source)
 	l, err := language()
 	if err != nil {
 		c.reportError(path, err)
@@ -275,6 +285,7 @@ func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *e
 	for _, p := range problems {
 		c.reportError(p.Path, p.Err)
 	}
+	c.checkSealedTemplate(t)
 	return t
 }
 

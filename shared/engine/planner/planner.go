@@ -334,6 +334,9 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	step := *r
 	work := p.workOf(&step)
 	work.CorrelationID, work.TraceParent = x.CorrelationID, x.TraceParent
+	if len(workflow.SealedPlaces(work.Secrets)) > 0 {
+		work.Sealed = x.Input.Sealed
+	}
 	stepRun := &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: work, DueAt: x.DueAt, Restored: x.Cause == workflow.CauseRestored}
 	if step.Kind != workflow.JobRollback {
 		stepRun.Deadline = step.Deadline

@@ -196,7 +196,7 @@ func (v *Service) addPresent(ctx context.Context, i *engine.Inspection, items []
 		if outcome := child.Outcome(); outcome != "" {
 			shown.Outcome = &outcome
 		}
-		if shown.Parameters = child.Input.Parameters; child.Input.Offloaded {
+		if shown.Parameters = child.Input.Shown(); child.Input.Offloaded {
 			shown.Parameters = nil
 		}
 		shown.Waiting, shown.Started = waits[child.ID], ptr(startedBy(child))

@@ -29,7 +29,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	if err != nil {
 		return e, err
 	}
-	e.Parameters, e.Metadata = in.Parameters, in.Metadata
+	e.Parameters, e.Metadata = in.Shown(), in.Metadata
 	program, err := i.Program(ctx)
 	if err != nil {
 		return e, err
@@ -124,7 +124,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, EngineVersion: x.EngineVersion,
 	}
 	if !x.Input.Offloaded {
-		e.Parameters, e.Metadata = x.Input.Parameters, x.Input.Metadata
+		e.Parameters, e.Metadata = x.Input.Shown(), x.Input.Metadata
 	}
 	if x.Cause != "" {
 		e.Cause = &x.Cause

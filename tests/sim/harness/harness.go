@@ -68,6 +68,8 @@ type Harness struct {
 	Endpoints workflow.Endpoints
 	// Secrets are the values of secrets of every tenant, by name.
 	Secrets map[string]string
+	// Sealed opens sealed parameters; nil opens none.
+	Sealed worker.SealedSource
 	// ItemsTolerated says how many items may fail in each step with foreach, by label.
 	ItemsTolerated map[string]int
 	// MaxSetBytes is how long the set of the entities that are undone may be; 0 is as long as

@@ -30,7 +30,7 @@ func (s *Harness) SetWorkerCount(n int) {
 func (s *Harness) newWorker(name string) *worker.Worker {
 	return worker.New(worker.Options{
 		Name: name, Concurrency: 1000, LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: maxClaims, UnclaimedTimeout: time.Hour, Sequential: true,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Secrets: secretsOf{s},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Secrets: secretsOf{s}, Sealed: sealedOf{s},
 		Now: s.clock, NewNonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 }, MinFencingToken: func() int64 { return s.Engine.Policy.MinFencingToken },
 	})
 }
@@ -45,6 +45,17 @@ func (of secretsOf) Secret(_ context.Context, _, name string) (string, error) {
 		return "", workflow.Errorf(workflow.CodeNotFound, "there is no secret %q", name)
 	}
 	return value, nil
+}
+
+// sealedOf opens with what the harness has now.
+type sealedOf struct{ s *Harness }
+
+// Open is the value of a sealed parameter.
+func (of sealedOf) Open(ctx context.Context, tenant, execution string, s *workflow.Sealed, parameter string) (string, error) {
+	if of.s.Sealed == nil {
+		return "", workflow.Errorf(workflow.CodeNotFound, "nothing is sealed here")
+	}
+	return of.s.Sealed.Open(ctx, tenant, execution, s, parameter)
 }
 
 // HandlePack lets one worker handle a message. A positive retryAfter asks for the message to

@@ -1,0 +1,68 @@
+package sealed
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+)
+
+// File is a key service whose key is in a file, as hex: for one machine.
+type File struct{ Path string }
+
+// GenerateKey makes a key.
+func (f File) GenerateKey(_ context.Context, tenant string) (plain, wrapped []byte, err error) {
+	c, err := f.cipher()
+	if err != nil {
+		return nil, nil, err
+	}
+	plain, nonce := make([]byte, keyBytes), make([]byte, nonceBytes)
+	_, _ = rand.Read(plain) // never fails
+	_, _ = rand.Read(nonce)
+	return plain, c.Seal(nonce, nonce, plain, []byte(tenant)), nil
+}
+
+// UnwrapKey returns a key that was made for the tenant.
+func (f File) UnwrapKey(_ context.Context, tenant string, wrapped []byte) ([]byte, error) {
+	c, err := f.cipher()
+	if err != nil {
+		return nil, err
+	}
+	if len(wrapped) < nonceBytes {
+		return nil, errOtherFile
+	}
+	plain, err := c.Open(nil, wrapped[:nonceBytes], wrapped[nonceBytes:], []byte(tenant))
+	if err != nil {
+		return nil, errOtherFile
+	}
+	return plain, nil
+}
+
+var errOtherFile = errors.New("the key of sealed values was made with another file than that of sealed.key")
+
+func (f File) cipher() (cipher.AEAD, error) {
+	text, err := os.ReadFile(f.Path)
+	if err != nil {
+		return nil, errors.New("the file of sealed.key cannot be read")
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != keyBytes {
+		return nil, errors.New("the file of sealed.key has no key: want 64 hexadecimal digits")
+	}
+	b, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(b)
+}
+
+// NewFileKey is the text of a file with a new key.
+func NewFileKey() []byte {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails
+	return []byte(hex.EncodeToString(key) + "\n")
+}
