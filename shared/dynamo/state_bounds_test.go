@@ -162,7 +162,7 @@ var boundedElsewhere = map[string]string{
 	"Threads":  "lifecycle:TestBoundFailures_OfBranches",
 	"Kept":     "lifecycle:TestDecide_NamesEntitiesOnlyWhereThereIsRoom",
 	// Small things of which there is one.
-	"BlockedBy": "one entity", "Wait": "one wait", "Output": "a digest, or MaxInlineValueBytes", "Cost": "numbers",
+	"BlockedBy": "one entity", "Wait": "one wait", "Output": "a digest, or MaxInlineValueBytes", "Cost": "numbers", "KeptBranches": "branches of one step, at most MaxThreads",
 }
 
 // Every field of an execution is as large as it gets in the test above, or has another bound. A
