@@ -79,6 +79,7 @@ var verbOutputs = map[string]verbOutput{
 	"list":                     {line: "list", shape: "[Execution]"},
 	"locks":                    {line: "locks", shape: "[Lock]"},
 	"logs":                     {line: "logs X", shape: "lines {at level text job step visit kind entity item attempt}"},
+	"metrics":                  {line: "metrics", shape: "MetricsSummary"},
 	"next":                     {line: "next X", shape: "Next"},
 	"page":                     {shape: "(it serves until Ctrl-C)", fails: "page --port 70000 --url=http://127.0.0.1:1", code: 4},
 	"plan":                     {line: "plan fleet/upgrade", shape: "Plan"},
