@@ -3,6 +3,8 @@ package definition
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -35,11 +37,19 @@ func sealedIssue(schema json.RawMessage) string {
 			}
 		}
 	}
+	for name := range properties {
+		if found > workflow.MaxSecretPlaces || len(name) > maxSealedName && slices.Contains(workflow.SealedProperties(schema), name) {
+			return fmt.Sprintf("at most %d properties are sealed, with names of at most %d bytes", workflow.MaxSecretPlaces, maxSealedName)
+		}
+	}
 	if countKeyword(object) > found {
 		return "x-sealed stands on a property of the schema itself, not of one in it"
 	}
 	return ""
 }
+
+// maxSealedName is the longest name of a sealed parameter, in bytes: it stays in the state item.
+const maxSealedName = 128
 
 // countKeyword counts how often the keyword stands in a schema.
 func countKeyword(v any) (n int) {
