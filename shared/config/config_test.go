@@ -164,3 +164,18 @@ func TestParse_RefusesMisspelledVariables(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A setting that is on or off is read from the file and from a variable.
+func TestParse_ReadsWhatIsOnOrOff(t *testing.T) {
+	for file, want := range map[string]bool{"": false, "observe: {metrics: true}": true, "observe: {metrics: false}": false} {
+		if c, err := config.Parse([]byte(file), nil); err != nil || c.Observe.Metrics != want {
+			t.Errorf("%q: %v, %v", file, c.Observe.Metrics, err)
+		}
+	}
+	if c, err := config.Parse(nil, []string{"LOCKSTEP_OBSERVE_METRICS=true"}); err != nil || !c.Observe.Metrics {
+		t.Errorf("by a variable: %v, %v", c.Observe.Metrics, err)
+	}
+	if _, err := config.Parse([]byte("observe: {metrics: often}"), nil); err == nil {
+		t.Error("often is accepted")
+	}
+}

@@ -208,6 +208,11 @@ func setValue(v reflect.Value, text string) error {
 			return fmt.Errorf("want a whole number, not %q", text)
 		}
 		v.SetInt(int64(n))
+	case bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("want true or false, not %q", text)
+		}
+		v.SetBool(text == "true")
 	case string:
 		v.SetString(text)
 	case []string:
