@@ -2,6 +2,7 @@ package program
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,12 +73,20 @@ func (c *compiler) checkSealedStarts() {
 		c.ReportAt("triggers", "conflict", "parameters.%s is sealed, and what a trigger takes is stored before that: only a request starts this definition", c.sealed[0])
 	}
 	if cron := c.definition.Cron; cron != nil {
-		var given map[string]json.RawMessage
-		_ = json.Unmarshal(cron.Parameters, &given) // that it is an object is checked elsewhere
-		for _, name := range c.sealed {
-			if given[name] != nil {
-				c.ReportAt("cron.parameters."+name, "conflict", "parameters.%s is sealed, and would stand here for everybody to read", name)
-			}
+		c.checkSealedCron("cron.parameters", cron.Parameters)
+	}
+	for i := range c.definition.Crons {
+		c.checkSealedCron(fmt.Sprintf("cron[%d].parameters", i), c.definition.Crons[i].Parameters)
+	}
+}
+
+// checkSealedCron reports sealed parameters that a schedule gives.
+func (c *compiler) checkSealedCron(path string, parameters json.RawMessage) {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(parameters, &given) // that it is an object is checked elsewhere
+	for _, name := range c.sealed {
+		if given[name] != nil {
+			c.ReportAt(path+"."+name, "conflict", "parameters.%s is sealed, and would stand here for everybody to read", name)
 		}
 	}
 }
