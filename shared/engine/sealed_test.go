@@ -150,7 +150,7 @@ func TestSealed_RefusalsAreTyped(t *testing.T) {
 func TestSealed_WorkerThatCannotOpen(t *testing.T) {
 	s := newSealing(t)
 	s.Publish("w", sealedParameters+"steps:\n  - {label: one, functionBlock: p/login:1, runOn: device, parameters: {pass: \"${parameters.password}\"}}\n")
-	s.Sealed = failing{}
+	s.Sealed = opensNothing{}
 	id := s.StartWith(startSealed("w", "", password))
 	settle(s)
 	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
@@ -159,8 +159,8 @@ func TestSealed_WorkerThatCannotOpen(t *testing.T) {
 	}
 }
 
-type failing struct{}
+type opensNothing struct{}
 
-func (failing) Open(context.Context, string, string, *workflow.Sealed, string) (string, error) {
+func (opensNothing) Open(context.Context, string, string, *workflow.Sealed, string) (string, error) {
 	return "", workflow.Errorf(workflow.CodeNotFound, "it is not one of this execution")
 }
