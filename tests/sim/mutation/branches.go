@@ -21,7 +21,7 @@ var branches = []Mutation{
 	{Name: "a retry executes branches again that ended well", Test: "shared/engine:TestKeptBranches_AreNotExecutedAgain", Edits: []Edit{{"shared/lifecycle/kept_branches.go", "slices.Contains(f.EndedWell, i) && !again[i]", "f.Try < 0 && slices.Contains(f.EndedWell, i) && !again[i]"}}},
 	{Name: "a retry keeps a branch of which something was undone", Test: "shared/engine:TestKeptBranches_AndRollback", Edits: []Edit{{"shared/lifecycle/kept_branches.go", " || d.wasUndone(r, since, workflow.Counts.Executed)", ""}}},
 	{Name: "a retry keeps all branches although all ended well", Test: "shared/engine:TestKeptBranches_AllAreExecutedAgain", Edits: []Edit{{"shared/lifecycle/kept_branches.go", "len(kept.Index) == 0 || len(kept.Index) == len(n.Parallel.Branches)", "len(kept.Index) == 0"}}},
-	{Name: "a branch that is kept is not on the path", Test: "shared/engine:TestKeptBranches_OfSeveralTries", Edits: []Edit{{retryBegin, "if x.KeptIn(o, r) {", "if x.KeptIn(o, r) && r.Try < 0 {"}}},
+	{Name: "a branch that is kept is not on the path", Test: "shared/engine:TestKeptBranches_AreNotExecutedAgain", Edits: []Edit{{retryBegin, "if x.KeptIn(o, r) {", "if x.KeptIn(o, r) && r.Try < 0 {"}}},
 	{Name: "a branch that is kept gives nothing", Test: "shared/engine:TestKeptBranches_AreNotExecutedAgain", Edits: []Edit{{"shared/engine/planner/join.go", "in != f.Seq {", "in != f.Seq && f.Try < 0 {"}}},
 	{Name: "branches that are executed again see those that are kept", Test: "shared/engine:TestKeptBranches_AreNotExecutedAgain", Edits: []Edit{{"shared/engine/planner/values.go", "return a.SupersededBy > 0 && a.SupersededBy <= b.Try &&", "return a.Try < 0 && a.SupersededBy > 0 && a.SupersededBy <= b.Try &&"}}},
 }
