@@ -75,3 +75,28 @@ func fourDigitIDs(n int) (ids []string) {
 	}
 	return ids
 }
+
+// Jobs that wait behind those of another execution are not unclaimed while a worker of their pool works at those.
+func TestEngine_WaitsBehindAnotherExecution(t *testing.T) {
+	const devices, perJob = 2000, 50 * time.Second
+	o := harness.Options()
+	o.Policy.PackSize, o.Policy.MinPackedJobs = 10, 101
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	ids := fourDigitIDs(devices + 1)
+	s.ImportDevices(ids...)
+	s.Script = takes(s, perJob)
+	s.Publish("w", stepsYAML("one again device"))
+	before := s.Start("w", ids[:devices]...)
+	s.DrainWakeups() // its messages are sent
+	behind := s.Start("w", ids[devices])
+	settle(s)
+	s.ExpectState(before, sm.ExecutionCompletedAck)
+	x := s.ExpectState(behind, sm.ExecutionCompletedAck)
+	if waited := x.EndedAt.Sub(x.StartedAt); waited < devices*perJob {
+		t.Errorf("it has ended after %s: it was not behind the other", waited)
+	}
+	if n := len(s.BlockCalls); n != devices+1 {
+		t.Errorf("%d jobs have run, want each of %d once", n, devices+1)
+	}
+}

@@ -240,6 +240,24 @@ func (p *Packs) FinishUnclaimed(_ context.Context, pack *workflow.Pack) (bool, *
 	return p.write("packs.finish_unclaimed", pack, absent)
 }
 
+// MarkPool replaces the mark of a pool.
+func (p *Packs) MarkPool(_ context.Context, pool string, mark workflow.PoolMark) error {
+	_, err := call(p.conn, "packs.mark_pool", func(bool) (empty, error) {
+		p.countWrite(tableJobs)
+		p.w.poolMarks[pool] = mark
+		return empty{}, nil
+	})
+	return err
+}
+
+// PoolMark reads the mark of a pool.
+func (p *Packs) PoolMark(_ context.Context, pool string) (workflow.PoolMark, error) {
+	return call(p.conn, "packs.pool_mark", func(bool) (workflow.PoolMark, error) {
+		p.countReads(tableJobs, 1)
+		return p.w.poolMarks[pool], nil
+	})
+}
+
 // TakeOver replaces seen by next if the claim has not changed and no cancel is requested.
 func (p *Packs) TakeOver(_ context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
 	return p.write("packs.take_over", next, func(old *workflow.Pack) bool { return unchangedClaim(old, seen) && !old.CancelRequested })

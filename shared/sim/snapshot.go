@@ -32,13 +32,13 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		}
 		return w.underLock(func() { w.executions = kept })
 	case JobsTable:
-		packs, stored, polls, done, workers := maps.Clone(w.packs), maps.Clone(w.payloads), maps.Clone(w.polls), map[shardKey]*workflow.DoneSet{}, maps.Clone(w.workers)
+		packs, stored, polls, marks, done, workers := maps.Clone(w.packs), maps.Clone(w.payloads), maps.Clone(w.polls), maps.Clone(w.poolMarks), map[shardKey]*workflow.DoneSet{}, maps.Clone(w.workers)
 		for key, set := range w.doneSets {
 			one := doneSet(*set).copy()
 			done[key] = &one
 		}
 		return w.underLock(func() {
-			w.packs, w.payloads, w.polls, w.doneSets = packs, stored, polls, done
+			w.packs, w.payloads, w.polls, w.poolMarks, w.doneSets = packs, stored, polls, marks, done
 			replaceMap(w.workers, workers)
 		})
 	case LocksTable:
@@ -69,7 +69,7 @@ func (w *World) Storing(text string) (where []Table) {
 		name  Table
 		items []any
 	}{
-		{ExecutionsTable, []any{w.executions}}, {JobsTable, []any{w.packs, w.doneSets, w.payloads, w.polls, w.workers}}, {LocksTable, []any{w.locks}},
+		{ExecutionsTable, []any{w.executions}}, {JobsTable, []any{w.packs, w.doneSets, w.payloads, w.polls, w.poolMarks, w.workers}}, {LocksTable, []any{w.locks}},
 		{RegistryTable, []any{w.definitions, w.blocks, w.versionIndexes, w.entities, w.bindings, w.watchers, w.schedules, w.tables}},
 		{tableData, []any{w.rows}},
 	} {

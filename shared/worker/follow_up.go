@@ -130,6 +130,7 @@ func (s *session) sendPack(ctx context.Context, m *workflow.PackMessage) error {
 	if m.ExpiredAt(s.w.opts.Now()) {
 		return s.sendWakeup(ctx, workflow.Wakeup{})
 	}
+	m.MarkSent(s.w.opts.Now())
 	offloaded, err := m.OffloadPayload(func(key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
 		return s.ports.Packs.SavePayload(ctx, key, data)
 	})

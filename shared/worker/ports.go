@@ -58,6 +58,9 @@ type Packs interface {
 	// if the lane is new; after a lost reply it may not be.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
+	// MarkPool replaces the mark of a pool.
+	MarkPool(ctx context.Context, pool string, mark workflow.PoolMark) error
+
 	// SavePayload stores data in items of its own under a pack's key. The pack itself
 	// need not exist.
 	SavePayload(ctx context.Context, key workflow.PackKey, data []byte) (workflow.PayloadRef, error)

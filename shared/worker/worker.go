@@ -156,6 +156,8 @@ func (o Options) withDefaults() Options {
 // blocks before the worker handles its first message; after that it is safe for
 // concurrent use.
 type Worker struct {
+	marks poolMarks
+
 	opts   Options
 	blocks map[string]registeredBlock // by exact reference, package/name:version
 	slots  chan struct{}              // holds one entry for each running job

@@ -139,6 +139,7 @@ type PackMessage struct {
 	HasUpdates   bool        `json:"updates,omitempty"`      // a job of an earlier attempt asks for updates of entities
 	NotBefore    time.Time   `json:"notBefore,omitzero"`
 	NotAfter     time.Time   `json:"notAfter"`
+	SentAt       time.Time   `json:"sentAt,omitzero"` // or when it may be begun, if that is later: about its place in the queue
 	Chain        []LaneJobs  `json:"chain,omitempty"`
 	ChainCut     int         `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
 	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet written down
@@ -146,6 +147,19 @@ type PackMessage struct {
 	// HoldsToken says that a job has the token of a callback in its parameters: the message is
 	// stored nowhere as it is.
 	HoldsToken bool `json:"holdsToken,omitempty"`
+}
+
+// MarkSent sets when the message is sent.
+func (m *PackMessage) MarkSent(now time.Time) {
+	if m.SentAt = now; m.NotBefore.After(now) {
+		m.SentAt = m.NotBefore
+	}
+}
+
+// PoolMark says that a worker of a pool was at work on a message of a long queue.
+type PoolMark struct {
+	At     time.Time // when it was
+	SentAt time.Time // of the message
 }
 
 // LaneJobs is a later lane of a chain, with its jobs.

@@ -247,6 +247,7 @@ func (d *Dispatcher) sendMessages(ctx context.Context, r *StepRun, now time.Time
 			}
 			m.HoldsToken = true
 		}
+		m.MarkSent(now)
 		if messages[i], err = m.OffloadPayload(save); err != nil {
 			return err
 		}

@@ -297,6 +297,34 @@ func TestDispatcher_ReportsUnclaimedJobs(t *testing.T) {
 	}
 }
 
+// Jobs in a queue behind others are not unclaimed while a worker of the pool is at work on a message that
+// was sent before theirs. They are if it has passed them over, or is gone.
+func TestDispatcher_QueueOfOthersIsNotUnclaimed(t *testing.T) {
+	f := newFixture(t, 2, 1, nil)
+	f.Advance(20*time.Minute + time.Second)
+	if !f.unclaimedAfterOffer() {
+		t.Error("not reported, although no worker has left a mark")
+	}
+	mark := func(sentAt time.Time) {
+		if err := f.ports.Packs.MarkPool(t.Context(), f.r.Work.Pool, workflow.PoolMark{At: f.Now(), SentAt: sentAt}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(f.r.Step.EnteredAt)
+	if f.report(true).Unclaimed {
+		t.Error("reported while a worker has an older message")
+	}
+	mark(f.r.Step.OfferedAt.Add(time.Second))
+	if !f.report(true).Unclaimed {
+		t.Error("not reported, although a worker has a later message")
+	}
+	mark(f.r.Step.OfferedAt)
+	f.Advance(20*time.Minute + time.Second)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported, although no worker has left a mark lately")
+	}
+}
+
 // Jobs are unclaimed only if no worker works on the step run at all. If a lane has
 // just been finished the pool is busy, however long the next lane has been waiting.
 func TestDispatcher_BusyPoolIsNotUnclaimed(t *testing.T) {

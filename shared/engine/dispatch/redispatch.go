@@ -128,9 +128,10 @@ func (d *Dispatcher) lastActivity(ctx context.Context, r *StepRun, after, now ti
 
 // offeredSince reports whether all that waits was sent since the first lane became overdue, and that was
 // committed. Where it was not, the tables or the queue may have been unavailable all the time, or the
-// lanes may not have been allowed, and no worker is to blame.
+// lanes may not have been allowed, and no worker is to blame. What was sent before the lifetime of the
+// messages was renewed does not count either: it has expired, or soon will.
 func (d *Dispatcher) offeredSince(r *StepRun, overdue time.Time) bool {
-	return overdue.IsZero() || !r.Step.OfferedAt.Before(overdue)
+	return overdue.IsZero() || !r.Step.OfferedAt.Before(overdue) && r.Step.OfferedAt.After(r.Step.DispatchedAt)
 }
 
 // UnclaimedNotBefore is when the jobs of a step run that no worker has claimed count as unclaimed, at the earliest:
@@ -140,15 +141,19 @@ func (l Limits) UnclaimedNotBefore(r *workflow.StepRun) time.Time {
 	return later(overdue, r.OfferedAt).Add(l.RedispatchInterval)
 }
 
-// poolIsIdle reports whether no worker of the step run's pool has been seen with another
-// step run of the same pipeline for longer than Limits.Unclaimed. A worker that is busy
-// with those has the packs of this one in its queue behind them.
+// poolIsIdle reports whether no worker of the step run's pool has the packs of this one in its queue
+// behind others. It has if it was seen with another step run of the same pipeline, or with a message that was
+// sent before this step run was offered last, not longer than Limits.Unclaimed ago. A message that was sent
+// later has passed this step run over: nobody serves its block.
 func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) (bool, error) {
-	if r.PoolLastSeen == nil {
-		return true, nil
+	if r.PoolLastSeen != nil {
+		at, err := r.PoolLastSeen(ctx)
+		if err != nil || !now.After(at.Add(d.Unclaimed)) {
+			return false, err
+		}
 	}
-	at, err := r.PoolLastSeen(ctx)
-	return now.After(at.Add(d.Unclaimed)), err
+	mark, err := d.Packs.PoolMark(ctx, r.Work.Pool)
+	return now.After(mark.At.Add(d.Unclaimed)) || mark.SentAt.After(r.Step.OfferedAt), err
 }
 
 // waitingSince is when a lane began to wait for a worker: when its lease expired,

@@ -168,6 +168,9 @@ type Packs interface {
 	// lanes that are over well.
 	AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error
 
+	// PoolMark is the mark that a worker of the pool has left last, zero if none has.
+	PoolMark(ctx context.Context, pool string) (workflow.PoolMark, error)
+
 	// SavePayload stores data that belongs to a pack, whether the pack's item exists or
 	// not. LoadPayload reads it; CodeNotFound if any of it is missing.
 	SavePayload(ctx context.Context, key workflow.PackKey, data []byte) (workflow.PayloadRef, error)

@@ -266,6 +266,21 @@ func Packs(t *testing.T, open Open) {
 				s.Error(diff)
 			}
 		},
+		"the last mark of a pool is kept": func(s *fixture) {
+			pool := "pool-" + s.newStepRunKey().Execution
+			if got := must[workflow.PoolMark](s)(s.Packs.PoolMark(s.ctx, pool)); got != (workflow.PoolMark{}) {
+				s.Errorf("found %+v", got)
+			}
+			at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			for _, m := range []workflow.PoolMark{{At: at, SentAt: at.Add(-time.Hour)}, {At: at.Add(time.Minute), SentAt: at.Add(-2 * time.Hour)}} {
+				if err := s.Claims.MarkPool(s.ctx, pool, m); err != nil {
+					s.Fatal(err)
+				}
+				if got := must[workflow.PoolMark](s)(s.Packs.PoolMark(s.ctx, pool)); !got.At.Equal(m.At) || !got.SentAt.Equal(m.SentAt) {
+					s.Errorf("found %+v, want %+v", got, m)
+				}
+			}
+		},
 		"lanes that are over are added to a done set together": func(s *fixture) {
 			stepRun := s.newStepRunKey()
 			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, stepRun.Pack(258, 1), workflow.LaneResult{Unsuccessful: true}))
