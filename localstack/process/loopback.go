@@ -3,10 +3,13 @@ package process
 import (
 	"crypto/rand"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 )
 
 // LoopbackHost returns an address of this machine for a port that only our own
@@ -39,6 +42,37 @@ func ListenLoopback(before string) (net.Listener, error) {
 		}
 	}
 	return net.Listen("tcp", net.JoinHostPort(LoopbackHost(), "0"))
+}
+
+// browserPorts are ports to which no browser connects for a page, whatever its host is called: the Fetch
+// Standard's "bad ports" that are above 1023.
+var browserPorts = []int{1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
+
+// ListenHidden listens where a web page cannot connect to, for a program that answers whoever does. hidden says
+// whether it has found such an address: there may be none left on a system that has 127.0.0.1 only.
+func ListenHidden(before string) (l net.Listener, hidden bool, err error) {
+	return listenHidden(runtime.GOOS, before)
+}
+
+func listenHidden(system, before string) (l net.Listener, hidden bool, err error) {
+	if system == "linux" {
+		l, err = ListenLoopback(before)
+		return l, true, err
+	}
+	ports := make([]string, 0, len(browserPorts))
+	for _, i := range mathrand.Perm(len(browserPorts)) {
+		ports = append(ports, strconv.Itoa(browserPorts[i]))
+	}
+	if _, port, err := net.SplitHostPort(before); err == nil && slices.Contains(ports, port) {
+		ports = append([]string{port}, ports...)
+	}
+	for _, port := range ports {
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return l, true, nil
+		}
+	}
+	l, err = ListenLoopback("")
+	return l, false, err
 }
 
 // ProgramsOnly refuses what a web page may send to a port that only our own programs

@@ -72,12 +72,13 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 var errEnded = errors.New("the program ended before it was ready")
 
 func start(ctx context.Context, options Options) (*Process, error) {
-	// The program answers any web page: it has no way to tell them from programs.
+	// The program answers any web page: it has no way to tell them from programs, and a proxy in front of
+	// it would leave its own port open. So it gets an address to which none comes.
 	host, port, err := "127.0.0.1", options.Port, error(nil)
 	if options.Port != 0 {
 		_, err = process.FreePort(options.Port)
 	} else {
-		host, port, err = freeAddress(options.Before)
+		host, port, err = freeAddress(options.Before, options.Log)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("local DynamoDB: %w", err)
@@ -113,10 +114,13 @@ func start(ctx context.Context, options Options) (*Process, error) {
 }
 
 // freeAddress finds an address of this machine, the one of an earlier run if it is free.
-func freeAddress(before string) (host string, port int, err error) {
-	listener, err := process.ListenLoopback(before)
+func freeAddress(before string, log io.Writer) (host string, port int, err error) {
+	listener, hidden, err := process.ListenHidden(before)
 	if err != nil {
 		return "", 0, err
+	}
+	if !hidden && log != nil {
+		_, _ = fmt.Fprintln(log, "the local tables have a port that web pages can find: other programs have all those that browsers refuse")
 	}
 	address := listener.Addr().(*net.TCPAddr)
 	return address.IP.String(), address.Port, listener.Close()

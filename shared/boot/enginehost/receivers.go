@@ -36,7 +36,7 @@ func AllowedHosts(p *boot.Process) []string {
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
 		allow = []string{httpblock.Loopback} // those of a local stack are on this machine
 	}
-	return allow
+	return httpblock.WithoutOwn(allow, boot.OwnAddresses())
 }
 
 // Post sends a request to a webhook.

@@ -70,7 +70,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
 		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
 	}
-	calls := httpblock.NewWithEndpoints(allow, p.Endpoints)
+	calls := httpblock.NewWithEndpoints(httpblock.WithoutOwn(allow, boot.OwnAddresses()), p.Endpoints)
 	var opener worker.SealedSource
 	if p.Opener != nil {
 		opener = p.Opener

@@ -16,6 +16,48 @@ import (
 // Loopback in an allow list stands for localhost and every loopback address.
 const Loopback = "loopback"
 
+// loopbackExcept begins an entry that stands for Loopback without the addresses, as host:port, that follow.
+const loopbackExcept = "loopback except "
+
+// WithoutOwn is an allow list in which Loopback leaves out the parts of the stack itself, whose addresses are
+// URLs or host:port; those that are not on this machine do not matter. An entry of its own allows one of them all
+// the same.
+func WithoutOwn(entries, own []string) []string {
+	var except []string
+	for _, address := range own {
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			address = net.JoinHostPort(u.Hostname(), portOf(u))
+		}
+		host, port, err := net.SplitHostPort(address)
+		if host = strings.ToLower(host); err != nil || !isLoopback(host) {
+			continue
+		}
+		if host == "localhost" || host == "127.0.0.1" {
+			except = append(except, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port))
+			host = "::1"
+		}
+		except = append(except, net.JoinHostPort(host, port))
+	}
+	list := slices.Clone(entries)
+	for i, e := range list {
+		if strings.ToLower(strings.TrimSpace(e)) == Loopback && len(except) > 0 {
+			list[i] = loopbackExcept + strings.Join(except, " ")
+		}
+	}
+	return list
+}
+
+// allowsLoopback reports whether Loopback is in the list and does not leave out the host with the port.
+func (l allowList) allowsLoopback(host, port string) bool {
+	for _, e := range l {
+		except, ok := strings.CutPrefix(e, loopbackExcept)
+		if e == Loopback || ok && !slices.Contains(strings.Fields(except), net.JoinHostPort(host, port)) {
+			return true
+		}
+	}
+	return false
+}
+
 // allowList lists the hosts that may be called: names or addresses, each with a port
 // or for every port.
 type allowList []string
@@ -56,7 +98,7 @@ func (l allowList) allowsURL(u *url.URL) bool {
 		return false
 	}
 	host, port := strings.ToLower(u.Hostname()), portOf(u)
-	return l.listsHost(host, port) || (slices.Contains(l, Loopback) && isLoopback(host))
+	return l.listsHost(host, port) || (isLoopback(host) && l.allowsLoopback(plainHost(host), port))
 }
 
 func (l allowList) listsHost(host, port string) bool {
@@ -66,6 +108,14 @@ func (l allowList) listsHost(host, port string) bool {
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || (err == nil && ip.Unmap().IsLoopback())
+}
+
+// plainHost is a host in the one form in which it is compared.
+func plainHost(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().WithZone("").String()
+	}
+	return host
 }
 
 // awsMetadataPrefix contains the IPv6 addresses of AWS's instance metadata and
@@ -83,7 +133,7 @@ func (l allowList) allowsAddress(name, port string, resolved netip.Addr) bool {
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), awsMetadataPrefix.Contains(ip):
 		return false
 	case ip.IsLoopback():
-		return slices.Contains(l, Loopback) || (isLoopback(name) && l.listsHost(name, port))
+		return l.allowsLoopback(ip.String(), port) || (isLoopback(name) && l.listsHost(name, port))
 	}
 	return true
 }

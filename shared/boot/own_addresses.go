@@ -1,0 +1,18 @@
+package boot
+
+import (
+	"os"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// OwnAddresses are those of the parts of the stack that this process knows: the API, the tables, the queues and
+// the runtime of its function. On AWS none of them is on the machine of the process but the last one.
+func OwnAddresses() (addresses []string) {
+	for _, variable := range []string{topology.EnvURL, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS", "AWS_LAMBDA_RUNTIME_API"} {
+		if address := os.Getenv(variable); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
