@@ -248,6 +248,36 @@ func TestDeployedFunction_ErrorKeepsProcessPanicReplacesIt(t *testing.T) {
 	}
 }
 
+// The alarms on errors of functions are raised by five within five minutes, by panics and by errors that a handler
+// returns, and not by four. What AWS counts as an error is what this host counts.
+func TestAlarm_FunctionErrors(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{})
+	fn := deploy(t, h, lambdahost.Function{})
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		failures int
+		fires    bool
+	}{{4, false}, {5, true}} {
+		before, values := fn.Counts().Errors, []testkit.Measured{}
+		for i := range c.failures {
+			counted := fn.Counts().Errors
+			if _, err := fn.Invoke(t.Context(), event([]string{"error", "panic"}[i%2], "x")); err == nil {
+				t.Fatal("the function does not fail")
+			}
+			mustInvoke(t, fn, event("about", "")) // counts as no error
+			values = append(values, testkit.Measured{At: begin.Add(time.Duration(i) * time.Minute), Value: int(fn.Counts().Errors - counted)})
+		}
+		if n := int(fn.Counts().Errors - before); n != c.failures {
+			t.Errorf("%d failures count as %d errors", c.failures, n)
+		}
+		for _, name := range []string{"ApiErrors", "LifecycleErrors", "ObserverErrors", "SweeperErrors", "WorkerErrors"} {
+			if got := testkit.ReadAlarm(t, name).Fires(values); got != c.fires {
+				t.Errorf("%s, %d failures: raised %v, want %v", name, c.failures, got, c.fires)
+			}
+		}
+	}
+}
+
 func TestDeployedFunction_TimeoutReplacesProcess(t *testing.T) {
 	h, log := newHost(t, lambdahost.Options{})
 	fn := deploy(t, h, lambdahost.Function{Timeout: 150 * time.Millisecond, MaxConcurrency: 1})

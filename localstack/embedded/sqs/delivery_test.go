@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
@@ -239,33 +240,68 @@ func TestServer_UsesGivenClock(t *testing.T) {
 	}
 }
 
-// The alarm on dead letters is raised when a function has failed with a message as often as its queue
+// The alarms on dead letters are raised when a function has failed with a message as often as its queue
 // allows, and not before.
 func TestAlarm_DeadLetters(t *testing.T) {
-	const receives = 10 // of the queue of wake-ups: infra/testdata/prod.golden
-	for failures, fires := range map[int]bool{receives - 1: false, receives: true} {
-		synctest.Test(t, func(t *testing.T) {
-			s, alarm := newServer(t, sqs.Options{}), testkit.ReadAlarm(t, "LifecycleDeadLetters")
-			dlq := createQueue(t, s, "dlq", nil)
-			u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "720", "RedrivePolicy": redrivePolicy(t, s, dlq, strconv.Itoa(receives))})
-			send(t, s, u, "x")
-			var visible []testkit.Measured
-			for received := 0; len(visible) < 150; { // minutes
-				for _, m := range receive(t, s, u, 0) {
-					if received++; received > failures {
-						remove(t, s, u, m)
+	for name, receives := range map[string]int{
+		"LifecycleDeadLetters": topology.MaxReceiveLifecycle, "JobsDefaultDeadLetters": topology.MaxReceiveJobs, "EventsDeadLetters": topology.MaxReceiveEvents, "HooksOutDeadLetters": topology.MaxReceiveHooksOut,
+	} {
+		for failures, fires := range map[int]bool{receives - 1: false, receives: true} {
+			synctest.Test(t, func(t *testing.T) {
+				s, alarm := newServer(t, sqs.Options{}), testkit.ReadAlarm(t, name)
+				dlq := createQueue(t, s, "dlq", nil)
+				u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "720", "RedrivePolicy": redrivePolicy(t, s, dlq, strconv.Itoa(receives))})
+				send(t, s, u, "x")
+				var visible []testkit.Measured
+				for received := 0; len(visible) < 300; { // minutes
+					for _, m := range receive(t, s, u, 0) {
+						if received++; received > failures {
+							remove(t, s, u, m)
+						}
 					}
+					n, err := strconv.Atoi(queueAttribute(t, s, dlq, "ApproximateNumberOfMessages"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					visible = append(visible, testkit.Measured{At: time.Now(), Value: n})
+					time.Sleep(time.Minute)
 				}
-				n, err := strconv.Atoi(queueAttribute(t, s, dlq, "ApproximateNumberOfMessages"))
-				if err != nil {
-					t.Fatal(err)
+				if got := alarm.Fires(visible); got != fires {
+					t.Errorf("%s, after %d failures: raised %v, want %v", name, failures, got, fires)
 				}
-				visible = append(visible, testkit.Measured{At: time.Now(), Value: n})
-				time.Sleep(time.Minute)
-			}
-			if got := alarm.Fires(visible); got != fires {
-				t.Errorf("after %d failures: raised %v, want %v", failures, got, fires)
-			}
-		})
+			})
+		}
+	}
+}
+
+// The alarms on old messages are raised when nobody has received one for as long as the template says, and for
+// five minutes more. CloudWatch's age is that of the oldest message that is not deleted.
+func TestAlarm_OldMessages(t *testing.T) {
+	for name, after := range map[string]time.Duration{"LifecycleOld": 30 * time.Minute, "JobsDefaultOld": 30 * time.Minute, "EventsOld": 30 * time.Minute, "HooksOutOld": 6 * time.Hour} {
+		for workedAfter, fires := range map[time.Duration]bool{after: false, after + 6*time.Minute: true} {
+			synctest.Test(t, func(t *testing.T) {
+				s, alarm := newServer(t, sqs.Options{}), testkit.ReadAlarm(t, name)
+				u := createQueue(t, s, "q", nil)
+				begin := time.Now()
+				send(t, s, u, "x")
+				var age []testkit.Measured
+				for time.Since(begin) < 7*time.Hour {
+					if time.Since(begin) >= workedAfter { // a worker has come
+						for _, m := range receive(t, s, u, 0) {
+							remove(t, s, u, m)
+						}
+					}
+					oldest := 0
+					if queueAttribute(t, s, u, "ApproximateNumberOfMessages") != "0" {
+						oldest = int(time.Since(begin).Seconds())
+					}
+					age = append(age, testkit.Measured{At: time.Now(), Value: oldest})
+					time.Sleep(time.Minute)
+				}
+				if got := alarm.Fires(age); got != fires {
+					t.Errorf("%s, a worker comes after %s: raised %v, want %v", name, workedAfter, got, fires)
+				}
+			})
+		}
 	}
 }
