@@ -323,6 +323,10 @@ func TestDispatcher_QueueOfOthersIsNotUnclaimed(t *testing.T) {
 	if !f.report(true).Unclaimed {
 		t.Error("not reported, although no worker has left a mark lately")
 	}
+	f.r.PoolLastSeen = func(context.Context) (time.Time, error) { return f.Now(), nil }
+	if f.report(true).Unclaimed {
+		t.Error("reported while a worker is at work on another step of the pipeline")
+	}
 }
 
 // Jobs are unclaimed only if no worker works on the step run at all. If a lane has
