@@ -122,7 +122,7 @@ func TestRoles_TableActions(t *testing.T) {
 		},
 		topology.FunctionLifecycle: {
 			"TableExecutions.Arn}": all,
-			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query UpdateItem",
+			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
 			"TableData.Arn}": "PutItem",
 		},
 		topology.FunctionObserver: {"TableExecutions.Arn}": all, "TableRegistry.Arn}": "GetItem PutItem Query UpdateItem", "TableJobs.Arn}": "GetItem Query", "TableData.Arn}": "PutItem"},

@@ -100,6 +100,11 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		cron = d.CronNamed(name)
 	}
 	asks := cron != nil && !cron.Disabled
+	if s.MadeBy != nil && !asks {
+		s.Cron = before // that of a step: no definition switches it off
+		return s, nil
+	}
+	s.MadeBy, s.Follows = nil, ""
 	if asks && s.Removed != nil && olderThan(s.Removed.Version, d.Version) {
 		s.Removed = nil
 	}

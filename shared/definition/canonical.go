@@ -59,6 +59,7 @@ type canonicalStep struct {
 	Switch           []canonicalCase    `json:"switch,omitempty"`
 	Input            *canonicalInput    `json:"input,omitempty"`
 	Insert           *canonicalInsert   `json:"insert,omitempty"`
+	Schedule         *canonicalSchedule `json:"schedule,omitempty"`
 	FromInput        bool               `json:"fromInput,omitempty"` // always false: hides the field of spec.Step
 	FunctionBlock    string             `json:"functionBlock,omitempty"`
 	Parameters       json.RawMessage    `json:"parameters,omitempty"`
@@ -113,6 +114,11 @@ type canonicalInput struct {
 type canonicalInsert struct {
 	*spec.Insert
 	Row json.RawMessage `json:"row"`
+}
+
+type canonicalSchedule struct {
+	*spec.ScheduleStep
+	spec.ScheduleParameters
 }
 
 // canonicalAcquire writes ids as a list or as one token.
@@ -183,6 +189,14 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		}
 		if s.Insert != nil {
 			all[i].Insert = &canonicalInsert{s.Insert, s.Parameters}
+			continue
+		}
+		if s.Schedule != nil {
+			c := &canonicalSchedule{ScheduleStep: s.Schedule}
+			if err := json.Unmarshal(s.Parameters, &c.ScheduleParameters); err != nil {
+				panic("definition: the schedule of a step cannot be read back: " + err.Error())
+			}
+			all[i].Schedule = c
 			continue
 		}
 		all[i].FunctionBlock = s.FunctionBlock

@@ -58,6 +58,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"stepTimeout":       r.duration(&s.StepTimeout, time.Millisecond, maxWait),
 
 		"insert":    r.insert(s),
+		"schedule":  r.scheduleStep(s),
 		"set":       r.set(&s.Set),
 		"switch":    r.switchCases(&s.Switch, depth),
 		"onFailure": r.onFailure(&s.OnFailure, depth),
@@ -107,6 +108,7 @@ var kinds = []struct {
 	{name: "workflowReference", never: slices.Concat(blockFields, []string{"loop", "rollout"})},
 	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"}, manyFields)},
 	{name: "insert", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "outputKey", "repeat"}, manyFields)},
+	{name: "schedule", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "outputKey", "repeat"}, manyFields)},
 	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "stepTimeout", "outputKey", "repeat"}, manyFields)},
 	{name: "wait", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire", "stepTimeout", "repeat"}, manyFields)},
 	{name: "parallel", never: slices.Concat(blockFields, parameterFields, []string{"compensate", "acquire"}, manyFields)},
@@ -200,7 +202,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		}
 	}
 	if kind == "" {
-		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, http, workflow, workflowReference, set, insert, switch, parallel or wait")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, http, workflow, workflowReference, set, insert, schedule, switch, parallel or wait")
 	}
 	if r.Has(path + ".input") {
 		for _, name := range []string{"parameters", "rawParameters"} {

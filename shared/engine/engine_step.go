@@ -30,7 +30,12 @@ func (w *workspace) doEngineStep(ctx context.Context, n lifecycle.Need, p *plann
 	if len(planned.Jobs) != 1 {
 		return nil, workflow.Errorf(workflow.CodeInternal, "step %q has nothing to do, and was entered", r.Label)
 	}
-	refused, err := w.insertRow(ctx, p.Program.Nodes[r.StepIndex].Insert.Table, r, planned.Jobs[0].Parameters)
+	var refused error
+	if n := &p.Program.Nodes[r.StepIndex]; n.Insert != nil {
+		refused, err = w.insertRow(ctx, n.Insert.Table, r, planned.Jobs[0].Parameters)
+	} else {
+		refused, err = w.makeSchedule(ctx, n.Schedule, r, planned.Jobs[0].Parameters)
+	}
 	switch {
 	case workflow.Is(err, workflow.CodeUnavailable): // later; what else is open goes on
 		w.recorder.Warn(ctx, "step not done; the timer will retry", err, slog.String(observe.Step, r.Label))

@@ -207,7 +207,11 @@ const scheduleActor = "schedule"
 // leaves advancing them to the handlers of the wake-ups.
 func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string) error {
 	w := e.newWorkspace(s.Tenant, id)
-	d, err := w.definition(ctx, s.Workflow)
+	ref, err := w.scheduledDefinition(ctx, &s)
+	if err != nil {
+		return err
+	}
+	d, err := w.definition(ctx, ref)
 	if err != nil {
 		return err
 	}

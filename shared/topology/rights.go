@@ -29,8 +29,8 @@ var Rights = []Right{
 	{FunctionLifecycle, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableLocks, "", []string{BatchGetItem, UpdateItem}},
 	{FunctionLifecycle, TableData, "", []string{PutItem}},
-	// The updates of entities that jobs ask for are written when their execution completes.
-	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, UpdateItem}},
+	// The updates of entities that jobs ask for are written when their execution completes. Steps make schedules.
+	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 
 	// It writes how far events have been handed on, and starts follow-ups and what events ask for,
 	// which it advances no further: of an execution it changes only the mailbox.

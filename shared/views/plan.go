@@ -81,6 +81,7 @@ const (
 	EffectStarts       StepEffect = "STARTS"       // starts an execution of its own
 	EffectSets         StepEffect = "SETS"         // sets variables
 	EffectInserts      StepEffect = "INSERTS"      // puts a row into a table
+	EffectSchedules    StepEffect = "SCHEDULES"    // makes or removes a schedule
 	EffectChooses      StepEffect = "CHOOSES"      // takes one of several ways
 	EffectWaits        StepEffect = "WAITS"        // waits
 )

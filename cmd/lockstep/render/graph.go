@@ -175,6 +175,10 @@ func stepKind(s *spec.Step) string {
 		add("branches")
 	case s.Insert != nil:
 		add("inserts into " + s.Insert.Table)
+	case s.Schedule != nil && s.Schedule.Remove:
+		add("removes a schedule of " + s.Schedule.Workflow)
+	case s.Schedule != nil:
+		add("schedules " + s.Schedule.Workflow)
 	case s.Set != nil:
 		add("set")
 	}

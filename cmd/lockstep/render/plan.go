@@ -116,7 +116,7 @@ func plannedWork(s *views.PlannedStep) string {
 
 func plannedJobs(s *views.PlannedStep) string {
 	switch {
-	case slices.Contains([]views.StepEffect{views.EffectContainer, views.EffectStarts, views.EffectSets, views.EffectInserts, views.EffectChooses, views.EffectWaits}, s.Effect):
+	case slices.Contains([]views.StepEffect{views.EffectContainer, views.EffectStarts, views.EffectSets, views.EffectInserts, views.EffectSchedules, views.EffectChooses, views.EffectWaits}, s.Effect):
 		return "-"
 	case s.Reached == views.ReachedNever:
 		return "none"

@@ -76,6 +76,8 @@ func parametersField(s *spec.Step) string {
 		return ".http"
 	case s.Insert != nil:
 		return ".insert.row"
+	case s.Schedule != nil:
+		return ".schedule"
 	}
 	return ".parameters"
 }

@@ -146,6 +146,8 @@ func describeKind(s *spec.Step) string {
 		return "a step that sets variables"
 	case s.Insert != nil:
 		return "a step that inserts a row"
+	case s.Schedule != nil:
+		return "a step that makes a schedule"
 	case s.Wait != nil:
 		return "a wait"
 	case s.Foreach != nil:

@@ -158,6 +158,9 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	case n.Insert != nil:
 		s.Effect = views.EffectInserts
 		return s
+	case n.Schedule != nil:
+		s.Effect = views.EffectSchedules
+		return s
 	case n.Wait != nil:
 		s.Effect = views.EffectWaits
 		return s

@@ -73,7 +73,7 @@ func (s *Step) needsFlow() bool {
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != "" || s.OnResume != ""
 	remembers := s.Set != nil || s.OutputKey != "" || s.FromInput
 	keepsSecrets := bytes.Contains(s.Parameters, []byte("${"+SecretName+"."))
-	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.Insert != nil || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
+	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.ByEngine() || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
 // Acquire adds entities of one type to the scope of an execution, in addition to those its
@@ -240,6 +240,7 @@ type Step struct {
 	StepTimeout      workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
 
 	Insert    *Insert         `json:"insert,omitempty"`
+	Schedule  *ScheduleStep   `json:"schedule,omitempty"`
 	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may hold ${CEL}
 	Switch    []Case          `json:"switch,omitempty"`    // the default, if there is one, is the last
 	OnFailure []Case          `json:"onFailure,omitempty"` // instead of failing

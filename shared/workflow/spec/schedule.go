@@ -60,6 +60,11 @@ type Schedule struct {
 	Cron     *Cron        `json:"cron"`     // nil: off
 	NextAt   time.Time    `json:"nextAt,omitzero"`
 
+	// MadeBy is the step run that has made the schedule, or has removed it; nil for one of a definition. What it
+	// starts is the newest version that fits Follows.
+	MadeBy  *ScheduleMaker `json:"madeBy,omitempty"`
+	Follows string         `json:"follows,omitempty"`
+
 	// Named are the own names of all schedules that any version of the workflow has had; only in the
 	// schedule without a name.
 	Named []string `json:"named,omitempty"`
@@ -88,6 +93,12 @@ type Schedule struct {
 
 	// Recent are the newest executions, the newest first, at most [MaxRecent].
 	Recent []ScheduledStart `json:"recent,omitempty"`
+}
+
+// ScheduleMaker is a step run that makes a schedule.
+type ScheduleMaker struct {
+	Execution string `json:"execution"`
+	StepRun   int    `json:"stepRun"`
 }
 
 // MaxRecent is how many of its newest executions a schedule names.
