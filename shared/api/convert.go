@@ -72,7 +72,7 @@ func blockResponse(b workflow.Block) gen.Block {
 		Package: b.Package, Name: b.Name, Version: b.Version, Description: nilIfZero(b.Description), RunOn: nilIfZero(b.RunOn),
 		Pure: b.Pure, Idempotent: b.Idempotent, Reversible: b.Reversible, UndoHarmless: b.UndoHarmless,
 		Pool: pool, Timeout: nilIfZero(b.Timeout),
-		ParameterSchema: rawOrNil(b.ParameterSchema), ResultSchema: rawOrNil(b.ResultSchema), Http: b.HTTP,
+		ParameterSchema: rawOrNil(b.ParameterSchema), ResultSchema: rawOrNil(b.ResultSchema), Metadata: rawOrNil(b.Metadata), Http: b.HTTP,
 	}
 }
 

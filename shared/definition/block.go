@@ -65,6 +65,16 @@ func ValidateBlock(b *workflow.Block) error {
 	if len(b.Description) > maxTextLength {
 		addIssue("description", "limit", "at most 4096 characters")
 	}
+	if string(b.Metadata) == "null" {
+		b.Metadata = nil
+	}
+	var metadata map[string]json.RawMessage
+	switch {
+	case len(b.Metadata) > workflow.MaxMetadataBytes:
+		addIssue("metadata", "limit", fmt.Sprintf("at most %d bytes as JSON, not %d", workflow.MaxMetadataBytes, len(b.Metadata)))
+	case len(b.Metadata) > 0 && json.Unmarshal(b.Metadata, &metadata) != nil:
+		addIssue("metadata", "type", "want an object")
+	}
 	checkSchema("parameterSchema", b.ParameterSchema, addIssue)
 	checkSchema("resultSchema", b.ResultSchema, addIssue)
 	if issue := sealedIssue(b.ParameterSchema); issue != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -29,7 +30,8 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"version":        r.version(&d.Version).Required("the field version is required"),
 		"description":    r.shortText(&d.Description),
 		"labels":         r.labels(&d.Labels),
-		"parameters":     r.schema(&d.Parameters).Then(r.Reader, func(n ast.Node, path string) { r.checkSealed(n, path, d.Parameters) }),
+		"metadata":       r.metadata(&d.Metadata),
+		"parameters":     r.schema(&d.Parameters),
 		"seedEntity":     r.entityType(&d.SeedEntity),
 		"acquire":        r.acquires(&d.Acquire),
 		"assertNotEmpty": yamldoc.Optional(&d.AssertNotEmpty, r.Bool),
@@ -46,6 +48,15 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 	}).Finally(func(ast.Node, string) {
 		if r.Has("cron") && r.Has("triggers.cron") {
 			r.ReportAt("triggers.cron", "duplicate", "the schedule is already given in cron")
+		}
+	})
+}
+
+// metadata reads an object that is kept and never read.
+func (r *reader) metadata(into *json.RawMessage) yamldoc.Field {
+	return r.Raw(into, true).Then(r.Reader, func(n ast.Node, path string) {
+		if len(*into) > workflow.MaxMetadataBytes {
+			r.Report(n, path, "limit", "at most %d bytes as JSON, not %d", workflow.MaxMetadataBytes, len(*into))
 		}
 	})
 }
@@ -71,13 +82,6 @@ func (r *reader) labels(into *map[string]string) yamldoc.Field {
 			(*into)[yamldoc.KeyOf(v)] = s
 		}
 	})
-}
-
-// checkSealed reports properties that cannot be sealed.
-func (r *reader) checkSealed(n ast.Node, path string, schema json.RawMessage) {
-	if issue := sealedIssue(schema); issue != "" {
-		r.Report(n, path, "sealed", "%s", issue)
-	}
 }
 
 // schema reads a JSON Schema, and compiles it to check that it is one.

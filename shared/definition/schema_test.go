@@ -116,7 +116,7 @@ func isUserDefined(path string) bool {
 	if path == ".cron.executeOnParameters" || strings.HasPrefix(path, ".triggers.") && strings.HasSuffix(path, ".executeOnParameters") {
 		return false
 	}
-	for _, own := range []string{"parameters", "rawParameters", "labels", "set", "template", "static", "output", "row", "pipes.map", "branches.result", "schema", "pattern", "show", "answer", "query", "headers", "body"} {
+	for _, own := range []string{"parameters", "rawParameters", "labels", "set", "template", "static", "output", "row", "metadata", "pipes.map", "branches.result", "schema", "pattern", "show", "answer", "query", "headers", "body"} {
 		if strings.HasSuffix(path, "."+own) {
 			return true
 		}

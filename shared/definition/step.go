@@ -38,6 +38,7 @@ func (r *reader) steps(into *[]spec.Step, depth int) yamldoc.Field {
 func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
 		"label":             r.label(&s.Label).Required("a step needs label"),
+		"metadata":          r.metadata(&s.Metadata),
 		"functionBlock":     r.block(&s.FunctionBlock),
 		"workflow":          r.nested(&s.Workflow, depth+1),
 		"workflowReference": yamldoc.Optional(&s.Reference, r.workflowReference),

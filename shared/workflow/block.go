@@ -21,6 +21,7 @@ type Block struct {
 
 	ParameterSchema json.RawMessage `json:"parameterSchema,omitempty"`
 	ResultSchema    json.RawMessage `json:"resultSchema,omitempty"`
+	Metadata        json.RawMessage `json:"metadata,omitempty"` // object of editors: kept and never read
 
 	HTTP *Endpoint `json:"http,omitempty"` // served over HTTP by the standard worker instead of by a Go worker
 }

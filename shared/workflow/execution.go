@@ -344,7 +344,7 @@ type Input struct {
 	Plain  map[string]string `json:"-"`                // those that are still to be sealed
 }
 
-// MaxMetadataBytes is the size of the metadata of an execution as JSON.
+// MaxMetadataBytes is the size of the metadata of an execution, a definition, a step or a block as JSON.
 const MaxMetadataBytes = 4 << 10
 
 // BlockedBy names what blocks locking: the execution that holds the entity, at its lock

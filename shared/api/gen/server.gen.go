@@ -557,11 +557,12 @@ type BatchResult struct {
 
 // Block defines model for Block.
 type Block struct {
-	Description *NullableText `json:"description"`
-	Http        *Endpoint     `json:"http"`
-	Idempotent  bool          `json:"idempotent"`
-	Name        string        `json:"name"`
-	Package     string        `json:"package"`
+	Description *NullableText   `json:"description"`
+	Http        *Endpoint       `json:"http"`
+	Idempotent  bool            `json:"idempotent"`
+	Metadata    *NullableObject `json:"metadata"`
+	Name        string          `json:"name"`
+	Package     string          `json:"package"`
 
 	// ParameterSchema JSON Schema 2020-12
 	ParameterSchema *JSONSchema `json:"parameterSchema"`

@@ -19,6 +19,7 @@ type Definition struct {
 	Version     string            `json:"version"`
 	Description string            `json:"description,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
+	Metadata    json.RawMessage   `json:"metadata,omitempty"` // object of editors: kept and never read
 
 	Parameters json.RawMessage `json:"parameters,omitempty"` // JSON Schema 2020-12; absent accepts any object
 	SeedEntity string          `json:"seedEntity,omitempty"` // entity type of an executeOnParameters without a type
@@ -59,7 +60,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema is the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -67,7 +68,7 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
-	if !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "") {
+	if s.Metadata != nil || !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "") {
 		return true
 	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != "" || s.OnResume != ""
@@ -224,6 +225,8 @@ type Step struct {
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
+
+	Metadata json.RawMessage `json:"metadata,omitempty"` // object of editors: kept and never read
 
 	Condition     string          `json:"condition,omitempty"`     // CEL, bool
 	Assert        []string        `json:"assert,omitempty"`        // CEL, bool
