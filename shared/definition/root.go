@@ -31,7 +31,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"description":    r.shortText(&d.Description),
 		"labels":         r.labels(&d.Labels),
 		"metadata":       r.metadata(&d.Metadata),
-		"parameters":     r.schema(&d.Parameters),
+		"parameters":     r.schema(&d.Parameters).Then(r.Reader, func(n ast.Node, path string) { r.checkSealed(n, path, d.Parameters) }),
 		"seedEntity":     r.entityType(&d.SeedEntity),
 		"acquire":        r.acquires(&d.Acquire),
 		"assertNotEmpty": yamldoc.Optional(&d.AssertNotEmpty, r.Bool),
@@ -82,6 +82,13 @@ func (r *reader) labels(into *map[string]string) yamldoc.Field {
 			(*into)[yamldoc.KeyOf(v)] = s
 		}
 	})
+}
+
+// checkSealed reports properties that cannot be sealed.
+func (r *reader) checkSealed(n ast.Node, path string, schema json.RawMessage) {
+	if issue := sealedIssue(schema); issue != "" {
+		r.Report(n, path, "sealed", "%s", issue)
+	}
 }
 
 // schema reads a JSON Schema, and compiles it to check that it is one.

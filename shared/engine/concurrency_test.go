@@ -253,3 +253,25 @@ func TestConcurrency_HoldsUnderRandomFaults(t *testing.T) {
 		t.Errorf("%d executions had to wait: too few to show anything", waited)
 	}
 }
+
+// Executions that have all places of a limit, and wait for one that wants a place, wait for ever: the one that wants
+// it ends.
+func TestConcurrency_DeadlockOverAllPlaces(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("w", "config: {concurrency: {limit: 2}}\nsteps:\n  - {label: again, workflowReference: {workflow: 'p/w:1', mode: dispatch}}\n")
+	id := s.Start("w")
+	s.RunFor(10 * time.Minute)
+	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if x.Cause != workflow.CauseChildFailed || len(s.States(harness.Caller.Tenant)) != 3 {
+		t.Fatalf("%s %+v, %v", x.Cause, x.Error, s.States(harness.Caller.Tenant))
+	}
+	deadlocks := 0
+	for other := range s.States(harness.Caller.Tenant) {
+		if s.Load(other).Cause == workflow.CauseLockDeadlock {
+			deadlocks++
+		}
+	}
+	if deadlocks != 1 {
+		t.Errorf("%d executions ended for the circle", deadlocks)
+	}
+}

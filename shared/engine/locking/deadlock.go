@@ -27,10 +27,11 @@ const (
 // of them for a lock: from the ancestors of x to those that are registered as waiting for their
 // locks, to the ancestors of these, and so on. x must be stored with its BlockedBy before it,
 // and be registered. If several close a circle at the same time, the last one to be stored
-// then sees all of it. Who ends is the youngest in the circle that waits for a lock, whoever finds
+// then sees all of it. Where a limit has no place left, any of those who have one frees what waits: that one waits for
+// ever only if they all do. Who ends is the youngest in the circle that waits for a lock, whoever finds
 // it. docs/protocols/locks.md says why that is enough.
 func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (string, error) {
-	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID || anyFrees(x.BlockedBy) { // it is blocked by itself when its rounds ran out
+	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID { // it is blocked by itself when its rounds ran out
 		return "", nil
 	}
 	for range maxDeadlockRounds {
@@ -65,6 +66,7 @@ type deadlockSearch struct {
 
 	read    map[string]*workflow.Execution // nil for one that does not exist, or was not read any more
 	waits   map[string][]string            // by execution: for whom it waits
+	any     map[string]bool                // those whom the end of any of those for whom they wait is enough
 	holders []string                       // whose waiters are still to be read
 }
 
@@ -90,11 +92,12 @@ func (w *deadlockSearch) load(ctx context.Context, id string) (*workflow.Executi
 // circleOf is all executions of a circle through x, in the order of their ids; none if there is
 // none.
 func (w *deadlockSearch) circleOf(ctx context.Context, x *workflow.Execution) ([]string, error) {
-	w.waits = map[string][]string{x.ID: {x.BlockedBy.Execution}}
+	w.waits, w.any = map[string][]string{}, map[string]bool{}
+	w.addBlockers(x)
 	if err := w.addAncestors(ctx, x); err != nil {
 		return nil, err
 	}
-	if slices.Contains(w.holders, x.BlockedBy.Execution) { // its own ancestor: nobody else is in it
+	if !slices.ContainsFunc(w.waits[x.ID], func(id string) bool { return !slices.Contains(w.holders, id) }) { // its own ancestors: nobody else is in it
 		w.holders = nil
 	}
 	for len(w.holders) > 0 {
@@ -108,21 +111,46 @@ func (w *deadlockSearch) circleOf(ctx context.Context, x *workflow.Execution) ([
 			if err != nil {
 				return nil, err
 			}
-			if waiter == nil || !w.isBlocked(waiter) || anyFrees(waiter.BlockedBy) {
+			if waiter == nil || !w.isBlocked(waiter) {
 				continue
 			}
-			w.waits[id] = []string{waiter.BlockedBy.Execution}
+			w.addBlockers(waiter)
 			if err := w.addAncestors(ctx, waiter); err != nil {
 				return nil, err
 			}
 			w.holders = append(w.holders, id) // others may wait for what it has reserved
 		}
 	}
-	if by := w.read[x.BlockedBy.Execution]; by == nil || !blocks(by, x.BlockedBy) {
+	if !w.areBlocked(x.ID) {
 		return nil, nil
+	}
+	for id := range w.any {
+		if !w.areBlocked(id) {
+			delete(w.waits, id) // a place is free
+		}
 	}
 	w.prune()
 	return w.reachable(x.ID), nil
+}
+
+// addBlockers adds for whom an execution waits that waits for a lock.
+func (w *deadlockSearch) addBlockers(x *workflow.Execution) {
+	for _, b := range x.BlockedBy.Holders() {
+		w.waits[x.ID] = append(w.waits[x.ID], b.Execution)
+	}
+	w.any[x.ID] = len(x.BlockedBy.Others) > 0
+}
+
+// areBlocked reports whether all that block an execution were read, and block it still.
+func (w *deadlockSearch) areBlocked(id string) bool {
+	x := w.read[id]
+	if x == nil || x.BlockedBy == nil {
+		return true // it waits for others that it has started
+	}
+	return !slices.ContainsFunc(x.BlockedBy.Holders(), func(b workflow.BlockedBy) bool {
+		by := w.read[b.Execution]
+		return by == nil || !blocks(by, &b)
+	})
 }
 
 // addAncestors adds the ancestors that wait for an execution. An ancestor waits as long as its step
@@ -161,8 +189,10 @@ func (w *deadlockSearch) isBlocked(x *workflow.Execution) bool {
 	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil {
 		return false
 	}
-	by := w.read[x.BlockedBy.Execution]
-	return by != nil && w.waits[by.ID] != nil && blocks(by, x.BlockedBy)
+	return slices.ContainsFunc(x.BlockedBy.Holders(), func(b workflow.BlockedBy) bool {
+		by := w.read[b.Execution]
+		return by != nil && w.waits[by.ID] != nil && blocks(by, &b)
+	})
 }
 
 // blocks reports whether an execution still holds, or has reserved, what a lock says.
@@ -173,12 +203,14 @@ func blocks(by *workflow.Execution, lock *workflow.BlockedBy) bool {
 	return by.OwnerStatus().HoldsEntity(lock.Entity, lock.Epoch, lock.Place)
 }
 
-// prune removes those that wait for nobody who waits in turn, until all do.
+// prune removes those that wait for nobody who waits in turn, or for whom one who does not is enough, until there
+// are none.
 func (w *deadlockSearch) prune() {
 	for changed := true; changed; {
 		changed = false
 		for id, all := range w.waits {
-			if !slices.ContainsFunc(all, func(other string) bool { return w.waits[other] != nil }) {
+			goesOn := func(other string) bool { return w.waits[other] == nil }
+			if w.any[id] && slices.ContainsFunc(all, goesOn) || !slices.ContainsFunc(all, func(other string) bool { return !goesOn(other) }) {
 				delete(w.waits, id)
 				changed = true
 			}
@@ -240,7 +272,3 @@ func (w *deadlockSearch) stands(ctx context.Context, circle []string) (bool, err
 	}
 	return true, nil
 }
-
-// anyFrees reports whether any of several executions that ends is enough for what waits for them. Nobody is
-// ended for such a wait, even if none of them can: the deadline for waiting for locks ends it.
-func anyFrees(b *workflow.BlockedBy) bool { return len(b.Others) > 0 }
