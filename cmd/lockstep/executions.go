@@ -31,10 +31,10 @@ func newList(c *connection) *cobra.Command {
 	var filter filterFlags
 	var active bool
 	var limit int
-	var since, key string
+	var since, key, sort string
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List executions, newest first",
+		Short:   "List executions, newest first unless --sort says otherwise",
 		Example: "  lockstep list --active\n  lockstep list --since 7d --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,13 @@ func newList(c *connection) *cobra.Command {
 			if f.Active, f.IdempotencyKey = active, key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
 			}
+			if sort == sortOldest {
+				f.Order = workflow.OrderOldest
+			}
 			items := api.Executions(cmd.Context(), f)
+			if since != "" && sort == sortOldest {
+				return errors.New("--since reads from the newest on: leave out --sort")
+			}
 			if since != "" {
 				at, err := parseSince(since, time.Now())
 				if err != nil {
@@ -84,9 +90,13 @@ func newList(c *connection) *cobra.Command {
 	cmd.Flags().BoolVar(&active, "active", false, "only executions that have not ended")
 	cmd.Flags().StringVar(&since, "since", "", "only executions that were created since then: a time (RFC 3339), or a duration such as 7d or 12h")
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "only the execution that was started with this key, as long as the key is remembered")
+	cmd.Flags().StringVar(&sort, "sort", "createdAt:desc", "createdAt:desc or createdAt:asc")
 	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number; 0 for all")
 	return cmd
 }
+
+// sortOldest lists the oldest execution first.
+const sortOldest = "createdAt:asc"
 
 // maxShownParameters is how many bytes of the parameters status shows; JSON has them all.
 const maxShownParameters = 300

@@ -109,6 +109,7 @@ var flagValues = map[string][]string{
 	"plan rollback":   {"auto", "never"},
 	"try rollback":    {"auto", "never"},
 	"list state":      toStrings(sm.ExecutionStates()),
+	"list sort":       {"createdAt:desc", sortOldest},
 	"list status":     toStrings(sm.Statuses()),
 	"jobs kind":       {"ACQUIRE", "EXECUTE", "ROLLBACK"},
 	"logs level":      toStrings(workflow.LogLevels()),

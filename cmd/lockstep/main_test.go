@@ -84,6 +84,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"list", "-o", "xml"}, `--output is table or json, not "xml"`},
 		{[]string{"list", "--state", "SLEEPING"}, "--state is NEW"},
 		{[]string{"list", "--status", "SLEEPING"}, "--status is PENDING"},
+		{[]string{"list", "--sort", "updatedAt:desc"}, `--sort is createdAt:desc or createdAt:asc, not "updatedAt:desc"`},
+		{[]string{"list", "--sort", "createdAt:asc", "--since", "7d"}, "leave out --sort"},
 		{[]string{"list", "--active", "--state", "RUNNING"}, "--active cannot be combined with --state"},
 		{[]string{"list", "--active", "--region", "eu"}, "--active cannot be combined with --region"},
 		{[]string{"list", "--active", "--key", "k"}, "--active cannot be combined with --key"},

@@ -192,10 +192,10 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 func TestHandler_PassesFiltersOn(t *testing.T) {
 	f := newFake()
 	h := newHandler(f)
-	sendRequest(h, "GET /workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1.2&label=a=b=c&label=d:e&parent=p&createdAfter=2026-11-21T05:00:00Z&idempotencyKey=a%230&limit=7", "")
+	sendRequest(h, "GET /workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1.2&label=a=b=c&label=d:e&parent=p&createdAfter=2026-11-21T05:00:00Z&idempotencyKey=a%230&sort=createdAt:asc&limit=7", "")
 	want := views.ExecutionFilter{
 		State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.2"},
-		Labels: map[string]string{"a": "b=c", "d": "e"}, Parent: "p", CreatedAfter: at, IdempotencyKey: "a#0",
+		Labels: map[string]string{"a": "b=c", "d": "e"}, Parent: "p", CreatedAfter: at, Order: workflow.OrderOldest, IdempotencyKey: "a#0",
 	}
 	if d := cmp.Diff(want, f.filter); d != "" || f.page.Limit != 7 {
 		t.Errorf("%s limit %d", d, f.page.Limit)

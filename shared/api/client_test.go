@@ -186,8 +186,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("batch", len(batch) == 1 && *batch[0].ID == executionID && f.start.IdempotencyKey == "k#0", true, err)
 	batch, err = c.StartBatch(ctx, views.BatchRequest{Items: []views.StartRequest{{Workflow: "fleet/upgrade", Key: "a", Signal: &views.StartSignal{Name: "go"}}}})
 	check("batch with a signal", len(batch) == 1 && batch[0].Signalled != nil && f.start.Signal != nil && f.start.Signal.Name == "go", true, err)
-	_ = collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at}))
-	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at}, nil)
+	_ = collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at, Order: workflow.OrderOldest}))
+	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, Waiting: workflow.WaitInput, CreatedAfter: at, Order: workflow.OrderOldest}, nil)
 
 	_, created, err := c.Publish(ctx, []byte("x: y"), false)
 	check("publish", created, true, err)

@@ -104,6 +104,9 @@ func executionFilter(params gen.ListExecutionsParams) (f views.ExecutionFilter, 
 		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Waiting: deref(params.Waiting), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key), Region: deref(params.Region),
 		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore), IdempotencyKey: deref(params.IdempotencyKey),
 	}
+	if deref(params.Sort) == gen.OldestFirst {
+		f.Order = workflow.OrderOldest
+	}
 	if params.Workflow != nil {
 		f.Workflow, err = workflow.ParseRef(*params.Workflow)
 	}

@@ -131,6 +131,7 @@ var badInputs = []struct {
 	{"state", "GET /workflow-execution/state/BUSY", "", nil, 400, []string{"state enum"}},
 	{"state in lower case", "GET /workflow-execution/state/running", "", nil, 400, []string{"state enum"}},
 	{"waiting filter", "GET /workflow-execution?waiting=KEY", "", nil, 400, []string{"waiting enum"}},
+	{"no such order", "GET /workflow-execution?sort=updatedAt:desc", "", nil, 400, []string{"sort enum"}},
 	{"state filter", "GET /workflow-execution?state=BUSY&status=WAITING", "", nil, 400, []string{"state enum", "status enum"}},
 	{"workflow filter", "GET /workflow-execution?workflow=x", "", nil, 400, []string{"workflow pattern"}},
 	{"label filter", "GET /workflow-execution?label=a=b&label=c", "", nil, 400, []string{"label[1] pattern"}},

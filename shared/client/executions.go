@@ -96,6 +96,9 @@ func filterQuery(f views.ExecutionFilter) url.Values {
 	set(query, "key", f.Key)
 	set(query, "region", f.Region)
 	set(query, "idempotencyKey", f.IdempotencyKey)
+	if f.Order == workflow.OrderOldest {
+		query.Set("sort", "createdAt:asc")
+	}
 	if !f.CreatedAfter.IsZero() {
 		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))
 	}

@@ -191,7 +191,7 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 }
 
 // ListByState lists ids that the index lists at a state, newest first.
-func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error) {
+func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
 	index := topology.IndexByStatus
 	shards := make([]table.Rows, topology.StatusShards)
 	for n := range shards {
@@ -199,18 +199,18 @@ func (s *Store) ListByState(ctx context.Context, tenant string, state statemachi
 			Index:        index.Name,
 			KeyCondition: "#" + index.Partition + " = :state",
 			Values:       table.Item{"state": table.S(statusKey(tenant, n, state))},
-			Descending:   true,
+			Descending:   order == workflow.OrderNewest,
 			PageSize:     limit,
 		}
-		if below != "" {
-			q.KeyCondition += " AND #" + index.Sort + " < :below"
-			q.Values["below"] = table.S(below)
+		if from != "" {
+			q.KeyCondition += " AND #" + index.Sort + map[workflow.Order]string{workflow.OrderNewest: " < ", workflow.OrderOldest: " > "}[order] + ":from"
+			q.Values["from"] = table.S(from)
 		}
 		shards[n] = s.t.Query(ctx, q)
 	}
-	newer := func(a, b table.Item) bool { return a.Text(index.Sort) > b.Text(index.Sort) }
+	before := func(a, b table.Item) bool { return order.Before(a.Text(index.Sort), b.Text(index.Sort)) }
 	var ids []string
-	for it, err := range table.Merge(ctx, newer, shards) {
+	for it, err := range table.Merge(ctx, before, shards) {
 		if err != nil {
 			return nil, err
 		}

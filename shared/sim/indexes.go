@@ -72,16 +72,18 @@ func dueKey(e indexEntry) string {
 }
 
 // ListByState lists ids that the index lists at a state, newest first.
-func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, below string, limit int) ([]string, error) {
+func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
 	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
 		var ids []string
 		for _, e := range s.indexEntries(stale) {
-			if e.tenant == tenant && sm.ListedAs(e.state) == state && (below == "" || e.id < below) {
+			if e.tenant == tenant && sm.ListedAs(e.state) == state && (from == "" || order.Before(from, e.id)) {
 				ids = append(ids, e.id)
 			}
 		}
 		slices.Sort(ids)
-		slices.Reverse(ids)
+		if order == workflow.OrderNewest {
+			slices.Reverse(ids)
+		}
 		ids = ids[:min(limit, len(ids))]
 		s.countReads(tableExecutions, len(ids))
 		return ids, nil

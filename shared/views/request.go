@@ -257,6 +257,9 @@ type ExecutionFilter struct {
 
 	// IdempotencyKey is that of the request that has started it, as long as the key is remembered.
 	IdempotencyKey string
+
+	// Order is that of the list, and no filter.
+	Order workflow.Order
 }
 
 // Empty reports whether the filter matches every execution.

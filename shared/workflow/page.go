@@ -26,6 +26,23 @@ func (c Caller) RoleNames() []string {
 	return names
 }
 
+// Order is the order of a list by id, which is that of creation.
+type Order int
+
+// The orders.
+const (
+	OrderNewest Order = iota // the newest first
+	OrderOldest
+)
+
+// Before reports whether an id comes before another in a list of this order.
+func (o Order) Before(a, b string) bool {
+	if o == OrderOldest {
+		return a < b
+	}
+	return a > b
+}
+
 // Page asks for a part of a list. Token is opaque; empty asks for the first page.
 type Page struct {
 	Limit int

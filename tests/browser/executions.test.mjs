@@ -101,6 +101,62 @@ test("what has not changed is not sent again, and what has is shown", async () =
   await clean();
 });
 
+test("the list is filtered by key and by what is waited for, and has the oldest first", async () => {
+  const first = await stack.start("test/look", ["sw-038"], {}, { labels: { order: "seven" } });
+  await stack.until(first, (x) => x.state === "COMPLETED_ACK");
+  const held = await stack.start("test/look", ["sw-039"], {}, { hold: true, key: "order-7", labels: { order: "seven" } });
+  await stack.until(held, (x) => x.waiting?.kind === "HOLD");
+  const rows = () => page.locator("tbody tr td:first-child").allInnerTexts();
+  const lists = async (ids) => page.waitForFunction((wanted) => [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent).join() === wanted, ids.join());
+  await show("#/executions?label=order%3Dseven", "Executions");
+  await lists([held, first]);
+  const created = page.getByRole("columnheader", { name: "Created" });
+  assert.equal(await created.getAttribute("aria-sort"), "descending");
+  await created.getByRole("button").click();
+  await lists([first, held]);
+  assert.match(page.url(), /sort=createdAt%3Aasc/);
+  assert.equal(await created.getAttribute("aria-sort"), "ascending");
+  await clean();
+  await page.getByLabel("Waits for").selectOption("HOLD");
+  await lists([held]);
+  await page.getByRole("link", { name: "Clear" }).click();
+  await page.getByLabel("Key", { exact: true }).fill("order-7");
+  await page.keyboard.press("Enter");
+  await lists([held]);
+  assert.equal((await rows()).length, 1);
+  await page.getByLabel("Region").fill("nowhere");
+  await page.keyboard.press("Enter");
+  await page.getByText("There are no such executions.").waitFor();
+  await stack.call("POST", `/workflow-execution/${held}/cancel`, { reason: "enough" });
+});
+
+test("a signal is sent by a form, which says what is waited for", async () => {
+  await stack.publish(`package: test
+name: listens
+version: 1.0.0
+steps:
+  - label: pay
+    wait: {signal: {name: paid, schema: {type: object, required: [amount], properties: {amount: {type: integer}}}, timeout: 10m}}
+`);
+  const id = await stack.start("test/listens");
+  await stack.until(id, (x) => x.waiting?.kind === "SIGNAL");
+  await show(`#/executions/${id}`, /test\/listens/);
+  await page.getByRole("button", { name: "Signal" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("The step pay waits for the signal paid").waitFor();
+  assert.equal(await dialog.getByLabel("Signal").inputValue(), "paid");
+  await clean();
+  await dialog.getByLabel("Data").fill("{amount: 12}");
+  await dialog.getByLabel("Reason").fill("seen in the bank");
+  await dialog.getByRole("button", { name: "Signal" }).click();
+  await dialog.getByRole("alert").getByText("is not JSON").waitFor();
+  await dialog.getByLabel("Data").fill('{"amount": 12}');
+  await dialog.getByRole("button", { name: "Signal" }).click();
+  await stack.until(id, (x) => x.state === "COMPLETED_ACK");
+  await page.locator(".state.lit[data-state=COMPLETED_ACK]").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Signal" }).count(), 0);
+});
+
 test("the list goes on page by page", async () => {
   const many = await Promise.all(Array.from({ length: 55 }, () => stack.start("test/look", ["sw-040"], {}, { labels: { many: "yes" } })));
   for (const id of many) await stack.until(id, (x) => x.state === "COMPLETED_ACK"); // what moves from state to state may be missing on a page
@@ -182,7 +238,12 @@ test("a job shows its error; the history and the cost of an execution are shown"
   await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-025" }).first().click();
   await page.getByRole("article", { name: "Job" }).getByText("REFUSED no power").waitFor();
   await show(`#/executions/${id}/history`, "History");
-  await page.getByRole("cell", { name: "execution.failed_unsafe" }).waitFor();
+  const history = page.getByRole("table", { name: "History" });
+  await history.evaluate((table) => table.scrollTo(0, table.scrollHeight));
+  const end = history.getByRole("row").filter({ hasText: "execution.failed_unsafe" });
+  await clean();
+  await end.getByRole("link", { name: /^{/ }).click();
+  await page.getByRole("article", { name: "Event" }).getByRole("heading", { name: /^execution.failed_unsafe, number \d+$/ }).waitFor();
   await clean();
   await show(`#/executions/${id}/cost`, "Cost");
   await page.getByText(/\$0\.\d+ in all/).waitFor();

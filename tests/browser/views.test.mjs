@@ -104,7 +104,7 @@ test("locks: who holds what and who waits for whom", async () => {
   await page.getByText(`${waiter} waits for ${holder}: device/sw-002`).waitFor();
   assert.equal(await page.locator("svg.waits path.edge").count(), 1);
   const row = page.getByRole("table", { name: "Locks" }).getByRole("row").filter({ hasText: "device/sw-002" });
-  assert.match(await row.innerText(), new RegExp(`${holder}.*exclusive.*${waiter}`, "s"));
+  assert.match(await row.innerText(), new RegExp(`${holder}.*exclusive.*${waiter}.*1$`, "s"));
   await clean();
 
   await row.getByRole("link", { name: "device/sw-002" }).click();

@@ -262,7 +262,7 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 	}
 	executions := 0
 	for _, state := range sm.ExecutionStates() {
-		ids, err := v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", 100)
+		ids, err := v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", workflow.OrderNewest, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,10 +100,11 @@ type Store interface {
 
 	// DueExecutions lists executions of one shard whose timer is due between since (zero
 	// for any) and now, oldest first, from the index. ListByState lists ids of executions in
-	// the states that are listed as one ([statemachines.ListedAs]), newest first, below the id
-	// given ("" for the newest). Both may lag behind the state items.
+	// the states that are listed as one ([statemachines.ListedAs]): newest first those below the
+	// id given, or oldest first those above it ("" begins with the first). Both may lag behind
+	// the state items.
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
-	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
+	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error)
 
 	// LoadMany are strongly consistent reads of whole state items, in the order of ids;
 	// missing ones are left out. Those with a newer schema are left out too, and named in

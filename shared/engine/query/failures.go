@@ -38,7 +38,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 	parts := 0
 	filter := views.ExecutionFilter{Workflow: f.Workflow}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, ended, below, workflow.DefaultPageSize)
+		batch, end, err := v.readExecutions(ctx, c.Tenant, ended, below, workflow.OrderNewest, workflow.DefaultPageSize)
 		if err != nil {
 			return list, err
 		}
@@ -54,7 +54,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 				continue
 			}
 			if full, err := v.appendFailures(ctx, x, f, skip, pageLimit(p), &parts, &list); full || err != nil {
-				list.Skipped = skippedUntil(list.Skipped, x.ID)
+				list.Skipped = skippedUntil(list.Skipped, x.ID, workflow.OrderNewest)
 				return list, err
 			}
 		}

@@ -36,7 +36,7 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 	}
 	limit, bytes := pageLimit(p), 0
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, below, limit)
+		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, below, workflow.OrderNewest, limit)
 		if err != nil {
 			return list, err
 		}
@@ -51,7 +51,7 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 				bytes += len(items[i].Show) + len(items[i].Schema)
 			}
 			if below = x.ID; len(list.Items) >= limit || bytes > maxPageBytes/2 {
-				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below)
+				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below, workflow.OrderNewest)
 				return list, nil
 			}
 		}

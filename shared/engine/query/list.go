@@ -15,22 +15,22 @@ import (
 // filter. The page may then be short; its token continues from there.
 const maxListReads = 10
 
-// Executions lists executions, the newest first.
+// Executions lists executions in the order of the filter.
 func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, p workflow.Page) (workflow.List[views.ExecutionView], error) {
 	var list workflow.List[views.ExecutionView]
 	if f.IdempotencyKey != "" {
 		return v.executionsOfKey(ctx, c, f)
 	}
-	below := ""
+	from := ""
 	if p.Token != "" {
 		var err error
-		if below, err = decodePageToken(p); err != nil {
+		if from, err = decodePageToken(p); err != nil {
 			return list, err
 		}
 	}
 	limit, bytes := pageLimit(p), 0
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, matchingStates(f), below, limit)
+		batch, end, err := v.readExecutions(ctx, c.Tenant, matchingStates(f), from, f.Order, limit)
 		if err != nil {
 			return list, err
 		}
@@ -51,22 +51,22 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 			bytes += x.ItemBytes
 			if bytes > maxPageBytes && len(list.Items) > 0 {
 				last := list.Items[len(list.Items)-1].ID
-				list.NextToken, list.Skipped = encodePageToken(last), skippedUntil(list.Skipped, last)
+				list.NextToken, list.Skipped = encodePageToken(last), skippedUntil(list.Skipped, last, f.Order)
 				return list, nil
 			}
 			list.Items = append(list.Items, item)
-			below = x.ID
+			from = x.ID
 			if len(list.Items) == limit {
-				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below)
+				list.NextToken, list.Skipped = encodePageToken(from), skippedUntil(list.Skipped, from, f.Order)
 				return list, nil
 			}
 		}
 		if end {
 			return list, nil
 		}
-		below = batch.last
+		from = batch.last
 	}
-	list.NextToken = encodePageToken(below)
+	list.NextToken = encodePageToken(from)
 	return list, nil
 }
 
@@ -99,24 +99,23 @@ func (v *Service) executionsOfKey(ctx context.Context, c workflow.Caller, f view
 	return list, nil
 }
 
-// skippedUntil returns skipped without those that the next page names: those below the id
+// skippedUntil returns skipped without those that the next page names: those behind the id
 // at which this page ends.
-func skippedUntil(skipped []string, last string) []string {
-	return slices.DeleteFunc(skipped, func(id string) bool { return id < last })
+func skippedUntil(skipped []string, last string, order workflow.Order) []string {
+	return slices.DeleteFunc(skipped, func(id string) bool { return order.Before(last, id) })
 }
 
-// executionBatch is executions as read strongly consistent, the newest first. last is the id
-// of the last one that the index listed. skipped are those of a newer version, the newest
-// first.
+// executionBatch is executions as read strongly consistent, in the order of the list. last is
+// the id of the last one that the index listed. skipped are those of a newer version.
 type executionBatch struct {
 	executions []*workflow.Execution
 	skipped    []string
 	last       string
 }
 
-// readExecutions reads the next executions below an id that the index lists where it lists those
+// readExecutions reads the next executions behind an id that the index lists where it lists those
 // in any of the states: the caller leaves out what is in others. end means that there are no more.
-func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (b executionBatch, end bool, err error) {
+func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, from string, order workflow.Order, limit int) (b executionBatch, end bool, err error) {
 	ports := v.engine.OpenPorts()
 	var distinct []sm.ExecutionState
 	for _, state := range states {
@@ -127,7 +126,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 	states = distinct
 	listed := make([][]string, len(states))
 	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
-		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], below, limit)
+		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], from, order, limit)
 		return err
 	})
 	if err != nil {
@@ -135,8 +134,9 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 	}
 	ids := slices.Concat(listed...)
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	slices.Reverse(ids)
+	if ids = slices.Compact(ids); order == workflow.OrderNewest {
+		slices.Reverse(ids)
+	}
 	end = len(ids) < limit
 	if !end {
 		ids = ids[:limit]
@@ -146,7 +146,12 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 	}
 	b.last = ids[len(ids)-1]
 	b.executions, b.skipped, err = ports.Store.LoadMany(ctx, tenant, ids)
-	slices.SortFunc(b.executions, func(x, y *workflow.Execution) int { return strings.Compare(y.ID, x.ID) })
+	slices.SortFunc(b.executions, func(x, y *workflow.Execution) int {
+		if order == workflow.OrderOldest {
+			return strings.Compare(x.ID, y.ID)
+		}
+		return strings.Compare(y.ID, x.ID)
+	})
 	return b, end, err
 }
 

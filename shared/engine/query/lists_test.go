@@ -61,6 +61,19 @@ steps:
 		check("executions", got, skipped, []string{b, after, a})
 		got, skipped = nil, nil
 		for page := (workflow.Page{Limit: limit}); ; {
+			l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{Active: true, Order: workflow.OrderOldest}, page))
+			for _, x := range l.Items {
+				got = append(got, x.ID)
+			}
+			skipped = append(skipped, l.Skipped...)
+			if page.Token = l.NextToken; page.Token == "" {
+				break
+			}
+		}
+		slices.Reverse(skipped)
+		check("executions, the oldest first", got, skipped, []string{a, after, b})
+		got, skipped = nil, nil
+		for page := (workflow.Page{Limit: limit}); ; {
 			l := must[workflow.List[views.LockView]](s)(s.Query.Locks(t.Context(), harness.Caller, page))
 			for _, x := range l.Items {
 				got = append(got, x.Entity.ID)

@@ -36,7 +36,7 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 		below = executionID + "~"
 	}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, holding, below, workflow.DefaultPageSize)
+		batch, end, err := v.readExecutions(ctx, c.Tenant, holding, below, workflow.OrderNewest, workflow.DefaultPageSize)
 		if err != nil {
 			return list, err
 		}
@@ -47,7 +47,7 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 			}
 			full, err := v.appendLocks(ctx, x, skip, pageLimit(p), &list)
 			if err != nil || full {
-				list.Skipped = skippedUntil(list.Skipped, x.ID)
+				list.Skipped = skippedUntil(list.Skipped, x.ID, workflow.OrderNewest)
 				return list, err
 			}
 		}

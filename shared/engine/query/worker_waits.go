@@ -27,7 +27,7 @@ var statesWithJobs = []sm.ExecutionState{sm.ExecutionResourceDiscovery, sm.Execu
 // claimed any of their execution. It reads the newest 200 executions that may have such jobs: any number may wait for
 // what one of these has locked.
 func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error) {
-	batch, _, err := v.readExecutions(ctx, c.Tenant, statesWithJobs, "", maxUnclaimedRead)
+	batch, _, err := v.readExecutions(ctx, c.Tenant, statesWithJobs, "", workflow.OrderNewest, maxUnclaimedRead)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func listExecutions(t *testing.T, s *harness.Harness) (all []*workflow.Execution
 	t.Helper()
 	s.WithoutFaults(func() {
 		for _, state := range sm.ExecutionStates() {
-			ids, err := s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", 1000)
+			ids, err := s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

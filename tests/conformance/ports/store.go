@@ -381,31 +381,33 @@ func Store(t *testing.T, open Open) {
 				}
 			}
 		},
-		"lists by state are newest first, in pages": func(s *fixture) {
+		"lists by state are newest first, or oldest first, in pages": func(s *fixture) {
 			var ids []string
 			for range 25 {
 				ids = append(ids, s.createExecution(sm.ExecutionWaiting).ID)
 			}
 			other := s.createExecution(sm.ExecutionWaiting)
 			s.commitState(other, sm.ExecutionError, false)
-			slices.Reverse(ids)
-			var got []string
-			for below := ""; ; {
-				page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionWaiting, below, 10))
-				if got = append(got, page...); len(page) < 10 {
-					break
+			for _, order := range []workflow.Order{workflow.OrderOldest, workflow.OrderNewest} {
+				var got []string
+				for from := ""; ; {
+					page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionWaiting, from, order, 10))
+					if got = append(got, page...); len(page) < 10 {
+						break
+					}
+					from = page[len(page)-1]
 				}
-				below = page[len(page)-1]
-			}
-			if diff := cmp.Diff(ids, got); diff != "" {
-				s.Error(diff)
+				if diff := cmp.Diff(ids, got); diff != "" {
+					s.Errorf("order %d: %s", order, diff)
+				}
+				slices.Reverse(ids)
 			}
 		},
 		"every state is listed": func(s *fixture) {
 			for _, state := range sm.ExecutionStates() {
 				x := s.createExecution(sm.ExecutionScheduled)
 				s.commitState(x, state, false)
-				listed := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ListedAs(state), "", 1))
+				listed := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ListedAs(state), "", workflow.OrderNewest, 1))
 				if len(listed) != 1 || listed[0] != x.ID {
 					s.Errorf("in %s: %v are listed as %s", state, listed, sm.ListedAs(state))
 				}
@@ -490,7 +492,7 @@ func Store(t *testing.T, open Open) {
 			y.Tenant, y.ID, y.Commit = s.tenant+"#0%23", x.ID, uuid.NewString()
 			s.wantApplied(true)(s.Store.Create(s.ctx, y))
 			s.wantSame(y, must[*workflow.Execution](s)(s.Store.Load(s.ctx, y.Tenant, y.ID)))
-			got := must[[]string](s)(s.Store.ListByState(s.ctx, y.Tenant, sm.ExecutionRunning, "", 10))
+			got := must[[]string](s)(s.Store.ListByState(s.ctx, y.Tenant, sm.ExecutionRunning, "", workflow.OrderNewest, 10))
 			if fmt.Sprint(got) != fmt.Sprint([]string{x.ID}) {
 				s.Errorf("listed %v", got)
 			}

@@ -4,6 +4,7 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { nextStep, Refusal } from "./api";
 import type { Live } from "./live";
 import { to } from "./route";
+import { useVirtual } from "./virtual";
 
 export const time = (text: string | null | undefined): string => (text ? new Date(text).toLocaleString() : "");
 export const clock = (text: string): string => new Date(text).toLocaleTimeString();
@@ -93,6 +94,9 @@ export function Bar({ total, done, failed }: { total: number; done: number; fail
 export interface Column<T> {
   title: string;
   number?: boolean;
+  /** sort has the list the other way round. */
+  sort?: () => void;
+  sorted?: "ascending" | "descending";
   cell: (row: T) => ComponentChildren;
 }
 
@@ -103,9 +107,30 @@ export function Table<T>({ caption, columns, rows, empty }: { caption: string; c
     <div class="wide" role="region" aria-label={caption} tabIndex={0}>
       <table>
         <caption class="unseen">{caption}</caption>
-        <thead><tr>{columns.map((c) => <th scope="col" class={c.number ? "number" : ""}>{c.title}</th>)}</tr></thead>
+        <thead><tr>{columns.map((c) => <th scope="col" class={c.number ? "number" : ""} aria-sort={c.sorted}>{c.sort ? <button type="button" class="sort" onClick={c.sort}>{c.title} {c.sorted === "ascending" ? "↑" : "↓"}</button> : c.title}</th>)}</tr></thead>
         <tbody>{rows.map((r) => <tr>{columns.map((c) => <td class={c.number ? "number" : ""}>{c.cell(r)}</td>)}</tr>)}</tbody>
       </table>
+    </div>
+  );
+}
+
+/** VirtualTable is a table of any length, of which only the rows that are seen are in the page. Its kind sets the widths of its columns. */
+export function VirtualTable<T>({ caption, kind, columns, rows, empty, chosen }: { caption: string; kind: string; columns: Column<T>[]; rows: T[]; empty: string; chosen?: (row: T) => boolean }): VNode {
+  const { ref, list } = useVirtual(rows.length, 34);
+  if (rows.length === 0) return <p class="calm">{empty}</p>;
+  return (
+    <div class="virtual" ref={ref} tabIndex={0} role="table" aria-label={caption} aria-rowcount={rows.length + 1}>
+      <div role="row" aria-rowindex={1} class={`row head ${kind}`}>{columns.map((c) => <span role="columnheader">{c.title}</span>)}</div>
+      <div class="virtual-all" role="rowgroup" style={{ height: `${list.getTotalSize()}px` }}>
+        {list.getVirtualItems().map((item) => {
+          const row = rows[item.index]!;
+          return (
+            <div role="row" aria-rowindex={item.index + 2} class={`row ${kind} ${chosen?.(row) ? "chosen" : ""}`} key={item.key} style={{ transform: `translateY(${item.start}px)` }}>
+              {columns.map((c) => <span role="cell">{c.cell(row)}</span>)}
+            </div>
+          );
+        })}
+      </div>
     </div>
   );
 }

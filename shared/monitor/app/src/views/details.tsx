@@ -2,15 +2,27 @@
 import type { VNode } from "preact";
 import { all, type Execution, get } from "../api";
 import { useLive } from "../live";
-import { EntityLink, Loaded, Table, time, Value, Word } from "../ui";
+import { type Route, to } from "../route";
+import { EntityLink, Loaded, Table, time, Value, VirtualTable, Word } from "../ui";
 
-export function History({ execution }: { execution: Execution }): VNode {
+export function History({ execution, route }: { execution: Execution; route: Route }): VNode {
+  const path = ["executions", execution.id, "history"];
+  const chosen = route.query.get("event");
   const live = useLive(execution.id, (signal) => all("/workflow-execution/id/{id}/history", { id: execution.id }, { limit: 1000 }, signal), execution.version, execution.endedAt !== null);
   return (
     <section>
       <h2>History</h2>
       <Loaded live={live}>{(events) => (
-        <Table caption="History" rows={events} empty="Nothing has happened yet." columns={[
+        <>
+        {events.filter((e) => String(e.sequence) === chosen).map((e) => (
+          <article class="card" aria-label="Event">
+            <h3>{e.type}, number {e.sequence}</h3>
+            <p>{time(e.at)} {e.actor}</p>
+            <Value value={e.data} label="Data of the event" />
+            <p><a href={to(path)}>Close</a></p>
+          </article>
+        ))}
+        <VirtualTable caption="History" kind="history" rows={events} empty="Nothing has happened yet." chosen={(e) => String(e.sequence) === chosen} columns={[
           { title: "Number", number: true, cell: (e) => e.sequence },
           { title: "Time", cell: (e) => time(e.at) },
           { title: "Event", cell: (e) => e.type },
@@ -19,8 +31,9 @@ export function History({ execution }: { execution: Execution }): VNode {
           { title: "Step", cell: (e) => e.step },
           { title: "Entity", cell: (e) => <EntityLink path={e.entity} /> },
           { title: "By", cell: (e) => e.actor },
-          { title: "More", cell: (e) => (e.data && Object.keys(e.data as object).length > 0 ? <code>{JSON.stringify(e.data)}</code> : null) },
+          { title: "More", cell: (e) => (e.data && Object.keys(e.data as object).length > 0 ? <a href={to(path, { event: String(e.sequence) })}>{JSON.stringify(e.data)}</a> : null) },
         ]} />
+        </>
       )}</Loaded>
     </section>
   );

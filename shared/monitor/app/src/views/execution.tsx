@@ -44,7 +44,7 @@ export function ExecutionView({ route }: { route: Route }): VNode {
           {tabs.map((t) => <a href={to(["executions", id, ...(t.part ? [t.part] : [])])} aria-current={t.part === part ? "page" : undefined}>{t.title}</a>)}
         </nav>
         {part === "jobs" ? <Jobs execution={x} route={route} />
-          : part === "history" ? <History execution={x} />
+          : part === "history" ? <History execution={x} route={route} />
           : part === "result" ? <Result execution={x} />
           : part === "family" ? <Family execution={x} />
           : part === "cost" ? <Cost id={id} />

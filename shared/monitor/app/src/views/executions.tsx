@@ -1,13 +1,15 @@
 // The list of executions.
 import type { VNode } from "preact";
-import { get } from "../api";
+import { get, type Schemas } from "../api";
 import { states } from "../lifecycle.gen";
 import { useLive } from "../live";
 import { go, type Route, to } from "../route";
 import { Bar, clock, duration, ExecutionLink, Field, Loaded, name, Pages, Table, time, Word } from "../ui";
 
-const filters = ["state", "status", "outcome", "workflow", "label", "key", "createdAfter", "createdBefore"] as const;
+const filters = ["state", "status", "outcome", "workflow", "label", "key", "waiting", "region", "sort", "createdAfter", "createdBefore"] as const;
 const path = ["executions"];
+/** waits are the kinds of wait that lists are filtered by. */
+const waits: Schemas["ListedWait"][] = ["INPUT", "SIGNAL", "TIMER", "CONDITION", "CHILD", "CHILD_INPUT", "STEP", "HOLD", "LOCK", "WORKER", "ACKNOWLEDGE", "ENGINE"];
 
 export function Executions({ route }: { route: Route }): VNode {
   const query: Record<string, string | undefined> = {};
@@ -15,7 +17,7 @@ export function Executions({ route }: { route: Route }): VNode {
   const set = (field: string) => (value: string) => go(path, { ...query, page: undefined, [field]: value });
   const live = useLive(JSON.stringify(query), (signal) => get("/workflow-execution", undefined, {
     state: query.state as never, status: query.status as never, outcome: query.outcome as never,
-    workflow: query.workflow, key: query.key, label: query.label?.split(/[ ,]+/).filter(Boolean),
+    workflow: query.workflow, key: query.key, waiting: query.waiting as never, region: query.region, sort: query.sort as never, label: query.label?.split(/[ ,]+/).filter(Boolean),
     createdAfter: atUTC(query.createdAfter), createdBefore: atUTC(query.createdBefore), limit: 50, pageToken: query.page,
   }, signal));
   return (
@@ -27,6 +29,9 @@ export function Executions({ route }: { route: Route }): VNode {
         <Field label="Outcome" value={query.outcome ?? ""} onChange={set("outcome")} options={["", "SUCCEEDED", "PARTIAL", "FAILED_SAFE", "FAILED_UNSAFE", "CANCELLED", "PROBED"]} />
         <Field label="Workflow" value={query.workflow ?? ""} onChange={set("workflow")} hint="package/name" />
         <Field label="Label" value={query.label ?? ""} onChange={set("label")} hint="key=value" />
+        <Field label="Key" value={query.key ?? ""} onChange={set("key")} hint="business key" />
+        <Field label="Waits for" value={query.waiting ?? ""} onChange={set("waiting")} options={["", ...waits]} none="anything or nothing" />
+        <Field label="Region" value={query.region ?? ""} onChange={set("region")} />
         <Field label="Created after" type="datetime-local" value={query.createdAfter ?? ""} onChange={set("createdAfter")} />
         <Field label="Created before" type="datetime-local" value={query.createdBefore ?? ""} onChange={set("createdBefore")} />
         <a class="button" href={to(path)}>Clear</a>
@@ -43,7 +48,7 @@ export function Executions({ route }: { route: Route }): VNode {
             { title: "Failed", number: true, cell: (x) => x.progress.jobs.failed },
             { title: "Step", cell: (x) => x.currentStep },
             { title: "Labels", cell: (x) => Object.entries(x.labels).map(([k, v]) => `${k}=${v}`).join(" ") },
-            { title: "Created", cell: (x) => time(x.createdAt) },
+            { title: "Created", sorted: query.sort === "createdAt:asc" ? "ascending" : "descending", sort: () => go(path, { ...query, page: undefined, sort: query.sort === "createdAt:asc" ? undefined : "createdAt:asc" }), cell: (x) => time(x.createdAt) },
             { title: "Took", cell: (x) => duration(x.createdAt, x.endedAt) },
           ]} />
           {page.skipped?.length ? <p>Left out, because a newer release has written them: {page.skipped.join(", ")}</p> : null}

@@ -4,8 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { all, type Execution, type Job } from "../api";
 import { useLive } from "../live";
 import { go, type Route, to } from "../route";
-import { duration, EntityLink, Field, ProblemText, time, Value, Word } from "../ui";
-import { useVirtual } from "../virtual";
+import { duration, EntityLink, Field, ProblemText, time, Value, VirtualTable, Word } from "../ui";
 
 const filters = ["step", "entity", "state", "kind", "attempts", "failed"] as const;
 
@@ -26,7 +25,6 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
     return jobs;
   }, x.endedAt ? x.version : 0, x.endedAt !== null);
   const jobs = live.data ?? partial;
-  const { ref, list } = useVirtual(jobs.length, 34);
   const chosen = job ? jobs.find((j) => j.id === job) : undefined;
   return (
     <section>
@@ -43,29 +41,17 @@ export function Jobs({ execution: x, route }: { execution: Execution; route: Rou
       <ProblemText error={live.error} />
       {chosen ? <JobDetail job={chosen} at={(id) => to(path, { step: filter.step, entity: filter.entity, attempts: "all", job: id })} close={to(path, filter)} /> : null}
       <p role="status">{jobs.length} jobs{live.data || live.error ? "" : ", loading more"}</p>
-      <div class="virtual" ref={ref} tabIndex={0} role="table" aria-label="Jobs" aria-rowcount={jobs.length + 1}>
-        <div role="row" aria-rowindex={1} class="row head">
-          {["Subject", "Step", "Kind", "State", "Outcome", "Attempt", "Worker", "Took", "Error"].map((t) => <span role="columnheader">{t}</span>)}
-        </div>
-        <div class="virtual-all" role="rowgroup" style={{ height: `${list.getTotalSize()}px` }}>
-          {list.getVirtualItems().map((item) => {
-            const j = jobs[item.index]!;
-            return (
-              <div role="row" aria-rowindex={item.index + 2} class={`row ${j.id === job ? "chosen" : ""}`} key={j.id} style={{ transform: `translateY(${item.start}px)` }}>
-                <span role="cell"><a href={to(path, { ...filter, job: j.id })}>{subject(j)}</a></span>
-                <span role="cell">{j.step}</span>
-                <span role="cell">{j.wave ? `${j.kind} ${j.wave}` : j.kind}</span>
-                <span role="cell"><Word>{j.state}</Word></span>
-                <span role="cell"><Word>{j.outcome}</Word></span>
-                <span role="cell">{j.attempt}{j.replacedBy ? ", tried again" : ""}</span>
-                <span role="cell">{j.worker}</span>
-                <span role="cell">{j.startedAt ? duration(j.startedAt, j.endedAt) : ""}</span>
-                <span role="cell">{j.error ? `${j.error.code} ${j.error.message}` : ""}</span>
-              </div>
-            );
-          })}
-        </div>
-      </div>
+      <VirtualTable caption="Jobs" kind="jobs" rows={jobs} empty="There are no such jobs." chosen={(j) => j.id === job} columns={[
+        { title: "Subject", cell: (j) => <a href={to(path, { ...filter, job: j.id })}>{subject(j)}</a> },
+        { title: "Step", cell: (j) => j.step },
+        { title: "Kind", cell: (j) => (j.wave ? `${j.kind} ${j.wave}` : j.kind) },
+        { title: "State", cell: (j) => <Word>{j.state}</Word> },
+        { title: "Outcome", cell: (j) => <Word>{j.outcome}</Word> },
+        { title: "Attempt", cell: (j) => `${j.attempt}${j.replacedBy ? ", tried again" : ""}` },
+        { title: "Worker", cell: (j) => j.worker },
+        { title: "Took", cell: (j) => (j.startedAt ? duration(j.startedAt, j.endedAt) : "") },
+        { title: "Error", cell: (j) => (j.error ? `${j.error.code} ${j.error.message}` : "") },
+      ]} />
     </section>
   );
 }

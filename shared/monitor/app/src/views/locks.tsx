@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { all, type Schemas } from "../api";
 import { useLive } from "../live";
 import { to } from "../route";
-import { duration, EntityLink, ExecutionLink, Loaded, Table, time } from "../ui";
+import { duration, EntityLink, ExecutionLink, Loaded, time, VirtualTable } from "../ui";
 
 type Lock = Schemas["Lock"];
 
@@ -38,14 +38,15 @@ export function Locks(): VNode {
           <h2>Who waits for whom</h2>
           <Graph waits={waits(locks)} />
           <h2>Who holds what</h2>
-          <Table caption="Locks" rows={locks} empty="There are no locks." columns={[
+          <VirtualTable caption="Locks" kind="locks" rows={locks} empty="There are no locks." columns={[
             { title: "Entity", cell: (l) => <EntityLink path={`${l.entity.type}/${l.entity.id}`} /> },
             { title: "Held by", cell: (l) => <ExecutionLink id={l.heldBy} /> },
             { title: "Reserved by", cell: (l) => <ExecutionLink id={l.reservedBy} /> },
             { title: "Mode", cell: (l) => l.mode },
             { title: "Since", cell: (l) => (l.since ? `${time(l.since)}, for ${duration(l.since)}` : "") },
             { title: "Token", number: true, cell: (l) => l.token },
-            { title: "Waiting", cell: (l) => l.waiting.map((w) => <div><ExecutionLink id={w.execution} />{w.since ? `, for ${duration(w.since)}` : ""}</div>) },
+            { title: "First that waits", cell: (l) => (l.waiting[0] ? <><ExecutionLink id={l.waiting[0].execution} />{l.waiting[0].since ? `, for ${duration(l.waiting[0].since)}` : ""}</> : "") },
+            { title: "Wait", number: true, cell: (l) => l.waiting.length },
           ]} />
         </>
       )}</Loaded>

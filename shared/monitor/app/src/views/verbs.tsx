@@ -31,6 +31,14 @@ const entities = (text: string | undefined): string[] | undefined => {
   const list = (text ?? "").split(/[\s,]+/).filter(Boolean);
   return list.length > 0 ? list : undefined;
 };
+/** parsed is the value of a text that somebody has typed as JSON. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Refusal(0, { code: "invalid", title: "Not JSON", detail: `${text} is not JSON: a text needs quotes` });
+  }
+};
 const some: Choice = { name: "entities", label: "Only these entities", hint: "type/id, separated by spaces; all if empty" };
 const changed: Choice = { name: "force", label: "Even if others have changed entities since", options: ["no", "yes"], first: "no" };
 
@@ -59,6 +67,14 @@ const verbs: Verb[] = [
     allowed: moved("execution.rewound"),
     choices: () => [{ name: "to", label: "To step", required: true }, { name: "force", label: "Force", options: ["no", "yes"], first: "no" }],
     send: (x, a) => post("/workflow-execution/{id}/rewind", { id: x.id }, { to: a.to ?? "", force: a.force === "yes", reason: a.reason }),
+  },
+  {
+    name: "signal", operation: "signalExecution", title: "Signal", allowed: (x) => x.endedAt === null && x.state !== "CANCELLING",
+    says: (x) => (x.waiting?.kind === "SIGNAL"
+      ? `The step ${x.waiting.step ?? ""} waits for the signal ${x.waiting.reason ?? ""}, and takes it if its data fit.`
+      : "A step that waits for a signal of this name takes it. One that comes before the step is kept."),
+    choices: (x) => [{ name: "signal", label: "Signal", required: true, first: x.waiting?.kind === "SIGNAL" ? x.waiting.reason ?? "" : "" }, { name: "data", label: "Data", hint: 'JSON, such as {"amount": 12}; none if empty' }],
+    send: async (x, a, key) => post("/workflow-execution/{id}/signal/{name}", { id: x.id, name: a.signal ?? "" }, { data: a.data ? parsed(a.data) : undefined, reason: a.reason }, key),
   },
   {
     name: "retry", operation: "retryExecution", title: "Retry", allowed: moved("execution.retried"),
