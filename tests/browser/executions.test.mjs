@@ -136,7 +136,7 @@ name: listens
 version: 1.0.0
 steps:
   - label: pay
-    wait: {signal: {name: paid, schema: {type: object, required: [amount], properties: {amount: {type: integer}}}, timeout: 10m}}
+    wait: {signal: {name: paid, schema: {type: object, required: [amount], properties: {amount: {type: integer}}}, deadline: 10m}}
 `);
   const id = await stack.start("test/listens");
   await stack.until(id, (x) => x.waiting?.kind === "SIGNAL");
