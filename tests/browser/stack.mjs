@@ -35,6 +35,7 @@ export async function startStack(env = {}) {
       ? { outcome: "ERROR", error: { code, message, retryable, details: {} } }
       : { outcome: "OK", result: { ...result, operation: call.operation } }));
   });
+  blocks.keepAliveTimeout = 600_000; // on a busy machine the service may use a connection just when it is closed as idle
   await new Promise((done) => blocks.listen(0, "127.0.0.1", done));
 
   const service = spawn(`${root}bin/lockstep`, ["dev", "--port", "0"], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
