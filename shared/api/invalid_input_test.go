@@ -85,7 +85,7 @@ var badInputs = []struct {
 	{"parameters", "POST /workflow-execution", `{"workflow":"a/b","parameters":[1]}`, nil, 400, []string{"parameters type"}},
 	{"time", "POST /workflow-execution", `{"workflow":"a/b","notBefore":"tomorrow"}`, nil, 400, []string{"notBefore format"}},
 	{"id with slash", "POST /workflow-execution", `{"workflow":"a/b","executeOnParameters":{"ids":["a/b"]}}`, nil, 400, []string{"executeOnParameters.ids[0] pattern"}},
-	{"label name", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a=b":"c"}}`, nil, 400, []string{"labels pattern"}},
+	{"label name", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a=b":"c"}}`, nil, 400, []string{"labels.a=b unknown_field"}},
 	{"huge number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":[1,1e999999999]}}`, nil, 400, []string{"parameters.n[1] number"}},
 	{"tiny number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1e-999999999}}`, nil, 400, []string{"parameters.n number"}},
 	{"long number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1` + strings.Repeat("0", 500) + `}}`, nil, 400, []string{"parameters.n number"}},
@@ -290,4 +290,17 @@ func FuzzHandler_Queries(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A name that is refused says what the names are.
+func TestHandler_SaysWhatNamesAre(t *testing.T) {
+	for line, c := range map[string]struct{ body, want string }{
+		"POST /workflow-execution":       {`{"workflow":"a/b","labels":{"a:b":"c"}}`, `{"path":"labels.a:b","code":"unknown_field","message":"the name of a label is 1 to 64 characters, none of them = or :"}`},
+		"POST /workflow-execution/batch": {`{"items":[{"workflow":"a/b","labels":{"a:b":"c"}}]}`, `{"path":"items[0].labels.a:b","code":"unknown_field","message":"the name of a label is`},
+		"POST /function-blocks/register": {`{"package":"a","name":"b","version":"1.0.0","http":{"url":"http://x","headers":{"x y":"z"}}}`, `{"path":"http.headers.x y","code":"unknown_field","message":"the name of a header is`},
+	} {
+		if w := sendRequest(newHandler(newFake()), line, c.body); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %s, want %s", line, w.Code, w.Body, c.want)
+		}
+	}
 }

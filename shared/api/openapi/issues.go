@@ -15,7 +15,18 @@ import (
 )
 
 // report turns violations of the document's schemas into issues.
-var report = schema.Report{Describe: describe, Join: memberPath, Causes: relevantCauses}
+var report = schema.Report{Describe: describe, Refused: refusedName, Join: memberPath, Causes: relevantCauses}
+
+// refusedName says what the names of an object are whose fields the caller names.
+func refusedName(schemaURL string) string {
+	switch {
+	case strings.HasSuffix(schemaURL, "/schemas/Labels"):
+		return "the name of a label is 1 to 64 characters, none of them = or :"
+	case strings.HasSuffix(schemaURL, "/properties/headers"):
+		return "the name of a header is 1 to 128 letters, digits and ! # $ % & ' * + . ^ _ ` | ~ -"
+	}
+	return ""
+}
 
 // memberPath is the path of a member of the object at a path.
 func memberPath(at, name string) string {
@@ -100,8 +111,7 @@ var patternDescriptions = map[string]string{
 	`^[!-~]+$`: "visible characters without spaces",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
-	`^[^=:]{1,64}$`:             "the name of a label: 1 to 64 characters, none of them = or :, since lists take labels as name=value and name:value",
-	`^[^=:]{1,64}[=:].{0,256}$`: "a label such as key=value",
+	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}(@[A-Za-z][A-Za-z0-9_-]{0,63})?$`:          "the name of a workflow and, of one of several schedules, @ and its name",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:                                 "a type or id: up to 128 letters, digits and . _ : @ + -, no slash",

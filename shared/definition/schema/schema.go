@@ -141,6 +141,8 @@ func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Iss
 type Report struct {
 	// Describe is the code and the message of a violation.
 	Describe func(jsonschema.ErrorKind) (code, message string)
+	// Refused words why fields are refused that a schema does not have, "" for as Describe does. Nil is that for all.
+	Refused func(schemaURL string) string
 	// Join is the path of a field of the object at path.
 	Join func(path, name string) string
 	// Causes are the causes of a violation that are worth reporting. Nil reports all.
@@ -195,11 +197,6 @@ func (r *Report) collect(e *jsonschema.ValidationError, v any, path string, all 
 			if r.full(*all) {
 				return
 			}
-			if _, ok := e.ErrorKind.(*kind.PropertyNames); ok { // the name is validated by itself, and is nowhere in v
-				named := *c
-				named.InstanceLocation = e.InstanceLocation
-				c = &named
-			}
 			r.collect(c, v, path, all)
 		}
 		return
@@ -217,6 +214,9 @@ func (r *Report) collect(e *jsonschema.ValidationError, v any, path string, all 
 			add(r.Join(at, name))
 		}
 	case *kind.AdditionalProperties:
+		if r.Refused != nil {
+			text = cmp.Or(r.Refused(e.SchemaURL), text)
+		}
 		for _, name := range k.Properties {
 			add(r.Join(at, name))
 		}
