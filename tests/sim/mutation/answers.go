@@ -5,7 +5,7 @@ package mutation
 var answers = []Mutation{
 	{Name: "a list fails at an execution of a newer version", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\t\t\tnewer = append(newer, id)\n", "\t\t\t\t\treturn empty{}, err\n"}}},
 	{Name: "an execution of a newer version is left out of a list without a word", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "\t\tlist.Skipped = append(list.Skipped, batch.skipped...)\n", ""}}},
-	{Name: "a page names what only the next one leaves out", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "return id < last", "return id == last"}}},
+	{Name: "a page names what only the next one leaves out", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "return order.Before(last, id)", "return id == last"}}},
 	{Name: "a lock of an execution of a newer version seems free", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/locks.go", "\tif len(newer) > 0 {\n", "\tif len(newer) > len(named) {\n"}}},
 	{Name: "what a page of locks has listed last is listed again", Test: "shared/engine/query:TestService_LocksAreListedOnce", Edits: []Edit{{"shared/engine/query/locks.go", "executionID, math.MaxInt32)", "executionID, 0*math.MaxInt32)"}}},
 	{Name: "a probe is started although its plan fails", Test: "cmd/lockstep:TestPlan_Probe", Edits: []Edit{{"cmd/lockstep/plan.go", "\t\t\tcase p.Fails:\n", "\t\t\tcase p.Fails && !probe:\n"}}},
