@@ -447,6 +447,24 @@ func (e WorkerState) Valid() bool {
 	}
 }
 
+// Defines values for ListExecutionsParamsSort.
+const (
+	NewestFirst ListExecutionsParamsSort = "createdAt:desc"
+	OldestFirst ListExecutionsParamsSort = "createdAt:asc"
+)
+
+// Valid indicates whether the value is a known member of the ListExecutionsParamsSort enum.
+func (e ListExecutionsParamsSort) Valid() bool {
+	switch e {
+	case NewestFirst:
+		return true
+	case OldestFirst:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeExecutionsParamsVerb.
 const (
 	Acknowledge ChangeExecutionsParamsVerb = "acknowledge"
@@ -1353,7 +1371,7 @@ type JobResultOutcome string
 type JobState = statemachines.JobState
 
 // Labels defines model for Labels.
-type Labels map[string]string
+type Labels = map[string]interface{}
 
 // ListedWait defines model for ListedWait.
 type ListedWait = workflow.WaitKind
@@ -2508,6 +2526,9 @@ type ListExecutionsParams struct {
 	// CreatedBefore Exclusive
 	CreatedBefore *time.Time `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
 
+	// Sort The order, which is that of one index: no other is served without reading all executions
+	Sort *ListExecutionsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
 	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2517,6 +2538,9 @@ type ListExecutionsParams struct {
 	// IfNoneMatch The `ETag` of an earlier answer to the same request, or several, or `*`. If the answer would be the same, it is 304 without a body
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// ListExecutionsParamsSort defines parameters for ListExecutions.
+type ListExecutionsParamsSort string
 
 // StartExecutionParams defines parameters for StartExecution.
 type StartExecutionParams struct {
@@ -3044,7 +3068,7 @@ type ServerInterface interface {
 	// RestoreDefinition Allow executions of an archived version again
 	// (POST /workflow-definition/{package}/{name}/{version}/restore)
 	RestoreDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
-	// ListExecutions List executions, newest first
+	// ListExecutions List executions, newest first unless they are sorted otherwise
 	// (GET /workflow-execution)
 	ListExecutions(w http.ResponseWriter, r *http.Request, params ListExecutionsParams)
 	// StartExecution Start an execution
@@ -6094,6 +6118,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "createdBefore"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "createdBefore", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
 		}
 		return
 	}
