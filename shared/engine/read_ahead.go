@@ -86,7 +86,7 @@ func (w *workspace) resolveAndReadAhead(ctx context.Context, c workflow.Caller, 
 // readAheadFor reads ahead what an execution of a definition would need that the request asks for.
 func (w *workspace) readAheadFor(ctx context.Context, c workflow.Caller, req views.StartRequest, d *definitions.Definition) {
 	in, err := validateStart(d.Definition, req)
-	if err != nil {
+	if err != nil || d.Config.Rate != nil { // the rate comes first, and what is above it reads nothing more
 		return
 	}
 	x := w.requested(ctx, c, req, d.Ref(), false)

@@ -245,7 +245,10 @@ func (w *workspace) createOnly(ctx context.Context, x *workflow.Execution) error
 		return err
 	}
 	x.DueAt = w.e.now().Add(w.e.Policy.PollInterval)
-	_, err := w.ports.Store.Create(ctx, x)
+	created, err := w.ports.Store.Create(ctx, x)
+	if created && err == nil {
+		w.pendingCost = workflow.Cost{} // it is that of the execution
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -127,18 +128,48 @@ func (l *JobLogs) Without() *JobLogs {
 func (l *JobLogs) Has(line LogLine) bool { return l != nil && slices.Contains(l.Lines, line) }
 
 // LogLines is a log as a program in any language writes it. Only the text matters: a word that is no
-// level is INFO, and what is no time is left out.
-type LogLines []struct {
-	At    string `json:"at"`
-	Level string `json:"level"`
+// level is INFO, and what is no time is left out. What is no line is left out too, and a string is the
+// text of one: no job fails for what it has logged.
+type LogLines []writtenLogLine
+
+type writtenLogLine struct {
+	At    string `json:"at,omitempty"`
+	Level string `json:"level,omitempty"`
 	Text  string `json:"text"`
+}
+
+// UnmarshalJSON reads the lines of any JSON value.
+func (l *LogLines) UnmarshalJSON(text []byte) error {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	lines, ok := v.([]any)
+	if !ok {
+		lines = []any{v}
+	}
+	*l = nil
+	for _, line := range lines {
+		switch line := line.(type) {
+		case string:
+			*l = append(*l, writtenLogLine{Text: line})
+		case map[string]any:
+			var written writtenLogLine
+			written.At, _ = line["at"].(string)
+			written.Level, _ = line["level"].(string)
+			if written.Text, ok = line["text"].(string); ok {
+				*l = append(*l, written)
+			}
+		}
+	}
+	return nil
 }
 
 // Lines are the lines; one that does not say when it was written has no time.
 func (l LogLines) Lines() (lines []LogLine) {
 	for _, line := range l {
 		at, err := time.Parse(time.RFC3339, line.At)
-		if err != nil {
+		if year := at.UTC().Year(); err != nil || year < 1970 || year > 9998 { // what a document can hold
 			at = time.Time{}
 		}
 		lines = append(lines, LogLine{At: at, Level: ParseLogLevel(line.Level), Text: line.Text})

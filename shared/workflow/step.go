@@ -257,7 +257,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.ByEngine || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.ByEngine || r.Broke || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for what somebody else has to do, or for a time. One

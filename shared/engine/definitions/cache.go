@@ -132,7 +132,7 @@ func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, st
 // or, if there are none, the block that was probably meant. It looks at the first page of blocks only, and is ""
 // if that cannot be read: the failure is the same without it.
 func registeredBlocks(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) string {
-	list, err := r.Blocks(ctx, tenant, workflow.Page{Limit: workflow.MaxPageSize})
+	list, err := r.Blocks(ctx, tenant, workflow.Page{Limit: 100})
 	if err != nil {
 		return ""
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -73,9 +74,10 @@ func failureLeft(x *workflow.Execution, r *workflow.StepRun) views.FailureLeft {
 	case r.Status != sm.StepFailed:
 		return views.LeftTolerated
 	}
-	for around := x.StepRunBySeq(r.In); around != nil && r.In > 0; around = x.StepRunBySeq(around.In) {
+	in := r
+	for around := x.StepRunBySeq(r.In); around != nil && r.In > 0; in, around = around, x.StepRunBySeq(around.In) {
 		switch {
-		case around.FailedBranches > 0:
+		case around.FailedBranches > 0 && !slices.Contains(around.EndedWell, in.Index):
 			return views.LeftBranch
 		case around.StoppedAt > 0:
 			return views.LeftRollout

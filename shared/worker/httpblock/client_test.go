@@ -129,9 +129,23 @@ func TestParseResponse_ReadsLogs(t *testing.T) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	for _, text := range []string{`{"outcome":"OK","logs":"a"}`, `{"outcome":"OK","logs":[{"Text":"a"}]}`} {
-		if _, err := httpblock.ParseResponse([]byte(text), workflow.JobExecute); err == nil {
-			t.Errorf("%s was accepted", text)
+	for logs, want := range map[string]string{
+		`"a"`: "a;", `["a",{"text":"b"}]`: "a;b;", `{"text":"a"}`: "a;", `[{"level":30,"at":1764288000,"text":"a"}]`: "a;",
+		`[{"Text":"a"}]`: "", `[{"text":1},null,[1]]`: "", `null`: "", `7`: "",
+		`[{"at":"9999-12-31T23:59:59-01:00","text":"a"},{"at":"0000-01-01T00:00:00+01:00","text":"b"}]`: "a;b;", // no document holds these times
+	} {
+		a, err := httpblock.ParseResponse([]byte(`{"outcome":"OK","logs":`+logs+`}`), workflow.JobExecute)
+		if err != nil {
+			t.Errorf("%s: %v", logs, err)
+		}
+		got := ""
+		for _, l := range a.Logs {
+			if got += l.Text + ";"; !l.At.IsZero() {
+				t.Errorf("%s: at %s", logs, l.At)
+			}
+		}
+		if got != want {
+			t.Errorf("%s is read as %q, want %q", logs, got, want)
 		}
 	}
 }

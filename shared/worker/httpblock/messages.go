@@ -111,7 +111,7 @@ var responseFields = fields{
 	"outcome": nil, "result": nil, "next": nil, "entities": entityFields,
 	"updates":     {"entity": entityFields, "set": nil, "remove": nil},
 	"wait":        {"until": nil, "reason": nil, "signal": nil, "input": {"schema": nil, "who": {"actors": nil, "roles": nil, "notStarter": nil}}},
-	"checkpoints": nil, "logs": {"at": nil, "level": nil, "text": nil},
+	"checkpoints": nil, "logs": nil,
 	"error": {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }
 
