@@ -51,9 +51,10 @@ type workspace struct {
 	unplanned     map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
 	unplannedLane workflow.Wakeup                      // the wake-up that finds it out again
 
-	aheadOf    workflow.Ref     // the definition for whose execution everything was read ahead; zero if it was not
-	locksAhead *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
-	packsAhead *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
+	aheadOf     workflow.Ref     // the definition for whose execution everything was read ahead; zero if it was not
+	idUndecided bool             // while it is read ahead: the key of a request may name another execution
+	locksAhead  *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
+	packsAhead  *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
 
 	input  *workflow.Input                       // nil until read
 	scopes map[string][]workflow.ScopeEntity     // entities of the scopes read so far, by key

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,7 +105,10 @@ func TestBreak_OfEntities(t *testing.T) {
 		for _, block := range []string{"p/pure:1", "p/forever:1"} {
 			t.Run(name+" "+block, func(t *testing.T) {
 				s, id, _ := flow(t, "steps:\n"+strings.ReplaceAll(test.definition, "BLOCK", block), "", breaking(test.at))
-				s.ExpectState(id, sm.ExecutionCompletedAck)
+				x := s.ExpectState(id, sm.ExecutionCompletedAck)
+				if broke := slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Broke }); broke && x.Needs() != workflow.SchemaVersion {
+					t.Errorf("the release before, which knows nothing of it, reads schema %d", x.Needs())
+				}
 				got := calledFor(s, id)
 				for i := range d {
 					got = strings.ReplaceAll(got, d[i], fmt.Sprint(i))

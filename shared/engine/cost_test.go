@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
@@ -310,5 +311,21 @@ func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
 	s.Faults = nil
 	for _, id := range ids {
 		s.ExpectState(id, sm.ExecutionScheduled)
+	}
+}
+
+// What creates an execution and leaves it to a wake-up is counted once.
+func TestCost_ScheduledStartIsCountedOnce(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("w", stepsYAML("one pure global"))
+	before, id := s.Consumed(), s.Engine.NewID()
+	if err := s.Engine.StartScheduled(context.Background(), spec.Schedule{Name: "p/w", Tenant: harness.Caller.Tenant, Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}, Cron: &spec.Cron{}}, id); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	used := s.Consumed()
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Cost.DynamoRequests > used.DynamoRequests-before.DynamoRequests {
+		t.Errorf("%d requests are counted, %d were made", x.Cost.DynamoRequests, used.DynamoRequests-before.DynamoRequests)
 	}
 }

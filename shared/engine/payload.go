@@ -71,11 +71,18 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 		s.Inline = entities
 		return s, nil
 	}
+	if w.idUndecided {
+		return s, errIDUndecided
+	}
 	s.Key = w.e.Nonce()
 	s.Chunks, s.PerChunk, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
 	w.cacheScope(s.Key, entities)
 	return s, err
 }
+
+// errIDUndecided says that nothing is stored under the id: the Idempotency-Key of the request may name
+// another execution, and a request that is refused leaves nothing.
+var errIDUndecided = workflow.Errorf(workflow.CodeInternal, "the id of the execution is not decided")
 
 // fitsInline reports whether entities are small enough for the state item. It encodes no
 // more of them than it takes to know that: as JSON, a large scope would fill much of a

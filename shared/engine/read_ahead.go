@@ -70,10 +70,12 @@ func (w *workspace) resolveAndReadAhead(ctx context.Context, c workflow.Caller, 
 	if err != nil || guess == nil {
 		return w.resolveWorkflow(ctx, req)
 	}
+	w.idUndecided = true
 	w.together(ctx,
 		func(ctx context.Context) { d, err = w.resolveWorkflow(ctx, req) },
 		func(ctx context.Context) { w.readAheadFor(ctx, c, req, guess) },
 	)
+	w.idUndecided = false
 	if d == nil && err == nil { // the time was over before
 		err = ctx.Err()
 	}
