@@ -117,6 +117,7 @@ var verbOutputs = map[string]verbOutput{
 	"tables rows":              {line: "tables rows t", shape: "[Row]"},
 	"test":                     {line: "test OUT.test.yaml", shape: "{passed failed tests}", fails: "test /nowhere.yaml", code: 2},
 	"token":                    {line: "token X --for ann", shape: "Token"},
+	"tokens":                   {line: "tokens X", shape: "[TokenState]"},
 	"tree":                     {line: "tree X", shape: "{id workflow state outcome waiting children}"},
 	"triggers":                 {line: "triggers", shape: "[Trigger]"},
 	"triggers fire":            {line: "triggers fire push", shape: "TriggerReceipt"},
