@@ -40,7 +40,7 @@ type completer func(ctx context.Context, u unfinished) []string
 // things, by the verb and the word.
 var argumentCompleters = map[string]completer{
 	"ID": completeExecutions, "WORKFLOW": completeWorkflows, "TYPE/ID": completeEntities, "TYPE": completeTypes, "WORKER": completeWorkers,
-	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks, "schedules WORKFLOW": completeSchedules,
+	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks, "schedules SCHEDULE": completeSchedules,
 	"config NAME": completeProfiles, "config KEY": completeProfileKeys,
 }
 
