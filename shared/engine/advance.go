@@ -17,12 +17,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxCommits bounds the commits of one wake-up. An execution with very many steps
-// without jobs continues in another invocation.
+// maxCommits bounds the commits of one wake-up. An execution with very many steps without jobs
+// continues in another invocation.
 const maxCommits = 64
 
-// workspace is what one wake-up, request or query knows of one execution: the state
-// as loaded, the facts fetched so far, and cached reads of what cannot change.
+// workspace is what one wake-up, request or query knows about one execution: the state as loaded,
+// the facts fetched so far, and cached reads of values that cannot change.
 type workspace struct {
 	e      *Engine
 	ports  port.Ports
@@ -31,34 +31,34 @@ type workspace struct {
 
 	execution        *workflow.Execution
 	facts            lifecycle.Facts
-	pendingCost      workflow.Cost      // consumed, not committed yet
-	inline           bool               // advanced by a request: its start, or an operator's command
-	stale            bool               // another handler has changed the execution: reload
+	pendingCost      workflow.Cost      // consumed, but not committed yet
+	inline           bool               // a request advances the execution: a start, or an operator's command
+	stale            bool               // another handler has changed the execution: reload it
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
-	committed        bool      // the execution was changed
-	handedOnRead     bool      // the timer was due, and events were not handed on
-	lapsed           bool      // something that was due before the command has been committed
-	answer           *answer   // of CommandAnswer
-	limitReached     bool      // the next commit stops an execution at a limit
-	askingLanes      []int     // of children of a set that have begun, or ended, to ask a person something
-	sawAsks          bool      // children of a set asked a person when this wake-up looked first
+	committed        bool      // this work has committed a change of the execution
+	handedOnRead     bool      // the timer was due and events had not been handed on
+	lapsed           bool      // work that was due before the command has been committed
+	answer           *answer   // the content of a CommandAnswer
+	limitReached     bool      // the next commit stops the execution at a limit
+	askingLanes      []int     // lanes of children that have started, or stopped, asking a person something
+	sawAsks          bool      // children were asking a person when this wake-up first looked
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
-	boundsScope      bool      // it waits for room, as wake-ups do
-	room             int64     // taken of Engine.large
-	now              time.Time // of the decision that is being made, and of all its facts
+	boundsScope      bool      // it waits for memory, as wake-ups do
+	room             int64     // weight acquired from Engine.large
+	now              time.Time // time of the decision being made, and of all its facts
 
-	unplanned     map[lifecycle.Need]*lifecycle.Report // of a lane that cannot be planned; nil if there is none
-	unplannedLane workflow.Wakeup                      // the wake-up that finds it out again
+	unplanned     map[lifecycle.Need]*lifecycle.Report // reports about a lane that cannot be planned; nil if there is none
+	unplannedLane workflow.Wakeup                      // the wake-up that finds the planning error again
 
 	aheadOf     workflow.Ref     // the definition for whose execution everything was read ahead; zero if it was not
 	idUndecided bool             // while it is read ahead: the key of a request may name another execution
-	locksAhead  *locking.Reading // of the locks that the execution takes first; nil if they were not read ahead
-	packsAhead  *packsAhead      // of the step run that a wake-up names; nil if they were not read ahead
+	locksAhead  *locking.Reading // locks that the execution takes first; nil if they were not read ahead
+	packsAhead  *packsAhead      // packs of the step run that a wake-up names; nil if they were not read ahead
 
 	input  *workflow.Input                       // nil until read
 	scopes map[string][]workflow.ScopeEntity     // entities of the scopes read so far, by key
-	chunks map[scopeChunk][]workflow.ScopeEntity // of scopes that were read in parts
+	chunks map[scopeChunk][]workflow.ScopeEntity // chunks of scopes that were read in parts
 
 	program  *definitions.Program // nil until resolved
 	planner  *planner.Planner     // nil until needed
@@ -79,10 +79,9 @@ func (w *workspace) dispatcher() *dispatch.Dispatcher {
 	return &dispatch.Dispatcher{Packs: packs, Sender: w.ports.Sender, Limits: w.e.Dispatch}
 }
 
-// Advance handles one lifecycle message: it advances the execution as far as it goes
-// now. An error means that the message should be delivered again. An execution that
-// does not exist is not an error: a message can outlive its execution, or precede it
-// where a start was interrupted.
+// Advance handles one lifecycle message: it advances the execution as far as it goes now. On an
+// error the message should be delivered again. An execution that does not exist is not an error: a
+// message can outlive its execution, or arrive before it if a start was interrupted.
 func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	w := e.newWorkspace(l.Tenant, l.Execution)
 	defer w.keepCost()
@@ -145,10 +144,10 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 // breakTimeout is the time to end an execution at the end of a wake-up that failed.
 const breakTimeout = 2 * time.Second
 
-// breakStalled ends an execution whose wake-ups have failed for too long, this one
-// included. It returns the wake-up's error if that is not so. The time of the wake-up may
-// be over, so it has a time of its own: the write that ends the execution is enough, and
-// what has to be closed after it is left to other wake-ups.
+// breakStalled ends an execution whose wake-ups, this one included, have failed for too long. If
+// they have not, it returns the error of the wake-up. The context of the wake-up may have expired,
+// so breakStalled has a timeout of its own. It only has to make the write that ends the execution;
+// other wake-ups do the closing that follows.
 func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)
 	defer cancel()
@@ -164,8 +163,8 @@ func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause erro
 	return outOfTime(ctx, w.advance(ctx, c))
 }
 
-// advance decides and commits until nothing is left to do but wait. A command is part
-// of the first decision that is committed.
+// advance decides and commits until all that is left is to wait. A command becomes part of the
+// first decision that is committed.
 func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 	defer func() { w.recorder.Flush(ctx, w.e.now()) }()
 	err := w.advanceUntilIdle(ctx, c)
@@ -190,7 +189,7 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 				if !port.Permanent(err) || w.facts.Command != nil {
 					return err
 				}
-				// Repeating will not help: the execution fails.
+				// Repeating will not help, so the execution fails.
 				w.recorder.Log(ctx, slog.LevelError, "execution cannot continue", observe.Err(err))
 				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: port.Reason(err)}
 			}
@@ -238,8 +237,8 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 	}
 }
 
-// fetch learns the fact that the decider needs. draft is the execution as far as it
-// has been decided; it is not committed.
+// fetch fetches the fact that the decider needs. draft is the execution as decided so far; it is
+// not committed.
 func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	if err := w.takeRoom(ctx); err != nil {
 		return err
@@ -267,7 +266,7 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchBlocker(ctx)
 	case lifecycle.NeedLocks:
 		err := w.fetchLocks(ctx)
-		w.readClock(ctx) // taking locks may take long, and what follows counts from when they are taken
+		w.readClock(ctx) // taking locks may take long, and later times count from here
 		return err
 	case lifecycle.NeedRoute:
 		return w.fetchRoute(ctx, n, draft)
@@ -307,8 +306,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 	return workflow.Errorf(workflow.CodeInternal, "unknown need %q", n.Kind)
 }
 
-// exceedsInlineLimit reports whether the request that advances the execution should leave
-// the rest to other handlers, because the scope is large.
+// exceedsInlineLimit reports whether the scope is so large that the request should leave the rest
+// of the work to other handlers.
 func (w *workspace) exceedsInlineLimit() bool {
 	return w.inline && w.execution.Scope.Total() > w.e.InlineMaxEntities
 }
@@ -319,9 +318,9 @@ func (w *workspace) load(ctx context.Context) (err error) {
 	return err
 }
 
-// reloadAfterLostCommit reloads after a commit whose condition did not hold. One that lost to
-// signals alone is no conflict: as many may come in a row as the mailbox has places, which
-// is more than a wake-up has tries.
+// reloadAfterLostCommit reloads after a commit whose condition did not hold. A commit that lost
+// only to new signals does not count as a conflict: as many signals can arrive in a row as the
+// mailbox holds, and a wake-up has fewer tries than that.
 func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decision, conflicts *int) error {
 	if d.DependsOnSignals {
 		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
@@ -350,13 +349,13 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	return nil
 }
 
-// restart starts over from a state that was read. What is immutable stays, and so does a
-// command that has not been committed. The engine's own break command does not stay. Plans
-// go: a plan made for the commit that failed carries tokens and attributes of locks that the
-// execution may have released and taken again since.
+// restart starts over from a state that was just read. It keeps immutable reads and an uncommitted
+// command, but not the engine's own break command. It drops plans: a plan made for the failed
+// commit carries tokens and attributes of locks that the execution may have released and taken
+// again since.
 func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 	if x.Workflow != w.execution.Workflow || !maps.Equal(x.Blocks, w.execution.Blocks) || !maps.Equal(x.Workflows, w.execution.Workflows) {
-		// Another handler has pinned the versions, perhaps other ones.
+		// Another handler has pinned the versions, perhaps to different ones.
 		w.facts.Resolution, w.program, w.planner = nil, nil, nil
 	}
 	w.execution, w.stale, w.facts.Command, w.locksAhead = x, false, w.command, nil
@@ -376,9 +375,9 @@ func (w *workspace) clearStaleFacts() {
 	}
 }
 
-// commit writes the decision's state and sends the wake-ups that follow from it: to
-// the parent, to those who waited for the locks it releases, and to itself for a
-// deadline that is near. ok is false if another handler has changed the execution.
+// commit writes the decision's state and sends the wake-ups that follow from it: to the parent, to
+// executions that wait for the released locks, and to itself for a deadline that is near. ok is
+// false if another handler has changed the execution.
 func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, err error) {
 	next := d.Next
 	next.FailureStreak = nil // this wake-up has succeeded
@@ -418,9 +417,9 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	return true, nil
 }
 
-// prepareCommit gives next what every commit carries: the schema, a fresh commit id,
-// the engine's version, a history that fits, and the cost of everything consumed so
-// far. seen is the state that next replaces.
+// prepareCommit fills in what every commit carries: the schema version, a fresh commit id, the
+// engine's version, a history that fits into the item, and the cost of everything consumed so far.
+// seen is the state that next replaces.
 func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Execution) error {
 	next.Schema, next.Commit, next.EngineVersion = max(seen.Schema, next.Needs()), w.e.Nonce(), w.e.version
 	if err := w.offloadHistory(ctx, seen, next); err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxAlertEntities bounds the entities that an alert names.
+// maxAlertEntities bounds how many entities an alert names.
 const maxAlertEntities = 5
 
-// alertText is what people are told of an execution that has ended, "" if it has ended well, or
-// as somebody has asked: what it is, why it failed, which entities need a look, and how to see
-// the rest. It has codes and names, and no texts of blocks or callers. It tells the execution as
-// it is now, which may be later than the event.
+// alertText returns the text of an alert about an execution that has ended: which one it is, why it
+// failed, which entities need a look, and how to see the rest. It returns "" if the execution ended
+// well, or ended as somebody requested. The text contains codes and names only, no texts from
+// blocks or callers. It describes the execution as it is now, which may be later than the event.
 func (e *Engine) alertText(ctx context.Context, tenant, id string) (string, error) {
 	x, err := e.OpenPorts().Store.Load(ctx, tenant, id)
 	if err != nil {
@@ -25,7 +25,7 @@ func (e *Engine) alertText(ctx context.Context, tenant, id string) (string, erro
 	person := x.OwnerStatus().NeedsPerson()
 	switch outcome := x.Outcome(); {
 	case !statemachines.Terminal(x.State):
-		return "", nil // it has been tried again
+		return "", nil // it has been retried since
 	case outcome == workflow.OutcomeSucceeded, outcome == workflow.OutcomeProbed:
 		return "", nil
 	case lifecycle.IsCancelled(x) && x.Error == nil && !person:

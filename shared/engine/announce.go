@@ -10,12 +10,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// announceTimeout is the time of an announcement. Nothing depends on whether it arrives.
+// announceTimeout bounds the sending of an announcement. Nothing depends on its arrival.
 const announceTimeout = 2 * time.Second
 
-// announce tells those who observe the execution to look at its events, once for each wake-up or
-// request that has changed it, and again when its timer was due for that. It may fail: the timer
-// of the execution stays near until its events have been handed on.
+// announce sends an announcement, so that the events of the execution are handed on to its
+// subscribers. It does so once for each wake-up or request that has changed the execution, and
+// again if the timer was due for that. It may fail: the execution's timer stays near until its
+// events have been handed on.
 func (w *workspace) announce(ctx context.Context) {
 	x := w.execution
 	if !w.facts.Observed || x == nil || x.Version == 0 || x.Announced >= x.Sequence {
@@ -31,29 +32,29 @@ func (w *workspace) announce(ctx context.Context) {
 	}
 }
 
-// readClock reads the time of the next decision, and then whether somebody observes: what is
-// known of that must not be older than the events that the decision stamps.
+// readClock reads the time of the next decision first, and only then whether the tenant has
+// subscriptions. That answer must not be older than the events that the decision stamps.
 func (w *workspace) readClock(ctx context.Context) {
 	w.now = w.e.now()
 	w.facts.Observed = w.piped() || w.e.observed(ctx, w.tenant, w.now)
 }
 
-// readClockAfterReport reads the time again, so that what follows from a report does not come before
-// the end of a job that has ended meanwhile; unless the timer has become due meanwhile, for
-// which the report was not made.
+// readClockAfterReport reads the time again, so that what follows from a report is not stamped
+// earlier than the end of a job that ended while the report was made. It keeps the old time if the
+// timer has become due in between, because the report was not made for that.
 func (w *workspace) readClockAfterReport(ctx context.Context) {
 	if due := w.execution.DueAt; due.IsZero() || !w.now.Before(due) || w.e.now().Before(due) {
 		w.readClock(ctx)
 	}
 }
 
-// piped reports whether pipes make rows of the jobs of the execution. They are handed its events like
-// those who observe it, whoever else does.
+// piped reports whether pipes turn jobs of the execution into rows. If so, its events are handed on
+// even if the tenant has no subscriptions.
 func (w *workspace) piped() bool {
 	return w.e.SubscriptionsAge > 0 && w.execution != nil && w.execution.Piped
 }
 
-// observedTenants knows for a while which tenants have subscriptions.
+// observedTenants remembers for a while which tenants have subscriptions.
 type observedTenants struct {
 	mu      sync.Mutex
 	tenants map[string]observedTenant
@@ -64,11 +65,11 @@ type observedTenant struct {
 	readAt   time.Time
 }
 
-// maxObservedTenants bounds what a process remembers.
+// maxObservedTenants bounds how many tenants a process remembers.
 const maxObservedTenants = 10_000
 
-// observed reports whether somebody observes the executions of a tenant, as it was at most
-// SubscriptionsAge before now. If that cannot be read, somebody may.
+// observed reports whether a tenant has subscriptions. The answer may be as old as
+// SubscriptionsAge. If the subscriptions cannot be read, it reports true.
 func (e *Engine) observed(ctx context.Context, tenant string, now time.Time) bool {
 	if e.SubscriptionsAge == 0 {
 		return false

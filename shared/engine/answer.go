@@ -16,21 +16,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// answer is what a request answers, as it is checked in every round.
+// answer is the content of an answer request. It is checked again after every lost race.
 type answer struct {
 	caller workflow.Caller
 	input  json.RawMessage // compact JSON
 
-	byToken  bool   // who has made the token was allowed to answer
-	tokenFor string // nothing is answered: a token is made for somebody
+	byToken  bool   // the maker of the token was allowed to answer
+	tokenFor string // not an answer: the request issues a token for this person
 }
 
-// Answer answers a step that waits for people. The same key again is the same answer, whatever
-// has become of the step since.
+// Answer answers a step that waits for people. A repeated call with the same key is the same
+// answer, whatever has happened to the step since.
 //
-// A step that does not wait for input, whose deadline has passed, or that the caller has
-// answered already returns CodeIllegalTransition; a caller who may not answer CodeForbidden; a
-// value that does not match the schema CodeInvalid: then the step goes on waiting.
+// It returns CodeIllegalTransition if the step does not wait for input, if its deadline has passed,
+// or if the caller has answered it already; CodeForbidden if the caller may not answer; and
+// CodeInvalid if the value does not match the schema, in which case the step keeps waiting.
 func (e *Engine) Answer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest) (*workflow.Execution, error) {
 	return e.sendAnswer(ctx, c, id, req, lifecycle.Command{Answer: &lifecycle.Answer{}})
 }
@@ -39,7 +39,7 @@ func (e *Engine) Answer(ctx context.Context, c workflow.Caller, id string, req v
 func (e *Engine) sendAnswer(ctx context.Context, c workflow.Caller, id string, req views.AnswerRequest, cmd lifecycle.Command) (*workflow.Execution, error) {
 	key := req.IdempotencyKey
 	if key == "" {
-		key = e.NewID() // once: a commit whose reply was lost is recognised by it
+		key = e.NewID() // generated once: it identifies a commit whose reply was lost
 	}
 	input, err := compactInput(req.Input)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) sendAnswer(ctx context.Context, c workflow.Caller, id string, r
 	return w.applyLoaded(ctx, cmd)
 }
 
-// compactInput checks an answer and leaves out its white space.
+// compactInput checks an answer and removes its insignificant white space.
 func compactInput(input json.RawMessage) (json.RawMessage, error) {
 	if len(input) > workflow.MaxAnswerBytes {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "the input takes %d bytes, the limit is %d", len(input), workflow.MaxAnswerBytes)
@@ -73,7 +73,8 @@ func compactInput(input json.RawMessage) (json.RawMessage, error) {
 	return compactJSON(input, "input")
 }
 
-// compactJSON checks a value that somebody has sent and leaves out its white space. what names it.
+// compactJSON checks a JSON value from a request and removes its insignificant white space. what
+// names the value in errors.
 func compactJSON(value json.RawMessage, what string) (json.RawMessage, error) {
 	if issue := schema.CheckJSON(value, what, yamldoc.JoinPath); issue != nil {
 		return nil, workflow.Invalid("the "+what+" is not valid", []workflow.Issue{*issue})
@@ -85,9 +86,9 @@ func compactJSON(value json.RawMessage, what string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// waitingFor is the step run that a request to answer is about: that of the step which waits, or
-// has waited last. It is nil if none ever has. The request names the step where several wait, and
-// may name which run of the step.
+// waitingFor returns the step run that an answer request is about: the run of the step that waits,
+// or that waited last. It returns nil if no step has ever waited. The request must name the step if
+// several wait, and may name which run of the step.
 func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRun, error) {
 	var last *workflow.StepRun
 	var open, asking []string
@@ -119,8 +120,8 @@ func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRu
 	return last, nil
 }
 
-// fetchAnswer answers NeedAnswer: whether the sender of the answer may give it, and whether it
-// matches the schema. It stores a large value.
+// fetchAnswer answers NeedAnswer: whether the sender may give this answer, and whether the answer
+// matches the schema. It stores a large value in an item of its own.
 func (w *workspace) fetchAnswer(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Wait == nil || r.Wait.Question == nil || w.answer == nil {
@@ -159,7 +160,7 @@ func checkAnswer(q *workflow.Question, input json.RawMessage) error {
 	return workflow.Invalid("the input does not match the schema of the question", schema.Validate(q.Schema, input, "input"))
 }
 
-// question is what a step run asks.
+// question returns what a step run asks.
 func (w *workspace) question(ctx context.Context, r *workflow.StepRun) (*workflow.Question, error) {
 	raw, err := w.loadValue(ctx, r.Wait.Question)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Cancel ends an execution early and cleanly. It returns once the request is
-// committed; jobs that a worker has claimed stop at their next heartbeat. An
-// execution that has ended, or is already ending, returns CodeIllegalTransition.
+// Cancel ends an execution early and cleanly. It returns once the request is committed; claimed
+// jobs stop at their next heartbeat. If the execution has ended or is already ending, it returns
+// CodeIllegalTransition.
 func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error) {
 	switch req.Rollback {
 	case "", workflow.RollbackAuto, workflow.RollbackNever:
@@ -25,16 +25,16 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 	})
 }
 
-// Acknowledge records that an operator has dealt with an execution that ended
-// unsafely, and releases its locks. If entities are named, that is so for these only; the
-// last of those that it holds ends it.
+// Acknowledge records that an operator has dealt with an execution that ended unsafely, and
+// releases its locks. If entities are named, it does so for these only; acknowledging the last
+// entity that the execution holds acknowledges the execution.
 func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason, Only: entities})
 }
 
-// Retry begins another try of a failed execution, which goes forward, or goes on with a rollback
-// that has failed. Locks that it still holds stay; otherwise a try that goes forward acquires them again. While another execution has its business key, that is
-// CodeConflict.
+// Retry starts another try of a failed execution: it either goes forward or continues a failed
+// rollback. The execution keeps the locks that it still holds; otherwise a try that goes forward
+// acquires them again. While another execution holds its business key, Retry returns CodeConflict.
 func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
 	w, err := e.loadForCommand(ctx, c, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req vi
 	}
 	defer w.keepCost()
 	if x := w.execution; x.Key != "" && statemachines.Terminal(x.State) {
-		// As for a start, this only saves a wait: who has the key is found out at the check-in.
+		// As for a start, this check only saves a wait: the check-in decides who gets the key.
 		if owner, err := w.readKeyHolder(ctx, x.Workflow.FullName(), x.Key); err != nil {
 			return nil, err
 		} else if owner != "" && owner != x.ID {
@@ -58,13 +58,13 @@ func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req vi
 	return w.applyLoaded(ctx, command)
 }
 
-// Resume ends a wait that would otherwise end by itself: for a point in time, or
-// for the next attempt of failed jobs.
+// Resume ends a wait early that would otherwise end by itself: a wait for a point in time, or for
+// the next attempt of failed jobs.
 func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, Reason: reason})
 }
 
-// ResumeStep ends the wait of one step for a point in time, where several wait.
+// ResumeStep ends early one step's wait for a point in time, when several steps wait.
 func (e *Engine) ResumeStep(ctx context.Context, c workflow.Caller, id, step, reason string) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, FromStep: step, Reason: reason})
 }
@@ -87,22 +87,22 @@ func (e *Engine) NextStep(ctx context.Context, c workflow.Caller, id string, req
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandNext, Reason: req.Reason, Sequence: req.Sequence, All: req.All})
 }
 
-// Rewind takes an execution that waits back to an earlier step, under the locks that it holds.
-// If something that is not pure was executed since, that is CodeIllegalTransition unless the
+// Rewind takes a waiting execution back to an earlier step, under the locks that it holds. If
+// something that is not pure was executed since, it returns CodeIllegalTransition unless the
 // request forces it.
 func (e *Engine) Rewind(ctx context.Context, c workflow.Caller, id string, req views.RewindRequest) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandRewind, Reason: req.Reason, FromStep: req.To, Force: req.Force})
 }
 
-// Unlock releases the locks of an execution that has ended and would keep them
-// until it is acknowledged: all, or those of the entities named. Its state stays; fencing
-// stops what still works for it.
+// Unlock releases the locks of an execution that has ended and would otherwise keep them until it
+// is acknowledged: all of them, or those of the named entities. The execution keeps its state;
+// fencing stops workers that still work for it.
 func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandUnlock, Reason: reason, Only: entities})
 }
 
-// applyCommand decides the command on the stored state. After a lost race it
-// decides again, so the command is refused if the new state does not allow it.
+// applyCommand decides the command on the stored state. After a lost race it decides again, and
+// refuses the command if the new state does not allow it.
 func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string, cmd lifecycle.Command) (*workflow.Execution, error) {
 	cmd.Actor = c.Actor
 	w, err := e.loadForCommand(ctx, c, id)
@@ -113,7 +113,7 @@ func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string,
 	return w.applyLoaded(ctx, cmd)
 }
 
-// loadForCommand reads the state on which a command is decided. The caller keeps its cost.
+// loadForCommand loads the state on which a command is decided. The caller must call keepCost.
 func (e *Engine) loadForCommand(ctx context.Context, c workflow.Caller, id string) (*workspace, error) {
 	w := e.newWorkspace(c.Tenant, id)
 	w.inline = true // once the command is committed, a wake-up does the work of a large execution
@@ -128,13 +128,13 @@ func (e *Engine) loadForCommand(ctx context.Context, c workflow.Caller, id strin
 func (w *workspace) applyLoaded(ctx context.Context, cmd lifecycle.Command) (*workflow.Execution, error) {
 	err := w.advance(ctx, &cmd)
 	if err != nil && !w.commandCommitted {
-		if w.lapsed { // what follows from that is left to a wake-up
+		if w.lapsed { // a wake-up does the work that follows from it
 			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "deadline")})
 		}
 		return nil, err
 	}
 	if err != nil {
-		// The command is committed; only what follows it failed, and is retried.
+		// The command is committed. Only its follow-up work failed, and a wake-up retries that.
 		w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "command")})
 	}
 	return w.execution, nil

@@ -12,17 +12,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxDeadLetterNotices bounds the notices in the history of one execution. Further
-// dead letters are only listed with the queue's.
+// maxDeadLetterNotices bounds the notices in the history of one execution. Further dead letters
+// appear only in the list of their queue.
 const maxDeadLetterNotices = 50
 
 // historyPageSize is how many events of a paged history are read at a time.
 const historyPageSize = 200
 
-// recordDeadLetter writes into an execution's history that a message of it was
-// dead-lettered. It never advances the execution, because that may be what the
-// message failed at. cost is what the handlers of the message consumed. An error means
-// that recording should be repeated; an execution that does not exist is not an error.
+// recordDeadLetter records in an execution's history that one of its messages was dead-lettered. It
+// never advances the execution, because advancing may be what the message failed at. cost is what
+// the handlers of the message consumed. On an error the caller should repeat the call; a missing
+// execution is not an error.
 func (w *workspace) recordDeadLetter(ctx context.Context, letter workflow.DeadLetter, cost workflow.Cost) error {
 	kind, _, _ := strings.Cut(letter.Reason, ":") // the full reason is in the history
 	attrs := []slog.Attr{slog.String(observe.MessageID, letter.MessageID), slog.String(observe.Queue, letter.Queue), slog.String(observe.Code, kind)}
@@ -67,8 +67,8 @@ func (w *workspace) recordDeadLetter(ctx context.Context, letter workflow.DeadLe
 	return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
 }
 
-// isDisproved reports whether a provisional dead letter was not one: the item of its
-// pack exists, so a worker has had the pack.
+// isDisproved reports whether a provisional dead letter was a false alarm: the item of its pack
+// exists, so a worker has received the pack.
 func (w *workspace) isDisproved(ctx context.Context, letter *workflow.DeadLetter) (bool, error) {
 	if !letter.Provisional || letter.Pack == nil {
 		return false, nil
@@ -77,8 +77,8 @@ func (w *workspace) isDisproved(ctx context.Context, letter *workflow.DeadLetter
 	return p != nil, err
 }
 
-// commitDeadLetter commits the notice. ok is false if another handler has changed the
-// execution meanwhile. The failure streak stays, because no wake-up has succeeded.
+// commitDeadLetter commits the notice. ok is false if another handler has changed the execution.
+// The failure streak stays, because no wake-up has succeeded.
 func (w *workspace) commitDeadLetter(ctx context.Context, x *workflow.Execution, letter workflow.DeadLetter, cost workflow.Cost) (ok bool, err error) {
 	next, err := lifecycle.RecordDeadLetter(x, letter, w.e.now())
 	if err != nil {
@@ -92,14 +92,14 @@ func (w *workspace) commitDeadLetter(ctx context.Context, x *workflow.Execution,
 	return ok, err
 }
 
-// DeadLetterNotices returns the dead letters in an execution's history, by message id.
+// DeadLetterNotices returns the dead letters recorded in an execution's history, by message id.
 // There are at most 50.
 func DeadLetterNotices(ctx context.Context, store port.Store, x *workflow.Execution) (map[string]workflow.DeadLetter, error) {
 	return deadLetterNotices(ctx, store, x, func(known map[string]workflow.DeadLetter) bool { return len(known) >= maxDeadLetterNotices })
 }
 
-// deadLetterNotices reads notices until there are enough: first the events in the state
-// item, which are the newest, then the pages.
+// deadLetterNotices reads notices until enough reports true. It starts with the events in the state
+// item, which are the newest, and continues with the pages.
 func deadLetterNotices(ctx context.Context, store port.Store, x *workflow.Execution, enough func(known map[string]workflow.DeadLetter) bool) (map[string]workflow.DeadLetter, error) {
 	letters := map[string]workflow.DeadLetter{}
 	collectDeadLetters(x.Events, letters)

@@ -14,9 +14,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Receivers sends events to where subscriptions say.
+// Receivers sends events to the targets of subscriptions.
 type Receivers interface {
-	// Post sends a request to a webhook and returns the status of its answer.
+	// Post sends a request to a webhook and returns the status code of the response.
 	Post(ctx context.Context, url string, header map[string]string, body []byte) (status int, err error)
 	// PutEvents puts all entries on a bus, or returns an error.
 	PutEvents(ctx context.Context, bus string, entries []BusEntry) error
@@ -24,28 +24,30 @@ type Receivers interface {
 	Publish(ctx context.Context, topic, subject, message string) error
 }
 
-// BusEntry is an event as EventBridge takes it.
+// BusEntry is an event in the shape that EventBridge takes.
 type BusEntry struct {
 	At     time.Time
 	Type   string
 	Detail []byte // JSON
 }
 
-// retryDelays are the times after which a delivery that has failed is tried again: a day in all.
+// retryDelays are the delays before a failed delivery is tried again. They add up to about a day.
 var retryDelays = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour}
 
 const (
-	// suspendedRetry is when the delivery for a suspended subscription is tried again: soon, so
-	// that it is among the dead letters, from where it is redriven, long before it is too old.
+	// suspendedRetry is the retry delay of a delivery for a suspended subscription. It is short, so
+	// that the delivery becomes a dead letter soon. Dead letters can be redriven, and this happens
+	// long before the message is too old.
 	suspendedRetry = 10 * time.Second
-	// maxDead is how many deliveries in a row are given up before their subscription is suspended.
+	// maxDead is how many deliveries in a row must be given up before their subscription is
+	// suspended.
 	maxDead = 20
-	// deliveryTimeout is the time of one request to a receiver.
+	// deliveryTimeout bounds one request to a receiver.
 	deliveryTimeout = 15 * time.Second
 )
 
-// Deliver sends a delivery to its receiver. receives is how often it has been tried, with this
-// time. An error means that it has to be tried again, after retryAfter.
+// Deliver sends a delivery to its receiver. receives is the number of attempts, this one included.
+// On an error the caller should try again after retryAfter.
 func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
 	if d.Rows != nil {
 		return e.deliverRows(ctx, d, receives)
@@ -59,7 +61,7 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 		return s.Name == d.Subscription && s.ID == d.SubscriptionID && s.RemovedAt.IsZero()
 	})
 	if i < 0 {
-		return 0, nil // nobody waits for it any more
+		return 0, nil // the subscription is gone
 	}
 	s := &list[i]
 	if s.Suspended != nil {
@@ -78,7 +80,7 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 		}); err != nil {
 			return retryDelays[0], err
 		}
-		return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, "subscription %s is suspended: %w", s.Name, err) // kept for whoever resumes it
+		return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, "subscription %s is suspended: %w", s.Name, err) // kept until the subscription is resumed
 	case err == nil:
 		if s.Dead > 0 {
 			e.noteDelivery(ctx, d, func(s *workflow.Subscription) bool {
@@ -101,14 +103,15 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
 }
 
-// noteDelivery counts what has become of a delivery. That is for people: it may fail.
+// noteDelivery updates the counters of a subscription after a delivery. They are only for people,
+// so a failure is logged and ignored.
 func (e *Engine) noteDelivery(ctx context.Context, d *workflow.Delivery, change func(*workflow.Subscription) bool) {
 	if err := e.changeSubscription(ctx, d, change); err != nil {
 		e.Log.WarnContext(ctx, "cannot count a delivery", observe.Err(err))
 	}
 }
 
-// changeSubscription changes the subscription of a delivery, if it is still there.
+// changeSubscription changes the subscription of a delivery, if it still exists.
 func (e *Engine) changeSubscription(ctx context.Context, d *workflow.Delivery, change func(*workflow.Subscription) bool) error {
 	ports := e.OpenPorts()
 	for round := range e.MaxConflictRetries {
@@ -128,7 +131,7 @@ func (e *Engine) changeSubscription(ctx context.Context, d *workflow.Delivery, c
 	return workflow.Errorf(workflow.CodeConflict, "subscription %s keeps changing", d.Subscription)
 }
 
-// statusGone is what a receiver answers that wants no more events.
+// statusGone is the response of a receiver that wants no more events.
 const statusGone = 410
 
 // goneError says that the receiver wants no more events.
@@ -136,8 +139,7 @@ type goneError struct{}
 
 func (*goneError) Error() string { return "the receiver has answered 410" }
 
-// sendDelivery sends a delivery, whole.
-// status is that of the answer of a webhook.
+// sendDelivery sends the whole delivery. status is the response status of a webhook.
 func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Subscription, d *workflow.Delivery) (status int, err error) {
 	switch {
 	case s.To.Workflow != "":
@@ -155,7 +157,7 @@ func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Sub
 	if s.To.Text {
 		text, err := e.alertText(ctx, d.Tenant, d.Execution)
 		if workflow.Is(err, workflow.CodeNotFound) {
-			return 0, nil // it has been removed: there is nothing to look at
+			return 0, nil // the execution has been removed: there is nothing to show
 		}
 		if err != nil || text == "" {
 			return 0, err
@@ -173,10 +175,10 @@ func (e *Engine) sendDelivery(ctx context.Context, to Receivers, s *workflow.Sub
 	return e.post(ctx, to, s, d.ID(), body)
 }
 
-// maxSubjectBytes is the longest subject of a message of SNS.
+// maxSubjectBytes is the longest subject of an SNS message.
 const maxSubjectBytes = 99
 
-// post sends a request to a webhook, signed, and returns the status of its answer.
+// post sends a signed request to a webhook and returns the status of the response.
 func (e *Engine) post(ctx context.Context, to Receivers, s *workflow.Subscription, delivery string, body []byte) (status int, err error) {
 	header := map[string]string{"Content-Type": "application/json", "Lockstep-Delivery": delivery}
 	if len(s.To.Secret) > 0 {
@@ -215,8 +217,8 @@ func putOnBus(ctx context.Context, to Receivers, bus string, d *workflow.Deliver
 	return to.PutEvents(ctx, bus, entries)
 }
 
-// startFollowUps starts an execution for each event. Its id follows from the event, so it is
-// started once, however often that is tried.
+// startFollowUps starts an execution for each event. Its id is derived from the event, so it is
+// started once even if the delivery is repeated.
 func (e *Engine) startFollowUps(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery) error {
 	for i := range d.Events {
 		if err := e.startFollowUp(ctx, s, d, &d.Events[i]); err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// rememberDelivery stores what became of a delivery. That is for people: it may fail.
+// rememberDelivery stores the result of a delivery. The record is only for people, so a failure is
+// logged and ignored.
 func (e *Engine) rememberDelivery(ctx context.Context, tenant, subscription string, a workflow.DeliveryAttempt, failed error) workflow.DeliveryAttempt {
 	a.At, a.Delivered = e.now(), failed == nil
 	if failed != nil {
@@ -20,8 +21,8 @@ func (e *Engine) rememberDelivery(ctx context.Context, tenant, subscription stri
 	return a
 }
 
-// TestSubscription sends one event to a webhook now, signed as any other, and returns what became of it.
-// Nothing else depends on the answer. It is sent also while the subscription is suspended.
+// TestSubscription sends one test event to a webhook now, signed like any other event, and returns
+// the result. Nothing else depends on the response. A suspended subscription is tested as well.
 func (e *Engine) TestSubscription(ctx context.Context, to Receivers, tenant, name string) (none workflow.DeliveryAttempt, err error) {
 	list, err := e.OpenPorts().Registry.Subscriptions(ctx, tenant)
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Effects are what a commit causes outside the state item. None is required for
-// correctness: if one is lost, the execution's timer brings a handler that repeats it.
+// Effects are what a commit causes outside of the state item. Correctness needs none of them: if
+// one is lost, the execution's timer brings a handler that repeats it.
 
-// dispatchStepRun sends the packs of a step run that has just been committed, or those of the
-// others of its pipeline if it has been closed, or starts its child.
+// dispatchStepRun starts the work of a step run that has just been committed: it sends its packs or
+// starts its children. If the step run of a pipeline has been closed, it sends the packs of the
+// pipeline's other steps.
 func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) error {
 	r := w.execution.StepRunBySeq(d.DispatchSeq)
 	if d.DispatchSeq == 0 || r == nil {
@@ -64,10 +65,12 @@ func (w *workspace) startChild(ctx context.Context, r *workflow.StepRun) error {
 	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "child started"))
 }
 
-// sendLane sends the next pack of a lane that its worker could not continue: the lane
-// belongs to a pipeline, its retry policy has a condition, or its chain was cut. decides says that
-// there is something to decide about the execution then. Mostly there is not: to find that out in
-// each wake-up of a lane, all done sets would be read as often as there are lanes.
+// sendLane sends the next pack of a lane that its worker could not continue, because the lane
+// belongs to a pipeline, its retry policy has a condition, or its chain was cut.
+//
+// decides says whether there is something to decide about the execution afterwards. Usually there
+// is not. If every wake-up of a lane had to find that out, all done sets would be read as many
+// times as there are lanes.
 func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) (decides bool, err error) {
 	x := w.execution
 	r := x.StepRunBySeq(l.StepRunSeq)
@@ -87,22 +90,23 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) (decides bo
 	return decides || due || !r.Open() || x.State != sm.ExecutionRunning || w.unplanned != nil, nil
 }
 
-// lanesReadParts reports whether a wake-up of a lane reads no more entities than there are in a
-// chunk or two, before it decides anything.
+// lanesReadParts reports whether a wake-up of a lane reads only its own part of the scope, a chunk
+// or two, before it decides anything.
 func (w *workspace) lanesReadParts(ctx context.Context, l workflow.Wakeup) bool {
 	r := w.execution.StepRunBySeq(l.StepRunSeq)
 	if l.Lane == nil || r == nil || r.Pipeline == 0 {
 		return false
 	}
 	p, err := w.ensurePlanner(ctx)
-	return err == nil && p.LanesReadParts(w.execution, r) // what reads the program next fails too, and says so
+	return err == nil && p.LanesReadParts(w.execution, r) // on an error the next reader of the program fails too, and reports it
 }
 
-// reportPlanError makes an error that says that a lane cannot be planned a fact of the next
-// decision, about the step run of the pipeline in which it cannot. It stays one until the end of
-// the wake-up, whoever else commits meanwhile: nobody else may find it out before the timer. A
-// wake-up that gives up hands it on.
-// Any other error it returns.
+// reportPlanError turns a PlanError into a report for the next decision: this lane of the step run
+// cannot be planned. It returns any other error unchanged.
+//
+// The report stays a fact until the end of the wake-up, even if others commit meanwhile, because
+// nobody else may find the problem before the timer does. A wake-up that gives up passes it on in a
+// message.
 func (w *workspace) reportPlanError(err error) error {
 	var problem *dispatch.PlanError
 	if errors.As(err, &problem) {
@@ -117,12 +121,13 @@ func (w *workspace) reportPlanError(err error) error {
 	return err
 }
 
-// wakeup is a wake-up message for an execution. The reason is for logs.
+// wakeup makes a wake-up message for an execution. The reason is for logs.
 func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
 	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
 }
 
-// asksOf is what an execution waits for a person for, as its ancestors show it.
+// asksOf returns whether an execution waits for a person, and what it asks. Its ancestors show
+// this.
 func asksOf(x *workflow.Execution) (asks struct {
 	person bool
 	what   string
@@ -133,9 +138,9 @@ func asksOf(x *workflow.Execution) (asks struct {
 	return asks
 }
 
-// parentWakeups wakes a parent that waits for this execution, once that is over, and when it
-// begins or ends to wait for a person; and one that waits to know whether this execution begins,
-// once it is over without that.
+// parentWakeups returns the wake-ups for the parent of an execution that was committed. A parent
+// that waits for the execution is woken when it ends, and when it starts or stops waiting for a
+// person. A parent that only waits to see it begin is woken if it ends without ever beginning.
 func (w *workspace) parentWakeups(ctx context.Context, from, to *workflow.Execution) []workflow.Wakeup {
 	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
 	if !to.Awaited() && !(ended && lifecycle.NeverBegins(to)) || !ended && asksOf(from) == asksOf(to) {
@@ -147,8 +152,7 @@ func (w *workspace) parentWakeups(ctx context.Context, from, to *workflow.Execut
 	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}
 }
 
-// sendWakeups sends wake-ups. A wake-up that is not sent costs time only: each
-// recipient has a timer.
+// sendWakeups sends wake-ups. A lost wake-up only costs time, because each recipient has a timer.
 func (w *workspace) sendWakeups(ctx context.Context, recipients string, wakeups []workflow.Wakeup) {
 	if len(wakeups) == 0 {
 		return
@@ -158,14 +162,13 @@ func (w *workspace) sendWakeups(ctx context.Context, recipients string, wakeups 
 	}
 }
 
-// maxMessageDelay is the longest delay of a message.
+// maxMessageDelay is the longest delay that a message can have.
 const maxMessageDelay = 15 * time.Minute
 
-// sendDeadlineWakeup sends a delayed wake-up for a deadline, so that what ends then ends
-// on time: the sweep of timers is coarser. It sends one for a deadline that is new and
-// not further away than the longest delay of a message, and for any other when it
-// becomes the execution's timer. If the time has come meanwhile, there is no delay. A check
-// that is due at once, because this one has changed what it is about, is sent like a deadline.
+// sendDeadlineWakeup sends a delayed wake-up for a deadline, so that a wait ends on time: the sweep
+// of timers is coarser. It sends one for a new deadline within the longest message delay, and for a
+// later deadline once that becomes the execution's timer. If the time has already come, it sends
+// without delay. A check that is due at once is sent in the same way.
 func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workflow.Execution) {
 	at := lifecycle.NextDeadline(after)
 	isNew := !at.IsZero() && (!at.Equal(lifecycle.NextDeadline(before)) || at.Equal(after.DueAt) && !at.Equal(before.DueAt))

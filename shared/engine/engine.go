@@ -41,41 +41,40 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Options are the engine's thresholds. They come from the configuration; none
-// has a default here.
+// Options are the engine's thresholds. They come from the configuration; none has a default here.
 type Options struct {
 	Policy             lifecycle.Policy
 	Dispatch           dispatch.Limits
 	JobTimeout         time.Duration // for blocks that set none
-	ReserveAfter       int           // lock conflicts after which an execution reserves
+	ReserveAfter       int           // lock conflicts after which an execution makes a reservation
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
 	InlineMaxEntities  int           // requests advance executions with up to this many entities
 	MaxEntities        int           // per execution
-	EntitiesAtOnce     int           // of the large executions whose wake-ups one process handles side by side; 0 for no limit
-	MaxDescendants     int           // executions that one and those that it started may start
+	EntitiesAtOnce     int           // bounds the entities of all large executions that one process handles at the same time; 0 for no limit
+	MaxDescendants     int           // how many executions an execution and its descendants may start
 	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
-	MaxPlanCost        uint64        // of all expressions of one plan together; 0 for no limit
+	MaxPlanCost        uint64        // for all expressions of one plan together; 0 for no limit
 	IdempotencyKeyTTL  time.Duration // how long an idempotency key stays bound
 	MaxConflictRetries int           // reloads after lost races, per wake-up
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
 
-	Address   string             // at which people reach this stage, "" if nobody has said
+	Address   string             // where people reach this stage; "" if not configured
 	Endpoints workflow.Endpoints // of this stage
-	Regions   []string           // that pools of this stage are known to serve
+	Regions   []string           // regions that pools of this stage are known to serve
 
-	Alerts           workflow.AlertTarget // who is told of every failure
-	SubscriptionsAge time.Duration        // how long a process may not know of a new subscription; 0: nobody observes
+	Alerts           workflow.AlertTarget // who is notified of every failure
+	SubscriptionsAge time.Duration        // how long a process may overlook a new subscription; 0 means no subscriptions
 	CountEnds        bool                 // the ends of all executions are counted
 
-	StartsByWakeup bool // what is started is advanced by the handler of its wake-up: this process has not the rights to
+	StartsByWakeup bool // wake-up handlers advance new executions, because this process lacks the rights
 }
 
 // Deps are the engine's sources of time, randomness and I/O.
 type Deps struct {
 	Now       func() time.Time
 	NewID     func() string     // returns a UUIDv7
-	Nonce     func() string     // returns a short random text
-	Backoff   func(round int)   // a jittered pause before deciding again after a lost race
+	Nonce     func() string     // returns a short random string
+	Backoff   func(round int)   // pauses, with jitter, before deciding again after a lost race
 	OpenPorts func() port.Ports // opens one set of ports per piece of work
 	Log       *slog.Logger
 	Tracer    observe.Tracer // nil records no spans
@@ -83,21 +82,21 @@ type Deps struct {
 	// Sealer seals parameters; nil for a process that seals none.
 	Sealer Sealer
 
-	// TokenKeys are the keys of resume tokens; nil for none.
+	// TokenKeys returns the keys of resume tokens; nil if there are none.
 	TokenKeys func(ctx context.Context) (token.Keys, error)
 
-	// Secret is the value of a tenant's secret, of those that prove calls of triggers; nil for none.
+	// Secret returns a tenant's secret, which proves calls of triggers; nil if there are none.
 	Secret func(ctx context.Context, tenant, name string) (string, error)
 
-	// Captcha asks the provider of a captcha; nil for none.
+	// Captcha asks a captcha provider; nil if there is none.
 	Captcha CaptchaCheck
 
 	// RecordMetric records a value of one of package topology's metrics; nil records none.
 	RecordMetric func(ctx context.Context, metric string, n int)
 }
 
-// Engine performs lifecycle transitions. Its only state is a cache of definitions
-// and blocks, which are immutable, and costs that it has not counted yet.
+// Engine performs lifecycle transitions. Its only state is a cache of definitions and blocks, which
+// are immutable, and costs that have not been counted yet.
 type Engine struct {
 	Options
 	Deps
@@ -107,14 +106,14 @@ type Engine struct {
 	observers   *observedTenants
 	refused     *refusedCalls
 	events      *keptTriggers
-	version     string // written on every state item that the engine commits
+	version     string // written to every state item that the engine commits
 }
 
-// New makes an engine. version is written on every state item that it commits.
+// New makes an engine. version is written to every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
 	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, large: newLargeScopes(o.EntitiesAtOnce), observers: &observedTenants{tenants: map[string]observedTenant{}}, refused: &refusedCalls{last: map[string]int64{}}, events: &keptTriggers{tenants: map[string]tenantTriggers{}}, version: version}
 }
 
-// now is the current time in the resolution in which it is stored, so that a value
+// now returns the current time at the resolution in which times are stored, so that a value
 // compares equal before and after a round trip.
 func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Millisecond) }

@@ -16,24 +16,26 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// eventLife is how long an event is known: longer than its message lies among the dead letters.
+// eventLife is how long an event is remembered: longer than its message can stay among the dead
+// letters.
 const eventLife = 15 * 24 * time.Hour
 
-// maxEventWait is how long the execution of an event may wait for the rate of its trigger. What comes
-// above that comes again.
+// maxEventWait is how long an execution started by an event may wait for the rate of its trigger.
+// Events beyond that are retried.
 const maxEventWait = 24 * time.Hour
 
-// maxEventRetry is the longest time after which an event comes again because of a rate: so that it is
-// among the dead letters before the queue drops its message.
+// maxEventRetry is the longest retry delay of an event that exceeds a rate. It is short enough for
+// the event to become a dead letter before the queue drops its message.
 const maxEventRetry = 6 * time.Hour
 
-// TakeEvent hands an event to the triggers of a tenant whose patterns it matches: each starts an
-// execution, or sends a signal. The same event again, by its source and id, is answered with the same executions.
+// TakeEvent hands an event to those triggers of a tenant whose patterns match it. Each starts an
+// execution or sends a signal. An event with the same source and id is answered with the same
+// executions.
 //
-// The caller is who hands it in, and the creator of what it starts; of an event that has come by itself he
-// has a tenant only. The event is an object as EventBridge makes it, with an id. What a trigger refuses for good is in the
-// receipt, and in the history of the trigger. An error means that the event has to be handed in again:
-// what it has started stays, and is found again.
+// The caller is whoever sends the event, and becomes the creator of what it starts. An event from
+// EventBridge has a caller with a tenant only. The event is an object in the EventBridge format,
+// with an id. If a trigger refuses the event for good, the receipt and the trigger's history say
+// so. On an error the event must be sent again: what it has started stays, and is found again.
 func (e *Engine) TakeEvent(ctx context.Context, caller workflow.Caller, event json.RawMessage) (receipt views.EventReceipt, err error) {
 	receipt.Triggers = []views.EventTaken{}
 	if len(event) > spec.MaxTriggerBody {
@@ -62,7 +64,8 @@ func (e *Engine) TakeEvent(ctx context.Context, caller workflow.Caller, event js
 	return receipt, prefixMessage(err, "hand in the event "+workflow.Truncate(receipt.ID, 100)+" again, with this id: ")
 }
 
-// prefixMessage puts a text in front of the message of an error with a code, and leaves any other as it is.
+// prefixMessage puts a prefix before the message of an error that has a code, and returns any other
+// error unchanged.
 func prefixMessage(err error, prefix string) error {
 	var coded *workflow.Error
 	if !errors.As(err, &coded) {
@@ -73,8 +76,9 @@ func prefixMessage(err error, prefix string) error {
 	return &prefixed
 }
 
-// HandleEvent hands an event that EventBridge has sent to the triggers of its tenant. receives is how
-// often it has come, with this time. An error means that it has to come again, after retryAfter.
+// HandleEvent hands an event from EventBridge to the triggers of its tenant. receives is how often
+// it has been received, this time included. On an error it must be received again, after
+// retryAfter.
 func (e *Engine) HandleEvent(ctx context.Context, event workflow.BusEvent, receives int) (retryAfter time.Duration, err error) {
 	_, err = e.TakeEvent(ctx, workflow.Caller{Tenant: event.Tenant}, event.Event)
 	if err == nil {
@@ -86,12 +90,12 @@ func (e *Engine) HandleEvent(ctx context.Context, event workflow.BusEvent, recei
 		retryAfter = max(retryAfter, min(coded.RetryAfter, maxEventRetry))
 	}
 	if code := workflow.CodeOf(err); code == workflow.CodeInvalid || code == workflow.CodeTooLarge {
-		retryAfter = suspendedRetry // so that it is soon among the dead letters
+		retryAfter = suspendedRetry // so that it becomes a dead letter soon
 	}
 	return retryAfter, err
 }
 
-// takeEvent hands an event to one trigger. An error may pass.
+// takeEvent hands an event to one trigger. It returns an error only if a repetition may succeed.
 func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.PublishedTrigger, event json.RawMessage) (views.EventTaken, error) {
 	sent := caller.Actor != ""
 	if !sent {
@@ -109,7 +113,7 @@ func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.P
 	}
 	taken.Code, err = workflow.CodeOf(err), prefixMessage(err, "trigger "+t.Name+": ")
 	if keyIsHeld(err) {
-		return taken, err // until the execution that has it ends
+		return taken, err // retry until the execution that holds the key ends
 	}
 	switch taken.Code {
 	case workflow.CodeInvalid, workflow.CodeTooLarge, workflow.CodeForbidden, workflow.CodeConflict, workflow.CodeIdempotencyMismatch:
@@ -118,12 +122,13 @@ func (e *Engine) takeEvent(ctx context.Context, caller workflow.Caller, t spec.P
 		if refused := (*workflow.Error)(nil); errors.As(err, &refused) {
 			taken.Message, taken.Issues = refused.Message, refused.Issues
 		}
-		return taken, nil // the next time it would be the same
+		return taken, nil // a retry would have the same result
 	}
 	return taken, err
 }
 
-// firstToRetry is the error of two after which an event comes again earlier: not that of a rate.
+// firstToRetry returns the error that is retried sooner. The error of a rate is retried later than
+// any other.
 func firstToRetry(a, b error) error {
 	if a == nil || workflow.Is(a, workflow.CodeRateLimited) && b != nil {
 		return b
@@ -131,7 +136,7 @@ func firstToRetry(a, b error) error {
 	return a
 }
 
-// eventID is the id of an event; empty if it has none.
+// eventID returns the id of an event; empty if it has none.
 func eventID(event json.RawMessage) string {
 	var fields struct {
 		ID string `json:"id"`
@@ -142,8 +147,8 @@ func eventID(event json.RawMessage) string {
 	return fields.ID
 }
 
-// eventKey is by what an event is known again: its id within its source, which numbers its own. It is
-// empty if the event has no id.
+// eventKey returns the key under which a repeated event is recognised: its source and its id,
+// because each source numbers its own events. It is empty if the event has no id.
 func eventKey(event json.RawMessage) string {
 	id := eventID(event)
 	if id == "" {
@@ -152,7 +157,7 @@ func eventKey(event json.RawMessage) string {
 	var fields struct {
 		Source string `json:"source"`
 	}
-	_ = json.Unmarshal(event, &fields) // a source of another type is none
+	_ = json.Unmarshal(event, &fields) // a source that is not a string counts as missing
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(fields.Source), fields.Source, id))
 	return "event/" + hex.EncodeToString(sum[:])
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// keptTriggers has the triggers of tenants for a while, with their patterns parsed: others decide how
-// many events come that no trigger takes.
+// keptTriggers caches the triggers of tenants for a while, with their patterns parsed. Without it,
+// every event would be a read, even if no trigger wants it, and others decide how many events
+// arrive.
 type keptTriggers struct {
 	mu      sync.Mutex
 	tenants map[string]tenantTriggers
@@ -24,19 +25,20 @@ type tenantTriggers struct {
 	readAt time.Time
 }
 
-// eventTrigger is a trigger of events. A pattern that cannot be read, because a later release has
-// published it, is nil.
+// eventTrigger is a trigger that takes events. pattern is nil if it cannot be parsed because a
+// later release published it.
 type eventTrigger struct {
 	published spec.PublishedTrigger
 	pattern   *eventpattern.Pattern
-	kept      bool // it may be another one by now
+	kept      bool // from the cache: it may have changed since
 }
 
-// maxKeptTenants bounds what a process keeps.
+// maxKeptTenants bounds how many tenants a process caches.
 const maxKeptTenants = 100
 
-// eventTriggers are the triggers of events of a tenant: as they are now for somebody who hands in an
-// event, who may just have published one, and as they were at most SubscriptionsAge ago for any other.
+// eventTriggers returns the triggers of a tenant that take events. A caller who sends an event may
+// have just published a trigger, so he gets them as they are now. For events from EventBridge they
+// may be as old as SubscriptionsAge.
 func (e *Engine) eventTriggers(ctx context.Context, caller workflow.Caller) ([]eventTrigger, error) {
 	k, now := e.events, e.now()
 	if caller.Actor == "" {
@@ -78,8 +80,8 @@ func newEventTrigger(t spec.PublishedTrigger) eventTrigger {
 	return one
 }
 
-// matchEvent reports whether an event fits the pattern of a trigger. One that was kept is read again
-// before it takes the event: it may have been paused since, or published with another pattern.
+// matchEvent reports whether an event matches the pattern of a trigger. A cached trigger is read
+// again before it takes the event: it may have been paused or published with another pattern.
 func (e *Engine) matchEvent(ctx context.Context, caller workflow.Caller, t *eventTrigger, decoded any) (bool, error) {
 	if t.pattern != nil && !t.pattern.Matches(decoded) {
 		return false, nil

@@ -11,13 +11,13 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// minFailuresToBreak is how many wake-ups have to fail in a row, however long that
-// takes, before the engine ends the execution.
+// minFailuresToBreak is how many wake-ups must fail in a row, however long that takes, before the
+// engine ends the execution.
 const minFailuresToBreak = 5
 
-// RecordFailure records that Advance failed for a wake-up. The streak tells an
-// operator why an execution does not move, and ends it after Options.StallTimeout. It
-// is best effort: if the store does not answer, the failure is only logged.
+// RecordFailure records that Advance failed for a wake-up. The streak tells an operator why an
+// execution does not move, and ends it after Options.StallTimeout. This is best effort: if the
+// store does not answer, the failure is only logged.
 func (e *Engine) RecordFailure(ctx context.Context, l workflow.Wakeup, cause error) {
 	w := e.newWorkspace(l.Tenant, l.Execution)
 	defer w.keepCost()
@@ -36,8 +36,8 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
 }
 
-// failed is the streak after one more failure. An outage does not count, and its time is
-// not part of the streak. A failure that recordAttempt has counted does not count again.
+// failed returns the streak after one more failure. An outage does not count, and its duration is
+// not part of the streak. A failure that recordAttempt has already counted does not count again.
 func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow.FailureStreak {
 	streak := workflow.FailureStreak{Since: now}
 	if before != nil {
@@ -57,21 +57,21 @@ func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow
 	return streak
 }
 
-// recordAttempt counts a wake-up that the queue has delivered before as a failure until
-// it has ended: a function that runs out of memory cannot record that itself. It reports
-// whether the attempt before it ended like that, and so may this one.
+// recordAttempt counts a redelivered wake-up as a failure until it has ended, because a function
+// that runs out of memory cannot record that itself. unfinished reports whether the previous
+// attempt ended like that; then this one may too.
 func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
 	before := w.execution.FailureStreak
 	streak := failed(before, w.e.now(), false)
 	if unfinished = before != nil && before.Unfinished; unfinished {
-		streak.Count++ // failed takes this attempt for the one that is counted
+		streak.Count++ // failed assumes that this attempt is already counted
 	}
 	streak.Unfinished, streak.Reason = true, "a wake-up has not reported a result: it may have run out of memory or time"
 	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
 }
 
-// clearFailureStreak removes the streak after a wake-up that succeeded without a commit.
-// It is best effort: the next success removes it otherwise.
+// clearFailureStreak removes the streak after a wake-up that succeeded without a commit. This is
+// best effort: otherwise the next success removes it.
 func (w *workspace) clearFailureStreak(ctx context.Context) {
 	if w.execution.FailureStreak == nil && !w.attemptRecorded {
 		return
@@ -81,8 +81,8 @@ func (w *workspace) clearFailureStreak(ctx context.Context) {
 	}
 }
 
-// outOfTime is the error of a wake-up whose context has ended, and err otherwise. A
-// wake-up that takes too long is a failure of the execution, not an outage.
+// outOfTime replaces err if the context of the wake-up has ended. A wake-up that takes too long is
+// a failure of the execution, not an outage.
 func outOfTime(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -90,10 +90,9 @@ func outOfTime(ctx context.Context, err error) error {
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "a wake-up ran out of time", Cause: err}
 }
 
-// breakCommand is the command to end an execution whose wake-ups have all failed for
-// as long as limit, or nil if there is no reason to. An execution that has ended stays
-// as it is, unless it cannot release its locks because its updates of the inventory
-// fail.
+// breakCommand returns the command that ends an execution whose wake-ups have all failed for as
+// long as limit, or nil if that is not so. An execution that has ended stays as it is, unless it
+// cannot release its locks because its updates of the inventory fail.
 func breakCommand(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
 	streak := x.FailureStreak
 	if streak == nil || !streak.UnavailableSince.IsZero() || streak.Count < minFailuresToBreak || now.Sub(streak.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {

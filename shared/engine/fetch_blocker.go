@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchBlocker answers NeedBlocker. It registers a blocked execution as a waiter of
-// the execution that blocks it, on the condition that this one still does. A child
-// then also checks for a deadlock, because the parent that waits for it holds locks.
+// fetchBlocker answers NeedBlocker. It registers a blocked execution as a waiter of the execution
+// that blocks it, on the condition that it still does. A child also checks for a deadlock
+// afterwards, because the parent that waits for it holds locks.
 func (w *workspace) fetchBlocker(ctx context.Context) error {
 	blocker, err := w.registerWithBlocker(ctx, *w.execution.BlockedBy)
 	if err != nil {
@@ -29,12 +29,13 @@ func (w *workspace) fetchBlocker(ctx context.Context) error {
 	return nil
 }
 
-// maxRegistrations bounds how often a registration is repeated because the holder has
-// released other entities meanwhile. After that the execution asks for its locks again.
+// maxRegistrations bounds how often a registration is repeated because the holder has released
+// other entities in between. After that the execution asks for its locks again.
 const maxRegistrations = 4
 
-// registerWithBlocker registers the execution with all that block it, see registerWithHolder. One that
-// no longer does is enough for it to go on: where a limit has no place left, that is a place.
+// registerWithBlocker registers the execution with everything that blocks it, see
+// registerWithHolder. It can go on as soon as one blocker no longer blocks it: if a concurrency
+// limit was full, that is a free slot.
 func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	if by.Reservation {
 		reserver, err := w.head(ctx, by.Execution)
@@ -46,7 +47,7 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 	}
 	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true}
 	for i, holder := range by.Holders() {
-		holder.NeedsPerson = holder.NeedsPerson || by.Entity.IsSlot() // whether all of them wait for a person is known in the end
+		holder.NeedsPerson = holder.NeedsPerson || by.Entity.IsSlot() // at the end this is true only if all of them wait for a person
 		one, err := w.registerWithHolder(ctx, holder)
 		if err != nil || *one == (lifecycle.Blocker{}) {
 			return one, err
@@ -57,19 +58,19 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 			all.Narrowed = one.Narrowed
 		}
 	}
-	if !all.Registered && !all.NeedsPerson { // it changes: ask for the locks again
+	if !all.Registered && !all.NeedsPerson { // the situation changes: ask for the locks again
 		return &lifecycle.Blocker{}, nil
 	}
 	return all, nil
 }
 
-// registerWithHolder registers the execution with one holder. A registration that
-// fails does not mean that the entity is free: the holder may have released others. What
-// is asked is whether it holds this one.
+// registerWithHolder registers the execution with one holder. A failed registration does not mean
+// that the entity is free: the holder may have released others. So it checks whether the holder
+// still holds this one.
 //
-// The holder is read first. A write that changes nothing, because the entity is free or as many
-// are registered as may be, costs as many units as the item has KB: thousands of waiters would
-// keep the item of their holder from being written.
+// The holder is read first. A write that changes nothing (because the entity is free, or the list
+// of waiters is full) still consumes as many units as the item has KB. Thousands of waiters would
+// then keep their holder's item from being written.
 func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	holder, err := w.head(ctx, by.Execution)
 	if err != nil {
@@ -106,7 +107,7 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 	return &lifecycle.Blocker{}, nil
 }
 
-// head reads what decides about the locks of another execution.
+// head reads the parts of another execution's state that decide about its locks.
 func (w *workspace) head(ctx context.Context, id string) (workflow.OwnerStatus, error) {
 	heads, err := w.ports.Store.Heads(ctx, w.tenant, []string{id})
 	return heads[id], err

@@ -8,16 +8,17 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxKeyRounds bounds how often one request or wake-up begins anew with a business key that
-// changes.
+// maxKeyRounds bounds how often one request or wake-up starts over because a business key has
+// changed.
 const maxKeyRounds = 10
 
-// fetchCheckIn takes the business key of the execution if it is free, or hands the signals of a
-// new execution over to the one that has it. One that is tried again does not give way: it would
-// be cancelled, and could never be finished. It waits for the end of the one that has the key.
+// fetchCheckIn takes the business key of the execution if the key is free. If another execution
+// holds it, a new execution hands its signals over to that one. An execution that is being retried
+// does not give way, since it would be cancelled and could never be finished: it waits until the
+// holder ends.
 //
-// The execution exists, and has not begun: it is read before the key, and the key before its
-// owner. An owner that has ended may be tried again, and then writes its key once more; so the
+// The order of the reads matters: first the execution, which has not begun, then the key, then the
+// owner of the key. An owner that has ended may be retried and then writes its key again, so the
 // key is taken only at the revision that was read.
 func (w *workspace) fetchCheckIn(ctx context.Context) error {
 	x := w.execution
@@ -30,7 +31,7 @@ func (w *workspace) fetchCheckIn(ctx context.Context) error {
 			w.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyMine}
 			return nil
 		}
-		owner := statemachines.ExecutionState("") // it has ended, if this is the owner
+		owner := statemachines.ExecutionState("") // if this execution is the owner, its earlier try has ended
 		if key.Execution != x.ID {
 			if owner, err = w.keyHolder(ctx, key); err != nil {
 				return err
@@ -68,8 +69,8 @@ func (w *workspace) fetchCheckIn(ctx context.Context) error {
 	return nil
 }
 
-// keyHolder is the state of the execution that holds a key; empty if none does. It is read
-// strongly, and after the key.
+// keyHolder returns the state of the execution that holds a key; empty if none does. The read is
+// strongly consistent, and comes after the read of the key.
 func (w *workspace) keyHolder(ctx context.Context, key workflow.BusinessKey) (statemachines.ExecutionState, error) {
 	if key.Execution == "" {
 		return "", nil
@@ -84,10 +85,10 @@ func (w *workspace) keyHolder(ctx context.Context, key workflow.BusinessKey) (st
 	return "", nil
 }
 
-// handOver puts every signal of the mailbox into that of the owner of the key, and wakes it. The
-// result is accepted if the owner has all of them now; refused if it has ended, or is about to
-// check in again; and limit if it cannot take one of them yet: its mailbox has no place, or it is
-// ending.
+// handOver moves every signal of the mailbox to the owner of the key, and wakes the owner. The
+// result is SignalAccepted if the owner now has all of them; SignalRefused if the owner has ended
+// or is about to check in again; SignalLimit if it cannot take one of them yet, because its mailbox
+// is full or it is ending.
 func (w *workspace) handOver(ctx context.Context, owner string) (workflow.SignalResult, error) {
 	if len(w.execution.Signals) == 0 {
 		return workflow.SignalAccepted, nil
@@ -105,7 +106,7 @@ func (w *workspace) handOver(ctx context.Context, owner string) (workflow.Signal
 		signal.Forwarded = true
 		result, state, err := to.sendSignal(ctx, signal)
 		if err == nil && result == workflow.SignalMismatch {
-			// The owner has another signal of this id: this one gets an id of its own.
+			// The owner has a different signal with this id, so this one gets a new id.
 			signal.ID = workflow.NewSignalID(signal.ID + "@" + w.id)
 			result, state, err = to.sendSignal(ctx, signal)
 		}
@@ -120,6 +121,6 @@ func (w *workspace) handOver(ctx context.Context, owner string) (workflow.Signal
 			return workflow.SignalRefused, nil
 		}
 	}
-	// Also for duplicates: who sent them before may not have got this far.
+	// Also for duplicates: whoever sent them may have failed before this point.
 	return workflow.SignalAccepted, to.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: w.tenant, Execution: owner, Reason: "signal"})
 }

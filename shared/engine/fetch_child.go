@@ -16,10 +16,12 @@ import (
 )
 
 // fetchChild answers NeedChild and NeedChildClose: the state of the execution that a step run
-// starts. NeedChild starts it if it does not exist: the step run was open when this handler read
-// it, and if it is not any more, the child finds that out before it begins. NeedChildClose tells
-// a child that goes on that its step run is closed. If that message is lost, the timer repeats it.
-// A child that nobody waits for is over, for its step run, once it has asked whether it may begin.
+// starts.
+//
+// NeedChild starts the child if it does not exist. The step run was open when this handler read it;
+// if it has been closed since, the child notices before it begins. NeedChildClose tells a running
+// child that its step run is closed; if that message is lost, the timer repeats it. For the step
+// run, a child in fire-and-forget mode is over once it has asked whether it may begin.
 func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Child == nil {
@@ -73,8 +75,8 @@ func (w *workspace) childIs(c *lifecycle.ChildStatus) {
 	w.facts.Child[c.StepRunSeq] = c
 }
 
-// copyOutput stores the output of a child that has settled well as a value of this execution: the
-// child may be deleted before it.
+// copyOutput stores the output of a child that has completed as a value of this execution, because
+// the child may be deleted first.
 func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *workspace) (none *workflow.Value, _ error) {
 	if r.Child.Mode == workflow.ModeFireAndForget || c.execution.State != sm.ExecutionCompletedAck || c.execution.Output == nil {
 		return none, nil
@@ -86,8 +88,8 @@ func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *work
 	return w.offloadValue(ctx, &workflow.Value{Inline: output})
 }
 
-// createChild creates a child with the parameters and the scope that the step gives
-// it. A child that is refused is refused for good.
+// createChild creates a child with the parameters and the scope that the step gives it. A refusal
+// is final.
 func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace) (refused *workflow.Failure, err error) {
 	parent, refused := w.parentOf(r)
 	if refused != nil {
@@ -105,7 +107,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	if err != nil {
 		return nil, err
 	}
-	if why := planned.Plan.Problem; why != nil { // a compensation is planned here only
+	if why := planned.Plan.Problem; why != nil { // only a compensation is planned here
 		return why, nil
 	}
 	if len(planned.Jobs) != 1 {
@@ -125,16 +127,16 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	if r.Kind == workflow.JobRollback { // one for one that was counted
 		return nil, c.createAndAdvance(ctx, w.newChild(d, r, parent), in, nil)
 	}
-	// Counted before it is created, and once however often that is repeated: a definition
-	// that starts itself several times would not end before thousands of executions.
+	// Count before creating, and only once even if this is repeated. Otherwise a definition that
+	// starts itself several times would create thousands of executions before it stops.
 	if refused, err := w.countChildren(ctx, r, parent.Root, c.id, 1); refused != nil || err != nil {
 		return refused, err
 	}
 	return nil, c.createAndAdvance(ctx, w.newChild(d, r, parent), in, nil)
 }
 
-// entitiesOf selects the entities of a type that an execution has worked on: who undoes what it did works on
-// the same, whatever a query would find by now. It is empty if there are none.
+// entitiesOf selects the entities of a type that an execution has worked on. A compensation works
+// on exactly these, whatever a query would find now. The result is empty if there are none.
 func (w *workspace) entitiesOf(ctx context.Context, id, entityType string) (json.RawMessage, error) {
 	of := w.e.newWorkspace(w.tenant, id)
 	defer func() { w.pendingCost.Add(of.ports.Meter.Take()) }()
@@ -157,7 +159,7 @@ func (w *workspace) entitiesOf(ctx context.Context, id, entityType string) (json
 	return workflow.EncodeJSON(s)
 }
 
-// parentOf is what a child of a step run knows of its parent, or why there can be none.
+// parentOf returns what a child of a step run knows about its parent, or why it cannot have one.
 func (w *workspace) parentOf(r *workflow.StepRun) (*workflow.Parent, *workflow.Failure) {
 	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.id, Depth: 1, Waits: r.Child.Mode == workflow.ModeDispatch}
 	if undone := w.execution.StepRunBySeq(r.Undoes); undone != nil && undone.Child != nil {
@@ -173,7 +175,7 @@ func (w *workspace) parentOf(r *workflow.StepRun) (*workflow.Parent, *workflow.F
 	return by, nil
 }
 
-// childInput is the input of a child, or why the definition refuses it.
+// childInput returns the input of a child, or why the definition refuses it.
 func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.ChildInput) (in workflow.Input, refused *workflow.Failure) {
 	in.Parameters = with.Parameters
 	err := with.Err
@@ -198,8 +200,8 @@ func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.Chi
 	return in, nil
 }
 
-// countChildren counts children among the descendants of the outermost ancestor. They are refused
-// if there are too many.
+// countChildren counts n more children among the descendants of the outermost ancestor. It refuses
+// them if there are too many.
 func (w *workspace) countChildren(ctx context.Context, r *workflow.StepRun, root, as string, n int) (refused *workflow.Failure, err error) {
 	ok, err := w.ports.Store.CountDescendants(ctx, w.tenant, root, as, n, w.e.MaxDescendants)
 	if err != nil || ok {
@@ -213,12 +215,13 @@ func (w *workspace) countChildren(ctx context.Context, r *workflow.StepRun, root
 	return &workflow.Failure{Code: workflow.FailureLimit, Step: r.Label, Message: message}, nil
 }
 
-// newChild is a child of a step run without its input. It has the region of its parent, unless the
-// step says another.
+// newChild returns the execution of a child, without its input. It inherits the region of its
+// parent unless the step sets another.
 func (w *workspace) newChild(d *definitions.Definition, r *workflow.StepRun, parent *workflow.Parent) workflow.Execution {
 	return workflow.Execution{
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
-		// A rollback that an operator has tried again with force undoes whatever others have changed.
+		// If an operator has forced the retry of a rollback, it overwrites what others have
+		// changed.
 		Forced: r.Kind == workflow.JobRollback && w.execution.Forced && w.execution.RollbackTries > 0,
 		Parent: parent, Region: cmp.Or(w.program.Nodes[r.StepIndex].Reference.Region, w.execution.Region),
 	}

@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fetchChildren answers NeedChildren, NeedFailedChildren and NeedChildrenClose: what is known of
-// the children of a step run that has one for each item.
+// fetchChildren answers NeedChildren, NeedFailedChildren and NeedChildrenClose: the state of the
+// children of a step run that starts one for each item.
 func (w *workspace) fetchChildren(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || !r.IsSet() {
@@ -39,7 +39,8 @@ func (w *workspace) fetchChildren(ctx context.Context, n lifecycle.Need) error {
 	return nil
 }
 
-// childLanes is what the done sets of a set of children say of its lanes.
+// childLanes holds the lanes of a set of children that are done, and those of them that failed, as
+// the done sets say.
 type childLanes struct{ done, failed map[int]bool }
 
 func (w *workspace) readChildLanes(ctx context.Context, r *workflow.StepRun) (childLanes, error) {
@@ -60,7 +61,7 @@ func (w *workspace) readChildLanes(ctx context.Context, r *workflow.StepRun) (ch
 	return lanes, err
 }
 
-// setKey is the key of the done sets of a set of children.
+// setKey returns the key of the done sets of a set of children.
 func (w *workspace) setKey(r *workflow.StepRun) workflow.StepRunKey {
 	return workflow.StepRunKey{Tenant: w.tenant, Execution: w.id, Ordinal: r.Ordinal, Seq: r.Seq}
 }
@@ -68,8 +69,8 @@ func (w *workspace) setKey(r *workflow.StepRun) workflow.StepRunKey {
 // maxChildrenRead is how many children are read, and kept in memory, at a time.
 const maxChildrenRead = 100
 
-// eachChild reads the children of some lanes, as many at a time as maxChildrenRead; x is nil for one
-// that does not exist.
+// eachChild reads the children in some lanes, maxChildrenRead at a time, and calls visit for each.
+// x is nil if the child does not exist.
 func (w *workspace) eachChild(ctx context.Context, r *workflow.StepRun, lanes []int, visit func(lane int, x *workflow.Execution) error) error {
 	for some := range slices.Chunk(lanes, maxChildrenRead) {
 		ids := make([]string, len(some))
@@ -96,7 +97,7 @@ func (w *workspace) eachChild(ctx context.Context, r *workflow.StepRun, lanes []
 	return nil
 }
 
-// allLanes are the lanes of a step run.
+// allLanes returns the lanes of a step run.
 func allLanes(r *workflow.StepRun) []int {
 	lanes := make([]int, r.Jobs)
 	for i := range lanes {
@@ -105,9 +106,10 @@ func allLanes(r *workflow.StepRun) []int {
 	return lanes
 }
 
-// lookAtChildren says how many children are over, and, where that may have changed, which of them
-// wait for a person. If the timer has fired, it starts those that may be started and do not exist,
-// and adds to the done set those that are over and could not do so themselves.
+// lookAtChildren counts the children that are over and, where that may have changed, finds those
+// that wait for a person. If the timer has fired, it also repairs what was lost: it starts children
+// that should exist but do not, and adds to the done set those that are over but could not do so
+// themselves.
 func (w *workspace) lookAtChildren(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	lanes, err := w.readChildLanes(ctx, r)
 	if err != nil {
@@ -129,7 +131,7 @@ func (w *workspace) lookAtChildren(ctx context.Context, r *workflow.StepRun) (*l
 	err = w.eachChild(ctx, r, read, func(lane int, x *workflow.Execution) error {
 		switch {
 		case x == nil && !all:
-			start = allLanes(r)[:r.Window] // who committed the step run has not come that far
+			start = allLanes(r)[:r.Window] // the handler that committed the step run has not started them
 		case x == nil:
 			start = append(start, lane)
 		case lifecycle.IsOver(x):
@@ -162,8 +164,8 @@ func (w *workspace) lookAtChildren(ctx context.Context, r *workflow.StepRun) (*l
 	return s, err
 }
 
-// checkFailedChildren counts the children that are over as they are now: one that had failed may
-// have been tried again.
+// checkFailedChildren counts the children that are over now: a child that had failed may have been
+// retried since.
 func (w *workspace) checkFailedChildren(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	lanes, err := w.readChildLanes(ctx, r)
 	if err != nil {
@@ -188,19 +190,20 @@ func (w *workspace) checkFailedChildren(ctx context.Context, r *workflow.StepRun
 	})
 }
 
-// childResult is what a list says of the child of an item.
+// childResult is the entry of a child in the result of its step.
 type childResult struct {
 	ID     string            `json:"id"`
 	State  sm.ExecutionState `json:"state"`
 	Output json.RawMessage   `json:"output,omitempty"`
 }
 
-// readChildrenToClose reads every child of a step run that is closed, and tells those that go on
-// that it is. To be told when the last of them is over, it adds those that were never started to
-// the done set. If the messages are lost, the timer repeats them. Of children that nobody waits for
-// those count as absent that found the step run closed, and the others as started: that is all
-// that the step is for. They are added to the done set, too, so that the last one that does not begin
-// completes it.
+// readChildrenToClose reads every child of a step run that is being closed, and tells the running
+// ones that it is closed. It adds children that were never started to the done set, so that this
+// execution is woken when the last child is over. If a message is lost, the timer repeats it.
+//
+// In fire-and-forget mode a child counts as absent if it found the step run closed, and as
+// successful otherwise, since the step only has to start it. Both kinds are added to the done set,
+// so that the last child that does not begin completes the set.
 func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	s := &lifecycle.ChildSet{StepRunSeq: r.Seq}
 	results := make([]json.RawMessage, r.Items)
@@ -256,14 +259,14 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 			s.Counts.Failed++
 		case x.State == sm.ExecutionCancelledAck:
 			s.Counts.NotExecuted++
-		default: // it failed, and nothing is left of it
+		default: // it failed and left nothing behind
 			s.Counts.Failed++
 			s.Counts.Unsent++
 		}
 		s.HasChanges = s.HasChanges || over && changes
 		raw, err := workflow.EncodeJSON(result)
 		if size += len(raw); err == nil && size > workflow.MaxSetBytes {
-			result.Output = nil // what became of each is kept all the same: a retry does not start it again
+			result.Output = nil // keep the id and state of each child, so that a retry does not start it again
 			raw, err = workflow.EncodeJSON(result)
 		}
 		results[r.ItemOf(lane)] = raw
@@ -292,8 +295,8 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 	return s, err
 }
 
-// countAbsent counts the children that do not exist: those that could not be started have failed,
-// and the others were never to begin.
+// countAbsent counts the children that do not exist: those that were refused have failed, the
+// others were never meant to begin.
 func (w *workspace) countAbsent(ctx context.Context, r *workflow.StepRun, s *lifecycle.ChildSet, absent []int, failed func(lane int, message string)) error {
 	if len(absent) == 0 {
 		return nil
@@ -321,7 +324,7 @@ func (w *workspace) countAbsent(ctx context.Context, r *workflow.StepRun, s *lif
 	return nil
 }
 
-// whyRefused says why the child of a lane could not be started, "" if that cannot be told.
+// whyRefused returns why the child of a lane could not be started; "" if that is unknown.
 func (w *workspace) whyRefused(ctx context.Context, r *workflow.StepRun, lane int) string {
 	d, err := w.definition(ctx, r.Child.Workflow)
 	if err != nil {
@@ -369,12 +372,12 @@ func (w *workspace) startChildren(ctx context.Context, r *workflow.StepRun) erro
 		return nil
 	}
 	if refused == nil && r.Child.Mode == workflow.ModeDispatch {
-		return nil // they say when they are over
+		return nil // each child reports when it is over
 	}
 	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "children started"))
 }
 
-// startNext starts the child of one lane, because the one before it in the window is over.
+// startNext starts the child of one lane, because the child before it in the window is over.
 func (w *workspace) startNext(ctx context.Context, r *workflow.StepRun, lane int) error {
 	working := w.execution.State == sm.ExecutionRunning || w.execution.State == sm.ExecutionWaiting
 	if !working || !r.Open() || r.Closing || lane < 0 || lane >= r.Jobs || w.execution.MinFencingToken != w.e.Policy.MinFencingToken {
@@ -385,10 +388,9 @@ func (w *workspace) startNext(ctx context.Context, r *workflow.StepRun, lane int
 	return err
 }
 
-// startLanes creates the children of some lanes, unless they exist, and wakes them. One that is
-// refused is refused for good: its lane is over, and the next one of the window follows. If lane 0
-// is among them, all children of the step run are counted first; refused says that there are too
-// many.
+// startLanes creates the children of some lanes, unless they exist, and wakes them. A refusal of a
+// child is final: its lane is done, and the next lane of the window follows. If lane 0 is among the
+// lanes, all children of the step run are counted first; refused is set if there are too many.
 func (w *workspace) startLanes(ctx context.Context, r *workflow.StepRun, lanes []int, known *childLanes) (refused *workflow.Failure, err error) {
 	parent, refused := w.parentOf(r)
 	if refused != nil {
@@ -458,11 +460,11 @@ func (w *workspace) startLanes(ctx context.Context, r *workflow.StepRun, lanes [
 	return nil, nil
 }
 
-// startForgotten starts the children of a set that nobody waits for: all, some at a time. Each is
-// done with once it exists.
+// startForgotten starts the children of a set in fire-and-forget mode, a window at a time. Each is
+// done once it exists.
 func (w *workspace) startForgotten(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	s := &lifecycle.ChildSet{StepRunSeq: r.Seq, Checked: true}
-	lanes, err := w.readChildLanes(ctx, r) // those that were refused
+	lanes, err := w.readChildLanes(ctx, r) // children that were refused
 	if err != nil {
 		return nil, err
 	}
@@ -493,9 +495,10 @@ func (w *workspace) startForgotten(ctx context.Context, r *workflow.StepRun) (*l
 	return s, nil
 }
 
-// memberWakeups adds a child of a set that is over to the done set of its step run. It wakes the
-// parent if that may decide something now, and has the next child of the window started. If
-// any of it is lost, the timer of the parent makes up for it.
+// memberWakeups returns the wake-ups that follow when a child of a set ends, or starts or stops
+// asking a person. When the child ends, it adds it to the done set of its step run. It wakes the
+// parent if there may be something to decide, and has the next child of the window started. If any
+// of this is lost, the parent's timer makes up for it.
 func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execution, ended bool) []workflow.Wakeup {
 	by, m := to.Parent, to.Parent.Member
 	look := workflow.Wakeup{Tenant: w.tenant, Execution: by.Execution, Reason: "child " + w.id + " is in " + string(to.State)}

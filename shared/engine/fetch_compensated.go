@@ -8,15 +8,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// undoesChanged are those of the entities that others have changed since the execution which this one undoes
-// released them: what it would restore is older than that. recent are those who took their locks. What the
-// parent has started belongs to what is undone, in its order: others of its children may have worked on the same
-// entities, and one that was to undo the same may have failed halfway.
+// undoesChanged returns the entities that others have changed since the execution that this one
+// compensates released them. Restoring them would overwrite newer changes. recent lists the
+// executions that took their locks most recently.
+//
+// Executions that the parent has started do not count as others: they are undone too, in order.
+// Several of its children may have worked on the same entity, and an earlier compensation of the
+// same work may have failed halfway.
 func (w *workspace) undoesChanged(ctx context.Context, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
 	undone := w.e.newWorkspace(w.tenant, w.execution.Parent.Compensates.Execution)
 	defer func() { w.pendingCost.Add(undone.ports.Meter.Take()) }()
 	if err := undone.load(ctx); err != nil {
-		if workflow.Is(err, workflow.CodeNotFound) { // its retention is over: nobody knows how it held them
+		if workflow.Is(err, workflow.CodeNotFound) { // its retention is over, so its lock tokens are unknown
 			err = nil
 		}
 		return nil, err
@@ -32,7 +35,7 @@ func (w *workspace) undoesChanged(ctx context.Context, keys []workflow.EntityKey
 	family := familyOf{w: w, known: map[string]bool{w.execution.Parent.Execution: true}}
 	var found []lifecycle.OutdatedEntity
 	var holders [][]string
-	forgotten := map[workflow.EntityKey]bool{} // somebody may have held it who is not known any more
+	forgotten := map[workflow.EntityKey]bool{} // the list of holders is incomplete: there may be others
 	for _, key := range keys {
 		if tokens[key] == 0 {
 			continue
@@ -56,16 +59,16 @@ func (w *workspace) undoesChanged(ctx context.Context, keys []workflow.EntityKey
 	return slices.DeleteFunc(found, func(o lifecycle.OutdatedEntity) bool { return len(o.By) == 0 && !forgotten[o.Entity] }), nil
 }
 
-// familyOf finds out which executions another one has started, directly or through others. known are those of
-// which that is known.
+// familyOf finds out which executions a given one has started, directly or through others. known
+// caches the answers.
 type familyOf struct {
 	w     *workspace
 	known map[string]bool
 	read  int
 }
 
-// without leaves out the executions that belong to the family. Of more than maxHoldersRead it is assumed that
-// they do not.
+// without removes the executions that belong to the family. It reads at most maxHoldersRead
+// executions and assumes that any others do not belong to it.
 func (f *familyOf) without(ctx context.Context, ids []string) (others []string, err error) {
 	for _, id := range ids {
 		if is, err := f.contains(ctx, id); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchCondition answers NeedCondition: whether the condition for which a step run waits is
-// true now.
+// fetchCondition answers NeedCondition: whether the condition that a step run waits for is true
+// now.
 func (w *workspace) fetchCondition(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	p, err := w.ensurePlanner(ctx)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchDiscovery answers NeedDiscovery: the execution's entities in the fixed order of
-// their keys, or the acquisition whose block has to be called first. The draft knows
-// that an acquire call has ended; the loaded state still takes it for open.
+// fetchDiscovery answers NeedDiscovery: the execution's entities in the fixed order of their keys,
+// or the acquisition whose block must be called first. It uses the draft because the loaded state
+// may still show an acquire call as open that has ended.
 func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Execution) error {
 	in, err := w.startInput(ctx)
 	if err != nil {
@@ -41,8 +41,8 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 	return err
 }
 
-// discover searches the entities of an execution with a program. acquired are those that blocks
-// have acquired.
+// discover searches the entities of an execution. acquired are the entities that blocks have
+// acquired.
 func (w *workspace) discover(ctx context.Context, program *definitions.Program, in *workflow.Input, acquired map[int][]workflow.EntityKey) (*lifecycle.Discovery, error) {
 	search := &entitySearch{
 		tenant: w.tenant, registry: w.ports.Registry, program: program, parameters: in.Parameters, maxEntities: w.e.MaxEntities, maxCost: w.e.MaxPlanCost,
@@ -60,8 +60,8 @@ func (w *workspace) discover(ctx context.Context, program *definitions.Program, 
 	return f, nil
 }
 
-// readAcquired reads the entities that blocks have acquired in this try, by the index
-// of their acquisition.
+// readAcquired reads the entities that blocks have acquired in this try, by the index of the
+// acquisition.
 func (w *workspace) readAcquired(ctx context.Context, x *workflow.Execution) (map[int][]workflow.EntityKey, error) {
 	acquired := map[int][]workflow.EntityKey{}
 	for i := range x.StepRuns {
@@ -95,24 +95,24 @@ type entitySearch struct {
 	program     *definitions.Program
 	parameters  json.RawMessage
 	maxEntities int
-	maxCost     uint64 // of all queries and expansions together; 0 for no limit
-	foresee     bool   // do not wait for acquisitions whose block has to be called: they are left out, and named in uncalled
+	maxCost     uint64 // for all queries and expansions together; 0 for no limit
+	foresee     bool   // leave out acquisitions whose block must be called first, and list them in uncalled
 
 	cost     uint64
 	uncalled []int // indexes of acquisitions in the program
 	matches  map[workflow.EntityKey]bool
 }
 
-// searchResult is the entities in their fixed order, or the acquisition whose block has
-// to be called first, or the problem that ends the execution.
+// searchResult holds the entities in their fixed order, or the acquisition whose block must be
+// called first, or the problem that ends the execution.
 type searchResult struct {
 	entities           []workflow.ScopeEntity
 	pendingAcquisition int // index in the program; -1 for none
 	problem            *workflow.Failure
 }
 
-// findAll collects the entities of the start selector and of every acquisition.
-// acquired holds what blocks have returned so far, by acquisition.
+// findAll collects the entities of the start selector and of every acquisition. acquired holds what
+// blocks have returned so far, by acquisition.
 func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, acquired map[int][]workflow.EntityKey) (searchResult, error) {
 	s.matches = map[workflow.EntityKey]bool{}
 	found := searchResult{pendingAcquisition: -1}
@@ -170,7 +170,7 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	return found, nil
 }
 
-// describeSelector is a selector for people.
+// describeSelector formats a selector for people.
 func describeSelector(s workflow.Selector) string {
 	parts := []string{"the type " + s.Type}
 	if len(s.Groups) > 0 {
@@ -186,7 +186,7 @@ func emptyScopeFailure(message string) *workflow.Failure {
 	return &workflow.Failure{Code: "EMPTY", Message: message}
 }
 
-// types is the number of types of the entities found.
+// types returns the number of entity types found.
 func (s *entitySearch) types() int {
 	types := map[string]bool{}
 	for key := range s.matches {
@@ -265,13 +265,13 @@ func acquireFailure(what string, err error) *workflow.Failure {
 	return &workflow.Failure{Code: "ACQUIRE", Message: what + err.Error()}
 }
 
-// entitiesPerRead is how many entities a search reads at a time. It needs their attributes
-// for a moment only, and those of a large scope would fill much of a function's memory.
+// entitiesPerRead is how many entities a search reads at a time. It needs their attributes only
+// briefly, and the attributes of a large scope would fill much of a function's memory.
 const entitiesPerRead = 500
 
-// addKnown adds entities by key. A key that is not in the inventory is a problem that
-// names it. What a weak read finds may have been deleted since, which shows under the lock; what it
-// does not find may have been created since, and is read again.
+// addKnown adds entities by key. A key that is not in the inventory is a problem that names it. An
+// entity found by the eventually consistent read may have been deleted since; that shows under the
+// lock. An entity that is not found may have been created since, so it is read again.
 func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) (*workflow.Failure, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -300,9 +300,9 @@ func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) 
 	return nil, nil
 }
 
-// addSelected adds the entities of a selector; a selector with nothing but a type adds
-// all of that type. explicit says that the selector comes from a request. A query of a
-// request that fails for every entity is a problem, because that is hardly intended.
+// addSelected adds the entities of a selector; a selector with only a type adds all entities of
+// that type. explicit means that the selector comes from a request. If the query of a request fails
+// for every entity, that is a problem, because it is hardly intended.
 func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, explicit bool) (*workflow.Failure, error) {
 	keys := make([]workflow.EntityKey, 0, len(sel.IDs))
 	for _, id := range sel.IDs {
@@ -350,7 +350,7 @@ func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, e
 	}
 }
 
-// match reports whether a query matches an entity, and counts what that cost.
+// match reports whether a query matches an entity, and adds up the cost.
 func (s *entitySearch) match(query *expr.Selection, e workflow.Entity) bool {
 	before := query.Cost()
 	ok := query.Match(e)
@@ -358,8 +358,8 @@ func (s *entitySearch) match(query *expr.Selection, e workflow.Entity) bool {
 	return ok
 }
 
-// tooCostly is the problem of a search that has cost too much, nil otherwise. A wake-up would not
-// end in its time, and none after it: a search keeps nothing of what it has found.
+// tooCostly returns a problem if the search has cost too much, nil otherwise. Without this limit no
+// wake-up would finish in its time, because a search keeps nothing that it has found.
 func (s *entitySearch) tooCostly() *workflow.Failure {
 	if s.maxCost == 0 || s.cost <= s.maxCost {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchEscalated answers NeedEscalated: it starts the executions of the levels of escalation that
-// have not been started. Each has an id of its own, so it is started once, however often.
+// fetchEscalated answers NeedEscalated: it starts the executions of the escalation levels that have
+// not been started. Each has a fixed id, so it is started only once even if this is repeated.
 func (w *workspace) fetchEscalated(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Wait == nil || r.Wait.Question == nil {
@@ -30,7 +30,7 @@ func (w *workspace) fetchEscalated(ctx context.Context, n lifecycle.Need) error 
 		switch workflow.CodeOf(err) {
 		case "":
 		case workflow.CodeInvalid, workflow.CodeNotFound, workflow.CodeLimit:
-			// It will not be accepted later either, and the wait has to go on.
+			// A later attempt would be refused too, and the wait must go on.
 			w.recorder.Warn(ctx, "the execution of an escalation is refused", err)
 		default:
 			return err
@@ -87,7 +87,7 @@ func (w *workspace) startEscalation(ctx context.Context, r *workflow.StepRun, id
 	if err := c.prepareCommit(ctx, x, x); err != nil {
 		return err
 	}
-	x.DueAt = w.e.now().Add(w.e.Policy.PollInterval) // if the wake-up is lost
+	x.DueAt = w.e.now().Add(w.e.Policy.PollInterval) // in case the wake-up is lost
 	if _, err := c.ports.Store.Create(ctx, x); err != nil {
 		return err
 	}

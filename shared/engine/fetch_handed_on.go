@@ -2,8 +2,8 @@ package engine
 
 import "context"
 
-// fetchHandedOn answers NeedHandedOn: how far the events of the execution have been handed on to
-// those who observe it.
+// fetchHandedOn answers NeedHandedOn: up to which event the history of the execution has been
+// handed on to its subscribers.
 func (w *workspace) fetchHandedOn(ctx context.Context) error {
 	o, err := w.ports.Store.ObservedThrough(ctx, w.tenant, w.id)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// fetchLocks answers NeedLocks. It acquires all locks of the committed epoch and then
-// reads, under them, the entities that the execution will work with.
+// fetchLocks answers NeedLocks. It acquires all locks of the committed epoch and then, holding
+// them, reads the entities that the execution will work with.
 func (w *workspace) fetchLocks(ctx context.Context) error {
 	entities, err := w.loadEntities(ctx, w.execution.Scope)
 	if err != nil {
@@ -44,8 +44,8 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		return nil
 	}
 	if c := got.Conflict; c != nil && c.Reservation {
-		// Nobody holds the entity, so its reserver should take it now. It may be nobody's
-		// waiter: an execution's set of waiters is bounded.
+		// Nobody holds the entity, so the execution that reserved it should take it now. It may not
+		// be registered as a waiter anywhere, because an execution's set of waiters is bounded.
 		w.sendWakeups(ctx, "reserver", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.Execution, Reason: c.Entity.String() + " is free"}})
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
@@ -79,8 +79,8 @@ func (w *workspace) locker() *locking.Locker {
 	return &locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallelism, ReserveAfter: w.e.ReserveAfter, MinFencingToken: w.e.Policy.MinFencingToken}
 }
 
-// slot is the limit of live executions that the execution takes part in, nil for none. A probe takes
-// part in none: nobody waits for it.
+// slot returns the concurrency limit that applies to the execution, nil for none. A probe is not
+// limited, because it keeps nobody waiting.
 func (w *workspace) slot(ctx context.Context) (*workflow.Slot, *workflow.Failure, error) {
 	if w.program == nil || w.program.Config.Concurrency == nil || w.execution.Probe {
 		return nil, nil, nil
@@ -94,14 +94,14 @@ func (w *workspace) slot(ctx context.Context) (*workflow.Slot, *workflow.Failure
 		return nil, nil, err
 	}
 	key, err := d.SlotKey(in.Parameters)
-	if err != nil { // the mistake is the definition's: it fails the execution
+	if err != nil { // the mistake is in the definition: it fails the execution
 		return nil, &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}, nil
 	}
 	return &workflow.Slot{Key: workflow.SlotKey(w.execution.Workflow.FullName(), key), Limit: w.program.Config.Concurrency.Limit}, nil, nil
 }
 
-// deletedFailure is why an execution does not begin some of whose entities were deleted after
-// it had found them; nil if none were.
+// deletedFailure returns why an execution cannot begin if some of its entities were deleted after
+// it found them; nil if none were.
 func deletedFailure(gone []workflow.EntityKey) *workflow.Failure {
 	if len(gone) == 0 {
 		return nil
@@ -113,12 +113,13 @@ func deletedFailure(gone []workflow.EntityKey) *workflow.Failure {
 	return &workflow.Failure{Code: workflow.FailureEntityNotFound, Entity: gone[0].String(), Message: message + "; start it again without what was deleted"}
 }
 
-// readHeldEntities reads the attributes of those of the entities that are locked, each
-// with the token of its lock, and its place in the list of which the locks were asked for.
-// gone are those that are not in the inventory any more: a deletion that finds no lock may
-// come before the lock. One that may have looked before the lock and is not made yet has marked
-// its entity: what is marked is written as it is, so that the deletion, which has seen another
-// version, is not made any more (catalog.DeleteEntity).
+// readHeldEntities reads the attributes of the locked entities, each with the token of its lock and
+// its place in the list of requested locks. gone are entities that have been deleted from the
+// inventory: a deletion that sees no lock may still happen just before the lock is taken.
+//
+// A deletion that checked the lock before it was taken has marked its entity first. So
+// readHeldEntities rewrites marked entities unchanged. The pending deletion then fails, because it
+// has seen another version (catalog.DeleteEntity).
 func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) (held []workflow.ScopeEntity, gone []workflow.EntityKey, err error) {
 	held = make([]workflow.ScopeEntity, 0, len(tokens))
 	keys := make([]workflow.EntityKey, 0, len(tokens))

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchOutcomes answers NeedOutcomes for the draft: all of its step runs have ended.
+// fetchOutcomes answers NeedOutcomes for the draft, all of whose step runs have ended.
 func (w *workspace) fetchOutcomes(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	p, err := w.ensurePlanner(ctx)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchOutdated answers NeedOutdated for the draft of a new try. It is there to refuse a request at once:
-// others may still take the locks before the try does, and what counts is what fetchLocks finds under them.
+// fetchOutdated answers NeedOutdated for the draft of a new try, so that the request can be refused
+// at once. This is only an early check: others may take the locks before the try does. What
+// fetchLocks finds under the locks is decisive.
 func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution) error {
 	tokens, err := w.lastTokens(ctx, draft, nil)
 	if err != nil {
@@ -38,9 +39,9 @@ func (w *workspace) fetchOutdated(ctx context.Context, draft *workflow.Execution
 	return err
 }
 
-// outdated are those of the entities for which the try keeps something, and which another execution has held
-// exclusively since this one held them last. recent are those who took their locks. Where nobody else did,
-// nothing is read.
+// outdated returns the entities for which the try keeps results although another execution has held
+// them exclusively since this one last did. recent lists the executions that took their locks most
+// recently. If there are no others, nothing is read.
 func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
 	restored := w.e.Policy.MinFencingToken
 	if restored == 0 {
@@ -69,7 +70,7 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 		}
 		s := since{}
 		s.others, s.all = recent[key].Since(x.ID, token)
-		s.all = s.all && token >= restored // a restore has forgotten who has held it since
+		s.all = s.all && token >= restored // after a restore the list of holders is incomplete
 		if len(s.others) > 0 || !s.all {
 			held[key], taken = s, append(taken, key)
 		}
@@ -106,18 +107,20 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 	return found, nil
 }
 
-// maxHoldersRead is how many executions are read to find out whether they have changed anything. Of more,
-// that is assumed. holdersAtOnce is how many of them are loaded at a time: they are whole.
+// maxHoldersRead bounds how many executions are read to find out whether they have changed
+// anything; any others are assumed to have. holdersAtOnce is how many are loaded at a time, since
+// each is loaded whole.
 const (
 	maxHoldersRead = 20
 	holdersAtOnce  = 10
 )
 
-// haveChangedNothing are those of the executions that exist and have executed nothing that is not pure: one
-// that had to give up a lock before it had all of them, or that has only looked. holders are those of each
-// entity, of which it reads no further than to the first that has changed something.
+// haveChangedNothing returns the executions that exist and have executed only pure steps: for
+// example one that gave up before it had all its locks, or that only looked. holders lists the
+// executions for each entity; a list is read only up to the first execution that has changed
+// something.
 func (w *workspace) haveChangedNothing(ctx context.Context, holders [][]string) (map[string]bool, error) {
-	idle, read := map[string]bool{}, 0 // false for one that has been read and is not
+	idle, read := map[string]bool{}, 0 // false: it has been read and may have changed something
 	for read < maxHoldersRead {
 		var next []string
 		for _, ids := range holders {
@@ -152,9 +155,9 @@ func (w *workspace) haveChangedNothing(ctx context.Context, holders [][]string) 
 	return idle, nil
 }
 
-// lastTokens are the tokens with which tries before held entities, of each the last: of those of the last
-// try that had its locks, and of all others in keys that an earlier one held. One that was released earlier than
-// others has the token of its lock, too.
+// lastTokens returns the last token with which earlier tries held each entity. It covers all
+// entities of the last try that got its locks and, for keys, also those of tries before it. An
+// entity that was released early has the token of its lock, too.
 func (w *workspace) lastTokens(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey) (map[workflow.EntityKey]int64, error) {
 	tokens := map[workflow.EntityKey]int64{}
 	unknown := func(key workflow.EntityKey) bool { return tokens[key] == 0 }
@@ -164,7 +167,7 @@ func (w *workspace) lastTokens(ctx context.Context, x *workflow.Execution, keys 
 			return nil, err
 		}
 		for _, e := range entities {
-			if e.Token > 0 && unknown(e.Key) { // without one it was to be locked, and was not
+			if e.Token > 0 && unknown(e.Key) { // without a token the lock was requested but not acquired
 				tokens[e.Key] = e.Token
 			}
 		}

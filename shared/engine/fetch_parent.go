@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchParent answers NeedParent: whether the step run of the parent waits for this execution, or lets it begin. The
-// read is strongly consistent, and comes after that of this execution, on whose version the next
-// commit depends.
+// fetchParent answers NeedParent: whether the parent's step run waits for this execution, or lets
+// it begin. The read is strongly consistent, and comes after the read of this execution, on whose
+// version the next commit depends.
 func (w *workspace) fetchParent(ctx context.Context) error {
 	by := w.execution.Parent
 	parent, err := w.ports.Store.Load(ctx, w.tenant, by.Execution)

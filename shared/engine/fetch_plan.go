@@ -111,8 +111,8 @@ func (w *workspace) fetchAgain(ctx context.Context, n lifecycle.Need, draft *wor
 	return nil
 }
 
-// ensurePlanner returns the planner of this workspace. It resolves the execution's
-// program first if that has not been done.
+// ensurePlanner returns the planner of this workspace. If the execution's program has not been
+// resolved yet, it does that first.
 func (w *workspace) ensurePlanner(ctx context.Context) (*planner.Planner, error) {
 	if w.planner != nil {
 		return w.planner, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchReadiness answers NeedReadiness: whether the execution may begin. It checks
-// notBefore first, then the condition of startWhen, then the rate of the workflow.
+// fetchReadiness answers NeedReadiness: whether the execution may begin. It checks notBefore first,
+// then the startWhen condition, then the rate of the workflow.
 func (w *workspace) fetchReadiness(ctx context.Context) error {
 	d, err := w.definition(ctx, w.execution.Workflow)
 	if err != nil {
@@ -45,15 +45,14 @@ func (w *workspace) fetchReadiness(ctx context.Context) error {
 // entityLookup finds an entity's attributes.
 type entityLookup = func(entityType, id string) (json.RawMessage, bool)
 
-// maxWatchRounds bounds how often one wake-up evaluates a condition: which entities
-// it reads may depend on what it has read.
+// maxWatchRounds bounds how often one wake-up evaluates a condition: which entities it reads may
+// depend on what it has read before.
 const maxWatchRounds = 4
 
-// evaluateAndWatch evaluates a condition. If it is not true, evaluateAndWatch adds
-// the execution to the watchers of every entity that the condition read and evaluates
-// it once more: a later write then wakes the execution, and an earlier one is seen.
-// An entity that does not exist has no watchers; the execution's timer finds it.
-// reason says why the condition could not be evaluated.
+// evaluateAndWatch evaluates a condition. If the condition is not true, it adds the execution to
+// the watchers of every entity that the condition read and evaluates once more. That way an earlier
+// write is seen, and a later write wakes the execution. An entity that does not exist has no
+// watchers; the execution's timer notices it. reason says why the condition could not be evaluated.
 func (w *workspace) evaluateAndWatch(ctx context.Context, condition func(entityLookup) (bool, error)) (ready bool, reason string, err error) {
 	registry := w.ports.Registry
 	watched := map[workflow.EntityKey]bool{}

@@ -14,14 +14,13 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// definition reads the definition under an exact reference, compiled.
+// definition returns the compiled definition with an exact reference.
 func (w *workspace) definition(ctx context.Context, ref workflow.Ref) (*definitions.Definition, error) {
 	return w.e.definitions.Definition(ctx, w.ports.Registry, w.tenant, ref)
 }
 
-// fetchResolution answers NeedResolution: the execution's program, and each block
-// that it names at the pinned version. Before anything is pinned, that is the newest
-// version that matches.
+// fetchResolution answers NeedResolution: the execution's program, and each block that it names at
+// the pinned version. If nothing is pinned yet, that is the newest version that matches.
 func (w *workspace) fetchResolution(ctx context.Context) error {
 	r, program, err := w.resolveProgram(ctx)
 	if err == nil && r.Problem == nil {
@@ -34,7 +33,7 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 	return nil
 }
 
-// resolveProgram is the resolution without its blocks.
+// resolveProgram resolves the program, without its blocks.
 func (w *workspace) resolveProgram(ctx context.Context) (*lifecycle.Resolution, *definitions.Program, error) {
 	r := &lifecycle.Resolution{Blocks: map[string]workflow.Block{}}
 	program, problem, err := w.e.definitions.Program(ctx, w.ports.Registry, w.tenant, w.execution.Workflow, w.execution.Workflows)
@@ -83,8 +82,9 @@ func (w *workspace) resolveBlocks(ctx context.Context, r *lifecycle.Resolution, 
 	return nil
 }
 
-// unknownEndpoint is the failure of an execution that has not begun and that calls an endpoint which
-// this stage does not have; nil for any other. Later, the jobs that call it fail.
+// unknownEndpoint returns the failure of an execution that has not begun and calls an endpoint that
+// this stage does not have; nil otherwise. Once the execution has begun, the jobs that call the
+// endpoint fail instead.
 func (w *workspace) unknownEndpoint(name, label string) *workflow.Failure {
 	issue := w.e.Endpoints.Check(name, "")
 	if issue == nil || w.execution.State != sm.ExecutionNew {
@@ -93,7 +93,7 @@ func (w *workspace) unknownEndpoint(name, label string) *workflow.Failure {
 	return &workflow.Failure{Code: workflow.FailureEndpoint, Step: label, Message: fmt.Sprintf("step %q: %s", label, issue.Message)}
 }
 
-// resolveBlock adds the block of a step, or of an acquisition, whose runOn is empty.
+// resolveBlock adds the block of a step or of an acquisition. For an acquisition runOn is empty.
 func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, blockRef, label, runOn string) error {
 	b, known := r.Blocks[blockRef]
 	if !known {

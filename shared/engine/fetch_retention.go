@@ -9,9 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fetchUnreferenced answers NeedUnreferenced: whether the parent will never read this
-// execution again. Until the parent is acknowledged it might, and if it found nothing
-// it would start this execution again.
+// fetchUnreferenced answers NeedUnreferenced: whether the parent will never read this execution
+// again. Until the parent is acknowledged it might, and if it found nothing it would start this
+// execution again.
 func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 	heads, err := w.ports.Store.Heads(ctx, w.tenant, []string{w.execution.Parent.Execution})
 	if err != nil {
@@ -24,9 +24,9 @@ func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 	return nil
 }
 
-// fetchDiscarded answers NeedDiscarded: it marks everything that the execution has
-// stored for deletion. Two things stay: the state item, which the next commit gives
-// up, and the lock items, whose tokens must keep growing.
+// fetchDiscarded answers NeedDiscarded: it marks everything that the execution has stored for
+// deletion. Two things stay: the state item, which the next commit gives up, and the lock items,
+// because their tokens must keep growing.
 func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
 	if x := w.execution; x.Output != nil || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Value != nil || r.List != nil }) {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchSignal answers NeedSignal: whether the data of a signal are what a step run waits for.
-// A signal without data brings null. A condition that cannot be evaluated is not true.
+// fetchSignal answers NeedSignal: whether the data of a signal match what a step run waits for. A
+// signal without data counts as null. A condition that cannot be evaluated counts as false.
 func (w *workspace) fetchSignal(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	at := slices.IndexFunc(draft.Signals, func(s workflow.Signal) bool { return s.ID == n.Signal })
 	if at < 0 {
@@ -33,7 +33,7 @@ func (w *workspace) fetchSignal(ctx context.Context, n lifecycle.Need, draft *wo
 	}
 	f := &lifecycle.SignalCheck{}
 	var s json.RawMessage
-	if wait := p.Program.Nodes[n.StepIndex].Wait; wait != nil { // else its block has asked for any
+	if wait := p.Program.Nodes[n.StepIndex].Wait; wait != nil { // otherwise its block asked for any signal
 		s = wait.Schema()
 	}
 	if schema.Absent(s) || len(schema.Validate(s, data, "data")) == 0 {

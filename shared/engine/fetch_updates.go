@@ -11,12 +11,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchUpdatesApplied answers NeedUpdatesApplied: it writes the updates that the jobs
-// of a completed execution requested into the inventory. It writes each entity once,
-// under the token of the lock that the execution holds on it. An entity that carries
-// this token has been written already, and one with a higher token is no longer this
-// execution's to write. A concurrent import is not lost: the updates are applied to
-// what it has written.
+// fetchUpdatesApplied answers NeedUpdatesApplied: it writes the updates that the jobs of a
+// completed execution requested into the inventory.
+//
+// Each entity is written once, under the token of the lock that the execution holds on it. An
+// entity that already carries this token has been written; an entity with a higher token is no
+// longer this execution's to write. A concurrent import is not lost, because the updates are
+// applied to what it has written.
 func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 	p, err := w.ensurePlanner(ctx)
 	if err != nil {
@@ -38,8 +39,8 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 	}
 	written, err := w.applyUpdates(ctx, updates.Keys, updates.ByEntity, tokens)
 	for _, key := range written.skipped {
-		// The execution has released it: a retry skipped it because it was locked, or a
-		// retry was of others only.
+		// The execution has released it: a retry skipped it because it was locked, or the retry
+		// covered only other entities.
 		w.recorder.Log(ctx, slog.LevelWarn, "entity update not applied", slog.String(observe.Entity, key.String()))
 	}
 	w.sendWakeups(ctx, "watchers", changeWakeups(w.tenant, written.watchers))
@@ -52,12 +53,12 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 
 // updateResult is the result of writing updates.
 type updateResult struct {
-	watchers []string             // executions that wait for an entity that has changed
+	watchers []string             // executions that wait for a changed entity
 	skipped  []workflow.EntityKey // not written: the entity is gone, or the execution does not hold it
 }
 
-// applyUpdates writes the updates of entities, each under the token of the lock that
-// the execution holds on it.
+// applyUpdates writes the updates of entities, each under the token of the lock that the execution
+// holds on it.
 func (w *workspace) applyUpdates(ctx context.Context, keys []workflow.EntityKey, updates map[workflow.EntityKey][]workflow.Update, tokens map[workflow.EntityKey]int64) (updateResult, error) {
 	var written updateResult
 	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
@@ -87,7 +88,7 @@ func (w *workspace) applyUpdates(ctx context.Context, keys []workflow.EntityKey,
 	return written, err
 }
 
-// replaceEntity writes one entity, unless it has been written under the token. If the
+// replaceEntity writes one entity, unless it has already been written under the token. If the
 // entity has changed since it was read, replaceEntity reads it again.
 func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token int64, updates []workflow.Update) (watchers []string, err error) {
 	registry := w.ports.Registry
@@ -116,7 +117,7 @@ func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token 
 	return nil, nil
 }
 
-// changeWakeups are the messages that wake up executions that wait for an entity.
+// changeWakeups returns the messages that wake executions waiting for an entity.
 func changeWakeups(tenant string, watchers []string) []workflow.Wakeup {
 	wakeups := make([]workflow.Wakeup, len(watchers))
 	for n, id := range watchers {

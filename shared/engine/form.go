@@ -19,12 +19,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// CaptchaCheck asks the provider of a captcha whether it was solved. A provider that does not answer is
-// an error. The same idempotency key, a UUID, has the same answer, although a solution is good for once.
+// CaptchaCheck asks a captcha provider whether a captcha was solved. It returns an error if the
+// provider does not answer. A solution is valid only once, but a repeated call with the same
+// idempotency key (a UUID) gets the same answer.
 type CaptchaCheck func(ctx context.Context, provider spec.CaptchaProvider, secret, solution, idempotencyKey string) (solved bool, err error)
 
-// Form is what everybody may know of a form, to fill it in. One that does not exist or is off is
-// CodeNotFound, as is a trigger that is no form.
+// Form returns what anybody may know about a form in order to fill it in. It returns CodeNotFound
+// if the form does not exist or is off, or if the trigger is not a form.
 func (e *Engine) Form(ctx context.Context, tenant, name string) (none views.FormView, err error) {
 	t, err := e.OpenPorts().Registry.Trigger(ctx, tenant, name)
 	if err != nil {
@@ -46,9 +47,9 @@ func (e *Engine) Form(ctx context.Context, tenant, name string) (none views.Form
 	return none, missing
 }
 
-// serveForm starts what somebody has sent with a form. Nothing proves who he is, so what costs least
-// comes first, and what is no form, or is refused by its schema or captcha, takes nothing of the rate
-// that all share.
+// serveForm handles a form that somebody has sent. Nothing proves who the sender is, so the
+// cheapest checks come first. A request that is not a valid form, or that the schema or the captcha
+// refuses, does not use up the shared rate.
 func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, err error) {
 	if c.trigger.Paused != nil {
 		return none, errPaused
@@ -60,7 +61,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 	}
 	solution := ""
 	if f.Captcha != nil {
-		_ = json.Unmarshal(fields[f.Captcha.Provider.Field()], &solution) // of another type it is none
+		_ = json.Unmarshal(fields[f.Captcha.Provider.Field()], &solution) // a value that is not a string counts as no solution
 		delete(fields, f.Captcha.Provider.Field())
 	}
 	trap := fields[f.Honeypot]
@@ -71,7 +72,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 	if c.call.Body, err = workflow.EncodeJSON(fields); err != nil {
 		return none, err
 	}
-	c.call.Headers["content-type"] = "application/json" // as it is now
+	c.call.Headers["content-type"] = "application/json" // the body is JSON now
 	if f.Dedupe != nil {
 		c.dedupe = dedupeKey(f.Dedupe.Fields, fields)
 	}
@@ -81,7 +82,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 				return err
 			}
 			if known, err := c.known(ctx); known || err != nil {
-				return err // who has solved one cannot use up the rate with it
+				return err // one solved captcha must not use up the rate
 			}
 		}
 		return c.takeRate(ctx)
@@ -89,7 +90,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 	return c.start(ctx)
 }
 
-// formTexts are what a stranger is told of a form that is not taken; nothing of why.
+// formTexts are the messages for strangers whose form is not accepted. They do not say why.
 var formTexts = map[workflow.Code]string{
 	workflow.CodeInvalid:     "the form does not fit",
 	workflow.CodeTooLarge:    "the form is too large",
@@ -98,9 +99,10 @@ var formTexts = map[workflow.Code]string{
 	workflow.CodeUnavailable: "the form cannot be taken now: try again later",
 }
 
-// answerForm is what a stranger is told who has sent a form. It is the same for what is taken, for what
-// was taken before, for what a machine has filled in, and for what is refused because of an execution
-// that is there: nobody learns from it what others have sent. The history of the trigger has what it was.
+// answerForm returns what a stranger is told after sending a form. The answer is the same whether
+// the form is accepted, is a duplicate, was filled in by a bot, or conflicts with an existing
+// execution, so that nobody learns what others have sent. The trigger's history has the real
+// result.
 func (c *triggered) answerForm(receipt views.TriggerReceipt, err error) (views.TriggerReceipt, error) {
 	message := c.trigger.Trigger.Form.Message
 	if err == nil {
@@ -110,12 +112,12 @@ func (c *triggered) answerForm(receipt views.TriggerReceipt, err error) (views.T
 	var coded *workflow.Error
 	switch told.Code {
 	case workflow.CodeInternal:
-		return views.TriggerReceipt{}, err // the API says nothing of it
+		return views.TriggerReceipt{}, err // the API hides internal errors
 	case workflow.CodeConflict, workflow.CodeIdempotencyMismatch, workflow.CodeIllegalTransition, workflow.CodeLimit:
 		return views.TriggerReceipt{Form: true, Message: message}, nil
 	case workflow.CodeInvalid:
 		if errors.As(err, &coded) {
-			for _, i := range coded.Issues { // not those of what the trigger makes of it
+			for _, i := range coded.Issues { // leave out issues with what the trigger derives from the form
 				if i.Path == "body" || strings.HasPrefix(i.Path, "body.") || strings.HasPrefix(i.Path, "body[") || i.Path == "headers.content-type" {
 					told.Issues = append(told.Issues, i)
 				}
@@ -133,11 +135,12 @@ func (c *triggered) answerForm(receipt views.TriggerReceipt, err error) (views.T
 	return views.TriggerReceipt{}, told
 }
 
-// captchaRate bounds how often the provider of a captcha is asked for a form, solved or not, so that
-// few processes wait for one that is slow. A form whose own rate is faster has that.
+// captchaRate bounds how often the provider is asked about captchas of a form, solved or not, so
+// that few processes wait for a slow provider. If the form's own rate is faster, that applies
+// instead.
 var captchaRate = workflow.Rate{Count: 5, Per: time.Second}
 
-// takeCaptchaRate takes one of what captchaRate allows.
+// takeCaptchaRate takes one call from captchaRate.
 func (c *triggered) takeCaptchaRate(ctx context.Context) error {
 	rate := captchaRate
 	if own := c.trigger.Trigger.EffectiveRate(); own.Each() < rate.Each() {
@@ -150,8 +153,8 @@ func (c *triggered) takeCaptchaRate(ctx context.Context) error {
 	return err
 }
 
-// checkCaptcha asks the provider whether a captcha was solved, with one call. A solution is good for one
-// call of the trigger: the same again is the same call.
+// checkCaptcha asks the provider, in one call, whether a captcha was solved. A solution is valid
+// for one call of the trigger: a repetition with the same solution counts as the same call.
 func (c *triggered) checkCaptcha(ctx context.Context, captcha *spec.Captcha, solution string) error {
 	unsolved := workflow.Invalid("the captcha is not solved", []workflow.Issue{{Path: "body." + captcha.Provider.Field(), Code: issueCaptcha, Message: "solve it again"}})
 	if solution == "" || len(solution) > maxSolution {
@@ -186,7 +189,7 @@ const issueCaptcha = "captcha"
 // maxSolution is the longest solution of a captcha, in bytes.
 const maxSolution = 2048
 
-// formFields are the fields of a form, which comes as JSON or as a browser sends it.
+// formFields returns the fields of a form, sent as JSON or in the encoding of a browser.
 func formFields(call views.TriggerCall) (map[string]json.RawMessage, error) {
 	kind, _, err := mime.ParseMediaType(cmp.Or(call.Headers["content-type"], "application/json"))
 	if err != nil || kind != "application/json" && kind != "application/x-www-form-urlencoded" {
@@ -203,8 +206,8 @@ func formFields(call views.TriggerCall) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// dedupeKey is the same for calls with the same values of the fields: a text in other letters, or with
-// spaces around it, is the same.
+// dedupeKey returns the same key for calls with the same field values. It ignores case and
+// surrounding spaces of strings.
 func dedupeKey(names []string, fields map[string]json.RawMessage) string {
 	values := map[string]string{}
 	for _, name := range names {
@@ -219,6 +222,6 @@ func dedupeKey(names []string, fields map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all = append(all, name, values[name])
 	}
-	raw, _ := workflow.EncodeJSON(all) // texts always have a JSON form
+	raw, _ := workflow.EncodeJSON(all) // strings can always be encoded as JSON
 	return string(raw)
 }

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// handOnLease is how long one works at the events of an execution before another one may.
-	// It only saves deliveries: nothing else depends on it.
+	// handOnLease is how long one handler may work on the events of an execution before another may
+	// take over. It only avoids duplicate deliveries; nothing else depends on it.
 	handOnLease = time.Minute
-	// handOnRetry is when an announcement comes again that has found another one at work. That is
-	// not more often than its queue allows until the other one's time is over.
+	// handOnRetry is the retry delay of an announcement that finds another handler at work. The
+	// queue allows enough retries to outlast that handler's lease.
 	handOnRetry = 5 * time.Second
-	// maxHandedOn bounds the events of one delivery.
+	// maxHandedOn bounds the events in one delivery.
 	maxHandedOn = 100
 )
 
-// HandOn hands the events of an execution to its subscriptions, those that follow the last one
-// that was handed on. Each subscription gets one message for them, which a queue keeps until its
-// receiver has it. An error means that the announcement should come again, after retryAfter unless
-// that is 0.
+// HandOn hands on the events of an execution that follow the last one handed on: each of its
+// subscriptions gets one message, which a queue keeps until the receiver has it. On an error the
+// announcement should come again, after retryAfter if that is not 0.
 //
-// The cursor moves last, and only from where it was seen: whoever dies before that has told
-// somebody twice, and nobody has been left out. The pages of the history are read after the
-// state item, which is where the events of a page were before.
+// The cursor moves last, and only from where it was read. If a handler dies before that, some
+// subscribers are told twice, but none is left out. The history pages are read after the state
+// item, because events move from the item to the pages.
 func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error) {
 	ports, by := e.OpenPorts(), e.Nonce()
 	for {
@@ -85,10 +84,10 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 	}
 }
 
-// errAtWork says that another one hands on the events of the execution.
+// errAtWork means that another handler is handing on the events of the execution.
 var errAtWork = workflow.Errorf(workflow.CodeConflict, "another one hands on the events of the execution")
 
-// deliveriesOf makes a delivery for each subscription that is told of some of the events.
+// deliveriesOf makes a delivery for each subscription that wants some of the events.
 func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, after int64, events []workflow.Event) (all []*workflow.Delivery) {
 	for i := range subscriptions {
 		s := &subscriptions[i]
@@ -111,8 +110,8 @@ func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, 
 	return all
 }
 
-// eventsAfter lists the events of an execution that follow one, without a gap: those of the pages,
-// and then those of the state item, which was read before.
+// eventsAfter lists the events of an execution after a sequence number, without a gap: first those
+// in the pages, then those in the state item, which was read earlier.
 func eventsAfter(ctx context.Context, ports port.Ports, x *workflow.Execution, after int64) (events []workflow.Event, err error) {
 	add := func(list []workflow.Event, through int64) {
 		for _, e := range list {
@@ -132,15 +131,15 @@ func eventsAfter(ctx context.Context, ports port.Ports, x *workflow.Execution, a
 	return events, nil
 }
 
-// The subscription that the configuration makes for every tenant: it tells people of what has
-// failed. It is no item, and does not tell of what is older than a day, such as the history of
-// executions from before it was configured.
+// AlertsName is the subscription that the configuration creates for every tenant; it tells people
+// about failures. It is not stored as an item. It skips events older than alertsAge, such as the
+// history of executions from before it was configured.
 const (
 	AlertsName = "~alerts"
 	alertsAge  = 24 * time.Hour
 )
 
-// subscriptions lists the subscriptions of a tenant, with that of the configuration.
+// subscriptions lists the subscriptions of a tenant, including the one from the configuration.
 func (e *Engine) subscriptions(ctx context.Context, ports port.Ports, tenant string, now time.Time) ([]workflow.Subscription, error) {
 	list, err := ports.Registry.Subscriptions(ctx, tenant)
 	if s, ok := e.alerts(now); ok && err == nil {

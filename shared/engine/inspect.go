@@ -17,8 +17,8 @@ type Inspection struct {
 	packs map[int][]*workflow.Pack // by StepRunSeq, as far as read
 }
 
-// Inspect loads an execution for reading. An execution that is missing, or whose
-// retention is over, is CodeNotFound.
+// Inspect loads an execution for reading. If it is missing, or its retention is over, it returns
+// CodeNotFound.
 func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, error) {
 	w := e.newWorkspace(tenant, id)
 	if err := w.load(ctx); err != nil {
@@ -51,7 +51,7 @@ func (i *Inspection) Entities(ctx context.Context) ([]workflow.ScopeEntity, erro
 	return i.w.loadEntities(ctx, i.w.execution.Scope)
 }
 
-// AllEntities returns the scope, whether this try works on the entities or not.
+// AllEntities returns the whole scope, including entities that do not take part in this try.
 func (i *Inspection) AllEntities(ctx context.Context) ([]workflow.ScopeEntity, error) {
 	return i.w.loadAllEntities(ctx, i.w.execution.Scope)
 }
@@ -71,8 +71,8 @@ func (i *Inspection) Question(ctx context.Context, r *workflow.StepRun) (*workfl
 	return i.w.question(ctx, r)
 }
 
-// NextStep plans the step in front of which a probe has completed. step is nil if it has
-// executed all of them.
+// NextStep plans the step before which a probe has stopped. step is nil if the probe has executed
+// all steps.
 func (i *Inspection) NextStep(ctx context.Context) (step *spec.Node, block *workflow.Block, planned plan.JobPlan, err error) {
 	p, err := i.w.ensurePlanner(ctx)
 	x := i.w.execution
@@ -87,7 +87,7 @@ func (i *Inspection) NextStep(ctx context.Context) (step *spec.Node, block *work
 	return step, block, planned, err
 }
 
-// Packs returns all packs of a step run. It reads them once.
+// Packs returns all packs of a step run. It reads them only once.
 func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) (packs []*workflow.Pack, err error) {
 	if known, ok := i.packs[r.Seq]; ok {
 		return known, nil
@@ -111,7 +111,7 @@ func (i *Inspection) ShardPacks(ctx context.Context, r *workflow.StepRun, shard 
 	return i.w.ports.Packs.ShardPacks(ctx, key, shard)
 }
 
-// Program returns the execution's program, nil if it cannot be resolved any more.
+// Program returns the execution's program; nil if it can no longer be resolved.
 func (i *Inspection) Program(ctx context.Context) (*spec.Program, error) {
 	if i.w.facts.Resolution == nil {
 		if err := i.w.fetchResolution(ctx); err != nil {

@@ -10,16 +10,16 @@ import (
 const (
 	// maxResultBytes bounds the earlier results that a step's expressions may read.
 	maxResultBytes = 32 << 20
-	// maxPlanCost bounds what the expressions of one plan cost together, and with that the
-	// time to some ten seconds, without a clock that could change the plan. It leaves a
-	// thousand for each of a hundred thousand entities. Most expressions cost less than ten.
+	// maxPlanCost bounds the total cost of the expressions of one plan. This limits planning to
+	// about ten seconds, without a clock that could change the plan. It leaves a thousand for each
+	// of a hundred thousand entities; most expressions cost less than ten.
 	maxPlanCost = 100_000_000
-	// maxConflictRetries bounds how often the engine starts again to advance an
-	// execution after another handler has committed.
+	// maxConflictRetries bounds how often the engine starts over because another handler has
+	// committed first.
 	maxConflictRetries = 12
 )
 
-// ConfiguredOptions are the options of a configuration, for a stage with these endpoints.
+// ConfiguredOptions returns the options of a configuration, for a stage with these endpoints.
 func ConfiguredOptions(c config.Config, endpoints workflow.Endpoints) Options {
 	return Options{
 		Policy: lifecycle.Policy{

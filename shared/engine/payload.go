@@ -8,9 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Large values are stored in items of their own, so that the state item stays small:
-// the input, the entities of a scope, the values of step runs, and the older pages of the
-// history.
+// Large values are stored in items of their own, so that the state item stays small: the input, the
+// entities of a scope, the values of step runs, and the older pages of the history.
 
 // startInput returns the execution's input, wherever it is stored.
 func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
@@ -29,7 +28,8 @@ func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
 	return w.input, nil
 }
 
-// offloadInput returns the input as the state item holds it. It stores a large input.
+// offloadInput returns the input as the state item holds it. It stores a large input in an item of
+// its own.
 func (w *workspace) offloadInput(ctx context.Context, in workflow.Input) (workflow.Input, error) {
 	w.input = &in
 	if len(in.Parameters)+len(in.Metadata)+selectorSize(in.Selector) <= workflow.MaxInlineInputBytes {
@@ -38,7 +38,7 @@ func (w *workspace) offloadInput(ctx context.Context, in workflow.Input) (workfl
 	return workflow.Input{Offloaded: true, Sealed: in.Sealed}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
 }
 
-// selectorSize is the size of a selector as JSON, in bytes.
+// selectorSize returns the size of a selector as JSON, in bytes.
 func selectorSize(s *workflow.Selector) int {
 	if s == nil {
 		return 0
@@ -50,9 +50,9 @@ func selectorSize(s *workflow.Selector) int {
 	return len(raw)
 }
 
-// offloadScope returns the scope as the state item holds it. It stores many entities
-// in chunks, under a random key, so that two handlers that discover at the same time
-// never mix their chunks. A place that is the position in the scope is not stored.
+// offloadScope returns the scope as the state item holds it. It stores many entities in chunks,
+// under a random key, so that the chunks of two concurrent discoveries never mix. A place is not
+// stored if it equals the position in the scope.
 func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeEntity) (workflow.Scope, error) {
 	s := workflow.Scope{Counts: map[string]int{}}
 	for i := range entities {
@@ -84,9 +84,8 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 // another execution, and a request that is refused leaves nothing.
 var errIDUndecided = workflow.Errorf(workflow.CodeInternal, "the id of the execution is not decided")
 
-// fitsInline reports whether entities are small enough for the state item. It encodes no
-// more of them than it takes to know that: as JSON, a large scope would fill much of a
-// function's memory.
+// fitsInline reports whether entities are small enough for the state item. It stops encoding as
+// soon as the answer is known: a large scope as JSON would fill much of a function's memory.
 func fitsInline(entities []workflow.ScopeEntity) (bool, error) {
 	size := len("]")
 	for i := range entities {
@@ -116,7 +115,7 @@ func (w *workspace) loadEntities(ctx context.Context, s workflow.Scope) ([]workf
 	return entities, nil
 }
 
-// loadAllEntities returns the entities of a scope, whether they take part or not.
+// loadAllEntities returns all entities of a scope, whether they take part or not.
 func (w *workspace) loadAllEntities(ctx context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
 	if s.Key == "" {
 		return withPlaces(slices.Clone(s.Inline)), nil
@@ -132,8 +131,9 @@ func (w *workspace) loadAllEntities(ctx context.Context, s workflow.Scope) ([]wo
 	return entities, nil
 }
 
-// loadSomeEntities returns those entities of a type that take part, from one number up to another
-// among them, of a scope that can be read in parts. It reads no other chunks than theirs.
+// loadSomeEntities returns the participating entities of a type from index from to index to. The
+// scope must be one that can be read in parts. Only the chunks that contain these entities are
+// read.
 func (w *workspace) loadSomeEntities(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error) {
 	var entities []workflow.ScopeEntity
 	for _, place := range s.PlacesOf(entityType, from, to) {
@@ -169,9 +169,9 @@ func (w *workspace) loadChunk(ctx context.Context, s workflow.Scope, number int)
 	return chunk, nil
 }
 
-// scopeChunk names a chunk of a scope.
+// scopeChunk identifies a chunk of a scope.
 type scopeChunk struct {
-	scope  string // its key
+	scope  string // key of the scope
 	number int
 }
 
@@ -192,8 +192,8 @@ func withPlaces(entities []workflow.ScopeEntity) []workflow.ScopeEntity {
 	return entities
 }
 
-// offloadValue returns a value as its step run holds it. It stores a large one under a digest
-// of the value, so that two handlers that decide differently never mix theirs.
+// offloadValue returns a value as its step run holds it. It stores a large value under its digest,
+// so that handlers that decide differently never mix their values.
 func (w *workspace) offloadValue(ctx context.Context, v *workflow.Value) (*workflow.Value, error) {
 	if v == nil || len(v.Inline) <= workflow.MaxInlineValueBytes {
 		return v, nil
@@ -210,14 +210,13 @@ func (w *workspace) loadValue(ctx context.Context, v *workflow.Value) (json.RawM
 	return w.ports.Packs.LoadPayload(ctx, workflow.ValueKey(w.tenant, w.id), *v.Stored)
 }
 
-// eventsPerPage is the size of a page of the history. It is fixed, and a page is keyed by
-// its first sequence number, so that every handler that writes it, however late, writes
-// the same.
+// eventsPerPage is the size of a history page. The size is fixed and a page is keyed by its first
+// sequence number, so that every handler that writes a page, however late, writes the same.
 const eventsPerPage = 30
 
-// offloadHistory moves the oldest events out of the state item before the commit that
-// would exceed its limit. It moves only events that have been committed: the events
-// of this decision may be lost to a race and be decided differently.
+// offloadHistory moves the oldest events out of the state item before a commit would exceed its
+// limit. It moves committed events only: the events of this decision may be lost to a race and
+// decided differently.
 func (w *workspace) offloadHistory(ctx context.Context, seen, next *workflow.Execution) error {
 	for len(next.Events) > workflow.MaxInlineEvents && next.Events[eventsPerPage-1].Sequence <= seen.Sequence && seen.Version > 0 {
 		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {

@@ -22,22 +22,27 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A pipe is a subscriber of the end of a step run, which is told like any other: by a message that a
-// queue keeps until its rows are stored, and that becomes a dead letter if that fails for a day. There
-// is one for each table, or one in all while the pipes of the definition cannot be read: nobody else who
-// is told of the events waits for that. That of a step with many jobs is divided when it is delivered, into messages
-// that name their jobs: the step is planned once, and what a part of it reads does not grow with it.
-// The rows are made of the results when they are delivered. A row has an id that follows from its job,
-// so that it is stored once, however often the message comes.
+// A pipe writes the results of a step run's jobs as rows into a table. It is notified of the end of
+// a step run like any subscriber: by a message that a queue keeps until the rows are stored, and
+// that becomes a dead letter if that fails for a day.
+//
+// There is one message for each table. If the definition's pipes cannot be read, there is one
+// message without a table, so that other subscribers do not have to wait. The message of a step
+// with many jobs is split when it is delivered, into messages that name their jobs. That way the
+// step is planned only once, and a part reads no more when the step is larger.
+//
+// Rows are made from the results at delivery. The id of a row is derived from its job, so that the
+// row is stored once even if the message is repeated.
 
-// maxPipedJobs is of how many jobs one delivery makes rows.
+// maxPipedJobs is for how many jobs one delivery makes rows.
 const maxPipedJobs = 500
 
-// pipedProgramTimeout is how long the pipes of a definition are waited for when events are handed on.
+// pipedProgramTimeout bounds the reading of a definition's pipes while events are handed on.
 const pipedProgramTimeout = 5 * time.Second
 
-// rowDeliveries makes the deliveries to tables for the step runs that ended with some of the events. It
-// cannot fail: which tables these are is found out again when a delivery that names none is delivered.
+// rowDeliveries makes the deliveries to tables for the step runs that ended with one of the events.
+// It cannot fail: if the tables are unknown, it makes a delivery without a table, and they are
+// looked up when that is delivered.
 func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after int64, events []workflow.Event) (all []*workflow.Delivery) {
 	if !x.Piped {
 		return nil
@@ -65,7 +70,7 @@ func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after
 	return all
 }
 
-// toTables are the deliveries of a step run to each of its tables.
+// toTables returns one delivery of a step run for each of its tables.
 func toTables(d *workflow.Delivery, p *definitions.Program, r *workflow.StepRun) (all []*workflow.Delivery) {
 	for _, table := range pipedTables(p, r) {
 		all = append(all, toTable(d, table))
@@ -80,14 +85,14 @@ func toTable(d *workflow.Delivery, table string) *workflow.Delivery {
 	return &to
 }
 
-// endsStepRun reports whether the step run has ended with an event. Events do not have its number:
-// two step runs of one step that have ended in the same millisecond are taken for each other, and
-// each is handed on once more.
+// endsStepRun reports whether an event is the end of a step run. Events do not carry the number of
+// the step run: if two runs of one step ended in the same millisecond, each matches the other's
+// event and is handed on once more.
 func endsStepRun(e *workflow.Event, r *workflow.StepRun) bool {
 	return e.Type == string(statemachines.EventStepExited) && e.Step == r.Label && e.At.Equal(r.EndedAt)
 }
 
-// pipedProgram is the program of an execution that has pipes.
+// pipedProgram returns the program of an execution that has pipes.
 func (e *Engine) pipedProgram(ctx context.Context, x *workflow.Execution) (*definitions.Program, error) {
 	ctx, cancel := context.WithTimeout(ctx, pipedProgramTimeout)
 	defer cancel()
@@ -98,7 +103,7 @@ func (e *Engine) pipedProgram(ctx context.Context, x *workflow.Execution) (*defi
 	return program, err
 }
 
-// pipedTables are the tables of the pipes of a step run, each once.
+// pipedTables returns the tables of a step run's pipes, each once.
 func pipedTables(p *definitions.Program, r *workflow.StepRun) (tables []string) {
 	for _, number := range p.Nodes[r.StepIndex].Pipes {
 		if table := p.Pipe(r.StepIndex, number).Table; !slices.Contains(tables, table) {
@@ -108,14 +113,14 @@ func pipedTables(p *definitions.Program, r *workflow.StepRun) (tables []string) 
 	return tables
 }
 
-// deliverRows stores the rows of a delivery to a table, as [Engine.Deliver], or divides it. Those that
-// can be stored are, whatever becomes of the others.
+// deliverRows stores the rows of a delivery to a table, as [Engine.Deliver] does, or splits the
+// delivery. It stores every row that it can, even if others fail.
 func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
 	switch {
 	case d.Rows.Table == "":
 		err = e.divideAmongTables(ctx, d)
 	case len(d.Rows.Jobs) == 0 && d.Rows.To-d.Rows.From > maxPipedJobs:
-		err = e.divideRows(ctx, d) // in the time of the function: it may read the results of other steps
+		err = e.divideRows(ctx, d) // at delivery, because planning may read the results of other steps
 	default:
 		err = e.storeRows(ctx, d)
 	}
@@ -129,7 +134,7 @@ func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
 }
 
-// divideAmongTables sends a delivery for each table of a step, none for a step without pipes.
+// divideAmongTables sends a delivery for each table of a step; none for a step without pipes.
 func (e *Engine) divideAmongTables(ctx context.Context, d *workflow.Delivery) error {
 	i, r, err := e.inspectPiped(ctx, d)
 	if err != nil {
@@ -142,8 +147,8 @@ func (e *Engine) divideAmongTables(ctx context.Context, d *workflow.Delivery) er
 	return i.w.ports.Sender.SendDeliveries(ctx, all...)
 }
 
-// divideRows sends a delivery for each part of a step. Whoever dies in between sends some twice, which
-// make the same rows.
+// divideRows sends a delivery for each part of a step. If the handler dies in between, some are
+// sent twice; they make the same rows.
 func (e *Engine) divideRows(ctx context.Context, d *workflow.Delivery) error {
 	i, r, err := e.inspectPiped(ctx, d)
 	if err != nil {
@@ -174,7 +179,7 @@ func (e *Engine) divideRows(ctx context.Context, d *workflow.Delivery) error {
 	return i.w.ports.Sender.SendDeliveries(ctx, parts...)
 }
 
-// inspectPiped is the execution of a delivery to a table, and its step run.
+// inspectPiped returns the execution of a delivery to a table, and its step run.
 func (e *Engine) inspectPiped(ctx context.Context, d *workflow.Delivery) (*Inspection, *workflow.StepRun, error) {
 	i, err := e.Inspect(ctx, d.Tenant, d.Execution)
 	if err != nil {
@@ -212,14 +217,14 @@ func (e *Engine) storeRows(ctx context.Context, d *workflow.Delivery) error {
 	return made.refused()
 }
 
-// pipedJob is a job that has ended, and its last record.
+// pipedJob is a job that has ended, with its last record.
 type pipedJob struct {
 	input  workflow.JobInput
 	record workflow.JobRecord
 	try    int // number of the attempt
 }
 
-// pipedJobs are the jobs of a delivery that were executed.
+// pipedJobs returns those jobs of a delivery that were executed.
 func (i *Inspection) pipedJobs(ctx context.Context, r *workflow.StepRun, of *workflow.PipedJobs) (jobs []pipedJob, err error) {
 	inputs, err := i.pipedInputs(ctx, r, of)
 	if err != nil {
@@ -249,8 +254,8 @@ func (i *Inspection) pipedJobs(ctx context.Context, r *workflow.StepRun, of *wor
 	return jobs, nil
 }
 
-// pipedInputs are the jobs of a delivery as rows see them: those of a whole step are planned, those of
-// a part are named.
+// pipedInputs returns the inputs of a delivery's jobs. A delivery for a whole step is planned here;
+// a delivery for a part names its jobs.
 func (i *Inspection) pipedInputs(ctx context.Context, r *workflow.StepRun, of *workflow.PipedJobs) (inputs []workflow.JobInput, err error) {
 	if len(of.Jobs) == 0 {
 		return i.PlannedJobs(ctx, r)
@@ -274,7 +279,7 @@ func (i *Inspection) pipedInputs(ctx context.Context, r *workflow.StepRun, of *w
 	return inputs, nil
 }
 
-// rowMaker makes the rows of jobs of one step run, and counts those that do not fit the table.
+// rowMaker makes the rows of one step run's jobs, and counts rows that do not fit the table.
 type rowMaker struct {
 	table   *workflow.Table
 	run     *workflow.StepRun
@@ -286,7 +291,8 @@ type rowMaker struct {
 	reason error
 }
 
-// store stores the rows of a job. One that cannot be made is counted: the others are stored.
+// store stores the rows of a job. A row that cannot be made is only counted, so that the others are
+// stored.
 func (m *rowMaker) store(ctx context.Context, rows port.Rows, tenant string, job *pipedJob) error {
 	seen, p := (*program.PipedJob)(nil), m.planner.Program
 	for _, number := range p.Nodes[m.run.StepIndex].Pipes {
@@ -328,7 +334,7 @@ func (m *rowMaker) values(pipe int, job *program.PipedJob) (json.RawMessage, err
 	return m.table.MakeRow(values)
 }
 
-// see is a job as expressions of pipes see it.
+// see returns a job as the expressions of pipes see it.
 func (m *rowMaker) see(ctx context.Context, job *pipedJob) (*program.PipedJob, error) {
 	status := map[workflow.JobCode]statemachines.JobState{workflow.JobCodeOK: statemachines.JobCompleted, workflow.JobCodeFail: statemachines.JobFailed, workflow.JobCodeUnknown: statemachines.JobUnknown}
 	seen := &program.PipedJob{
@@ -356,7 +362,7 @@ func (m *rowMaker) refuse(err error) {
 	}
 }
 
-// refused is an error if rows could not be made: the first of them says why.
+// refused returns an error if some rows could not be made. It states the reason of the first one.
 func (m *rowMaker) refused() error {
 	if m.wrong == 0 {
 		return nil

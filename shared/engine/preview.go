@@ -15,49 +15,49 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxPreviewed bounds of how many entities a preview reads the attributes and locks: one
-// request has to be answered in time. Of the others it knows that they are selected.
+// maxPreviewed bounds how many entities a preview reads attributes and locks of, because one
+// request must be answered in time. The other entities are only counted.
 const maxPreviewed = 10_000
 
-// Preview is what an execution would be, as far as that can be told without one. It is
+// Preview describes what an execution would do, as far as that is known without starting one. It is
 // made from reads only.
 type Preview struct {
 	Ref     workflow.Ref                    // exact
-	Program *definitions.Program            // nil if Problem says that it cannot be resolved
-	Blocks  map[string]workflow.Block       // by reference as written
-	Policy  lifecycle.Policy                // of the engine
-	Region  string                          // whose pools would get the jobs, "" for none
+	Program *definitions.Program            // nil if Problem says why it cannot be resolved
+	Blocks  map[string]workflow.Block       // by reference, as written in the definition
+	Policy  lifecycle.Policy                // the engine's policy
+	Region  string                          // region whose pools would get the jobs; "" for none
 	Probe   bool                            // only the pure steps at the beginning would be executed
 	Problem *workflow.Failure               // ends the execution before its first step; nil for none
-	Start   lifecycle.Readiness             // of notBefore and startWhen
-	Counts  map[string]int                  // of the entities, by type
-	First   []workflow.ScopeEntity          // the first of the entities in their order, with their attributes
-	Locked  []workflow.BlockedBy            // which of these would make it wait, and for whom
-	Owners  map[string]workflow.OwnerStatus // of those who hold or have reserved them
+	Start   lifecycle.Readiness             // result of notBefore and startWhen
+	Counts  map[string]int                  // number of entities, by type
+	First   []workflow.ScopeEntity          // the first entities in their order, with their attributes
+	Locked  []workflow.BlockedBy            // which of these the execution would wait for, and who holds them
+	Owners  map[string]workflow.OwnerStatus // status of the executions that hold or have reserved them
 	Steps   []PreviewedStep                 // by node; empty if there is a Problem
-	Ways    *spec.Ways                      // through the program, with these parameters
+	Ways    *spec.Ways                      // paths through the program with these parameters
 
-	// UncalledBlocks are the blocks that acquire more entities, each with the label of its
-	// step, "" for the definition: nobody knows which before they are called.
+	// UncalledBlocks are blocks that acquire further entities, each with the label of its step; ""
+	// for the definition. Which entities these are is unknown until the blocks are called.
 	UncalledBlocks []UncalledBlock
 }
 
 // UncalledBlock is a block that acquires entities.
 type UncalledBlock struct{ Step, Block string }
 
-// PreviewedStep is one step. Plan counts the jobs for the entities that were read, as they
-// are now, as if every part that is Unknown were true.
+// PreviewedStep is one step. Plan counts the jobs for the entities that were read, as they are now.
+// It assumes that every part listed in Unknown is true.
 type PreviewedStep struct {
 	Plan           lifecycle.Plan
 	ConditionKnown bool
-	Unknown        []string        // of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
-	SkippedBy      string          // label of the step around it whose condition is false; "" for none
-	Waves          []workflow.Wave // of a rollout, of the entities that were read
-	NotEvaluated   bool            // the expressions of the steps before it have cost what one request may
+	Unknown        []string        // any of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
+	SkippedBy      string          // label of the surrounding step whose condition is false; "" for none
+	Waves          []workflow.Wave // waves of a rollout, for the entities that were read
+	NotEvaluated   bool            // the expressions of earlier steps have used up the cost of one request
 }
 
-// Preview tells what a start with this request would do. It refuses what a start refuses,
-// with the same errors, and stores nothing.
+// Preview returns what a start with this request would do. It refuses what a start refuses, with
+// the same errors, and stores nothing.
 func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.StartRequest) (*Preview, error) {
 	w := e.newWorkspace(c.Tenant, e.NewID())
 	w.now = e.now()
@@ -83,7 +83,7 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 	}
 	p.Program, p.Blocks, p.Region = w.program, w.facts.Resolution.Blocks, req.Region
 	if w.program != nil {
-		p.Region = w.program.Config.Region // that of the start, if that says one
+		p.Region = w.program.Config.Region // the start may have set a region
 	}
 	if p.Problem = w.facts.Resolution.Invalid(); p.Problem != nil {
 		return p, nil
@@ -137,7 +137,8 @@ func (w *workspace) previewStart(ctx context.Context, p *Preview, d *definitions
 	return nil
 }
 
-// lookupEntities reads the entities that a condition asks for. An error of a read is kept.
+// lookupEntities returns a lookup for the entities that a condition asks for. It stores a read
+// error in failed.
 func lookupEntities(ctx context.Context, registry port.Registry, tenant string, failed *error) entityLookup {
 	return func(entityType, id string) (json.RawMessage, bool) {
 		key := workflow.EntityKey{Type: entityType, ID: id}
@@ -150,7 +151,7 @@ func lookupEntities(ctx context.Context, registry port.Registry, tenant string, 
 	}
 }
 
-// previewEntities reads the first of the entities, and who has locked them.
+// previewEntities reads the first entities, and who has locked them.
 func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []workflow.ScopeEntity) error {
 	p.First = entities[:min(len(entities), maxPreviewed)]
 	if len(p.First) == 0 {
@@ -206,8 +207,8 @@ func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []
 	return nil
 }
 
-// previewSteps plans every step as the execution would, with the entities as they are now:
-// those with steps in them first, since they decide which others are reached.
+// previewSteps plans every step as the execution would, with the entities as they are now. Steps
+// that contain others come first, because they decide which of those are reached.
 func (w *workspace) previewSteps(ctx context.Context, p *Preview, in workflow.Input) error {
 	nodes := w.program.Nodes
 	p.Steps = make([]PreviewedStep, len(nodes))
@@ -243,11 +244,11 @@ type previewPass struct {
 	*workspace
 	*Preview
 	parameters json.RawMessage
-	left       uint64                      // of what the expressions may cost
-	failed     map[workflow.EntityKey]bool // by an assertion: they take no part in later steps
+	left       uint64                      // what is left of the cost that expressions may have
+	failed     map[workflow.EntityKey]bool // failed an assertion: they take no part in later steps
 }
 
-// step plans one step. It reports whether the case of a switch can be told.
+// step plans one step. routeKnown reports whether the case of a switch is known.
 func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err error) {
 	nodes := w.program.Nodes
 	n, s := &nodes[i], &w.Steps[i]
@@ -291,7 +292,7 @@ func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err err
 	return routeKnown, ctx.Err()
 }
 
-// jobsOf is the number of jobs of a step without a condition.
+// jobsOf returns the number of jobs of a step without a condition.
 func (w *workspace) jobsOf(p *Preview, n *spec.Node) int {
 	if !n.OnEntities() {
 		return 1

@@ -12,10 +12,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// takeStartRate takes one of what the rate of a workflow allows at now and returns when the execution
-// may begin. A version with another rate takes of one of its own. at is zero if nothing was taken: then the rate is used up, and wait says for how long, or its
-// key has no value, which is CodeInvalid. What is taken and then not used is lost: fewer executions
-// begin, never more.
+// takeStartRate takes one start from the rate of a workflow and returns when the execution may
+// begin. Versions with different rates do not share one.
+//
+// at is zero if nothing was taken: either the rate is used up, and wait says for how long, or its
+// key has no value, which is CodeInvalid. A start that is taken and then not used is lost, so that
+// fewer executions may begin, but never more.
 func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition, parameters json.RawMessage, now time.Time) (at time.Time, wait time.Duration, err error) {
 	key, err := d.RateKey(parameters)
 	if err != nil {
@@ -38,9 +40,9 @@ func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition
 	return now.Add(wait + time.Millisecond - 1).Truncate(time.Millisecond), wait, nil
 }
 
-// refuseAboveRate takes of the rate of a workflow for a request whose execution is not to wait for it, and
-// refuses the request if nothing is left. at is zero if the execution asks for itself: because it may
-// wait, or because it is not to begin yet.
+// refuseAboveRate takes from the rate for a request whose execution must not wait, and refuses the
+// request if nothing is left. It returns a zero at if the execution takes from the rate itself,
+// later: because it may wait, or because it is not meant to begin yet.
 func (w *workspace) refuseAboveRate(ctx context.Context, d *definitions.Definition, req views.StartRequest, parameters json.RawMessage) (at time.Time, err error) {
 	rate, later := d.Config.Rate, req.Hold || !req.NotBefore.IsZero() || d.Config.NotBefore != "" || d.Config.StartWhen != ""
 	if rate == nil || rate.OnLimit != spec.OnLimitFail || req.Mode == views.ModeProbe || later {
@@ -57,8 +59,9 @@ func aboveRate(d *definitions.Definition, wait time.Duration) string {
 	return fmt.Sprintf("executions of %s may begin %s: the next one in %s", d.Ref().FullName(), d.Config.Rate.Limit, wait.Round(time.Millisecond))
 }
 
-// fetchRateAt is when the rate of the workflow lets an execution begin that is ready otherwise. What
-// is taken is taken at the time of the decision, so that one that need not wait does not.
+// fetchRateAt returns when the rate of the workflow lets an otherwise ready execution begin. It
+// takes from the rate at the time of the decision, so that an execution that need not wait does
+// not.
 func (w *workspace) fetchRateAt(ctx context.Context, d *definitions.Definition, parameters json.RawMessage) (at time.Time, problem *workflow.Failure, err error) {
 	if d.Config.Rate == nil || w.execution.Probe || !w.execution.RateAt.IsZero() {
 		return w.execution.RateAt, nil, nil

@@ -11,17 +11,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// What an execution over a few entities reads would take most of its time if it read one thing
-// after the other. So what it will certainly need, and what does not depend on anything that is not
-// known yet, is read at the same time. All of it may be read too early for what it is needed for:
-// a read that has failed, or that does not fit, is made again where it is needed.
+// Reading ahead saves time. If an execution over a few entities read one thing after the other, the
+// reads would take most of its time. So everything that it will certainly need, and that depends on
+// nothing still unknown, is read at the same time. Such a read may turn out to be too early: if it
+// failed or does not fit, it is repeated where the value is needed.
 
-// maxReadAhead is for how many entities locks are read ahead.
+// maxReadAhead is the largest number of entities whose locks are read ahead.
 const maxReadAhead = 25
 
-// readAhead reads what a new execution over some named entities needs until it has its locks: its
-// blocks, its entities and their lock items. The execution may be refused for any of them, but
-// nearly none is.
+// readAhead reads what a new execution over a few named entities needs until it has its locks: its
+// blocks, its entities and their lock items. The execution may be refused because of any of them,
+// but hardly ever is.
 func (w *workspace) readAhead(ctx context.Context, s *workflow.Selector) {
 	x := w.execution
 	if s == nil || len(s.IDs) == 0 || len(s.IDs) > maxReadAhead || len(s.Groups) > 0 || s.Query != "" || lifecycle.MustCheckIn(x) || x.Hold || !x.NotBefore.IsZero() || !x.RateAt.IsZero() {
@@ -111,8 +111,8 @@ func (w *workspace) together(ctx context.Context, calls ...func(context.Context)
 	})
 }
 
-// create writes a new execution, and reads meanwhile the executions that its lock items name. It
-// takes no lock before it is written.
+// create writes a new execution and reads, at the same time, the executions that its lock items
+// name. It takes no lock before the execution is written.
 func (w *workspace) create(ctx context.Context, x *workflow.Execution) (ok bool, err error) {
 	ahead := w.locksAhead
 	if ahead == nil {
@@ -129,7 +129,7 @@ func (w *workspace) create(ctx context.Context, x *workflow.Execution) (ok bool,
 	return ok, err
 }
 
-// packsAhead answers the first question for the packs of a step run from what was read ahead.
+// packsAhead answers the first read of a step run's packs from what was read ahead.
 type packsAhead struct {
 	port.Packs
 	stepRun workflow.StepRunKey
@@ -147,9 +147,10 @@ func (p *packsAhead) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey
 	return p.Packs.ShardPacks(ctx, stepRun, shard)
 }
 
-// loadWithPacks loads the execution, and reads meanwhile the packs of the step run that the
-// wake-up names: the only one of a step run was finished before the wake-up was sent, and a pack
-// that is final stays as it is. The wake-up does not say how often the step has run: most run once.
+// loadWithPacks loads the execution and reads, at the same time, the packs of the step run that the
+// wake-up names. If that step run has only one pack, the pack was finished before the wake-up was
+// sent, and a finished pack does not change. The wake-up does not say how often the step has run,
+// so this assumes once.
 func (w *workspace) loadWithPacks(ctx context.Context, l workflow.Wakeup) (err error) {
 	if l.StepRunSeq == 0 || l.Lane != nil {
 		return w.load(ctx)

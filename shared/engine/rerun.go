@@ -13,11 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Rerun starts an execution of the same version of the definition as one that has ended,
-// over some of its entities, and records in the ended one that it did. The labels, the
-// business key, the region, and the rollback and the timeout of its start are carried over, and the parameters unless the request has others. The idempotency key is as
-// in [Engine.Start]; a request that is repeated with it makes up for a record that is missing.
-// An archived version allows no new executions, so none by a rerun either.
+// Rerun starts an execution of the same version of the definition as one that has ended, over some
+// of its entities, and records that in the ended one. The new execution gets the same labels,
+// business key, region, rollback and timeout, and the same parameters unless the request sets
+// others.
+//
+// The idempotency key works as in [Engine.Start]; repeating a request with it also makes up for a
+// missing record. An archived version allows no new executions, so no reruns either.
 func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error) {
 	digest, err := requestDigest(struct {
 		RerunOf string
@@ -54,7 +56,7 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	if err != nil {
 		return nil, false, err
 	}
-	if existing != nil { // as above: it has been started since
+	if existing != nil { // as above: it has been started in between
 		err = old.recordRerun(ctx, c, existing.ID)
 		return existing, true, err
 	}
@@ -83,8 +85,8 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	return w.execution, existed, nil
 }
 
-// recordRerun records in an ended execution that another one repeats it. One that has been
-// retried since is not ended any more, and goes without the record.
+// recordRerun records in an ended execution that another one repeats it. If it has been retried, it
+// is not ended any more and gets no record.
 func (w *workspace) recordRerun(ctx context.Context, c workflow.Caller, by string) error {
 	err := w.advance(ctx, &lifecycle.Command{Kind: lifecycle.CommandRerun, Actor: c.Actor, RerunBy: by})
 	if err == nil || w.commandCommitted || workflow.Is(err, workflow.CodeIllegalTransition) {
@@ -93,7 +95,7 @@ func (w *workspace) recordRerun(ctx context.Context, c workflow.Caller, by strin
 	return err
 }
 
-// rerunInput is the definition and the input of an execution that repeats this one.
+// rerunInput returns the definition and the input of an execution that repeats this one.
 func (w *workspace) rerunInput(ctx context.Context, req views.RerunRequest) (*definitions.Definition, workflow.Input, error) {
 	x := w.execution
 	if err := lifecycle.CheckRerun(x); err != nil {
@@ -127,15 +129,15 @@ func (w *workspace) rerunInput(ctx context.Context, req views.RerunRequest) (*de
 	return d, again, err
 }
 
-// rerunSelector selects the entities to repeat. A selector has one type: that of the first
-// start, or the seed entity. The definition acquires the entities of other types itself.
+// rerunSelector selects the entities to repeat. A selector has one type: that of the first start,
+// or the seed entity. The definition acquires entities of other types itself.
 func (w *workspace) rerunSelector(ctx context.Context, chosen views.RerunEntities, first *workflow.Selector, seed string) (*workflow.Selector, error) {
 	entities, err := w.loadAllEntities(ctx, w.execution.Scope)
 	if err != nil {
 		return nil, err
 	}
 	if chosen.Choice == views.RerunAll && (len(entities) == 0 || first.Empty()) {
-		return first, nil // it selects and acquires them once more
+		return first, nil // the new execution selects and acquires them itself
 	}
 	keys, err := w.rerunEntities(chosen, entities)
 	if err != nil {
@@ -162,7 +164,7 @@ func (w *workspace) rerunSelector(ctx context.Context, chosen views.RerunEntitie
 	return nil, rerunInvalid("other_type", fmt.Sprintf("%s can only be started for entities of type %s, and acquires %s itself: rerun all, or name the entities of type %s through which it acquires them", w.execution.Workflow, sel.Type, strings.Join(others, ", "), sel.Type))
 }
 
-// rerunEntities are the entities that the request names or describes.
+// rerunEntities returns the entities that the request names or describes.
 func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflow.ScopeEntity) (keys []workflow.EntityKey, err error) {
 	x := w.execution
 	if len(chosen.Keys) > 0 {
@@ -213,7 +215,7 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 	return nil, rerunInvalid("none", fmt.Sprintf("execution %s has no %s entities; it has: %s", x.ID, chosen.Choice, cmp.Or(strings.Join(found, ", "), "none")))
 }
 
-// repeats reports whether a choice includes an entity that ended so.
+// repeats reports whether a choice includes an entity with this outcome.
 func repeats(c views.RerunChoice, outcome workflow.EntityOutcome) bool {
 	switch c {
 	case views.RerunAll:

@@ -9,8 +9,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// RetryRows sends the deliveries of rows to a table again that have failed, and are not known to have been stored
-// since. Their first messages come again all the same, then with nothing left to do: a row is stored once.
+// RetryRows sends failed deliveries of rows to a table again, unless they are known to have been
+// stored since. The original messages may still arrive; they then change nothing, because a row is
+// stored once.
 func (e *Engine) RetryRows(ctx context.Context, tenant, table string) (v views.RowsRetry, err error) {
 	ports := e.OpenPorts()
 	t, err := ports.Registry.Table(ctx, tenant, table)
@@ -24,7 +25,7 @@ func (e *Engine) RetryRows(ctx context.Context, tenant, table string) (v views.R
 	if err != nil {
 		return v, err
 	}
-	failed := map[string][]int{} // step runs, by execution: that of which a part has failed is divided again
+	failed := map[string][]int{} // step runs, by execution: if a part has failed, the whole step run is split again
 	for _, a := range tried {
 		if seq, ok := workflow.PipedStepRun(table, a); ok && !a.Delivered && !slices.Contains(failed[a.Execution], seq) {
 			failed[a.Execution] = append(failed[a.Execution], seq)

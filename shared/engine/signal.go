@@ -15,14 +15,13 @@ import (
 // SignalReceipt is the answer to an accepted signal.
 type SignalReceipt = views.SignalReceipt
 
-// Signal sends a signal to an execution, and wakes it. A signal that comes before the step
-// that waits for it is kept. The same key again is a duplicate for as long as the execution
-// exists, whatever has become of either; without a key every call is another signal. data is
-// JSON, or empty for none.
+// Signal sends a signal to an execution and wakes it. A signal that arrives before the step that
+// waits for it is kept. A repeated call with the same key is a duplicate for as long as the
+// execution exists; without a key every call is a new signal. data is JSON, or empty for none.
 //
-// An execution that has ended, or is ending, returns CodeIllegalTransition; a mailbox without
-// a place CodeLimit; a key that belongs to another signal CodeIdempotencyMismatch. With
-// CodeUnavailable the signal may have been accepted: send it again under the same key.
+// It returns CodeIllegalTransition if the execution has ended or is ending, CodeLimit if the
+// mailbox is full, and CodeIdempotencyMismatch if the key belongs to another signal. On
+// CodeUnavailable the signal may have been accepted: send it again with the same key.
 func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
 	signal, err := e.newSignal(c, name, data, idempotencyKey, reason)
 	if err != nil {
@@ -32,7 +31,7 @@ func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string,
 	return receipt, err
 }
 
-// newSignal is the signal that a request sends, if it is valid.
+// newSignal returns the signal that a request sends, if it is valid.
 func (e *Engine) newSignal(c workflow.Caller, name string, data json.RawMessage, idempotencyKey, reason string) (workflow.Signal, error) {
 	if idempotencyKey == "" {
 		idempotencyKey = e.NewID()
@@ -43,8 +42,8 @@ func (e *Engine) newSignal(c workflow.Caller, name string, data json.RawMessage,
 	}, validateSignal(name, data)
 }
 
-// deliver puts a signal into the mailbox of an execution, and wakes the execution. state is the
-// one in which the execution has refused it.
+// deliver puts a signal into the mailbox of an execution, and wakes the execution. If the signal is
+// refused, state is the execution's state.
 func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow.Signal) (_ SignalReceipt, state statemachines.ExecutionState, err error) {
 	w := e.newWorkspace(tenant, id)
 	defer w.keepCost()
@@ -63,8 +62,8 @@ func (e *Engine) deliver(ctx context.Context, tenant, id string, signal workflow
 			"execution %s has no place for another signal %q: it holds %d that no step has taken, and keeps the other %d places for signals that a step waits for",
 			id, signal.Name, workflow.MaxUnawaited, workflow.MaxSignals-workflow.MaxUnawaited)
 	}
-	// Also for a duplicate: who sends it again may not have got this far. A step that waits for
-	// the signal may have no other timer than its deadline, so a lost wake-up is an error.
+	// Also for a duplicate: the first sender may have failed before this point. A step that waits
+	// for the signal may have no other timer than its deadline, so a lost wake-up is an error.
 	if err := w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "signal"}); err != nil {
 		return SignalReceipt{}, state, &workflow.Error{
 			Code: workflow.CodeUnavailable, Message: fmt.Sprintf("execution %s has the signal and could not be woken: send it again with Idempotency-Key %q", id, signal.ID), Cause: err,
@@ -98,8 +97,8 @@ func validateSignal(name string, data json.RawMessage) error {
 	return nil
 }
 
-// sendSignal puts a signal into the mailbox. Large data are stored before it, and only if it
-// seems that the execution will accept the signal: nobody would refer to them.
+// sendSignal puts a signal into the mailbox. It stores large data first, but only if the execution
+// looks likely to accept the signal: otherwise nothing would refer to them.
 func (w *workspace) sendSignal(ctx context.Context, signal workflow.Signal) (workflow.SignalResult, statemachines.ExecutionState, error) {
 	if len(signal.Data) <= workflow.MaxInlineSignal {
 		return w.ports.Store.SendSignal(ctx, w.tenant, w.id, signal)

@@ -15,9 +15,9 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// refuseHeldKey refuses a start while another execution holds its business key. It only saves an
-// execution that would give way: which one of those that are started at the same time has the
-// key, they find out themselves.
+// refuseHeldKey refuses a start while another execution holds its business key. This only avoids an
+// execution that would have to give way. If several are started at the same time, the check-in
+// decides which gets the key.
 func (w *workspace) refuseHeldKey(ctx context.Context, ref workflow.Ref, key string) error {
 	if key == "" {
 		return nil
@@ -29,7 +29,8 @@ func (w *workspace) refuseHeldKey(ctx context.Context, ref workflow.Ref, key str
 	return keyHeld(owner, ref, key, "send it a signal, or start again after its end")
 }
 
-// keyHeld refuses what another execution that has the key would make in vain.
+// keyHeld returns the error for a request that would be in vain because another execution holds the
+// key.
 func keyHeld(owner string, ref workflow.Ref, key, next string) error {
 	return &workflow.Error{
 		Code: workflow.CodeConflict, Message: fmt.Sprintf("execution %s of %s has the key %q and has not ended: %s", owner, ref.FullName(), key, next),
@@ -39,15 +40,15 @@ func keyHeld(owner string, ref workflow.Ref, key, next string) error {
 
 const issueHeld = "held"
 
-// keyIsHeld reports whether a request was refused by keyHeld.
+// keyIsHeld reports whether an error comes from keyHeld.
 func keyIsHeld(err error) bool {
 	var coded *workflow.Error
 	return errors.As(err, &coded) && coded.Code == workflow.CodeConflict && slices.ContainsFunc(coded.Issues, func(i workflow.Issue) bool { return i.Code == issueHeld })
 }
 
-// refuseOtherHolder does as refuseHeldKey for a request that may have been made before, under
-// the same idempotency key: it returns the execution that it has started, also where that is the
-// one that holds the business key. That one exists, so it is bound by now.
+// refuseOtherHolder works like refuseHeldKey, for a request that may be repeated with an
+// idempotency key. If the request has started an execution before, it returns that one, even if it
+// is the holder of the business key. The holder exists, so its idempotency key has been bound.
 func (w *workspace) refuseOtherHolder(ctx context.Context, ref workflow.Ref, key, idempotencyKey, digest string) (existing *workflow.Execution, err error) {
 	held := w.refuseHeldKey(ctx, ref, key)
 	if held == nil || idempotencyKey == "" || !workflow.Is(held, workflow.CodeConflict) {
@@ -90,7 +91,7 @@ func (w *workspace) orKeyOwner(ctx context.Context, x *workflow.Execution) (*wor
 	return owner, err
 }
 
-// readKeyHolder is the id of the execution that holds a business key; empty if none does.
+// readKeyHolder returns the id of the execution that holds a business key; empty if none does.
 func (w *workspace) readKeyHolder(ctx context.Context, workflowName, key string) (string, error) {
 	k, err := w.ports.Registry.BusinessKey(ctx, w.tenant, workflowName, key)
 	if err != nil {
@@ -103,8 +104,8 @@ func (w *workspace) readKeyHolder(ctx context.Context, workflowName, key string)
 }
 
 // SignalKey sends a signal to the execution that holds a business key of a workflow, as
-// [Engine.Signal] does. CodeNotFound says that none does, CodeIllegalTransition that the one that
-// does is ending.
+// [Engine.Signal] does. It returns CodeNotFound if no execution holds the key, and
+// CodeIllegalTransition if the holder is ending.
 func (e *Engine) SignalKey(ctx context.Context, c workflow.Caller, workflowName, key, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
 	signal, err := e.newSignal(c, name, data, idempotencyKey, reason)
 	if err != nil {
@@ -127,8 +128,8 @@ func (e *Engine) SignalKey(ctx context.Context, c workflow.Caller, workflowName,
 	return SignalReceipt{}, keyKeepsChanging(workflowName, key)
 }
 
-// endedBeforeSignal reports whether a signal was refused because its execution had ended, in that
-// state, or did not exist any more: its key is free. One that is ending has its key until then.
+// endedBeforeSignal reports whether a signal was refused because its execution had ended, or no
+// longer existed. Then its key is free. An execution that is still ending keeps its key.
 func endedBeforeSignal(state statemachines.ExecutionState, err error) bool {
 	return workflow.Is(err, workflow.CodeIllegalTransition) && statemachines.Terminal(state) || workflow.Is(err, workflow.CodeNotFound)
 }
@@ -137,13 +138,14 @@ func keyKeepsChanging(workflowName, key string) error {
 	return workflow.Errorf(workflow.CodeUnavailable, "the key %q of %s changes all the time: send the request again", key, workflowName)
 }
 
-// SignalWithStart sends the signal of a request to the execution that holds the request's
-// business key, or starts one that has it in its mailbox. So the signal is accepted whether or
-// not there is an execution, and is not lost if the one that is started gives way to another.
-// It returns the execution that has the signal; started is set if it was made for this request.
+// SignalWithStart sends the signal of a request to the execution that holds the request's business
+// key, or starts one with the signal in its mailbox. So the signal is accepted whether or not there
+// is an execution, and it is not lost if the new execution gives way to another. It returns the
+// execution that has the signal; started is set if it was created for this request.
 //
-// An idempotency key is bound to that execution before the signal is sent, and to another one
-// only when that execution has ended without it: so a request that is repeated finds it again.
+// The idempotency key is bound to that execution before the signal is sent. It moves to another
+// execution only if the first has ended without the signal, so that a repeated request finds the
+// right one.
 func (e *Engine) SignalWithStart(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, started, existed bool, err error) {
 	if req.Key == "" || req.Signal == nil {
 		return nil, false, false, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "key", Code: "required", Message: "a start with a signal needs the key of the execution"}})
@@ -216,7 +218,7 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 		if owner, err = s.readKeyHolder(ctx, name, s.req.Key); err != nil {
 			return nil, false, false, err
 		}
-		if owner == "" && rateAt.IsZero() { // before the key is bound: a request that is refused binds nothing
+		if owner == "" && rateAt.IsZero() { // before the key is bound: a refused request binds nothing
 			if rateAt, err = s.refuseAboveRate(ctx, s.definition, s.req, s.input.Parameters); err != nil {
 				return nil, false, false, err
 			}
@@ -234,8 +236,9 @@ func (s *startWithSignal) run(ctx context.Context) (x *workflow.Execution, start
 	return nil, false, false, keyKeepsChanging(name, s.req.Key)
 }
 
-// bind binds the idempotency key of the request, if it has one, to an execution, and returns the
-// one that it is bound to then: another request with the key may have been faster.
+// bind binds the idempotency key of the request, if it has one, to an execution. It returns the
+// execution to which the key is bound afterwards: another request with the key may have been
+// faster.
 func (s *startWithSignal) bind(ctx context.Context, from, to string) (bound string, err error) {
 	key := s.req.IdempotencyKey
 	if key == "" || from == to {

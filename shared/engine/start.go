@@ -12,11 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Start creates an execution and, if its scope is small, advances it as far as it
-// goes without waiting. It resolves and pins the definition's version before it
-// returns. If the idempotency key is already bound, Start returns the execution
-// that it is bound to, with existed set. The same key with another request returns
-// CodeIdempotencyMismatch.
+// Start creates an execution and, if its scope is small, advances it until it has to wait. It
+// resolves and pins the definition's version before it returns. If the idempotency key is already
+// bound, Start returns the execution that it is bound to, with existed set. If the key was used for
+// a different request, it returns CodeIdempotencyMismatch.
 func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error) {
 	id := e.NewID()
 	w := e.newWorkspace(c.Tenant, id)
@@ -77,7 +76,8 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	return w.execution, existed, nil
 }
 
-// requested is the execution that a request asks for. known says that its id is known already.
+// requested returns the execution that a request asks for. known means that its id was known
+// before.
 func (w *workspace) requested(ctx context.Context, c workflow.Caller, req views.StartRequest, ref workflow.Ref, known bool) workflow.Execution {
 	return workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(w.e.Policy, known), Workflow: ref,
@@ -87,9 +87,9 @@ func (w *workspace) requested(ctx context.Context, c workflow.Caller, req views.
 	}
 }
 
-// findStarted returns the execution that a request with the key has started, if there is
-// one. begun means that an earlier request bound the key and then crashed, or is about to
-// write the execution: either way, this one finishes what that one began.
+// findStarted returns the execution that an earlier request with the key has started, if there is
+// one. begun means that an earlier request bound the key but has not written the execution: it
+// crashed, or is about to write it. Either way, this request finishes that work.
 func (w *workspace) findStarted(ctx context.Context, key, digest string) (existing *workflow.Execution, begun bool, err error) {
 	if key == "" {
 		return nil, false, nil
@@ -101,8 +101,9 @@ func (w *workspace) findStarted(ctx context.Context, key, digest string) (existi
 	return existing, begun, err
 }
 
-// bindIdempotencyKey binds the key of a valid request, if it has one, to the execution that
-// it starts. bound means that it was bound before: then this is that execution.
+// bindIdempotencyKey binds the key of a valid request, if it has one, to the execution that it
+// starts. bound means that the key was already bound; the workspace then switches to that
+// execution.
 func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string, life time.Duration) (bound bool, err error) {
 	if key == "" {
 		return false, nil
@@ -119,8 +120,8 @@ func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string, 
 	return true, nil
 }
 
-// lookupIdempotencyKey reads a key without binding it. It returns the execution
-// that the key is bound to, or only its id if that execution was never written.
+// lookupIdempotencyKey reads a key without binding it. It returns the execution that the key is
+// bound to, or only its id if that execution was never written.
 func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string) (id string, x *workflow.Execution, err error) {
 	b, err := w.ports.Registry.IdempotencyRecord(ctx, w.tenant, key, w.e.now())
 	if err != nil || b.Execution == "" {
@@ -140,8 +141,8 @@ func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string
 	return b.Execution, x, err
 }
 
-// resolveWorkflow resolves a request's workflow to the newest published version
-// that matches and is not archived.
+// resolveWorkflow resolves a request's workflow to the newest published version that matches and is
+// not archived.
 func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest) (*definitions.Definition, error) {
 	ref, err := req.Ref()
 	if err != nil {
@@ -159,9 +160,9 @@ func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest)
 	return w.definition(ctx, exact)
 }
 
-// newExecution is the workspace's execution, new, with its input. It stores a large
-// input, and not the execution. The caller sets everything that is not the same for
-// requests, schedules and children.
+// newExecution returns a new execution for the workspace. It stores a large input, but not the
+// execution itself. The caller sets every field that differs between requests, schedules and
+// children.
 func (w *workspace) newExecution(ctx context.Context, x workflow.Execution, in workflow.Input) (*workflow.Execution, error) {
 	if err := w.sealInput(ctx, &in); err != nil {
 		return nil, err
@@ -174,9 +175,8 @@ func (w *workspace) newExecution(ctx context.Context, x workflow.Execution, in w
 	return lifecycle.NewExecution(x, w.e.now()), nil
 }
 
-// createAndAdvance writes a new execution and advances it, beginning with the
-// command if there is one. Once the execution is written, the start has succeeded:
-// its timer covers whatever fails after that.
+// createAndAdvance writes a new execution and advances it, starting with the command if there is
+// one. Once the execution is written, the start has succeeded: its timer covers any later failure.
 func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
 	var err error
 	if w.execution, err = w.newExecution(ctx, x, in); err != nil {
@@ -202,9 +202,9 @@ func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, 
 // scheduleActor is the creator of executions that a schedule starts.
 const scheduleActor = "schedule"
 
-// StartScheduled creates the execution of a schedule under the given id, unless it
-// exists, and sends a wake-up for it. The scheduler starts many executions and
-// leaves advancing them to the handlers of the wake-ups.
+// StartScheduled creates the execution of a schedule under the given id, unless it exists, and
+// sends a wake-up for it. The scheduler starts many executions, so it leaves advancing them to the
+// handlers of the wake-ups.
 func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string) error {
 	w := e.newWorkspace(s.Tenant, id)
 	ref, err := w.scheduledDefinition(ctx, &s)
@@ -215,8 +215,8 @@ func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string)
 	if err != nil {
 		return err
 	}
-	// An execution that exists stays as it is, and so does its stored input: the
-	// schedule may have been published again since.
+	// An existing execution keeps its state and its stored input: the schedule may have been
+	// published again since.
 	heads, err := w.ports.Store.Heads(ctx, s.Tenant, []string{id})
 	if err != nil {
 		return err
@@ -237,8 +237,8 @@ func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string)
 	return w.createForWakeup(ctx, x, "schedule")
 }
 
-// createOnly creates an execution whose id is derived, unless it exists. Its timer covers the
-// wake-up that has to follow.
+// createOnly creates an execution with a derived id, unless it exists. Its timer covers the wake-up
+// that has to follow.
 func (w *workspace) createOnly(ctx context.Context, x *workflow.Execution) error {
 	x.Version, x.MinFencingToken = 1, w.e.Policy.MinFencingToken
 	if err := w.prepareCommit(ctx, x, x); err != nil {
@@ -253,7 +253,7 @@ func (w *workspace) createOnly(ctx context.Context, x *workflow.Execution) error
 }
 
 // createForWakeup creates an execution, unless one with its id exists, and leaves advancing it to
-// the handler of a wake-up. what says what starts it, in a word.
+// the handler of a wake-up. what names the cause of the start, in one word.
 func (w *workspace) createForWakeup(ctx context.Context, x *workflow.Execution, what string) error {
 	x.TraceParent = w.recorder.RecordRootSpan(ctx, what)
 	if err := w.createOnly(ctx, x); err != nil {

@@ -11,8 +11,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// recorder writes logs, metrics and spans about one execution during one wake-up.
-// recordMetric may be nil.
+// recorder writes logs, metrics and spans about one execution during one wake-up. recordMetric may
+// be nil.
 type recorder struct {
 	logger       *slog.Logger
 	tracer       observe.Tracer
@@ -23,7 +23,7 @@ type recorder struct {
 	execution   *workflow.Execution // as last loaded or committed; nil before that
 
 	transitions int               // changes of state since the last Flush
-	fromState   sm.ExecutionState // before the first of them
+	fromState   sm.ExecutionState // state before the first of them
 }
 
 // SetExecution sets the state that the recorder describes.
@@ -47,9 +47,9 @@ func (t *recorder) attrs() []slog.Attr {
 	return observe.ExecutionAttrs(t.tenant, t.executionID, correlation)
 }
 
-// RecordTransition notes a commit. limitReached says that it stopped an execution at a
-// limit. Flush writes all changes of state of a wake-up as one log line: the history
-// has each of them, and log lines cost money.
+// RecordTransition notes a commit. limitReached means that it stopped an execution at a limit. The
+// changes of state are only collected here: Flush writes all of a wake-up's changes as one log
+// line, because the history has each of them and log lines cost money.
 func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Execution, limitReached bool) {
 	t.execution = to
 	if limitReached {
@@ -65,8 +65,8 @@ func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Exec
 	t.transitions++
 }
 
-// measureFailure counts an execution that has failed. One that failed safely is acknowledged in the
-// same commit.
+// measureFailure counts an execution that has failed. An execution that failed safely is
+// acknowledged in the same commit.
 func (t *recorder) measureFailure(ctx context.Context, from sm.ExecutionState, x *workflow.Execution) {
 	switch {
 	case x.State == sm.ExecutionFailedUnsafe:
@@ -81,8 +81,8 @@ func (t *recorder) measureFailure(ctx context.Context, from sm.ExecutionState, x
 	}
 }
 
-// Flush logs the changes of state of a wake-up, and measures how long the execution has
-// waited for locks.
+// Flush logs the changes of state of a wake-up, and measures how long the execution has waited for
+// locks.
 func (t *recorder) Flush(ctx context.Context, now time.Time) {
 	if t.transitions > 0 {
 		t.Log(ctx, slog.LevelInfo, "execution changed state", t.transitionAttrs()...)
@@ -93,8 +93,7 @@ func (t *recorder) Flush(ctx context.Context, now time.Time) {
 	}
 }
 
-// transitionAttrs are the first and the last state and, of an execution that failed,
-// the cause.
+// transitionAttrs returns the first and the last state and, if the execution failed, the cause.
 func (t *recorder) transitionAttrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String(observe.Workflow, t.execution.Workflow.String()), slog.String(observe.From, string(t.fromState)), slog.String(observe.To, string(t.execution.State)),
@@ -106,7 +105,7 @@ func (t *recorder) transitionAttrs() []slog.Attr {
 		}
 	}
 	addIfSet(observe.Cause, string(t.execution.Cause))
-	if failure := t.execution.Error; failure != nil { // without its message, which may be a block's own text
+	if failure := t.execution.Error; failure != nil { // without its message, which may contain text from a block
 		addIfSet(observe.Code, failure.Code)
 		addIfSet(observe.Step, failure.Step)
 		addIfSet(observe.Entity, failure.Entity)
@@ -114,11 +113,11 @@ func (t *recorder) transitionAttrs() []slog.Attr {
 	return attrs
 }
 
-// minReportedLockAge is the shortest wait for locks that is measured. Most waits are
-// much shorter, and each value is a log line.
+// minReportedLockAge is the shortest wait for locks that is measured. Most waits are much shorter,
+// and each value is a log line.
 const minReportedLockAge = time.Minute
 
-// lockAge is how long an execution has waited for locks that others hold.
+// lockAge returns how long an execution has waited for locks that others hold.
 func lockAge(x *workflow.Execution, now time.Time) time.Duration {
 	if x == nil || x.BlockedBy == nil || x.LockSince.IsZero() || x.State != sm.ExecutionScheduled {
 		return 0
@@ -132,17 +131,16 @@ func (t *recorder) measure(ctx context.Context, metric string, n int) {
 	}
 }
 
-// StartAdvanceSpan begins the span of a wake-up of an execution that has been loaded.
-// The span belongs to the trace in which the execution was started, whatever sent the
-// wake-up.
+// StartAdvanceSpan starts the span of a wake-up. The span belongs to the trace in which the
+// execution was started, whatever sent the wake-up.
 func (t *recorder) StartAdvanceSpan(ctx context.Context, reason string) (in context.Context, end observe.EndFunc) {
 	return observe.OrNoop(t.tracer).Start(ctx, observe.SpanConfig{
 		Name: "advance", Parent: t.execution.TraceParent, Kind: observe.Consumer, Attrs: append(t.attrs(), slog.String("reason", reason)),
 	})
 }
 
-// RecordRootSpan records a span for a start that no request caused, and returns its
-// traceparent: the execution and all that follows belong to its trace.
+// RecordRootSpan records a span for a start that no request caused, and returns its traceparent.
+// The execution and everything after it belong to this trace.
 func (t *recorder) RecordRootSpan(ctx context.Context, name string) (traceparent string) {
 	in, end := observe.OrNoop(t.tracer).Start(ctx, observe.SpanConfig{Name: name, Attrs: t.attrs()})
 	end(nil)
@@ -154,7 +152,7 @@ func (t *recorder) TraceParent(ctx context.Context) string {
 	return observe.OrNoop(t.tracer).Traceparent(ctx)
 }
 
-// StartCommitSpan begins the span of a commit.
+// StartCommitSpan starts the span of a commit.
 func (t *recorder) StartCommitSpan(ctx context.Context, from, to *workflow.Execution) (in context.Context, end observe.EndFunc) {
 	attrs := append(t.attrs(), slog.String(observe.From, string(from.State)), slog.String(observe.To, string(to.State)),
 		slog.Int64(observe.Version, to.Version))

@@ -11,14 +11,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxSubject bounds the name for which a token is, as actors are bounded.
+// maxSubject bounds the name for which a token is issued, with the same limit as actors.
 const maxSubject = 256
 
 var errNoTokenKeys = workflow.Errorf(workflow.CodeNotImplemented, "there are no keys to make tokens with: configure token.keys")
 
 var errNoAddress = workflow.Errorf(workflow.CodeNotImplemented, "nobody has said at which address people reach this service: configure token.address")
 
-// linkOf is the address at which the bearer of a token answers in a browser.
+// linkOf returns the address at which the bearer of a token answers in a browser.
 func (e *Engine) linkOf(token string) (string, error) {
 	if e.Address == "" {
 		return "", errNoAddress
@@ -26,8 +26,8 @@ func (e *Engine) linkOf(token string) (string, error) {
 	return strings.TrimSuffix(e.Address, "/") + workflow.AnswerPage + "#" + token, nil
 }
 
-// callbackToken makes the token that the job of a step brings to whoever has to answer. It is the
-// same whenever the job is sent again, as long as the key is.
+// callbackToken makes the token that the job of a step carries to whoever has to answer. It is the
+// same each time the job is sent, as long as the key stays the same.
 func (w *workspace) callbackToken(ctx context.Context, stepRunSeq int) (string, error) {
 	keys, err := w.e.tokenKeys(ctx)
 	if err != nil {
@@ -39,9 +39,9 @@ func (w *workspace) callbackToken(ctx context.Context, stepRunSeq int) (string, 
 	return keys.Make(token.Claims{Tenant: w.tenant, Execution: w.id, StepRunSeq: stepRunSeq, Subject: workflow.CallbackBearer})
 }
 
-// IssueToken makes a token with which somebody answers a step that waits for people, by the name
-// req.For and with the right of the caller, who has to be allowed to answer. The token is told
-// here only: it is stored nowhere.
+// IssueToken makes a token with which somebody can answer a step that waits for people. The answer
+// carries the name req.For and the rights of the caller, who must be allowed to answer. The token
+// is returned only here; it is not stored anywhere.
 func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, req views.TokenRequest) (views.TokenView, error) {
 	var made views.TokenView
 	keys, err := e.tokenKeys(ctx)
@@ -78,13 +78,13 @@ func (e *Engine) IssueToken(ctx context.Context, c workflow.Caller, id string, r
 		return made, err
 	}
 	made = views.TokenView{Token: text, Execution: id, Step: r.Label, Visit: r.Ordinal, For: req.For, ExpiresAt: req.ExpiresAt}
-	if link, err := e.linkOf(text); err == nil { // else there is none, and the token alone
+	if link, err := e.linkOf(text); err == nil { // without a link the token is returned alone
 		made.URL = &link
 	}
 	return made, nil
 }
 
-// RevokeTokens makes all tokens of a step that waits invalid.
+// RevokeTokens invalidates all tokens of a waiting step.
 func (e *Engine) RevokeTokens(ctx context.Context, c workflow.Caller, id string, req views.RevokeRequest) (*workflow.Execution, error) {
 	w := e.newWorkspace(c.Tenant, id)
 	defer w.keepCost()
@@ -92,8 +92,8 @@ func (e *Engine) RevokeTokens(ctx context.Context, c workflow.Caller, id string,
 	return w.execution, err
 }
 
-// applyToTokens applies a command to the tokens of the step run that waits. Which one that is, is
-// settled at first, and stays so. It returns the step run as it was committed.
+// applyToTokens applies a command to the tokens of the waiting step run. It determines that step
+// run once, at the start. It returns the step run as committed.
 func (w *workspace) applyToTokens(ctx context.Context, c lifecycle.Command, step string, visit int) (*workflow.StepRun, error) {
 	w.inline = true
 	if err := w.load(ctx); err != nil {
@@ -115,7 +115,7 @@ func (w *workspace) applyToTokens(ctx context.Context, c lifecycle.Command, step
 	return r, nil
 }
 
-// tokenKeys are the keys of tokens; the zero value if there are none.
+// tokenKeys returns the keys of tokens; the zero value if there are none.
 func (e *Engine) tokenKeys(ctx context.Context) (token.Keys, error) {
 	if e.TokenKeys == nil {
 		return token.Keys{}, nil
@@ -127,7 +127,7 @@ func (e *Engine) tokenKeys(ctx context.Context) (token.Keys, error) {
 	return keys, nil
 }
 
-// verify returns what a token says. Nothing is read for one that is not valid.
+// verify returns the claims of a token. For an invalid token nothing is read.
 func (e *Engine) verify(ctx context.Context, text string) (token.Claims, error) {
 	keys, err := e.tokenKeys(ctx)
 	if err != nil {
@@ -136,9 +136,9 @@ func (e *Engine) verify(ctx context.Context, text string) (token.Claims, error) 
 	return keys.Verify(text)
 }
 
-// AnswerByToken answers the step that a token names. Its bearer needs no other right. A token
-// that no key has made is CodeUnauthorized. One that has been revoked, has expired, has been used,
-// or whose step does not wait any more, is CodeIllegalTransition.
+// AnswerByToken answers the step that a token names. The bearer needs no other right. It returns
+// CodeUnauthorized if no key has signed the token, and CodeIllegalTransition if the token is
+// revoked, expired or used, or if its step no longer waits.
 func (e *Engine) AnswerByToken(ctx context.Context, text string, req views.TokenAnswer) (views.TokenReceipt, error) {
 	claims, err := e.verify(ctx, text)
 	if err != nil {
@@ -175,7 +175,8 @@ func (e *Engine) AnswerByToken(ctx context.Context, text string, req views.Token
 	return receipt, nil
 }
 
-// QuestionOfToken is what the bearer of a token is asked, or why he cannot answer any more.
+// QuestionOfToken returns what the bearer of a token is asked, or why an answer is no longer
+// possible.
 func (e *Engine) QuestionOfToken(ctx context.Context, text string) (views.QuestionView, error) {
 	var v views.QuestionView
 	claims, err := e.verify(ctx, text)
@@ -207,7 +208,8 @@ func (e *Engine) QuestionOfToken(ctx context.Context, text string) (views.Questi
 	return v, nil
 }
 
-// loadForToken loads the execution that a token names. One that has been removed takes no answer.
+// loadForToken loads the execution that a token names. An execution that has been removed takes no
+// answer.
 func (w *workspace) loadForToken(ctx context.Context) error {
 	err := w.load(ctx)
 	if err == nil && !w.execution.DiscardedAt.IsZero() || workflow.Is(err, workflow.CodeNotFound) {

@@ -21,15 +21,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// unproved is what every call gets that proves nothing, also that of a trigger that does not exist:
-// nobody learns from it which there are.
+// unproved is the error for every call that proves nothing. A trigger that does not exist gives the
+// same error, so that callers do not learn which triggers exist.
 func unproved() error {
 	return workflow.Errorf(workflow.CodeUnauthorized, "the call does not prove who makes it")
 }
 
-// CallTrigger starts an execution for a call that proves who makes it, or sends a signal. A call that
-// is refused changes nothing but what is remembered of calls. The same call again is answered with
-// the same execution, and duplicate is set.
+// CallTrigger starts an execution, or sends a signal, for a call that proves who makes it. A
+// refused call leaves no trace except in the history of calls. A repeated call is answered with the
+// same execution, and duplicate is set.
 func (e *Engine) CallTrigger(ctx context.Context, tenant, name string, call views.TriggerCall) (views.TriggerReceipt, error) {
 	c := triggered{e: e, caller: workflow.Caller{Tenant: tenant, Actor: spec.TriggerActor + name}, name: name, call: call, now: e.now()}
 	receipt, err := c.serve(ctx)
@@ -40,8 +40,8 @@ func (e *Engine) CallTrigger(ctx context.Context, tenant, name string, call view
 	return receipt, err
 }
 
-// FireTrigger does what a call with the body would do, for somebody who may start executions, also
-// while the trigger is paused.
+// FireTrigger does what a call with this body would do, on behalf of a user who may start
+// executions. It works even while the trigger is paused.
 func (e *Engine) FireTrigger(ctx context.Context, caller workflow.Caller, name string, req views.FireRequest) (views.TriggerReceipt, error) {
 	call := views.TriggerCall{Headers: map[string]string{}, Query: req.Query, Body: req.Body}
 	for k, v := range req.Headers {
@@ -61,17 +61,17 @@ type triggered struct {
 	call    views.TriggerCall
 	now     time.Time
 	byHand  bool
-	sent    bool   // an event that somebody has handed in
-	key     string // the Idempotency-Key, if it is called by hand
+	sent    bool   // an event that a caller has sent
+	key     string // the Idempotency-Key, if called by hand
 	trigger spec.PublishedTrigger
 
-	signed    string    // what of the call is proved; empty if nothing but the secret is
-	sequence  int64     // of the calls that the rate has let pass
-	notBefore time.Time // of an event: when the rate lets its execution begin; zero for now
+	signed    string    // the signed part of the call; empty if only the secret is proved
+	sequence  int64     // number of the call among those that the rate let pass
+	notBefore time.Time // for events: when the rate lets the execution begin; zero for now
 
-	dedupe  string                      // of a form: calls with the same one are one, for a while
-	allowed func(context.Context) error // of a form: whether it may start something, when it is valid
-	trapped bool                        // of a form: a field was filled in that people do not see
+	dedupe  string                      // for forms: calls with the same key count as one, for a while
+	allowed func(context.Context) error // for forms: checks whether a valid form may start something
+	trapped bool                        // for forms: the field that is hidden from people was filled in
 }
 
 func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err error) {
@@ -80,7 +80,7 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	}
 	if c.trigger.Trigger == nil || c.trigger.Trigger.TakesEvents() {
 		c.trigger.Trigger = nil
-		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
+		workflow.MAC([]byte(c.name), c.call.Body) // takes as long as for a trigger that exists
 		return none, unproved()
 	}
 	if c.trigger.Trigger.Form != nil {
@@ -92,9 +92,10 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	return c.admit(ctx)
 }
 
-// takeRate takes one of what the rate of the trigger allows. A call above it is refused: its caller sends
-// it again. An event has nobody who does, so it takes its place in advance, and its execution waits for
-// that. A place that is taken and then not used is lost: fewer executions begin, never more.
+// takeRate takes one call from the rate of the trigger. A call above the rate is refused, and its
+// caller can send it again. An event has no such caller, so it takes a place in advance and its
+// execution waits until then. A place that is taken and then not used is lost, so that fewer
+// executions may begin, but never more.
 func (c *triggered) takeRate(ctx context.Context) error {
 	rate, within := c.trigger.Trigger.EffectiveRate(), time.Duration(0)
 	if c.trigger.Trigger.TakesEvents() {
@@ -107,7 +108,7 @@ func (c *triggered) takeRate(ctx context.Context) error {
 		return err
 	case sequence == 0:
 		if within > 0 {
-			wait = maxEventRetry // until then many places are free again
+			wait = maxEventRetry // by then many places are free again
 		}
 		return &workflow.Error{Code: workflow.CodeRateLimited, Message: "the trigger may be called " + rate.String(), RetryAfter: wait}
 	case wait > 0:
@@ -118,9 +119,9 @@ func (c *triggered) takeRate(ctx context.Context) error {
 
 var errPaused = workflow.Errorf(workflow.CodeForbidden, "the trigger is paused")
 
-// admit starts what a call asks for that has proved who makes it, or an event that has come, if the
-// rate allows it and the trigger is not paused. What was accepted before is finished in any case: its
-// handler may have died before it had started what it had bound.
+// admit handles a proven call, or an event, if the rate allows it and the trigger is not paused. A
+// call that was accepted before is always finished: its handler may have died between binding the
+// key and starting the execution.
 func (c *triggered) admit(ctx context.Context) (none views.TriggerReceipt, err error) {
 	known, err := c.known(ctx)
 	if err != nil {
@@ -150,7 +151,7 @@ func (c *triggered) fire(ctx context.Context) (none views.TriggerReceipt, err er
 	return c.start(ctx)
 }
 
-// verify checks what the call proves.
+// verify checks the proof of the call.
 func (c *triggered) verify(ctx context.Context) error {
 	v := &c.trigger.Trigger.Verify
 	if c.e.Secret == nil {
@@ -175,11 +176,11 @@ func (c *triggered) verify(ctx context.Context) error {
 	return nil
 }
 
-// hiddenHeaders are the headers of a call that expressions do not see: they have what proves who the
-// caller is, to others.
+// hiddenHeaders are headers that expressions do not see, because they contain credentials for other
+// systems.
 var hiddenHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-amz-security-token"}
 
-// start makes of the call what the trigger says.
+// start turns the call into what the trigger defines.
 func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err error) {
 	body, err := callBody(c.call)
 	if err != nil {
@@ -221,7 +222,7 @@ func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err e
 	} else {
 		x, existed, err = c.e.Start(ctx, c.caller, req)
 	}
-	if workflow.Is(err, workflow.CodeNotFound) { // the version was archived since the trigger was read
+	if workflow.Is(err, workflow.CodeNotFound) { // the version was archived after the trigger was read
 		return none, &workflow.Error{Code: workflow.CodeUnavailable, Message: "another version of the workflow is about to take its calls: try again", Cause: err}
 	}
 	if err != nil {
@@ -230,8 +231,8 @@ func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err e
 	return views.TriggerReceipt{ID: x.ID, Duplicate: existed}, nil
 }
 
-// replayLife is how long a call is known: longer than its proof is accepted or, if that has no time,
-// as long as possible.
+// replayLife is how long a call is remembered: longer than its proof is accepted or, if the proof
+// has no time, as long as possible.
 func (c *triggered) replayLife() time.Duration {
 	if c.trigger.Trigger.TakesEvents() {
 		return eventLife
@@ -245,9 +246,9 @@ func (c *triggered) replayLife() time.Duration {
 	return views.MaxIdempotencyLife
 }
 
-// deduplicate is the idempotency key of the call: what the trigger makes of the call, or what is
-// proved of it. If both are given, the second may come with the first only: who has seen a call cannot
-// send it again under another key, from a part that is not signed.
+// deduplicate returns the idempotency key of the call: the one that the trigger derives from the
+// call, or else the signed part. If both exist, they are bound to each other. Otherwise somebody
+// who has seen a call could send it again under another key, taken from a part that is not signed.
 func (c *triggered) deduplicate(ctx context.Context, given string) (key string, err error) {
 	prefix := spec.TriggerActor + c.name + "/"
 	if given == "" {
@@ -269,8 +270,8 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 	return key, err
 }
 
-// known reports whether what is proved of the call was accepted before. Such a call takes nothing of
-// the rate: whoever has seen one cannot use up with it what is for others.
+// known reports whether the signed part of the call was accepted before. Such a call takes nothing
+// from the rate, so that a replayed call cannot use up what belongs to others.
 func (c *triggered) known(ctx context.Context) (bool, error) {
 	if c.signed == "" {
 		return false, nil
@@ -283,7 +284,8 @@ func (c *triggered) known(ctx context.Context) (bool, error) {
 	return record.Execution != "", err
 }
 
-// callBody is the body of a call as JSON: that of a form is an object of texts, no body is null.
+// callBody returns the body of a call as JSON. A form becomes an object of strings, an empty body
+// null.
 func callBody(call views.TriggerCall) (json.RawMessage, error) {
 	if len(call.Body) > spec.MaxTriggerBody {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "the body is larger than %d bytes", spec.MaxTriggerBody)
@@ -309,10 +311,10 @@ func firstValues(fields url.Values) map[string]string {
 	return all
 }
 
-// remember stores what became of a call. The answer does not depend on it.
+// remember stores the result of a call. The answer does not depend on it.
 func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, failed error) {
 	if c.trigger.Trigger == nil {
-		return // a flood of calls of what does not exist writes nothing
+		return // a flood of calls to triggers that do not exist writes nothing
 	}
 	call := workflow.TriggerCall{At: c.now, Status: 202, Execution: receipt.ID, Duplicate: receipt.Duplicate}
 	if receipt.Duplicate {
@@ -356,14 +358,15 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 	}
 }
 
-// What is remembered of the parts of a call that do not fit.
+// Limits for what is remembered about the invalid parts of a call.
 const (
 	maxRememberedIssues = 10
 	maxIssuePath        = 128
 )
 
-// refusedCalls knows when a process has last remembered a call that was refused without a proof, or
-// for its rate: one a minute of each trigger and kind, so that a flood of them writes little.
+// refusedCalls knows when a process last remembered a call that was refused because it had no proof
+// or exceeded its rate. It remembers one a minute for each trigger and kind, so that a flood of
+// them writes little.
 type refusedCalls struct {
 	mu   sync.Mutex
 	last map[string]int64 // minute, by trigger and kind

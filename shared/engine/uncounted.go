@@ -7,15 +7,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// uncountedCosts are what wake-ups that committed nothing have consumed, by execution. The
-// next commit of the same process counts it. A write for the count alone would cost more
-// than most of what it counts, so what a process has not committed when it ends is lost.
+// uncountedCosts holds what wake-ups without a commit have consumed, by execution. The next commit
+// of the same process counts it. A separate write would cost more than most of what it counts, so
+// costs that are still here when the process ends are lost.
 type uncountedCosts struct {
 	mu    sync.Mutex
 	costs map[string]workflow.Cost
 }
 
-// maxUncounted is of how many executions the costs are kept.
+// maxUncounted bounds for how many executions costs are kept.
 const maxUncounted = 1000
 
 func (u *uncountedCosts) add(execution string, c workflow.Cost) {

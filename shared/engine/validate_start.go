@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// validateStart checks a start request against the definition and returns the
-// execution's input: its parameters, and its selector with the type filled in. What
-// is wrong is CodeInvalid, with one issue per mistake.
+// validateStart checks a start request against the definition and returns the execution's input:
+// its parameters, and its selector with the type filled in. If something is wrong it returns
+// CodeInvalid, with one issue for each mistake.
 func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
 	in := workflow.Input{Parameters: req.Parameters, Metadata: req.Metadata}
 	if len(in.Parameters) == 0 {
@@ -88,7 +88,8 @@ func onKeyIssue(req views.StartRequest) *workflow.Issue {
 	return nil
 }
 
-// startOptionIssues says what is wrong with what a starter wants in place of the definition's config.
+// startOptionIssues returns what is wrong with the options that a start sets in place of the
+// definition's config.
 func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []workflow.Issue) {
 	switch req.Rollback {
 	case "", workflow.RollbackAuto, workflow.RollbackNever:
@@ -107,7 +108,7 @@ func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []wor
 	return issues
 }
 
-// metadataIssue says what is wrong with metadata, if anything is.
+// metadataIssue returns what is wrong with metadata, if anything is.
 func metadataIssue(metadata json.RawMessage) *workflow.Issue {
 	var object map[string]json.RawMessage
 	switch {
@@ -121,7 +122,7 @@ func metadataIssue(metadata json.RawMessage) *workflow.Issue {
 	return nil
 }
 
-// startDigest identifies the content of a start, unless it says itself what identifies it.
+// startDigest identifies the content of a start request, unless the request brings its own digest.
 func startDigest(req views.StartRequest) (string, error) {
 	if req.IdempotencyDigest != "" {
 		return req.IdempotencyDigest, nil
@@ -139,8 +140,8 @@ func requestDigest(req any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// idempotencyMismatch is the error for a key that belongs to another request, which the execution
-// has had.
+// idempotencyMismatch returns the error for a key that another request, for this execution, has
+// used.
 func idempotencyMismatch(execution string) error {
 	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request, that of execution %s: use another key, or repeat that request as it was", execution)
 }
