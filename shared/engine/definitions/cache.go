@@ -1,8 +1,8 @@
-// Package definitions caches what is immutable once published, so that a warm process
-// reads it once: compiled definitions and function blocks, by tenant and exact
-// version. It links a definition and the definitions that it embeds into one program
-// (program.go), and evaluates a program's expressions for the decider, which does not
-// know the expression language (expressions.go).
+// Package definitions caches what is immutable once published, so that a warm process reads it
+// once: compiled definitions and function blocks, by tenant and exact version. It links a
+// definition and the definitions that it embeds into one program (program.go), and evaluates a
+// program's expressions for the decider, which does not know the expression language
+// (expressions.go).
 package definitions
 
 import (
@@ -56,7 +56,7 @@ type Definition struct {
 	compiled *definition.Compiled
 }
 
-// Definition reads the definition under an exact reference.
+// Definition returns the definition with an exact reference.
 func (c *Cache) Definition(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (*Definition, error) {
 	key := tenant + "#" + ref.String()
 	if d, ok := c.definitions.get(key); ok {
@@ -91,9 +91,9 @@ func (c *Cache) Guess(tenant string, ref workflow.Ref) *Definition {
 	return d
 }
 
-// Block resolves a step's reference to a block: to the pinned version or, if none is
-// pinned yet, to the newest that matches. A block that is not registered is a failure
-// of the execution, not an error.
+// Block resolves a step's reference to a block: to the pinned version or, if none is pinned yet, to
+// the newest version that matches. A block that is not registered is a failure of the execution,
+// not an error.
 func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, step, pinned string) (workflow.Block, *workflow.Failure, error) {
 	ref, err := workflow.ParseRef(blockRef)
 	if err != nil {

@@ -14,30 +14,29 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Results are what earlier steps returned: by label, then by entity id. The result of
-// a global step is under the empty id.
+// Results holds the results of earlier steps: by label, then by entity id. The result of a global
+// step has the empty id.
 type Results = expr.Results
 
-// Bindings are the values that the expressions of one step run see, apart from the
-// entity.
+// Bindings are the values that the expressions of one step run see, apart from the entity.
 type Bindings struct {
 	Parameters json.RawMessage                    // of the definition that contains the step
 	Results    map[int]map[string]json.RawMessage // by node, then as in [Results]
 	Statuses   map[int]string                     // by node
 	Errors     map[int]json.RawMessage            // by node: failures that onFailure handles
-	Fields     map[int]json.RawMessage            // by node: an object with result and other fields, of a step without jobs
-	Values     map[string]json.RawMessage         // of the variables of the flow, by name
+	Fields     map[int]json.RawMessage            // by node: for a step without jobs, an object with result and other fields
+	Values     map[string]json.RawMessage         // variables of the flow, by name
 }
 
-// Expressions are the expressions of one node of a program, bound to one step run. The
-// decider evaluates what authors write through them.
+// Expressions are the expressions of one node of a program, bound to one step run. Through them the
+// decider evaluates what authors have written.
 type Expressions struct {
 	program *Program
-	blocks  map[string]workflow.Block // by reference as written
+	blocks  map[string]workflow.Block // by reference, as written in the definition
 	context *expr.StepContext
-	cost    uint64       // of all evaluations so far
+	cost    uint64       // cost of all evaluations so far
 	maxCost uint64       // 0 for no limit
-	stopped func() error // of the context in which they are evaluated; nil for none
+	stopped func() error // error of the context of the evaluations; nil for none
 }
 
 var _ plan.Expressions = (*Expressions)(nil)
@@ -74,7 +73,7 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 	}).WithErrors(failures).WithFields(fields).WithValues(v.Values)}
 }
 
-// WithResults is the same with other results of some nodes. It shares everything else.
+// WithResults returns a copy with different results for some nodes. It shares everything else.
 func (x *Expressions) WithResults(results map[int]map[string]json.RawMessage) *Expressions {
 	byLabel := Results{}
 	for node, byID := range results {
@@ -83,14 +82,14 @@ func (x *Expressions) WithResults(results map[int]map[string]json.RawMessage) *E
 	return &Expressions{program: x.program, blocks: x.blocks, context: x.context.WithResults(byLabel)}
 }
 
-// ForPlan is the same for one plan, whose evaluations together may cost up to maxCost and
-// end with ctx.
+// ForPlan returns a copy for one plan. All evaluations of the plan together may cost up to maxCost,
+// and they stop when ctx ends.
 func (x *Expressions) ForPlan(ctx context.Context, maxCost uint64) *Expressions {
 	return &Expressions{program: x.program, blocks: x.blocks, context: x.context, maxCost: maxCost, stopped: ctx.Err}
 }
 
-// Err is not nil once the plan has to end: its expressions have cost too much, or its
-// context has ended.
+// Err returns an error once the plan must stop: its expressions have cost too much, or its context
+// has ended.
 func (x *Expressions) Err() error {
 	if x.maxCost > 0 && x.cost > x.maxCost {
 		return fmt.Errorf("the expressions of the step cost more than %d for all entities together: make them simpler, or run the step over fewer entities or items", x.maxCost)
@@ -109,7 +108,7 @@ func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
 	return s
 }
 
-// jobScope is the scope of one job of a step: of its entity or, with foreach, of its item.
+// jobScope returns what the expressions of one job see: its entity or, with foreach, its item.
 func (x *Expressions) jobScope(node int, e *workflow.ScopeEntity) expr.Scope {
 	n := x.program.Node(node)
 	if n.Foreach == nil || e == nil {
@@ -139,13 +138,13 @@ func (x *Expressions) Condition(node int, e *workflow.ScopeEntity) (bool, error)
 	return c.Condition(step, x.jobScope(node, e))
 }
 
-// FailedAssertion returns the first assertion that is not true or cannot be evaluated,
-// which the error says; nil if all are true.
+// FailedAssertion returns the first assertion that is false or cannot be evaluated; in the latter
+// case the error says why. It returns nil if all are true.
 func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	return x.failedAssertionAmong(node, nil, e)
 }
 
-// failedAssertionAmong is FailedAssertion without the assertions at the given positions.
+// failedAssertionAmong works like FailedAssertion, but skips the assertions at the given positions.
 func (x *Expressions) failedAssertionAmong(node int, without []int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	c, step := x.compiledStep(node)
 	n := x.program.Node(node)
@@ -174,7 +173,7 @@ func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMes
 	return c.Parameters(step, x.jobScope(node, e))
 }
 
-// CompensationParameters are the resolved parameters of the block that undoes a step's job.
+// CompensationParameters returns the resolved parameters of the block that undoes a step's job.
 func (x *Expressions) CompensationParameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	parameters, err := c.CompensationParameters(step, x.jobScope(node, e))
@@ -190,32 +189,33 @@ func (x *Expressions) ShouldRepeat(node int, e *workflow.ScopeEntity) (bool, err
 	return c.RepeatWhile(step, x.scope(e))
 }
 
-// Set evaluates what the step sets: an object of values by the path of a variable.
+// Set evaluates the assignments of a step: an object of values, by path of the variable.
 func (x *Expressions) Set(node int) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	return c.Set(step, x.scope(nil))
 }
 
-// Over evaluates what a loop or a foreach goes through.
+// Over evaluates the list that a loop or a foreach iterates over.
 func (x *Expressions) Over(node int) (any, error) {
 	c, step := x.compiledStep(node)
 	return c.Over(step, x.scope(nil))
 }
 
-// LoopWhile evaluates whether a loop with a condition goes on.
+// LoopWhile evaluates whether a loop with a condition continues.
 func (x *Expressions) LoopWhile(node int) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.LoopWhile(step, x.scope(nil))
 }
 
-// RolloutBy evaluates by what a rollout divides the entities: the name of the wave of one.
+// RolloutBy evaluates the expression by which a rollout divides its entities. The result is the
+// name of the entity's wave.
 func (x *Expressions) RolloutBy(node int, e *workflow.ScopeEntity) (string, error) {
 	c, step := x.compiledStep(node)
 	return c.RolloutBy(step, x.scope(e))
 }
 
-// Route returns the number of the first case of a switch, or of onFailure, that is true, from
-// 1; 0 if there is none. failed says which conditions before it could not be evaluated, and why.
+// Route returns the number, from 1, of the first case of a switch or of onFailure that is true; 0
+// if there is none. failed lists the conditions before it that could not be evaluated, and why.
 func (x *Expressions) Route(node int, onFailure bool) (number int, failed []workflow.CaseError) {
 	c, step := x.compiledStep(node)
 	at, errs := c.Route(step, onFailure, x.scope(nil))
@@ -225,61 +225,61 @@ func (x *Expressions) Route(node int, onFailure bool) (number int, failed []work
 	return at + 1, failed
 }
 
-// WaitUntil evaluates until when the step waits; zero if it names no time.
+// WaitUntil evaluates the time until which the step waits; zero if it names none.
 func (x *Expressions) WaitUntil(node int) (time.Time, error) {
 	c, step := x.compiledStep(node)
 	return c.WaitUntil(step, x.scope(nil))
 }
 
-// WaitCondition evaluates the condition for which the step waits; see package program.
+// WaitCondition evaluates the condition that the step waits for; see package program.
 func (x *Expressions) WaitCondition(node int, now time.Time, lookup func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.WaitCondition(step, x.scope(nil), now, lookup)
 }
 
-// BranchResult evaluates what a branch says that it gives; false if it says nothing.
+// BranchResult evaluates the result of a branch; false if the branch defines none.
 func (x *Expressions) BranchResult(node, branch int) (json.RawMessage, bool, error) {
 	c, step := x.compiledStep(node)
 	return c.BranchResult(step, branch, x.scope(nil))
 }
 
-// SignalFits evaluates whether the data of a signal are what the step waits for.
+// SignalFits evaluates whether the data of a signal match what the step waits for.
 func (x *Expressions) SignalFits(node int, data json.RawMessage) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.SignalFits(step, x.scope(nil), data)
 }
 
-// Question evaluates what the step asks people; nil if it asks nobody.
+// Question evaluates the question that the step asks people; nil if it asks none.
 func (x *Expressions) Question(node int) (*workflow.Question, error) {
 	c, step := x.compiledStep(node)
 	return c.Question(step, x.program.Nodes[node].Waits(), x.scope(nil))
 }
 
-// TimeoutAnswer evaluates what is taken for the answer when the deadline has passed, nil if
-// the step does not say.
+// TimeoutAnswer evaluates the answer that is used when the deadline has passed; nil if the step
+// defines none.
 func (x *Expressions) TimeoutAnswer(node int) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	return c.TimeoutAnswer(step, x.scope(nil))
 }
 
-// Output evaluates the output of the definition of the execution.
+// Output evaluates the output of the execution's definition.
 func (x *Expressions) Output() (json.RawMessage, error) {
 	return x.program.Definitions[0].compiled.Output(x.scope(nil))
 }
 
-// References is what all expressions of a node read.
+// References returns what all expressions of a node read.
 func (p *Program) References(node int) expr.References {
 	n := p.Node(node)
 	return p.Definitions[n.Origin].compiled.References(n.LocalIndex)
 }
 
-// CompensationReferences is what the parameters of a node's compensation read.
+// CompensationReferences returns what the parameters of a node's compensation read.
 func (p *Program) CompensationReferences(node int) expr.References {
 	n := p.Node(node)
 	return p.Definitions[n.Origin].compiled.CompensationReferences(n.LocalIndex)
 }
 
-// Writes are the paths of the variables that a node sets, in order.
+// Writes returns the paths of the variables that a node sets, in order.
 func (p *Program) Writes(node int) []string {
 	n := &p.Nodes[node]
 	if n.OutputKey != "" {
@@ -288,16 +288,16 @@ func (p *Program) Writes(node int) []string {
 	return p.Definitions[n.Origin].compiled.SetPaths(n.LocalIndex)
 }
 
-// ExecuteOnParameters returns the selector of a step that starts a child execution, or one for an
-// item.
+// ExecuteOnParameters returns the selector of a step that starts a child execution, for the given
+// item if there is one.
 func (x *Expressions) ExecuteOnParameters(node int, item *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	return c.Selector(step, x.jobScope(node, item))
 }
 
-// ValidateParameters validates evaluated parameters against the schema of the block, or
-// of the definition that the step embeds. Those of a child execution are validated
-// when it starts.
+// ValidateParameters validates evaluated parameters against the schema of the block, or of the
+// definition that the step embeds. The parameters of a child execution are validated when it
+// starts.
 func (x *Expressions) ValidateParameters(node int, parameters json.RawMessage) error {
 	n := &x.program.Nodes[node]
 	if n.IsContainer() && n.Reference != nil {
@@ -314,7 +314,7 @@ func validateBlockParameters(b workflow.Block, parameters json.RawMessage) error
 	return workflow.Invalid(fmt.Sprintf("the parameters do not match the schema of block %s", b.Ref()), issues)
 }
 
-// Embedded returns the definition that a node embeds, nil if it embeds none.
+// Embedded returns the definition that a node embeds; nil if it embeds none.
 func (p *Program) Embedded(node int) *Definition {
 	for i, s := range p.Origins {
 		if s.NodeIndex == node {
@@ -324,33 +324,33 @@ func (p *Program) Embedded(node int) *Definition {
 	return nil
 }
 
-// HasCallbackToken reports whether the token of its callback stands in the parameters of a node,
-// alone or in a link.
+// HasCallbackToken reports whether the parameters of a node contain its callback token, alone or in
+// a link.
 func (p *Program) HasCallbackToken(node int) bool {
 	n := &p.Nodes[node]
 	return n.Callback != nil && p.Definitions[n.Origin].compiled.HasCallbackToken(n.LocalIndex)
 }
 
-// HasCallbackURL reports whether the link with that token stands in the parameters of a node.
+// HasCallbackURL reports whether the parameters of a node contain the link with the callback token.
 func (p *Program) HasCallbackURL(node int) bool {
 	n := &p.Nodes[node]
 	return n.Callback != nil && p.Definitions[n.Origin].compiled.HasCallbackURL(n.LocalIndex)
 }
 
-// FillCallbackToken returns the parameters of a node with the token of its callback, and the link
-// with it.
+// FillCallbackToken inserts the callback token, and the link with it, into the parameters of a
+// node.
 func (p *Program) FillCallbackToken(node int, parameters json.RawMessage, token, link string) (json.RawMessage, error) {
 	n := &p.Nodes[node]
 	return p.Definitions[n.Origin].compiled.FillCallbackToken(n.LocalIndex, parameters, token, link)
 }
 
-// Secrets are the places of secrets in the parameters of a node.
+// Secrets returns where the parameters of a node contain secrets.
 func (p *Program) Secrets(node int) []workflow.SecretPlace {
 	n := &p.Nodes[node]
 	return p.Definitions[n.Origin].compiled.Secrets(n.LocalIndex)
 }
 
-// CompensationSecrets are the places of secrets in the parameters of what undoes a node.
+// CompensationSecrets returns where the parameters of a node's compensation contain secrets.
 func (p *Program) CompensationSecrets(node int) []workflow.SecretPlace {
 	n := &p.Nodes[node]
 	return p.Definitions[n.Origin].compiled.CompensationSecrets(n.LocalIndex)
@@ -362,26 +362,25 @@ func (p *Program) HasRetryWhen(node int) bool {
 	return p.Definitions[n.Origin].compiled.HasRetryWhen(n.LocalIndex)
 }
 
-// RetryWhen evaluates the condition of the node's retry for a failed attempt. A
-// condition that cannot be evaluated is not true.
+// RetryWhen evaluates the condition of the node's retry for a failed attempt. A condition that
+// cannot be evaluated counts as false.
 func (p *Program) RetryWhen(node, attempt int, f *workflow.Failure) bool {
 	n := &p.Nodes[node]
 	retry, err := p.Definitions[n.Origin].compiled.RetryWhen(n.LocalIndex, attempt, f)
 	return err == nil && retry
 }
 
-// acquisition returns the compiled definition of an acquisition, its index there, and
-// the definition's parameters. root is the parameters of the execution. Acquisitions
-// are evaluated before any step has run: all they see are parameters.
+// acquisition returns the compiled definition of an acquisition, its index there, and the
+// definition's parameters. root holds the parameters of the execution. Acquisitions are evaluated
+// before any step has run, so all that they see are parameters.
 func (p *Program) acquisition(i int, root json.RawMessage) (*definition.Compiled, int, json.RawMessage, error) {
 	a := &p.Acquisitions[i]
 	parameters, err := p.parametersOf(a.Origin, root)
 	return p.Definitions[a.Origin].compiled, a.LocalIndex, parameters, err
 }
 
-// parametersOf derives the parameters of one of the program's definitions from those of
-// the execution: they are what the step that embeds it sets, as far as that needs no
-// result.
+// parametersOf derives the parameters of one of the program's definitions from the parameters of
+// the execution. They are evaluated from the embedding step, without the results of steps.
 func (p *Program) parametersOf(origin int, root json.RawMessage) (json.RawMessage, error) {
 	node := p.Origins[origin].NodeIndex
 	if node < 0 {
@@ -404,7 +403,8 @@ func (p *Program) AcquireIDs(i int, root json.RawMessage) ([]string, error) {
 	return c.AcquireIDs(local, parameters)
 }
 
-// ExpandIDs evaluates the ids to which an acquisition expands an entity, and adds what that cost.
+// ExpandIDs evaluates the ids to which an acquisition expands an entity, and adds their cost to
+// cost.
 func (p *Program) ExpandIDs(i int, root json.RawMessage, e workflow.Entity, cost *uint64) ([]string, error) {
 	c, local, parameters, err := p.acquisition(i, root)
 	if err != nil {
@@ -433,17 +433,17 @@ func (d *Definition) StartWhen(parameters json.RawMessage, now time.Time, lookup
 	return d.compiled.StartWhen(parameters, now, lookup)
 }
 
-// SlotKey returns the key of the definition's limit of live executions; "" for none.
+// SlotKey returns the key of the definition's concurrency limit; "" for none.
 func (d *Definition) SlotKey(parameters json.RawMessage) (string, error) {
 	return d.compiled.SlotKey(parameters)
 }
 
-// RateKey returns the key of the rate at which executions begin; "" for none.
+// RateKey returns the key of the definition's start rate; "" for none.
 func (d *Definition) RateKey(parameters json.RawMessage) (string, error) {
 	return d.compiled.RateKey(parameters)
 }
 
-// NotBefore returns the time before which an execution does not begin; zero for none.
+// NotBefore returns the time before which an execution must not begin; zero for none.
 func (d *Definition) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	return d.compiled.NotBefore(parameters)
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Foreseen are the expressions of one node as far as they can be evaluated before the
-// execution exists. A part that reads results or the status of steps is taken for true, or
-// for valid, and named in Unknown.
+// Foreseen evaluates the expressions of one node as far as that is possible before the execution
+// exists. A part that reads results or the status of steps counts as true, or as valid, and is
+// listed in Unknown.
 type Foreseen struct {
 	*Expressions
-	Unknown []string // of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
+	Unknown []string // any of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
 
-	condition, parameters bool  // can be told
-	set, route            bool  // can be told
-	items, waves          bool  // can be told
-	assertions            []int // positions of those that cannot be told
+	condition, parameters bool  // known
+	set, route            bool  // known
+	items, waves          bool  // known
+	assertions            []int // positions of the assertions that are unknown
 }
 
 var _ plan.Expressions = (*Foreseen)(nil)
 
-// Foresee binds a node's expressions to what is known before the execution exists: root,
-// which are its parameters, and the entities as they are now. All evaluations together may
-// cost up to maxCost and end with ctx.
+// Foresee binds a node's expressions to what is known before the execution exists: its parameters
+// (root), and the entities as they are now. All evaluations together may cost up to maxCost, and
+// they stop when ctx ends.
 func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workflow.Block, root json.RawMessage, x *workflow.Execution, maxCost uint64) *Foreseen {
 	n := &p.Nodes[node]
 	parameters, known := p.foreseeParameters(n.Origin, root)
@@ -66,7 +66,7 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	return f
 }
 
-// variablesOf are the names of the variables that one of the program's definitions sets.
+// variablesOf returns the names of the variables that one of the program's definitions sets.
 func (p *Program) variablesOf(origin int) map[string]bool {
 	names := map[string]bool{}
 	for i := range p.Nodes {
@@ -79,8 +79,8 @@ func (p *Program) variablesOf(origin int) map[string]bool {
 	return names
 }
 
-// foreseeParameters are the parameters of one of the program's definitions. They are not
-// known if a step that embeds it computes them from results, or cannot compute them.
+// foreseeParameters returns the parameters of one of the program's definitions. They are unknown if
+// a step that embeds it computes them from results, or cannot compute them.
 func (p *Program) foreseeParameters(origin int, root json.RawMessage) (json.RawMessage, bool) {
 	for at := p.Origins[origin].NodeIndex; at >= 0; at = p.Origins[p.Nodes[at].Origin].NodeIndex {
 		n := &p.Nodes[at]
@@ -93,25 +93,25 @@ func (p *Program) foreseeParameters(origin int, root json.RawMessage) (json.RawM
 	return parameters, err == nil
 }
 
-// RouteKnown reports whether the case of a switch can be told.
+// RouteKnown reports whether the case of a switch is known.
 func (f *Foreseen) RouteKnown() bool { return f.route }
 
-// ItemsKnown reports whether the list of a foreach can be told.
+// ItemsKnown reports whether the list of a foreach is known.
 func (f *Foreseen) ItemsKnown() bool { return f.items }
 
-// WavesKnown reports whether the waves of a rollout can be told.
+// WavesKnown reports whether the waves of a rollout are known.
 func (f *Foreseen) WavesKnown() bool { return f.waves }
 
-// SetKnown reports whether what a step sets can be told.
+// SetKnown reports whether the assignments of a step are known.
 func (f *Foreseen) SetKnown() bool { return f.set }
 
-// ConditionKnown reports whether the condition can be told.
+// ConditionKnown reports whether the condition is known.
 func (f *Foreseen) ConditionKnown() bool { return f.condition }
 
-// Cost is what the evaluations so far have cost.
+// Cost returns the cost of the evaluations so far.
 func (f *Foreseen) Cost() uint64 { return f.cost }
 
-// Condition is true if it cannot be told.
+// Condition evaluates the condition. An unknown condition counts as true.
 func (f *Foreseen) Condition(node int, e *workflow.ScopeEntity) (bool, error) {
 	if !f.condition {
 		return true, nil
@@ -119,12 +119,12 @@ func (f *Foreseen) Condition(node int, e *workflow.ScopeEntity) (bool, error) {
 	return f.Expressions.Condition(node, e)
 }
 
-// FailedAssertion returns the first assertion that can be told and is not true.
+// FailedAssertion returns the first assertion that is known and not true.
 func (f *Foreseen) FailedAssertion(node int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	return f.failedAssertionAmong(node, f.assertions, e)
 }
 
-// Parameters are an empty object if they cannot be told.
+// Parameters evaluates the parameters. Unknown parameters are an empty object.
 func (f *Foreseen) Parameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
 	if !f.parameters {
 		return json.RawMessage("{}"), nil
@@ -132,7 +132,7 @@ func (f *Foreseen) Parameters(node int, e *workflow.ScopeEntity) (json.RawMessag
 	return f.Expressions.Parameters(node, e)
 }
 
-// ValidateParameters accepts parameters that cannot be told.
+// ValidateParameters validates parameters. It accepts unknown ones.
 func (f *Foreseen) ValidateParameters(node int, parameters json.RawMessage) error {
 	if !f.parameters {
 		return nil

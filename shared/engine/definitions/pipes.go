@@ -8,12 +8,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Pipe is a pipe of a node, by its number in the definition that the node belongs to.
+// Pipe returns a pipe of a node, by its number in the definition that the node belongs to.
 func (p *Program) Pipe(node, number int) *spec.Pipe {
 	return &p.Definitions[p.Nodes[node].Origin].Pipes[number]
 }
 
-// PipeValues are the values that a pipe of a node gives the row of a job, JSON by column.
+// PipeValues returns the values that a pipe of a node writes into the row of a job: JSON, by
+// column.
 func (p *Program) PipeValues(node, number int, job *program.PipedJob) (map[string]json.RawMessage, error) {
 	values, err := p.Definitions[p.Nodes[node].Origin].compiled.PipeValues(number, job)
 	if err == nil {

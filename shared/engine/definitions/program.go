@@ -17,17 +17,17 @@ import (
 // maxNodes bounds a program, embedded definitions included.
 const maxNodes = 1000
 
-// Program is an execution's program, with the definitions it is made of, by origin.
+// Program is an execution's program, with the definitions that it consists of, by origin.
 type Program struct {
 	spec.Program
 	Definitions []*Definition
-	Workflows   map[string]string // version of each definition referred to, by reference as written
+	Workflows   map[string]string // versions of the definitions referred to, by reference as written
 
-	end spec.Node // stands behind the last node: the output of the definition is evaluated there
+	end spec.Node // follows the last node: the output of the definition is evaluated there
 }
 
-// Node is a node of the program. The index after the last one stands for its end, where the
-// output of the definition is evaluated.
+// Node returns a node of the program. The index after the last node stands for the end of the
+// program, where the output of the definition is evaluated.
 func (p *Program) Node(at int) *spec.Node {
 	if at == len(p.Nodes) {
 		return &p.end
@@ -35,11 +35,10 @@ func (p *Program) Node(at int) *spec.Node {
 	return &p.Nodes[at]
 }
 
-// Program follows a definition's references and puts embedded definitions in their
-// places. pins are the versions that the execution is pinned to, by reference as
-// written; what is not pinned yet is resolved to the newest version that matches and
-// is not archived. A reference that cannot be resolved is a failure of the execution,
-// not an error.
+// Program resolves a definition's references and inserts embedded definitions in their places. pins
+// are the versions that the execution is pinned to, by reference as written. Anything that is not
+// pinned yet resolves to the newest version that matches and is not archived. A reference that
+// cannot be resolved is a failure of the execution, not an error.
 func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, root workflow.Ref, pins map[string]string) (*Program, *workflow.Failure, error) {
 	b := &builder{ctx: ctx, cache: c, registry: r, tenant: tenant, pins: pins, program: &Program{}}
 	problem, err := b.addDefinition(root, -1, "")
@@ -71,15 +70,15 @@ type builder struct {
 	pins      map[string]string
 	program   *Program
 	embedding []workflow.Ref // the definitions around the current one, to detect a cycle
-	groups    int            // lists of steps so far
-	handlers  []handler      // lists of steps that handle a failure
+	groups    int            // number of step lists so far
+	handlers  []handler      // step lists that handle a failure
 
-	// What the definitions embedded around the current step say, the innermost one first.
+	// Config of the definitions embedded around the current step; the innermost one wins.
 	maxInFlight int
 	tolerance   *spec.Tolerance
 }
 
-// addDefinition appends a definition, as one more origin of nodes.
+// addDefinition appends a definition as a further origin of nodes.
 func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*workflow.Failure, error) {
 	if slices.Contains(b.embedding, ref) {
 		return &workflow.Failure{Code: "CYCLE", Message: fmt.Sprintf("definition %s embeds itself", ref)}, nil
@@ -105,17 +104,18 @@ func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*w
 	return b.addSteps(d.Steps, place{origin: origin, parent: parent}, prefix, new(int))
 }
 
-// handler is a list of steps that handle the failure of a node: it begins at from.
+// handler is a step list that handles the failure of a node. It begins at from.
 type handler struct{ node, from int }
 
-// place is where a list of steps stands in the program.
+// place is the position of a step list in the program.
 type place struct {
 	origin int
 	parent int // the node that is open while the steps are executed
 }
 
-// applyConfig takes over what of an embedded definition's config holds for its steps. Its
-// tolerance replaces the one around it; its maxInFlight can only be lower.
+// applyConfig applies those parts of an embedded definition's config that hold for its steps. Its
+// failure tolerance replaces the surrounding one; its maxInFlight can only lower the surrounding
+// one.
 func (b *builder) applyConfig(c spec.Config) {
 	if c.FailureTolerance != (spec.Tolerance{}) {
 		b.tolerance = &c.FailureTolerance
@@ -149,8 +149,8 @@ func (b *builder) addSteps(steps []spec.Step, at place, prefix string, local *in
 	return nil, nil
 }
 
-// addNested adds the steps in a step: those of the definition that it embeds, and those of its
-// groups. Steps that handle a failure stand behind all others.
+// addNested adds the steps inside a step: those of the definition that it embeds, and those of its
+// groups. Steps that handle a failure come after all others.
 func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, local *int) (*workflow.Failure, error) {
 	if s.Reference != nil {
 		if problem, err := b.addReference(s, node); problem != nil || err != nil {
@@ -202,8 +202,7 @@ func ways(cases []spec.Case, field string, first map[string]int) []spec.Way {
 	return all
 }
 
-// addReference pins the definition that a step refers to, and embeds it if the step
-// says so.
+// addReference pins the definition that a step refers to, and embeds it if the step says so.
 func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error) {
 	ref, problem, err := b.pin(s, s.Reference.Workflow)
 	if problem != nil || err != nil {
@@ -216,8 +215,8 @@ func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error
 	return nil, nil
 }
 
-// pin gives a reference of a step to a workflow its version: the one that the execution has, or else
-// the newest that is published.
+// pin resolves a step's reference to a workflow: to the version that the execution is pinned to, or
+// else to the newest published version.
 func (b *builder) pin(s *spec.Step, workflowRef string) (ref workflow.Ref, problem *workflow.Failure, err error) {
 	if ref, err = workflow.ParseRef(workflowRef); err != nil {
 		return ref, &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
@@ -239,8 +238,8 @@ func (b *builder) pin(s *spec.Step, workflowRef string) (ref workflow.Ref, probl
 	return ref, nil, nil
 }
 
-// NewestVersion returns the newest published version that matches a reference and is
-// not archived, "" if there is none.
+// NewestVersion returns the newest published version that matches a reference and is not archived;
+// "" if there is none.
 func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (string, error) {
 	newest, err := catalog.NewestVersion(ctx, r, tenant, workflow.DefinitionVersions, ref)
 	if err != nil || newest.Archived {
@@ -249,8 +248,8 @@ func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref work
 	return newest.Version, nil
 }
 
-// markCrossEntityReads records for each node from which other nodes it reads more than
-// the result of the same entity.
+// markCrossEntityReads records for each node from which other nodes it reads more than the result
+// of its own entity.
 func (p *Program) markCrossEntityReads() {
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -265,13 +264,12 @@ func (p *Program) markCrossEntityReads() {
 	}
 }
 
-// nodeByLabel is the index of the node with the label within a definition, -1 if there
-// is none.
+// nodeByLabel returns the index of the node with a label within a definition; -1 if there is none.
 func (p *Program) nodeByLabel(origin int, label string) int {
 	return slices.IndexFunc(p.Nodes, func(n spec.Node) bool { return n.Origin == origin && n.Step.Label == label })
 }
 
-// Reads lists the nodes whose results expressions of a node read, by index.
+// Reads lists the nodes whose results the expressions of a node read, by index.
 func (p *Program) Reads(node int, refs expr.References) []int {
 	var reads []int
 	for _, label := range refs.Labels {
@@ -282,7 +280,7 @@ func (p *Program) Reads(node int, refs expr.References) []int {
 	return reads
 }
 
-// markTargets translates the targets of each definition to nodes of the program.
+// markTargets translates the targets of each definition into nodes of the program.
 func (p *Program) markTargets() {
 	nodes := make([][]int, len(p.Origins)) // by origin, then by index in FlatSteps
 	for i := range p.Nodes {
@@ -305,11 +303,11 @@ func (p *Program) markTargets() {
 	}
 }
 
-// markAfterHandlers notes where an execution goes on after the last of the steps that handle
-// a failure: where their case says, else where the step says that failed.
+// markAfterHandlers records where an execution continues after the last step that handles a
+// failure: where its case says, or else where the failed step says.
 func (b *builder) markAfterHandlers() {
 	nodes := b.program.Nodes
-	slices.SortFunc(b.handlers, func(a, o handler) int { return a.from - o.from }) // those around a step before those of the step
+	slices.SortFunc(b.handlers, func(a, o handler) int { return a.from - o.from }) // handlers of an outer step before those of the steps inside it
 	for _, h := range b.handlers {
 		failed := &nodes[h.node]
 		goOn := cmp.Or(failed.Goto, failed.AfterGoto)
@@ -328,7 +326,7 @@ func (b *builder) markAfterHandlers() {
 	}
 }
 
-// target is a target of a definition as one of the program. nodes are those of the
+// target translates a target of a definition into one of the program. nodes are the nodes of the
 // definition, by index in FlatSteps.
 func (p *Program) target(nodes []int, origin int, t *definition.Target) *spec.Target {
 	if t == nil {
@@ -349,7 +347,7 @@ func (p *Program) target(nodes []int, origin int, t *definition.Target) *spec.Ta
 	return &spec.Target{Node: nodes[t.Step], In: in}
 }
 
-// TargetNamed is the target that the block of a node names, nil if it cannot go there.
+// TargetNamed returns the target that the block of a node names; nil if the node cannot go there.
 func (p *Program) TargetNamed(node int, label string) *spec.Target {
 	n := &p.Nodes[node]
 	var nodes []int
