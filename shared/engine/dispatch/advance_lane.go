@@ -8,20 +8,20 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Advanced is what has become of a lane.
+// Advanced is the result of advancing a lane.
 type Advanced struct {
 	Over     bool // the lane has ended
 	Recorded bool // this call has recorded that
-	Decides  bool // the engine has to look at the step run, see [workflow.Work.Decides]
+	Decides  bool // the engine must look at the step run, see [workflow.Work.Decides]
 }
 
-// AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
-// that is due, records a finished lane in the done set, and skips a lane without jobs.
-// Only if this call has recorded the end of the lane does the caller continue with what follows
-// the lane. Each copy of a wake-up would otherwise begin a
-// chain of copies. If a handler dies before it has continued, the timer does. cost is what
-// has been consumed for the lane and is counted nowhere; what the done set or the message
-// takes along is taken out of it.
+// AdvanceLane continues one lane of an engine-driven step run. It sends the attempt that is due,
+// records a finished lane in the done set, and skips a lane without jobs.
+//
+// The caller continues with what follows the lane only if this call has recorded the end of the
+// lane; otherwise each copy of a wake-up would begin a chain of copies. If a handler dies before it
+// has continued, the timer continues instead. cost holds the consumption for the lane that nothing
+// has counted yet; what goes into the done set or the message is taken out of it.
 func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (Advanced, error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return Advanced{}, nil
@@ -67,8 +67,8 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	return Advanced{}, nil
 }
 
-// dueMessage is the message for the attempt of a lane that is due. It is nil if none
-// of the lane's entities takes part.
+// dueMessage returns the message for the attempt of a lane that is due; nil if none of the lane's
+// entities takes part.
 func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*workflow.PackMessage, error) {
 	var m *workflow.PackMessage
 	if r.LaneJobs != nil {
@@ -96,8 +96,8 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 	return m, nil
 }
 
-// skipLane ends a lane none of whose entities takes part. It writes a finished pack
-// without jobs, unless there is a pack already.
+// skipLane ends a lane if none of its entities takes part. It writes a finished pack without jobs,
+// unless there is a pack already.
 func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) (Advanced, error) {
 	_, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
 	if err != nil {
@@ -131,21 +131,20 @@ func (d *Dispatcher) ReadLane(ctx context.Context, r *StepRun, lane int) ([]*wor
 	return packs, nil
 }
 
-// LastSeen is when a worker last worked on a lane, zero if none has.
+// LastSeen returns when a worker last worked on a lane; zero if none has.
 func (d *Dispatcher) LastSeen(ctx context.Context, r *StepRun, lane int) (time.Time, error) {
 	packs, err := d.ReadLane(ctx, r, lane)
 	return lastSeen(slices.Values(packs)), err
 }
 
-// StepRunLastSeen is when a worker last worked on any pack of a step run, zero if none
-// has.
+// StepRunLastSeen returns when a worker last worked on any pack of a step run; zero if none has.
 func (d *Dispatcher) StepRunLastSeen(ctx context.Context, r *StepRun) (time.Time, error) {
 	packs, err := d.ReadPacks(ctx, r)
 	return lastSeen(slices.Values(packs)), err
 }
 
-// DoneLanes lists the done lanes of a step run by its done sets, or by its packs if it
-// has only one lane.
+// DoneLanes returns the done lanes of a step run from its done sets, or from its packs if it has
+// only one lane.
 func (d *Dispatcher) DoneLanes(ctx context.Context, r *StepRun) (map[int]bool, error) {
 	done := map[int]bool{}
 	if r.Step.Lanes() == 1 {

@@ -10,8 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxCloseRounds bounds how often one call reads lanes again because workers changed
-// them meanwhile.
+// maxCloseRounds bounds how often one call reads lanes again because workers have changed them.
 const maxCloseRounds = 4
 
 // CloseStepRun stops a step run whose closing has been committed, and reports it
@@ -48,7 +47,8 @@ func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time
 			return d.summarizeLane(ctx, rep, r, packs)
 		}
 		if r.Step.Lanes() > 1 {
-			// Who reads only the done sets sees what is done, and the next wake-up reads no more.
+			// Readers of the done sets alone then see the finished lanes, and the next wake-up
+			// reads fewer packs.
 			if err := d.addDoneLanes(ctx, r, finished); err != nil {
 				return nil, err
 			}
@@ -68,8 +68,8 @@ func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time
 	return rep, nil
 }
 
-// cancelOpenLanes makes every open lane final if that is allowed now. changed means
-// that something was written or had changed, so the caller has to read again.
+// cancelOpenLanes makes every open lane final that may become final now. changed means that
+// something was written or had changed, so that the caller must read again.
 func (d *Dispatcher) cancelOpenLanes(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, now time.Time) (changed bool, err error) {
 	var mu sync.Mutex
 	err = parallel.Each(ctx, d.Parallel, len(open), func(ctx context.Context, i int) error {
@@ -82,7 +82,7 @@ func (d *Dispatcher) cancelOpenLanes(ctx context.Context, r *StepRun, rep *lifec
 			_, err = d.Packs.ForceCancel(ctx, l.pack, seizedPack(l.pack, l.jobs, now))
 		case !l.pack.CancelRequested:
 			wrote, err = d.Packs.RequestCancel(ctx, l.pack.Key)
-			wrote = !wrote // not written because the pack is final by now: read it again
+			wrote = !wrote // not written because the pack has become final: read it again
 		default:
 			wrote = false
 		}
@@ -97,8 +97,8 @@ func (d *Dispatcher) cancelOpenLanes(ctx context.Context, r *StepRun, rep *lifec
 	return changed, err
 }
 
-// readNotDone reads the done sets of a step run and the packs of the lanes that are not in
-// them. A step run of one lane has no done set.
+// readNotDone reads the done sets of a step run and the packs of the lanes that are not in them. A
+// step run with one lane has no done set.
 func (d *Dispatcher) readNotDone(ctx context.Context, r *StepRun) (*doneLanes, []*workflow.Pack, error) {
 	if r.Step.Lanes() == 1 {
 		packs, err := d.Packs.ShardPacks(ctx, r.key(), 0)

@@ -46,47 +46,47 @@ type Limits struct {
 	Parallel           int           // concurrent calls; 1 keeps all of them in the caller's goroutine
 }
 
-// StepRun is a step run and what its messages are made of.
+// StepRun is a step run and the data for its messages.
 type StepRun struct {
 	Tenant    string
 	Execution string
 	Step      *workflow.StepRun
 	Work      workflow.Work
 	DueAt     time.Time // when the execution's timer fires
-	Deadline  time.Time // no pack of it is begun later; zero for none
+	Deadline  time.Time // no pack of it starts later; zero for none
 
-	// Restored says that the tables were restored to an earlier time: the done sets may say
-	// what the packs do not say any more.
+	// Restored means that the tables were restored to an earlier time. The done sets may then
+	// contain lanes that the packs no longer confirm.
 	Restored bool
 
-	// Jobs returns all jobs in the order of their index. It is called only when a
-	// message is written, or when jobs that did not end OK are counted.
+	// Jobs returns all jobs, ordered by index. It is called only to write a message or to count
+	// jobs that did not end OK.
 	Jobs func(ctx context.Context) ([]workflow.JobInput, error)
 
-	// Fill returns jobs as they are sent: with the token of a callback, which nothing else has.
-	// It is nil if they are sent as they are.
+	// Fill returns jobs as they are sent: with their callback token, which is stored nowhere else.
+	// It is nil if jobs are sent as they are.
 	Fill func(ctx context.Context, jobs []workflow.JobInput) ([]workflow.JobInput, error)
 
-	// ShouldRetry reports whether a job that failed in the given attempt is tried
-	// again. If it is nil, the failure's own Retryable flag decides.
+	// ShouldRetry reports whether a job that failed in the given attempt is tried again. If it is
+	// nil, the failure's own Retryable flag decides.
 	ShouldRetry func(attempt int, why *workflow.Failure) bool
 
-	// The rest is set only for a step run of a pipeline.
+	// The following fields are set only for a step run of a pipeline.
 
-	// LaneJobs returns the jobs of one lane that may be sent, perhaps none. Its error
-	// is a *PlanError if the jobs cannot be planned.
+	// LaneJobs returns the jobs of one lane that may be sent, possibly none. The error is a
+	// *PlanError if the jobs cannot be planned.
 	LaneJobs func(ctx context.Context, lane int) ([]workflow.JobInput, error)
 	// LaneAllowed reports whether a lane may be sent now.
 	LaneAllowed func(lane int) bool
-	// PredecessorEndedAt is when the packs that a lane had to wait for ended, or were
-	// last seen with a worker.
+	// PredecessorEndedAt returns when the packs that a lane had to wait for ended, or were last
+	// seen with a worker.
 	PredecessorEndedAt func(ctx context.Context, lane int) (time.Time, error)
-	// PoolLastSeen is when a worker of the same pool was last seen with another step run
-	// of the pipeline, zero if never.
+	// PoolLastSeen returns when a worker of the same pool was last seen with another step run of
+	// the pipeline; zero if never.
 	PoolLastSeen func(ctx context.Context) (time.Time, error)
 }
 
-// PlanError is why the jobs of a lane cannot be planned. It fails the step run that it names.
+// PlanError says why the jobs of a lane cannot be planned. It fails the step run that it names.
 type PlanError struct {
 	StepRunSeq int
 	Lane       int
@@ -129,12 +129,12 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, ca
 	return requests, nil
 }
 
-// maxMessagesPerSend is how many messages exist at a time. What has been sent stays sent
-// if the handler is cut off.
+// maxMessagesPerSend bounds how many messages are in memory at a time. If the handler is cut off,
+// the messages sent so far stay sent.
 const maxMessagesPerSend = 200
 
-// SendLanes sends the first lanes of a step run of a pipeline that was just committed. It
-// returns those without jobs. After an error the timer sends what is missing.
+// SendLanes sends the first lanes of a pipeline's step run that was just committed. It returns the
+// lanes without jobs. After an error the timer sends what is missing.
 func (d *Dispatcher) SendLanes(ctx context.Context, r *StepRun, lanes int, now time.Time) (empty []int, err error) {
 	var messages []*workflow.PackMessage
 	for lane := range lanes {
@@ -159,13 +159,13 @@ func (d *Dispatcher) SendLanes(ctx context.Context, r *StepRun, lanes int, now t
 	return empty, d.sendMessages(ctx, r, now, messages)
 }
 
-// requestCount is the number of SQS requests for a number of messages. The messages
-// carry this cost themselves, so it is estimated: ten messages go into one request,
+// requestCount estimates the number of SQS requests for a number of messages. The messages carry
+// this cost themselves, so it must be known before they are sent. Ten messages go into one request,
 // and one window of messages stays within 64 KB.
 func requestCount(messages int) float64 { return float64((messages + 9) / 10) }
 
-// laneMessage is the message for a lane's first attempt, with its chain. There is
-// no chain where the engine decides what follows.
+// laneMessage returns the message for a lane's first attempt, with its chain. If the engine decides
+// what follows, there is no chain.
 func (d *Dispatcher) laneMessage(r *StepRun, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
 	from, to := r.Step.LaneRange(lane)
 	m := d.singleLaneMessage(r, jobs[from:to], lane)
@@ -194,8 +194,8 @@ func (d *Dispatcher) singleLaneMessage(r *StepRun, jobs []workflow.JobInput, lan
 	}
 }
 
-// notAfter is when the messages of a step run expire: at the end of their lifetime, or
-// at the deadline.
+// notAfter returns when the messages of a step run expire: at the end of their lifetime, or at the
+// deadline.
 func (d *Dispatcher) notAfter(r *StepRun) time.Time {
 	at := r.Step.DispatchedAt.Add(d.MessageLife)
 	if !r.Deadline.IsZero() && r.Deadline.Before(at) {
@@ -204,7 +204,7 @@ func (d *Dispatcher) notAfter(r *StepRun) time.Time {
 	return at
 }
 
-// jobsBytes estimates the bytes of jobs in a message.
+// jobsBytes estimates the size of jobs in a message, in bytes.
 func jobsBytes(jobs []workflow.JobInput) int {
 	raw, err := workflow.EncodeJSON(jobs)
 	if err != nil {
@@ -213,8 +213,8 @@ func jobsBytes(jobs []workflow.JobInput) int {
 	return len(raw)
 }
 
-// SendLane sends one lane whose chain was cut, if no worker has claimed it yet.
-// Workers may report the same cut twice.
+// SendLane sends one lane whose chain was cut, unless a worker has claimed it. Workers may report
+// the same cut twice.
 func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now time.Time) error {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return nil
@@ -229,8 +229,8 @@ func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now tim
 	return d.sendMessages(ctx, r, now, []*workflow.PackMessage{d.laneMessage(r, jobs, lane)})
 }
 
-// sendMessages sends those messages that have not expired. The jobs of a message that
-// is too large for the queue are stored separately first.
+// sendMessages sends the messages that have not expired. If a message is too large for the queue,
+// it stores the jobs separately first.
 func (d *Dispatcher) sendMessages(ctx context.Context, r *StepRun, now time.Time, messages []*workflow.PackMessage) error {
 	messages = slices.DeleteFunc(messages, func(m *workflow.PackMessage) bool { return m.ExpiredAt(now) })
 	if len(messages) == 0 {

@@ -8,15 +8,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// laneState is how far a lane has come: done, or at an attempt that is not final.
+// laneState is the progress of a lane: done, or at an attempt that is not final.
 type laneState struct {
 	lane      int
 	done      bool
-	failed    bool             // done, and some job did not end OK
+	failed    bool             // done, but some job did not end OK
 	attempt   int              // the first attempt that is not final
 	pack      *workflow.Pack   // the item of that attempt; nil if nobody has claimed it
 	jobs      []int            // indexes of the jobs of that attempt
-	notBefore time.Time        // a retry that nobody has claimed must not start before
+	notBefore time.Time        // earliest start of a retry that nobody has claimed
 	packs     []*workflow.Pack // the items of all attempts, the earliest first
 }
 
@@ -73,7 +73,7 @@ func laneFailed(attempts []*workflow.Pack) bool {
 	return false
 }
 
-// laneEnd is what the done set records of a done lane.
+// laneEnd returns what the done set records about a done lane.
 func (l laneState) laneEnd() workflow.LaneResult {
 	end := workflow.LaneResult{Unsuccessful: l.failed, HasUpdates: asksUpdates(l.packs)}
 	for _, rec := range plan.LatestRecords(l.packs) {
@@ -82,14 +82,14 @@ func (l laneState) laneEnd() workflow.LaneResult {
 	return end
 }
 
-// asksUpdates reports whether a job of any of the packs asks for updates of
-// entities. Every attempt counts, since a job that ended OK is not tried again.
+// asksUpdates reports whether a job in any of the packs requests updates of entities. Every attempt
+// counts, because a job that ended OK is not tried again.
 func asksUpdates(packs []*workflow.Pack) bool {
 	return slices.ContainsFunc(packs, (*workflow.Pack).HasUpdates)
 }
 
-// failuresLeft reports whether a job failed in an earlier attempt and neither a later
-// attempt nor the current one repeats it, and counts such jobs.
+// failuresLeft reports whether a job failed in an earlier attempt and is not repeated by the
+// current or a later attempt, and counts such jobs.
 func (l laneState) failuresLeft() (left bool, failures workflow.JobFailures) {
 	for _, q := range l.packs {
 		for _, j := range q.Jobs {
@@ -111,8 +111,8 @@ func triedLater(packs []*workflow.Pack, attempt, index int) bool {
 	})
 }
 
-// cancelledPack is the cancelled marker of an attempt: no worker can claim it any
-// more.
+// cancelledPack returns the cancelled marker of an attempt. Once it is written, no worker can claim
+// the attempt.
 func cancelledPack(key workflow.PackKey, jobs []int, now time.Time) *workflow.Pack {
 	p := &workflow.Pack{Key: key, State: workflow.PackCancelled, FinishedAt: now}
 	for _, i := range jobs {
@@ -121,9 +121,9 @@ func cancelledPack(key workflow.PackKey, jobs []int, now time.Time) *workflow.Pa
 	return p
 }
 
-// seizedPack is the pack after the engine has taken it from a holder whose lease
-// has expired. Started jobs become UNKNOWN and others NOT_EXECUTED; results that
-// the holder has written stay.
+// seizedPack returns the pack after the engine has taken it from a holder whose lease has expired.
+// Started jobs become UNKNOWN and the others NOT_EXECUTED; results that the holder has written
+// stay.
 func seizedPack(seen *workflow.Pack, jobs []int, now time.Time) *workflow.Pack {
 	p := *seen
 	p.Token++

@@ -8,11 +8,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// doneLanes is what the done sets of a step run say of its lanes, numbered in the step
-// run.
+// doneLanes is what the done sets of a step run say about its lanes. Lanes are numbered within the
+// step run.
 type doneLanes struct {
 	done         map[int]bool
-	unsuccessful map[int]workflow.JobFailures // zero where the counts are not known
+	unsuccessful map[int]workflow.JobFailures // zero if the counts are unknown
 	hasUpdates   bool
 	cost         workflow.Cost
 }
@@ -66,12 +66,12 @@ func (s *doneLanes) unsuccessfulLanes() []int {
 	return lanes
 }
 
-// maxLaneGap is how many lanes one query reads in vain, at most, between two that it is
-// for. A query of its own for the second would cost as much.
+// maxLaneGap bounds how many unneeded lanes a query reads between two needed ones. A separate query
+// for the second one would cost as much.
 const maxLaneGap = 8
 
-// readLanes reads the packs of the lanes, which are in order, with as few queries as
-// reading little else allows.
+// readLanes reads the packs of the lanes, which must be sorted. It uses as few queries as possible
+// without reading many others.
 func (d *Dispatcher) readLanes(ctx context.Context, r *StepRun, lanes []int) ([]*workflow.Pack, error) {
 	type span struct{ first, last int }
 	var spans []span
@@ -92,13 +92,13 @@ func (d *Dispatcher) readLanes(ctx context.Context, r *StepRun, lanes []int) ([]
 	return slices.DeleteFunc(slices.Concat(read...), func(p *workflow.Pack) bool { return !want[p.Key.Lane] }), err
 }
 
-// ReadLanes reads the packs of some lanes, which are in order.
+// ReadLanes reads the packs of some lanes, which must be sorted.
 func (d *Dispatcher) ReadLanes(ctx context.Context, r *StepRun, lanes []int) ([]*workflow.Pack, error) {
 	return d.readLanes(ctx, r, lanes)
 }
 
-// ReadUnsuccessful reads the packs of the lanes in which some job did not end with OK, and
-// of those that are not over. It returns these lanes; in any other all jobs ended with OK.
+// ReadUnsuccessful reads the packs of the lanes that are not over or in which some job did not end
+// OK. It also returns these lanes; in every other lane all jobs ended OK.
 func (d *Dispatcher) ReadUnsuccessful(ctx context.Context, r *StepRun) ([]*workflow.Pack, map[int]bool, error) {
 	read := map[int]bool{}
 	if r.Step.Lanes() == 1 {

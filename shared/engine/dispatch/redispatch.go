@@ -11,23 +11,23 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// redispatch sends packs again that nobody has claimed or whose lease has expired.
-// It seizes a pack instead if it was taken over too often, or if its jobs must not
-// run twice and no worker has taken it over for too long; started jobs then become
-// UNKNOWN. lanes holds the packs of the open lanes and of those that they waited for.
+// redispatch sends packs again that nobody has claimed or whose lease has expired. It seizes a pack
+// instead if it was taken over too often, or if its jobs must not run twice and no worker has taken
+// it over for too long; started jobs then become UNKNOWN. lanes holds the packs of the open lanes
+// and of the lanes that they waited for.
 //
-// Each pause is twice the one before, up to a quarter of the messages' lifetime: the
-// queue may only be long, and every message makes it longer. When the lifetime of the
-// messages is renewed, the pauses begin again: those sent before are about to expire.
+// Each pause is twice as long as the previous one, up to a quarter of the messages' lifetime: the
+// queue may merely be long, and every message makes it longer. When the lifetime of the messages is
+// renewed, the pauses start over, because the earlier messages are about to expire.
 func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, lanes map[int]map[int]*workflow.Pack, now time.Time) error {
 	var messages []*workflow.PackMessage
-	lastActivity := r.Step.EnteredAt // when a worker was seen with any pack, at the earliest, or when the step run began
+	lastActivity := r.Step.EnteredAt // lower bound of when a worker was last seen with any pack; at first the start of the step run
 	exact := r.Step.Lanes() == 1
 	for _, packs := range lanes {
 		lastActivity = later(lastActivity, lastSeen(maps.Values(packs)))
 	}
 	waiting := 0
-	var overdue time.Time // when the first lane had waited for Limits.Unclaimed; zero if none has
+	var overdue time.Time // when the first lane exceeded Limits.Unclaimed; zero if none has
 	for _, l := range open {
 		switch {
 		case l.pack == nil && l.notBefore.After(now):
@@ -45,7 +45,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 			if _, err := d.Packs.ForceCancel(ctx, l.pack, seizedPack(l.pack, l.jobs, now)); err != nil {
 				return err
 			}
-			rep.CheckBy(now) // read it again at once, also if somebody else wrote it first
+			rep.CheckBy(now) // read it again at once, even if somebody else wrote it first
 			continue
 		}
 		since, err := r.waitingSince(ctx, l, lanes)
@@ -112,9 +112,9 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 	return d.sendMessages(ctx, r, now, messages)
 }
 
-// lastActivity is when a worker last worked on any pack of the step run, which is not
-// before after. It reads only until it finds a time after which the jobs are not
-// unclaimed, the lanes that were sent last first.
+// lastActivity returns when a worker last worked on any pack of the step run, but no earlier than
+// after. It stops reading once it finds a time recent enough for the jobs not to count as
+// unclaimed, and starts with the lanes that were sent last.
 func (d *Dispatcher) lastActivity(ctx context.Context, r *StepRun, after, now time.Time) (time.Time, error) {
 	for shard := r.Step.Shards() - 1; shard >= 0 && now.After(after.Add(d.Unclaimed)); shard-- {
 		packs, err := d.Packs.ShardPacks(ctx, r.key(), shard)
@@ -134,8 +134,8 @@ func (d *Dispatcher) offeredSince(r *StepRun, overdue time.Time) bool {
 	return overdue.IsZero() || !r.Step.OfferedAt.Before(overdue) && r.Step.OfferedAt.After(r.Step.DispatchedAt)
 }
 
-// UnclaimedNotBefore is when the jobs of a step run that no worker has claimed count as unclaimed, at the earliest:
-// when they have waited for as long as they may, they are offered once more. A sweep finds that out later.
+// UnclaimedNotBefore returns the earliest time at which unclaimed jobs of a step run count as
+// having no worker: after the longest wait they are offered once more. A sweep notices that later.
 func (l Limits) UnclaimedNotBefore(r *workflow.StepRun) time.Time {
 	overdue := r.EnteredAt.Add(l.Unclaimed)
 	return later(overdue, r.OfferedAt).Add(l.RedispatchInterval)
@@ -156,9 +156,9 @@ func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) 
 	return now.After(mark.At.Add(d.Unclaimed)) || mark.SentAt.After(r.Step.OfferedAt), err
 }
 
-// waitingSince is when a lane began to wait for a worker: when its lease expired,
-// when its retry became due, when its predecessor ended, or when the step run began; with a pace not
-// before its time.
+// waitingSince returns when a lane began to wait for a worker: when its lease expired, its retry
+// became due, its predecessor ended, or the step run began. With a pace, it is not before the time
+// of the lane.
 func (r *StepRun) waitingSince(ctx context.Context, l laneState, lanes map[int]map[int]*workflow.Pack) (time.Time, error) {
 	at := later(r.Step.EnteredAt, r.Work.LaneNotBefore(l.lane))
 	switch w := r.Step.Window; {
@@ -175,8 +175,8 @@ func (r *StepRun) waitingSince(ctx context.Context, l laneState, lanes map[int]m
 	return at, nil
 }
 
-// lastSeen is when a worker last worked on any of the packs, zero if none has. For a
-// final pack that is its end, for a claimed one the end of its lease.
+// lastSeen returns when a worker last worked on any of the packs; zero if none has. For a final
+// pack that is its end, for a claimed pack the end of its lease.
 func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
 	for p := range packs {
 		if p.Final() {
@@ -188,12 +188,12 @@ func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
 	return at
 }
 
-// redispatchDue reports whether a lane is sent now, and when to check it next. since is
-// when it began to wait or, if that is later, when the lifetime of the messages was
-// renewed. A pack was sent when it began to wait; it is sent again after one pause, two,
-// four and so on. An expired claim is sent at once, since nothing else makes another
-// worker take it over. A time before the execution's timer, by more than one pause, was
-// handled when that timer was set.
+// redispatchDue reports whether a lane is due to be sent now, and when to check it next. since is
+// when the lane began to wait or, if later, when the lifetime of the messages was renewed.
+//
+// A pack was sent when it began to wait; it is sent again after one pause, two, four and so on. An
+// expired claim is sent at once, because nothing else makes another worker take it over. Times that
+// precede the execution's timer by more than one pause were handled when that timer was set.
 func (d *Dispatcher) redispatchDue(r *StepRun, l laneState, since, now time.Time) (bool, time.Time) {
 	if l.pack != nil {
 		since = since.Add(-d.RedispatchInterval)
@@ -206,10 +206,9 @@ func (d *Dispatcher) redispatchDue(r *StepRun, l laneState, since, now time.Time
 	return waited > 0 && !since.Add(waited).Before(r.DueAt.Add(-d.RedispatchInterval)), since.Add(next)
 }
 
-// isStuck reports whether a claim is abandoned: its lease expired longer than
-// Limits.Stuck ago, and no other worker has taken it over. Packs whose jobs may run
-// again are never stuck; they are sent again for as long as jobs may wait for any
-// worker.
+// isStuck reports whether a claim is abandoned: its lease expired longer than Limits.Stuck ago, and
+// no other worker has taken it over. Packs whose jobs may run again are never stuck; they are sent
+// again for as long as jobs may wait for a worker.
 func (d *Dispatcher) isStuck(r *StepRun, p *workflow.Pack, now time.Time) bool {
 	return !r.Work.Repeatable() && p.Lease.Before(now.Add(-d.Stuck-d.Skew-d.Grace))
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Report reports how far a step run has come. It reads as little as it can: the done
-// sets, which also count the jobs that have failed, and once all lanes are over the packs
-// of those in which a job has. If a timer fired it also reads the lanes that may be with
-// a worker, repairs the done sets, and sends lost packs again.
+// Report reports the progress of a step run. It reads as little as it can: the done sets, which
+// also count failed jobs, and, once all lanes are over, the packs of the lanes with failed jobs. If
+// a timer fired, it also reads the lanes that may be with a worker, repairs the done sets, and
+// sends lost packs again.
 func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
 	if r.Step.Lanes() == 1 {
@@ -51,8 +51,8 @@ func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, time
 	return rep, d.countFailures(ctx, rep, r, lanes)
 }
 
-// countFailures counts the jobs of the lanes that are over and have failed, or whose
-// outcome is unknown. It reads packs only where the done set does not count them.
+// countFailures counts the jobs in finished lanes that have failed or whose outcome is unknown. It
+// reads packs only for lanes that the done set does not count.
 func (d *Dispatcher) countFailures(ctx context.Context, rep *lifecycle.Report, r *StepRun, lanes *doneLanes) error {
 	var uncounted []int
 	for _, lane := range lanes.unsuccessfulLanes() {
@@ -76,8 +76,8 @@ func (d *Dispatcher) countFailures(ctx context.Context, rep *lifecycle.Report, r
 	return nil
 }
 
-// FirstFailure reports the counts of the lanes that are over, with the first failure. It
-// reads the packs of all lanes in which a job has failed, once: the execution fails.
+// FirstFailure reports the counts of the finished lanes, with the first failure. It reads the packs
+// of all lanes with failed jobs; this happens only once, because the execution fails.
 func (d *Dispatcher) FirstFailure(ctx context.Context, r *StepRun) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
 	lanes, err := d.readDoneSets(ctx, r)
@@ -93,9 +93,9 @@ func (d *Dispatcher) FirstFailure(ctx context.Context, r *StepRun) (*lifecycle.R
 	return rep, err
 }
 
-// repairAndRedispatch reads the lanes that are not in the done sets and may have been
-// sent. It adds finished lanes whose worker crashed before it could, and sends open ones
-// again. A lane is sent only after the one that it waits for is in the done set.
+// repairAndRedispatch reads the lanes that may have been sent but are not in the done sets. It adds
+// finished lanes whose worker crashed before adding them, and sends open lanes again. A lane is
+// sent only after the lane that it waits for is in the done set.
 func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, lanes *doneLanes, now time.Time) error {
 	allowed := r.LaneAllowed
 	if allowed == nil {
@@ -122,9 +122,9 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 		case !l.done:
 			open = append(open, l)
 		case (r.Work.EngineDriven || r.Step.Window > 0) && notifiedUntil.After(now):
-			// The wake-up that announces this end may still be in the queue, or its worker is
-			// about to send the next lane. Both would take themselves for a duplicate if the
-			// lane were in the done set already.
+			// The wake-up for this end may still be in the queue, or the worker may be about to
+			// send the next lane. If the lane were in the done set already, both would take
+			// themselves for duplicates.
 			rep.CheckBy(notifiedUntil)
 		default:
 			finished = append(finished, l)
@@ -145,8 +145,8 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 	return d.redispatch(ctx, r, rep, open, read, now)
 }
 
-// readPredecessors adds the packs of those lanes that the open ones had to wait for: they
-// say since when a lane has waited for a worker.
+// readPredecessors reads the packs of the lanes that the open lanes had to wait for. They show
+// since when a lane has waited for a worker.
 func (d *Dispatcher) readPredecessors(ctx context.Context, r *StepRun, open []laneState, read map[int]map[int]*workflow.Pack) error {
 	if r.Step.Window == 0 || r.PredecessorEndedAt != nil {
 		return nil
@@ -177,7 +177,7 @@ func (d *Dispatcher) addDoneLanes(ctx context.Context, r *StepRun, finished []la
 // summarizeLane reports a step run whose only lane is over.
 func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack) (*lifecycle.Report, error) {
 	for _, p := range packs {
-		rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
+		rep.Cost.Add(p.Cost) // with several lanes, the done sets hold the cost
 	}
 	rep.HasUpdates = asksUpdates(packs)
 	for _, record := range plan.LatestRecords(packs) {
@@ -188,9 +188,9 @@ func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r
 	return d.complete(ctx, rep, r, packs, r.Step.Jobs)
 }
 
-// summarize reports a step run of several lanes, all of which are over. It reads the packs
-// of the lanes in which not all jobs ended with OK and, for a pipeline, those of all:
-// there a lane may have skipped some of its jobs.
+// summarize reports a step run of several lanes, all of which are over. It reads the packs of the
+// lanes in which not all jobs ended OK. For a pipeline it reads all packs, because there a lane may
+// have skipped some of its jobs.
 func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *StepRun, lanes *doneLanes) (*lifecycle.Report, error) {
 	rep.Cost.Add(lanes.cost)
 	rep.HasUpdates = lanes.hasUpdates
@@ -213,8 +213,8 @@ func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *St
 	return d.complete(ctx, rep, r, packs, jobs)
 }
 
-// complete counts the results of a step run that is over. packs have the records of a
-// number of its jobs; all others have ended with OK.
+// complete counts the results of a step run that is over. packs holds the records of some jobs; all
+// other jobs ended OK.
 func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack, jobs int) (_ *lifecycle.Report, err error) {
 	rep.Complete = true
 	latest := plan.LatestRecords(packs)
@@ -230,8 +230,8 @@ func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *Ste
 	return rep, err
 }
 
-// countResults counts the jobs of the step run by their records, and names the first that is in
-// doubt.
+// countResults counts the jobs of the step run by their records, and names the first whose outcome
+// is in doubt.
 func (r *StepRun) countResults(ctx context.Context, rep *lifecycle.Report, latest map[int]workflow.JobRecord) error {
 	var jobs []workflow.JobInput
 	var err error
