@@ -30,9 +30,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxRounds bounds how often one call reads its lock items. Other executions caused
-// each round after the first. After the last one the execution releases its locks and
-// tries again later.
+// maxRounds bounds how often one call reads its lock items. Each round after the first is needed
+// because other executions have changed something. After the last round the execution releases its
+// locks and tries again later.
 const maxRounds = 8
 
 // Locker acquires locks through two ports.
@@ -40,8 +40,8 @@ type Locker struct {
 	Store           port.Store
 	Locks           port.Locks
 	Parallel        int   // concurrent takes; 1 keeps all of them in the caller's goroutine
-	ReserveAfter    int   // number of conflicts, the current one included, from which on the execution reserves
-	MinFencingToken int64 // every token is greater
+	ReserveAfter    int   // number of conflicts, including the current one, from which the execution makes reservations
+	MinFencingToken int64 // every token is greater than this
 }
 
 // Request names an execution and the locks it wants.
@@ -50,23 +50,22 @@ type Request struct {
 	Execution          string
 	Epoch              int64
 	Age                string               // id of the root execution that started it; empty means its own id
-	IgnoreReservations bool                 // set if another execution waits for this one, since the reserver may be waiting for that other one
+	IgnoreReservations bool                 // set if another execution waits for this one, because the reserver may be waiting for that other one
 	Mode               workflow.LockMode    // shared or exclusive
-	SkipLocked         bool                 // leave out what others hold or have reserved
+	SkipLocked         bool                 // skip what others hold or have reserved
 	Conflicts          int                  // number of conflicts before this call
-	Keys               []workflow.EntityKey // an entity's place is its position, from 1
-	Slot               *workflow.Slot       // a limit of live executions, taken with the keys; nil for none
-	Ahead              *Reading             // what the first round would read, read before; nil reads it
-	Recent             bool                 // say who took the locks before
+	Keys               []workflow.EntityKey // the place of an entity is its position, counted from 1
+	Slot               *workflow.Slot       // a concurrency limit, taken with the keys; nil for none
+	Ahead              *Reading             // items of the first round, if read in advance; nil to read them
+	Recent             bool                 // return who took the locks before
 	Now                time.Time
 }
 
-// Result is one of three: the tokens of all locks except the skipped ones; a conflict;
-// or Stale, when the execution is no longer locking at this epoch and the caller must
-// reload it.
+// Result is one of three: the tokens of all locks that were not skipped; a conflict; or Stale, if
+// the execution is no longer locking at this epoch and the caller must reload it.
 type Result struct {
 	Tokens   map[workflow.EntityKey]int64
-	Recent   map[workflow.EntityKey]workflow.RecentHolders // who had taken them, perhaps this execution among them; only if the request asks for it
+	Recent   map[workflow.EntityKey]workflow.RecentHolders // earlier holders, possibly including this execution; only if the request asks for them
 	Skipped  []workflow.BlockedBy                          // the skipped entities in the order of the request, and who holds or has reserved them
 	Conflict *workflow.BlockedBy
 	Stale    bool
@@ -83,8 +82,8 @@ type acquisition struct {
 	skipped   map[workflow.EntityKey]workflow.BlockedBy
 }
 
-// Acquire takes every lock, or returns the first conflict. It takes nothing while it
-// knows of a conflict.
+// Acquire takes every lock, or returns the first conflict. While it knows of a conflict, it takes
+// nothing.
 func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	if req.Age == "" {
 		req.Age = req.Execution
@@ -101,7 +100,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	if req.Slot != nil {
 		remaining = append(slices.Clone(req.Keys), req.Slot.Key) // it has no place
 	}
-	var contested workflow.EntityKey // the entity that the last round was about
+	var contested workflow.EntityKey // the entity that the last round failed on
 	for round := range maxRounds {
 		if len(remaining) == 0 {
 			return a.granted(ctx)
@@ -160,13 +159,15 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	if len(remaining) == 0 {
 		return a.granted(ctx)
 	}
-	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. It is
-	// registered with none of those it met: they have released what they held.
+	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. The execution is
+	// not registered as a waiter with the executions that it met, because they have released what
+	// they held.
 	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}}, nil
 }
 
-// granted is the result once all locks are taken. A join depends on no revision, so that what was read
-// before it may be old: then who took the locks is read under them.
+// granted returns the result once all locks are taken. Joining a shared lock does not depend on its
+// revision, so the items read before may be outdated. In that case it reads the recent holders
+// again, under the locks.
 func (a *acquisition) granted(ctx context.Context) (Result, error) {
 	result := Result{Tokens: a.tokens}
 	if a.Request.Recent {
@@ -189,18 +190,19 @@ func (a *acquisition) granted(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// evaluatedLock is a lock item as it was read, with its evaluation.
+// evaluatedLock is a lock item as read, with its evaluation.
 type evaluatedLock struct {
 	evaluation
 	lock  workflow.Lock
-	heads map[string]workflow.OwnerStatus // of the executions that it names
+	heads map[string]workflow.OwnerStatus // states of the executions that the item names
 }
 
-// read reads lock items first, and then the states of all executions they name. The first
-// read of a call is not a strong one, which costs half as much: an item as it was some time ago
-// is what a slow handler has as well. Who is named in it and live still holds the lock, because
-// nobody takes a lock from a live holder; and what it shows to be free is taken only if it has not
-// changed since. If it has, the next read is strong.
+// read reads lock items first, and then the states of all executions that they name.
+//
+// The first read of a call is eventually consistent, which costs half as much. An outdated item is
+// no worse than what a slow handler sees. If an execution named in it is still live, it still holds
+// the lock, because nobody takes a lock from a live holder. If the item looks free, it is taken
+// only if it has not changed since; if it has, the next read is strongly consistent.
 func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, strong bool) ([]evaluatedLock, error) {
 	reading := a.Ahead
 	if a.Ahead = nil; reading == nil || strong || !reading.covers(keys) {
@@ -226,13 +228,13 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, stron
 	return evaluated, nil
 }
 
-// Reading is lock items as they were read, and then the states of the executions that they name.
+// Reading holds lock items as read, and then the states of the executions that they name.
 type Reading struct {
 	items map[workflow.EntityKey]workflow.Lock
 	heads map[string]workflow.OwnerStatus // nil until they are read
 }
 
-// covers reports whether a reading of exclusive locks is about all keys.
+// covers reports whether a reading contains all keys, and no shared locks.
 func (r *Reading) covers(keys []workflow.EntityKey) bool {
 	return r.heads != nil && !slices.ContainsFunc(keys, func(key workflow.EntityKey) bool {
 		l, read := r.items[key]
@@ -246,9 +248,10 @@ func (l *Locker) ReadItems(ctx context.Context, tenant string, keys []workflow.E
 	return &Reading{items: items}, err
 }
 
-// ReadOwners reads the executions, besides the one that asks, that the items of a reading name. Those who share a lock are
-// read where needsHolders says so; nil is nowhere. To share it as well, the others need not be
-// read until there are so many of them that removing the dead ones is worth the reads.
+// ReadOwners reads the states of the executions that the items of a reading name, except the one
+// that asks. The holders of a shared lock are read only if needsHolders reports true; nil means
+// never. To join a shared lock, the other holders need not be read until there are so many that it
+// pays to remove the dead ones.
 func (l *Locker) ReadOwners(ctx context.Context, tenant, execution string, r *Reading, needsHolders func(workflow.EntityKey, workflow.Lock) bool) (err error) {
 	named := map[string]bool{}
 	for key, item := range r.items {
@@ -271,8 +274,8 @@ func (l *Locker) ReadOwners(ctx context.Context, tenant, execution string, r *Re
 	return nil
 }
 
-// needsHolders reports whether the states of the holders of a lock have to be read. Of a limit they are
-// where it may have no place left: dead entries would fill it for ever.
+// needsHolders reports whether the states of a lock's holders must be read. For a concurrency limit
+// this is so when it may be full, because dead entries would otherwise fill it for ever.
 func (a *acquisition) needsHolders(key workflow.EntityKey, l workflow.Lock) bool {
 	if key.IsSlot() {
 		return len(l.Holders)+1 >= a.Slot.Limit
@@ -280,13 +283,13 @@ func (a *acquisition) needsHolders(key workflow.EntityKey, l workflow.Lock) bool
 	return a.Mode != workflow.LockShared || len(l.Holders) >= pruneThreshold
 }
 
-// handleConflict reserves the lock from the second conflict on, and registers as a
-// waiter with the holder or reserver on the condition that it still is one. Whether the
-// holder waits for an operator is as the registration found it. done means that Acquire
-// returns the result; otherwise the items have to be read again.
+// handleConflict makes a reservation from the second conflict on, and registers the execution as a
+// waiter with the holder or reserver, on the condition that it still is one. The registration also
+// tells whether the holder waits for an operator. done means that Acquire returns the result;
+// otherwise the items must be read again.
 //
-// A write that would change nothing is not made: thousands of waiters would make it again and
-// again, of an item that grows with them.
+// It skips a write that would change nothing. Otherwise thousands of waiters would keep writing an
+// item that grows with them.
 func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done bool, _ Result, err error) {
 	a.conflicts++
 	if a.conflicts >= a.ReserveAfter && !e.blockedBy.Reservation && !a.reservedByOlder(e) {
@@ -315,15 +318,16 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done
 	return false, Result{}, nil
 }
 
-// reservedByOlder reports whether a lock has a reservation that the execution may not replace: its
-// own, or that of an older execution.
+// reservedByOlder reports whether the lock has a reservation that the execution must not replace:
+// its own, or that of an older execution.
 func (a *acquisition) reservedByOlder(e evaluatedLock) bool {
 	l := e.lock
 	return l.Reserver == a.Execution || l.Reserver != "" && e.voidReserver == "" && workflow.Older(l.ReserverAge, a.Age)
 }
 
-// registerWithAll registers the execution with all that block it. It is not ok if one of them no longer
-// does. needsPerson says that all of them wait for an operator. heads are these as they were read.
+// registerWithAll registers the execution with everything that blocks it. ok is false if one of
+// them no longer blocks it. needsPerson means that all of them wait for an operator. heads holds
+// their states as read.
 func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy, heads map[string]workflow.OwnerStatus) (needsPerson, ok bool, err error) {
 	needsPerson = true
 	for _, one := range by.Holders() {
@@ -339,9 +343,9 @@ func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy
 	return needsPerson, true, nil
 }
 
-// reserve writes the execution's reservation to a lock, unless an older execution has
-// reserved it. void names a reserver whose reservation may be replaced. still reports
-// whether the execution is still locking at this epoch.
+// reserve writes the execution's reservation to a lock, unless an older execution has reserved it.
+// void names a reserver whose reservation may be replaced. still reports whether the execution is
+// still locking at this epoch.
 func (a *acquisition) reserve(ctx context.Context, key workflow.EntityKey, void string) (still bool, err error) {
 	ok, err := a.Locks.Reserve(ctx, a.Tenant, key, workflow.Reservation{Execution: a.Execution, Age: a.Age}, void)
 	if ok || err != nil {
@@ -350,9 +354,9 @@ func (a *acquisition) reserve(ctx context.Context, key workflow.EntityKey, void 
 	return a.stillLocking(ctx)
 }
 
-// reserveLost reserves the locks that others took first, from the second conflict on.
-// Without it, an execution that finds a lock free each time and is always too late
-// would never see a holder, and so never reserve.
+// reserveLost makes reservations, from the second conflict on, for the locks that others took
+// first. Without it, an execution that always finds a lock free but is always too late would never
+// see a holder, and so never make a reservation.
 func (a *acquisition) reserveLost(ctx context.Context, taken []evaluatedLock, lost []workflow.EntityKey) (still bool, err error) {
 	if a.conflicts < a.ReserveAfter || a.SkipLocked {
 		return true, nil
@@ -368,9 +372,9 @@ func (a *acquisition) reserveLost(ctx context.Context, taken []evaluatedLock, lo
 	return true, nil
 }
 
-// stillLocking reports whether the execution is still locking at this epoch. It is
-// called after every failed write. Otherwise a stale handler and the current one could
-// replace each other's reservations for ever.
+// stillLocking reports whether the execution is still locking at this epoch. It is called after
+// every failed write. Otherwise a stale handler and the current one could replace each other's
+// reservations for ever.
 func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
 	heads, err := a.Store.Heads(ctx, a.Tenant, []string{a.Execution})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The bounds of one search: how many executions it reads, and how often it begins again because
-// one that it has read has changed. It finds no larger circle; the deadline for waiting for
-// locks ends that one.
+// Bounds of one search: how many executions it reads, and how often it starts over because an
+// execution that it has read has changed. It does not find a larger cycle; the deadline for lock
+// waits ends that one.
 const (
 	maxDeadlockLoads  = 256
 	maxDeadlockRounds = 3
@@ -55,7 +55,7 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (s
 		}
 		return victim, nil
 	}
-	return "", nil // they go on: there was none
+	return "", nil // the cycle keeps changing, so it was no deadlock
 }
 
 // deadlockSearch is what one search has read.
@@ -64,10 +64,10 @@ type deadlockSearch struct {
 	tenant string
 	left   int // executions that may still be read
 
-	read    map[string]*workflow.Execution // nil for one that does not exist, or was not read any more
-	waits   map[string][]string            // by execution: for whom it waits
+	read    map[string]*workflow.Execution // nil for an execution that does not exist or exceeds the limit
+	waits   map[string][]string            // by execution: those that it waits for
 	any     map[string]bool                // those whom the end of any of those for whom they wait is enough
-	holders []string                       // whose waiters are still to be read
+	holders []string                       // executions whose waiters have yet to be read
 }
 
 // load reads an execution once.
@@ -80,7 +80,7 @@ func (w *deadlockSearch) load(ctx context.Context, id string) (*workflow.Executi
 	}
 	x, err := w.store.Load(ctx, w.tenant, id)
 	if err != nil && !workflow.Is(err, workflow.CodeNotFound) {
-		return nil, err // one of a newer version too: what it waits for is not known
+		return nil, err // also for an execution of a newer version: what it waits for is unknown
 	}
 	if err != nil {
 		x = nil
@@ -89,8 +89,8 @@ func (w *deadlockSearch) load(ctx context.Context, id string) (*workflow.Executi
 	return x, nil
 }
 
-// circleOf is all executions of a circle through x, in the order of their ids; none if there is
-// none.
+// circleOf returns all executions of a cycle through x, in the order of their ids; none if there is
+// no cycle.
 func (w *deadlockSearch) circleOf(ctx context.Context, x *workflow.Execution) ([]string, error) {
 	w.waits, w.any = map[string][]string{}, map[string]bool{}
 	w.addBlockers(x)
@@ -154,7 +154,7 @@ func (w *deadlockSearch) areBlocked(id string) bool {
 }
 
 // addAncestors adds the ancestors that wait for an execution. An ancestor waits as long as its step
-// run is open, whatever its state: with branches it may be at work beside it.
+// run is open, whatever its state: with parallel branches it may be working as well.
 func (w *deadlockSearch) addAncestors(ctx context.Context, x *workflow.Execution) error {
 	for range workflow.MaxDepth {
 		if !x.Awaited() {
@@ -177,14 +177,14 @@ func (w *deadlockSearch) addAncestors(ctx context.Context, x *workflow.Execution
 	return nil
 }
 
-// waitsFor reports whether an execution waits for one that it has started.
+// waitsFor reports whether an execution waits for one of its children.
 func waitsFor(parent, x *workflow.Execution) bool {
 	r := parent.StepRunBySeq(x.Parent.StepRunSeq)
 	return r != nil && parent.WorksOn(r) && r.Open() && !r.Closing && !r.LetGo
 }
 
-// isBlocked reports whether an execution waits for a lock that one of those that were read holds or
-// has reserved.
+// isBlocked reports whether an execution waits for a lock that one of the executions read so far
+// holds or has reserved.
 func (w *deadlockSearch) isBlocked(x *workflow.Execution) bool {
 	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil {
 		return false
@@ -195,7 +195,7 @@ func (w *deadlockSearch) isBlocked(x *workflow.Execution) bool {
 	})
 }
 
-// blocks reports whether an execution still holds, or has reserved, what a lock says.
+// blocks reports whether an execution still holds the lock, or still has the reservation.
 func blocks(by *workflow.Execution, lock *workflow.BlockedBy) bool {
 	if lock.Reservation {
 		return by.OwnerStatus().Reserves()
@@ -218,8 +218,8 @@ func (w *deadlockSearch) prune() {
 	}
 }
 
-// reachable is those for which an execution waits, directly or through others, and that wait
-// in turn; none if it is not among them.
+// reachable returns the executions that an execution waits for, directly or through others, and
+// that wait themselves; none if it is not among them.
 func (w *deadlockSearch) reachable(from string) []string {
 	if w.waits[from] == nil {
 		return nil
@@ -248,7 +248,7 @@ func (w *deadlockSearch) reachable(from string) []string {
 	return all
 }
 
-// leadsBack reports whether one of those that an execution waits for waits for it in turn.
+// leadsBack reports whether one of the given executions waits for the execution to.
 func (w *deadlockSearch) leadsBack(to string, among map[string]bool) bool {
 	for id := range among {
 		if slices.Contains(w.waits[id], to) {
@@ -258,8 +258,8 @@ func (w *deadlockSearch) leadsBack(to string, among map[string]bool) bool {
 	return false
 }
 
-// stands reports whether nothing has changed about a circle since it was read: its members were
-// read one after the other.
+// stands reports whether nothing in the cycle has changed since it was read. Its members were read
+// one after the other.
 func (w *deadlockSearch) stands(ctx context.Context, circle []string) (bool, error) {
 	again, newer, err := w.store.LoadMany(ctx, w.tenant, circle)
 	if err != nil || len(newer) > 0 || len(again) != len(circle) {

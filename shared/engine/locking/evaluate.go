@@ -13,28 +13,28 @@ type lockStatus int
 const (
 	lockFree      lockStatus = iota
 	lockHeld                 // taken by this execution at this epoch
-	lockStale                // this execution is at a later epoch already: this handler must stop
+	lockStale                // this execution is already at a later epoch: this handler must stop
 	lockConflict             // held, or reserved by an older execution
-	lockUncertain            // a holder's state was read at an older epoch than the lock's: read again
+	lockUncertain            // the holder's state was read at an older epoch than that of the lock: read again
 )
 
-// evaluation is the status of a lock item, and the executions it depends on.
+// evaluation is the status of a lock item, with the executions that it depends on.
 type evaluation struct {
 	status       lockStatus
 	blockedBy    workflow.BlockedBy // set for a conflict, without Since
-	voidReserver string             // a reserver whose reservation does not count any more, or ""
+	voidReserver string             // a reserver whose reservation no longer counts, or ""
 
-	// deadHolders are the epochs of the holders of a shared lock that hold nothing any
-	// more. Holders whose states were not read are not among them.
+	// deadHolders maps holders of a shared lock that no longer hold anything to their epochs.
+	// Holders whose states were not read are not included.
 	deadHolders map[string]int64
 }
 
-// evaluate decides what the lock l means to the requesting execution. heads are the
-// states of all executions that l names, read after l. A request to share a shared lock
-// does not need the states of the other holders.
+// evaluate decides what the lock l means to the requesting execution. heads holds the states of all
+// executions that l names, read after l. A request to join a shared lock does not need the states
+// of the other holders.
 //
-// The execution's own lock of an earlier epoch is free, but one of a later epoch is
-// stale. Otherwise a stale handler could overwrite the lock that a newer handler of the
+// If the lock is the execution's own from an earlier epoch, it is free; from a later epoch, the
+// handler is stale. Otherwise a stale handler could overwrite the lock that a newer handler of the
 // same execution has taken.
 func (r *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatus) evaluation {
 	var e evaluation
@@ -68,8 +68,8 @@ func (r *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatu
 	return e
 }
 
-// reservationAge is the age from which on reservations do not block the execution: its
-// own age, so that only older executions block it, or "" to ignore all reservations.
+// reservationAge returns the age from which reservations do not block the execution: its own age,
+// so that only older executions block it, or "" to ignore all reservations.
 func (r *Request) reservationAge() string {
 	if r.IgnoreReservations {
 		return ""
@@ -77,9 +77,9 @@ func (r *Request) reservationAge() string {
 	return r.Age
 }
 
-// Blocker is what would make the execution wait for the lock l: the execution that holds
-// it, or the older one that has reserved it. heads are as for evaluate. ok is false if
-// nothing would. It reads and writes nothing.
+// Blocker returns what the execution would have to wait for at the lock l: the execution that holds
+// it, or the older one that has reserved it. heads is as for evaluate. ok is false if nothing
+// blocks it. Blocker reads and writes nothing.
 func (r *Request) Blocker(l workflow.Lock, heads map[string]workflow.OwnerStatus) (by workflow.BlockedBy, ok bool) {
 	e := r.evaluate(l, heads)
 	return e.blockedBy, e.status == lockConflict
@@ -96,9 +96,8 @@ func (e *evaluation) evaluateHolder(key workflow.EntityKey, id string, holder wo
 	}
 }
 
-// evaluateSharers evaluates the holders of a shared lock. An exclusive request conflicts
-// with each of them, and reports the oldest. A shared request conflicts only if there
-// are too many of them.
+// evaluateSharers evaluates the holders of a shared lock. An exclusive request conflicts with each
+// of them, and reports the oldest. A shared request conflicts only if there are too many of them.
 func (r *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.OwnerStatus, e *evaluation) {
 	var first evaluation
 	live := 0
@@ -128,15 +127,15 @@ func (r *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.Own
 	}
 }
 
-// evaluateSlot evaluates a limit of live executions. It is a conflict with all that are live if there
-// are as many as may be: any of them that ends frees a place.
+// evaluateSlot evaluates a concurrency limit. If as many executions are live as allowed, it is a
+// conflict with all of them: the end of any one frees a slot.
 func (r *Request) evaluateSlot(l workflow.Lock, heads map[string]workflow.OwnerStatus, e *evaluation) {
 	live, uncertain := 0, 0
 	for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
 		if id == r.Execution {
 			continue
 		}
-		if _, read := heads[id]; !read { // there are fewer entries than places
+		if _, read := heads[id]; !read { // not read because there are fewer entries than slots
 			uncertain++
 			continue
 		}

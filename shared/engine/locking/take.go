@@ -50,12 +50,12 @@ func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64
 	if l.Mode == workflow.LockShared && len(l.Holders) < limit {
 		join := workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders), Limit: limit}
 		if isSlot {
-			join.DeadHolders = nil // whoever finds no room left replaces the set
+			join.DeadHolders = nil // a later request that finds the set full replaces it
 		}
 		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, join)
 	} else {
-		// The lock was exclusive, or its holder set is full of dead holders. Share
-		// replaces the whole set, on the condition that the item has not changed.
+		// The lock was exclusive, or its holder set is full of dead holders. Share replaces the
+		// whole set, on the condition that the item has not changed.
 		token, ok, err = a.Locks.Share(ctx, a.Tenant, l.Entity, me, r.liveHolders(), l.Revision)
 	}
 	if !ok || err != nil {
@@ -64,7 +64,7 @@ func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64
 	return token, nil
 }
 
-// liveHolders are the holders that were not found dead.
+// liveHolders returns the holders that were not found dead.
 func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 	keep := map[string]workflow.Holder{}
 	for id, h := range r.lock.Holders {
@@ -75,10 +75,10 @@ func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 	return keep
 }
 
-// pruneThreshold is the number of holders of a shared lock from which on a joining
-// execution checks which of them are dead. It is also the most that it removes at a
-// time. It is at most workflow.MaxHolders: nobody could join a lock that is full of dead
-// holders whose states are not read.
+// pruneThreshold is the number of holders from which an execution that joins a shared lock checks
+// which of them are dead. It is also the most that it removes at a time. It must not exceed
+// workflow.MaxHolders: nobody could join a lock full of dead holders if their states were never
+// read.
 const pruneThreshold = min(8, workflow.MaxHolders)
 
 // firstDead picks the dead holders to remove, the oldest first.
@@ -93,14 +93,13 @@ func firstDead(dead map[string]int64) map[string]int64 {
 	return some
 }
 
-// raise raises the revision of a lock item that was last written before the tables were
-// restored, or never, to MinFencingToken. Every later token is greater than that, and
-// so greater than any token that was issued before the restore and has been lost.
+// raise raises the revision of a lock item to MinFencingToken if the item was last written before
+// the tables were restored, or never. Every later token is greater than that, and so greater than
+// any token that was issued before the restore and has been lost.
 //
-// No execution has written the item since the restore. So the item is not this
-// execution's own lock, whatever it says, and its owner's state was not read too early.
-// The tables need not have been restored to exactly the same moment. A lock that
-// another execution holds stays held.
+// No execution has written the item since the restore. So, whatever it says, it is not this
+// execution's own lock, and its owner's state was not read too early. The tables need not have been
+// restored to exactly the same moment. A lock that another execution holds stays held.
 func (a *acquisition) raise(ctx context.Context, r *evaluatedLock) error {
 	if r.status == lockConflict {
 		return nil
