@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// checkCallback fails the plan of a step with a callback whose message could not be sent. Only the
-// first plan of a step run is checked: the keys may be others later.
+// checkCallback fails the plan of a step with a callback if its message could not be sent. It
+// checks only the first plan of a step run, because the keys may change later.
 func (p *Planner) checkCallback(ctx context.Context, r *workflow.StepRun, planned *plan.JobPlan) error {
 	n := &p.Program.Nodes[r.StepIndex]
 	if n.Callback == nil {
@@ -34,7 +34,8 @@ func (p *Planner) checkCallback(ctx context.Context, r *workflow.StepRun, planne
 	return nil
 }
 
-// callback is the token of a step run's callback and, where its parameters have it, the link with it.
+// callback returns the token of a step run's callback and, if its parameters contain it, the link
+// with the token.
 func (p *Planner) callback(ctx context.Context, r *workflow.StepRun) (token, link string, err error) {
 	if token, err = p.CallbackToken(ctx, r.Seq); err == nil && p.Program.HasCallbackURL(r.StepIndex) {
 		link, err = p.CallbackLink(token)
@@ -42,9 +43,8 @@ func (p *Planner) callback(ctx context.Context, r *workflow.StepRun) (token, lin
 	return token, link, err
 }
 
-// fillCallback returns the jobs of a step run with the token of its callback. Its generation is
-// the first, whenever they are sent: a token that was revoked is not valid again because a job is
-// sent again.
+// fillCallback inserts the callback token into the jobs of a step run. The token always has the
+// first generation: a revoked token must not become valid again because a job is sent again.
 func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []workflow.JobInput) ([]workflow.JobInput, error) {
 	token, link, err := p.callback(ctx, r)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Planner) fillCallback(ctx context.Context, r *workflow.StepRun, jobs []
 	return jobs, nil
 }
 
-// resume is what a block is told that is called again after the wait that it has asked for.
+// resume returns the data for a block that is called again after the wait that it has requested.
 func (p *Planner) resume(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
 	waited := x.StepRunBySeq(r.Resumes)
 	if waited == nil || waited.Wait == nil {

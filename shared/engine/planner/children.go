@@ -8,15 +8,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// ChildInput is what the child of an item is started with, or why it cannot be told.
+// ChildInput is the input for the child of an item, or why it has none.
 type ChildInput struct {
 	Parameters json.RawMessage
 	Selector   json.RawMessage // nil for none
 	Err        error
 }
 
-// ChildInputs are the inputs of some children of a set, by their lanes. It evaluates what
-// concerns their items, and nothing of others.
+// ChildInputs returns the inputs of some children of a set, by their lanes. It evaluates only what
+// concerns their items.
 func (p *Planner) ChildInputs(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lanes []int) ([]ChildInput, error) {
 	scope, err := p.buildExprScope(ctx, x, r)
 	if err != nil {
@@ -48,13 +48,13 @@ func (p *Planner) ChildInputs(ctx context.Context, x *workflow.Execution, r *wor
 	return inputs, nil
 }
 
-// childOutcome is what a set says of the child of an item.
+// childOutcome is the entry of an item's child in the result of a set.
 type childOutcome struct {
 	State sm.ExecutionState `json:"state"`
 }
 
-// keepChildren adds the items whose child in a step run of an earlier try has completed, or was started
-// where nobody waits for it, and removes the others that had one.
+// keepChildren adds the items whose child in an earlier try has completed or, in fire-and-forget
+// mode, was started. It removes all other items that had a child.
 func (p *Planner) keepChildren(ctx context.Context, o *workflow.StepRun, kept map[workflow.EntityKey]bool) error {
 	list := make([]json.RawMessage, o.Items)
 	if err := p.addChildren(ctx, o, list); err != nil {
@@ -68,7 +68,7 @@ func (p *Planner) keepChildren(ctx context.Context, o *workflow.StepRun, kept ma
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return workflow.Errorf(workflow.CodeInternal, "the children of step %q cannot be decoded: %w", o.Label, err)
 		}
-		if key := workflow.ItemKey(number); c.State == sm.ExecutionCompletedAck || o.Child.Mode == workflow.ModeFireAndForget { // nobody waits for its end
+		if key := workflow.ItemKey(number); c.State == sm.ExecutionCompletedAck || o.Child.Mode == workflow.ModeFireAndForget { // nobody waits for the end of the child
 			kept[key] = true
 		} else {
 			delete(kept, key)
@@ -77,9 +77,10 @@ func (p *Planner) keepChildren(ctx context.Context, o *workflow.StepRun, kept ma
 	return nil
 }
 
-// addChildren adds what the children of a step run have come to, where the list has nothing yet.
+// addChildren adds the results of a step run's children to the list, unless it already has one for
+// the item.
 func (p *Planner) addChildren(ctx context.Context, o *workflow.StepRun, list []json.RawMessage) error {
-	if o.Value == nil || o.Status == sm.StepCaseHandled { // then it is the failure
+	if o.Value == nil || o.Status == sm.StepCaseHandled { // in that case the value is the failure
 		return nil
 	}
 	value, err := p.loadValue(ctx, o)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// references is what the expressions of a step run read. Undoes is set in the view that the
-// parameters of a compensation have of the execution.
+// references returns what the expressions of a step run read. Undoes is set if these are the
+// parameters of a compensation.
 func (p *Planner) references(r *workflow.StepRun) expr.References {
 	if r.Undoes > 0 {
 		return p.Program.CompensationReferences(r.StepIndex)
@@ -20,9 +20,9 @@ func (p *Planner) references(r *workflow.StepRun) expr.References {
 	return p.Program.References(r.StepIndex)
 }
 
-// planCompensation gives the jobs of a wave the parameters of the block that undoes the step. They
-// are evaluated as right behind the step run that is undone: they see its results, and nothing
-// that came after it.
+// planCompensation gives the jobs of a rollback wave the parameters of the block that undoes the
+// step. They are evaluated as if directly after the step run that is undone: they see its results,
+// and nothing that came later.
 func (p *Planner) planCompensation(ctx context.Context, x *workflow.Execution, undo *workflow.StepRun, planned plan.JobPlan) (plan.JobPlan, error) {
 	if planned.Plan.Problem != nil || len(planned.Jobs) == 0 {
 		return planned, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// EntityOutcomes judges every entity of the execution's scope by its jobs. Of a step run
-// all of whose jobs ended with OK it needs no packs. Entities that this try does not work
-// on keep the outcome that they had.
+// EntityOutcomes judges every entity of the execution's scope by its jobs. For a step run all of
+// whose jobs ended OK it reads no packs. Entities that this try does not work on keep their
+// outcome.
 func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, executionFails bool) (*lifecycle.Outcomes, error) {
 	entities, err := p.Entities(ctx, x.Scope)
 	if err != nil {
@@ -75,11 +75,12 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	return found, nil
 }
 
-// maxSetBytes bounds the text of all sets of a result together, and of the set of entities
-// to undo. The state item keeps room for both.
+// maxSetBytes bounds the encoded size of all sets of a result together, and of the set of entities
+// to undo. The state item reserves space for both.
 const maxSetBytes = 8 << 10
 
-// newResult is what the state item keeps. tooLarge says that it has no room for the sets.
+// newResult returns the result as the state item keeps it. tooLarge means that the sets do not fit
+// into the item.
 func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
 	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
 	if only := x.Scope.Only; only != nil && x.Result != nil {
@@ -100,7 +101,7 @@ func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places ma
 	if tooLarge = size > maxSetBytes; tooLarge {
 		r.Sets = nil
 	}
-	if x.Scope.Only != nil && x.Result != nil { // those that an earlier try named, and this one does not work on
+	if x.Scope.Only != nil && x.Result != nil { // entities named by an earlier try that this one does not work on
 		for _, f := range x.Result.Named {
 			if !slices.ContainsFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.String() == f.Entity }) {
 				named = append(named, f)
@@ -116,7 +117,7 @@ func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places ma
 	return r, tooLarge
 }
 
-// entityJobs collects the jobs of the entities, in the order of their step runs.
+// entityJobs collects the jobs of the entities, ordered by step run.
 func (p *Planner) entityJobs(ctx context.Context, x *workflow.Execution, entities []workflow.ScopeEntity) (map[workflow.EntityKey][]lifecycle.EntityJob, error) {
 	all := make(map[workflow.EntityKey][]lifecycle.EntityJob, len(entities))
 	for i := range entities {
@@ -162,8 +163,8 @@ func (p *Planner) entityJobs(ctx context.Context, x *workflow.Execution, entitie
 	return all, nil
 }
 
-// unsuccessfulRecords reads the records of the jobs in those lanes of a step run in which
-// some job did not end with OK.
+// unsuccessfulRecords reads the job records of those lanes of a step run in which some job did not
+// end OK.
 func (p *Planner) unsuccessfulRecords(ctx context.Context, r *workflow.StepRun) (records map[int]workflow.JobRecord, lanes map[int]bool, err error) {
 	if r.Counts.OK == r.Jobs || r.Jobs == 0 {
 		return nil, nil, nil
@@ -172,7 +173,7 @@ func (p *Planner) unsuccessfulRecords(ctx context.Context, r *workflow.StepRun) 
 	return plan.LatestRecords(packs), lanes, err
 }
 
-// jobOf names the job of an entity in a step run.
+// jobOf identifies the job of an entity in a step run.
 type jobOf struct {
 	seq    int
 	entity workflow.EntityKey
@@ -185,8 +186,8 @@ type undoResult struct {
 	try     int
 }
 
-// undoneJobs returns what has become of the jobs that rollbacks were to undo. A rollback
-// that was not executed for an entity has changed nothing about it.
+// undoneJobs returns the results of rolling back jobs. A rollback that was not executed for an
+// entity has changed nothing about it.
 func (p *Planner) undoneJobs(ctx context.Context, x *workflow.Execution) (map[jobOf]undoResult, error) {
 	undone := map[jobOf]undoResult{}
 	for i := range x.StepRuns {

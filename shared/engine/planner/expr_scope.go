@@ -15,18 +15,18 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// exprScope is what the expressions of a step run see of the earlier step runs. That of a
-// step run of a pipeline is without the other step runs of the pipeline, and so the same
-// for all lanes; laneScope adds what differs.
+// exprScope is what the expressions of a step run see of earlier step runs. For a step run of a
+// pipeline it leaves out the other step runs of the pipeline, so that it is the same for all lanes;
+// laneScope adds what differs.
 type exprScope struct {
 	bindings    definitions.Bindings
 	expressions *definitions.Expressions // bound to the bindings
 	request     plan.Request
-	entities    []workflow.ScopeEntity              // of the step's type, with the updates that earlier step runs have requested
+	entities    []workflow.ScopeEntity              // entities of the step's type, with the updates that earlier step runs have requested
 	owned       bool                                // entities is a copy and may be changed
-	excluded    map[int]map[workflow.EntityKey]bool // by the node they failed at
+	excluded    map[int]map[workflow.EntityKey]bool // by the node where they failed
 	index       func() map[workflow.EntityKey]int   // positions in entities
-	resultBytes int                                 // of the results that the expressions read
+	resultBytes int                                 // size of the results that the expressions read
 }
 
 // resultsTooLargeError rejects a plan whose expressions would read too many bytes.
@@ -34,8 +34,8 @@ type resultsTooLargeError struct{ failure *workflow.Failure }
 
 func (e *resultsTooLargeError) Error() string { return e.failure.Message }
 
-// scopeOf returns what a step run sees. That of a step run of a pipeline is built once
-// for all lanes: the step runs before a pipeline have ended, so it cannot change.
+// scopeOf returns what a step run sees. For a step run of a pipeline it is built once for all
+// lanes: it cannot change, because the step runs before a pipeline have ended.
 func (p *Planner) scopeOf(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
 	need := lifecycle.NeedForPlan(r)
 	if known, ok := p.scopes[need]; ok {
@@ -51,9 +51,9 @@ func (p *Planner) scopeOf(ctx context.Context, x *workflow.Execution, r *workflo
 	return s, err
 }
 
-// buildExprScope collects what a step run sees: the results that its expressions read,
-// the status of steps, the entities with the updates that earlier step runs have
-// requested, and the entities that are left out.
+// buildExprScope collects what a step run sees: the results that its expressions read, the status
+// of steps, the entities with the updates that earlier step runs have requested, and the excluded
+// entities.
 func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
 	node := p.Program.Node(r.StepIndex)
 	var held []workflow.ScopeEntity
@@ -71,7 +71,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	return p.exprScopeOver(ctx, x, r, held)
 }
 
-// exprScopeOver is what a step run sees, with some of its entities.
+// exprScopeOver returns what a step run sees, limited to some of its entities.
 func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, held []workflow.ScopeEntity) (_ *exprScope, err error) {
 	node := p.Program.Node(r.StepIndex)
 	s := &exprScope{
@@ -94,8 +94,8 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 	if r.Iteration > 1 {
 		previous = previousRepetition(x, r)
 	}
-	kept := map[workflow.EntityKey]int{}       // those that keep their result of an earlier try, with its number
-	keptBefore := map[workflow.EntityKey]int{} // those that keep their result of the previous iteration
+	kept := map[workflow.EntityKey]int{}       // entities that keep their result of an earlier try, with the number of that try
+	keptBefore := map[workflow.EntityKey]int{} // entities that keep their result of the previous iteration
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
 		if !p.seesStepRun(x, r, o) {
@@ -103,17 +103,17 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
 		previousRepeat := o == previous
-		ofItems := o.HasJobs() && p.Program.Nodes[o.StepIndex].Foreach != nil // items are nobody's entities
+		ofItems := o.HasJobs() && p.Program.Nodes[o.StepIndex].Foreach != nil // items are not entities
 		if ofItems && !o.HasUpdates {
 			continue
 		}
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex && o.Try < r.Try && p.placeOf(x, o) == p.placeOf(x, r)
 		if !o.HasUpdates && o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && otherWave(x, r, o) {
-			continue // it is about none of the same entities
+			continue // it has none of the same entities
 		}
 		redone := r.OnlyFailed && (o.Try == r.Try || o.Try > 1 && o.StepIndex < r.StepIndex)
-		// A step run of the same try has no job for entities that are excluded, unless it was
-		// planned by a retry of those: it changes nothing about them unless one fails in it.
+		// A step run of the same try has no jobs for excluded entities, unless a retry of these
+		// entities planned it. So it changes nothing about them unless a job fails in it.
 		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
 		lost := o.Handled == 0 && o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || readmits || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
 		if !o.HasJobs() {
@@ -147,8 +147,8 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 			maps.DeleteFunc(s.request.Previous, func(key workflow.EntityKey, _ bool) bool { return got.broke[key] })
 		}
 		if redone && !ofItems {
-			// A later try has executed an earlier step, or an earlier repetition: what came after
-			// it depends on it, and has to be executed again.
+			// A later try has executed an earlier step or repetition. Whatever came after it
+			// depends on it, and must be executed again.
 			for key := range got.participants() {
 				for _, old := range []map[workflow.EntityKey]int{kept, keptBefore} {
 					if old[key] < o.Try {
@@ -169,7 +169,7 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 	for key := range kept {
 		s.request.AlreadyOK[key] = true
 	}
-	if s.request.Previous != nil { // who keeps the result of the iteration before takes part in this one
+	if s.request.Previous != nil { // entities that keep the result of the previous iteration take part in this one
 		for key := range keptBefore {
 			s.request.Previous[key] = true
 		}
@@ -178,8 +178,8 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 	return s, nil
 }
 
-// keepOK adds to kept the entities whose job in an earlier try ended with OK and still stands,
-// and removes the others that took part.
+// keepOK adds to kept the entities whose job in an earlier try ended OK and still stands, and
+// removes the other entities that took part.
 func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow.StepRun, standing *outcome, kept map[workflow.EntityKey]int) error {
 	all, err := p.loadOutcome(ctx, x, o)
 	if err != nil {
@@ -193,30 +193,30 @@ func (p *Planner) keepOK(ctx context.Context, x *workflow.Execution, o *workflow
 	return nil
 }
 
-// sameRepetition reports whether two step runs of a step are the same repetition of it, or o is
-// the one so many before, within the same repetition of each step around it.
+// sameRepetition reports whether o belongs to the same repetition of a step as r, or to the one
+// that is before repetitions earlier, within the same repetition of each surrounding step.
 func (p *Planner) sameRepetition(x *workflow.Execution, r, o *workflow.StepRun, before int) bool {
 	return o.Iteration == r.Iteration-before && p.placeOf(x, o) == p.placeOf(x, r)
 }
 
-// seesStepRun reports whether a step run sees another one that is not of its pipeline. Those
-// around it have not ended; earlier ones of the same steps have.
+// seesStepRun reports whether a step run sees another one outside its pipeline. Surrounding step
+// runs have not ended, so it does not see those; it does see earlier runs of the same steps.
 func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	if r.StepIndex < len(p.Program.Nodes) && p.wasEnteredIn(x, r, o) {
 		return false
 	}
 	if p.compareBranches(x, r, o) != 0 {
-		return false // before and after the branches are joined
+		return false // in different branches, whether or not they have been joined
 	}
 	if o.Try < r.Try && (x.InEarlierTime(r, o, false) || p.isStillToCome(x, r, o)) {
-		return false // what an earlier try has done then stands, and is still to come
+		return false // a result of an earlier try that stands but is still to come
 	}
 	return r.CanReadResultsOf(o) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
 
-// readResults binds the results of earlier step runs that the expressions read. It begins
-// with the latest step run, and leaves out those whose results later ones of the same
-// node all replace: an execution may have repeated a step a thousand times.
+// readResults binds the results of earlier step runs that the expressions read. It starts with the
+// latest step run, and skips step runs whose results are all replaced by later runs of the same
+// node: an execution may have repeated a step a thousand times.
 func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, s *exprScope) error {
 	repeats := map[int]*repeatResults{}      // by node
 	lockedOf := map[string]map[string]bool{} // by type
@@ -226,10 +226,10 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			continue
 		}
 		if r.Undoes > 0 && o.StepIndex == r.StepIndex && o.Seq != r.Undoes {
-			continue // what is undone is this run of the step, and its result no other's
+			continue // a compensation undoes one run of the step and sees only the result of that run
 		}
 		if o.HasJobs() && p.Program.Nodes[o.StepIndex].OnEntities() && r.Undoes == 0 && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) && otherWave(x, r, o) {
-			continue // it has none of the same entities
+			continue // it has no results for the same entities
 		}
 		newer := s.bindings.Results[o.StepIndex]
 		if n := &p.Program.Nodes[o.StepIndex]; n.Foreach != nil && n.StartsChild() {
@@ -301,7 +301,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		if err == nil {
 			err = p.addResults(ctx, s, o, got)
 		}
-		if locked != nil { // an earlier try may have had others
+		if locked != nil { // an earlier try may have had other entities
 			maps.DeleteFunc(s.bindings.Results[o.StepIndex], func(id string, _ json.RawMessage) bool { return !locked[id] })
 		}
 		if err != nil {
@@ -314,17 +314,17 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 	return nil
 }
 
-// repeatResults are the entities for which successive repetitions of a step have a result.
-// first is the earliest of these step runs. Whoever takes part in a repetition has taken
-// part in those before it, so if there are as many as take part in the repetition before,
-// they are the same.
+// repeatResults are the entities that have a result in successive repetitions of a step. first is
+// the earliest of these step runs. An entity that takes part in a repetition has taken part in all
+// repetitions before it. So if two repetitions have the same number of entities, they have the same
+// entities.
 type repeatResults struct {
 	first *workflow.StepRun
 	of    map[workflow.EntityKey]bool
 }
 
-// lockedIDs are the entities of a type of which the try of a step run had the locks: also those
-// that it has released since, whose results stand.
+// lockedIDs returns the entities of a type that the try of a step run has locked. It includes
+// entities that the try has released since, because their results stand.
 func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, entityType string) (map[string]bool, error) {
 	scope := x.ScopeOf(r)
 	scope.Only = nil
@@ -339,8 +339,8 @@ func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workf
 	return locked, nil
 }
 
-// addResults adds the results of an earlier step run that no later one of the same node
-// has replaced.
+// addResults adds those results of an earlier step run that no later run of the same node has
+// replaced.
 func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.StepRun, got *outcome) error {
 	if s.resultBytes += got.size(); s.resultBytes > p.MaxResultBytes {
 		return p.resultsTooLarge(s, o)
@@ -376,9 +376,8 @@ func (p *Planner) resultsTooLarge(s *exprScope, o *workflow.StepRun) error {
 	}}
 }
 
-// laneScope is the scope of one lane of a step run of a pipeline, or of all lanes if lane
-// is -1: only the entities of the lane, with what the earlier step runs of the pipeline
-// have made of them.
+// laneScope returns the scope of one lane of a pipeline's step run, or of all lanes if lane is -1:
+// only the entities of the lane, as the earlier step runs of the pipeline have left them.
 func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (*exprScope, error) {
 	common, from, to, err := p.commonScope(ctx, x, r, lane)
 	if err != nil {
@@ -395,8 +394,8 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 		}
 		s.exclude(p.Program, o, got)
 		if slices.Contains(p.Program.Reads(r.StepIndex, p.references(r)), o.StepIndex) {
-			// In the pipeline, this step run is the latest of its node. Results that an
-			// earlier one has for the same entities stay where it has none.
+			// In the pipeline, this step run is the latest of its node. If it has no result for an
+			// entity, an earlier result for the entity stays.
 			older := common.bindings.Results[o.StepIndex]
 			if err := p.addResults(ctx, s, o, got); err != nil {
 				return nil, err
@@ -410,8 +409,8 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 		}
 		var updates []workflow.Update
 		for _, u := range got.updates {
-			// A lane may ask to update an entity of another one, which may be earlier or
-			// later.
+			// A lane may request an update of an entity in another lane, which may be ahead or
+			// behind.
 			if at, known := s.index()[u.update.Entity]; known && (from+at)/max(1, r.PackSize) == u.lane {
 				updates = append(updates, u.update)
 			}
@@ -423,8 +422,8 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 	return s, nil
 }
 
-// commonScope returns the scope of which that of a lane is a part, and the positions of the lane's
-// entities. It is without the entities of other lanes if those are not read.
+// commonScope returns the scope that contains the lane's scope, and the positions of the lane's
+// entities. If the other lanes are not read, it lacks their entities.
 func (p *Planner) commonScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (common *exprScope, from, to int, err error) {
 	if lane.lane >= 0 {
 		from, to = r.LaneRange(lane.lane)
@@ -452,7 +451,7 @@ func (p *Planner) commonScope(ctx context.Context, x *workflow.Execution, r *wor
 	return common, from, to, nil
 }
 
-// part is the scope of some of the entities, without results of its own.
+// part returns the scope of some of the entities, without results of its own.
 func (s *exprScope) part(from, to int) *exprScope {
 	part := &exprScope{request: s.request, excluded: map[int]map[workflow.EntityKey]bool{}, resultBytes: s.resultBytes}
 	part.bindings.Results = map[int]map[string]json.RawMessage{}
@@ -471,7 +470,7 @@ func (s *exprScope) part(from, to int) *exprScope {
 	return part
 }
 
-// setEntities sets the entities, which are not copied before an update changes them.
+// setEntities sets the entities. They are copied only when an update changes them.
 func (s *exprScope) setEntities(entities []workflow.ScopeEntity) {
 	s.entities, s.owned = entities, false
 	s.index = sync.OnceValue(func() map[workflow.EntityKey]int {
@@ -483,7 +482,7 @@ func (s *exprScope) setEntities(entities []workflow.ScopeEntity) {
 	})
 }
 
-// apply applies updates to their entities, as far as these are among those of the scope.
+// apply applies updates to the entities that belong to the scope.
 func (s *exprScope) apply(updates []workflow.Update) {
 	var requested EntityUpdates
 	requested.add(updates)
@@ -505,8 +504,7 @@ func (s *exprScope) mergeExcluded() {
 	}
 }
 
-// entitiesOfType returns the entities of one type. A scope is in the order of its keys, so
-// they are next to each other.
+// entitiesOfType returns the entities of one type. A scope is ordered by key, so they are adjacent.
 func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workflow.ScopeEntity {
 	from := slices.IndexFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.Type == entityType })
 	if from < 0 {
@@ -519,10 +517,9 @@ func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workfl
 	return entities[from:to:to]
 }
 
-// exclude leaves out the entities that failed in an earlier step and were tolerated,
-// unless a later step run of that step was OK for them. After a step with a failure
-// handler they take part again. An entity of a pipeline that has not passed the
-// earlier step yet is left out too.
+// exclude leaves out entities that failed in an earlier step and were tolerated, unless a later run
+// of that step ended OK for them. If the failure was handled, they take part again. Entities of a
+// pipeline that have not passed the earlier step yet are left out too.
 func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, got *outcome) {
 	excluded := s.excluded[o.StepIndex]
 	if excluded == nil {
@@ -537,11 +534,11 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 	if o.Handled > 0 || program.ContinuesOnError(o.StepIndex) {
 		for key := range got.failed {
-			delete(excluded, key) // it has failed in an earlier try, too, where nothing handled that
+			delete(excluded, key) // even if it failed in an earlier try, in which nothing handled the failure
 		}
 		return
 	}
-	closed := o.Status == sm.StepCancelled && program.InBranch(o.StepIndex) // by its branch: what was not executed has not failed
+	closed := o.Status == sm.StepCancelled && program.InBranch(o.StepIndex) // closed with its branch: what was not executed has not failed
 	for key := range got.failed {
 		if !closed || !got.notExecuted[key] {
 			excluded[key] = true
@@ -549,7 +546,7 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 }
 
-// childResult is the result of a step that started a child execution: the child's id, the
+// childResult returns the result of a step that started a child execution: the child's id, the
 // state in which it ended, and its output if it has one.
 func (p *Planner) childResult(ctx context.Context, o *workflow.StepRun) (json.RawMessage, error) {
 	result := map[string]any{"id": o.Child.ID, "state": o.Child.State}

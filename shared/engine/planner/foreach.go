@@ -12,11 +12,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The items of a foreach take the place that the entities of a type have in plans: each is
-// the key of its outcome, by its number.
+// In the plan of a foreach, items take the place of entities. The key of an item's outcome is its
+// number.
 
-// planItems plans the jobs of the items of a step run. The list is evaluated once: that of a
-// step run that exists is what it has stored.
+// planItems plans the jobs of a step run's items. The list is evaluated only once: an existing step
+// run uses the list that it has stored.
 func (p *Planner) planItems(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, s *exprScope, expressions *definitions.Expressions) (plan.JobPlan, error) {
 	entered, ok := plan.BeforeItems(s.request, expressions)
 	if !ok {
@@ -70,8 +70,8 @@ func evaluateItems(r plan.Request, expressions *definitions.Expressions) (list *
 	return list, items, nil
 }
 
-// PreviewItems plans a step with foreach before the execution exists, as far as that can be
-// told: a list that cannot be told has one item, of which nothing is known.
+// PreviewItems plans a step with foreach, as far as that is possible before the execution exists.
+// If the list is unknown, it is planned as one item about which nothing is known.
 func PreviewItems(r plan.Request, f *definitions.Foreseen) plan.JobPlan {
 	entered, ok := plan.BeforeItems(r, f)
 	if !ok || !f.ItemsKnown() {
@@ -84,7 +84,7 @@ func PreviewItems(r plan.Request, f *definitions.Foreseen) plan.JobPlan {
 	return plan.ForStep(r, f, itemsAsEntities(items))
 }
 
-// itemsAsEntities are items as plans take them.
+// itemsAsEntities converts items into the form that plans take.
 func itemsAsEntities(items []json.RawMessage) []workflow.ScopeEntity {
 	all := make([]workflow.ScopeEntity, len(items))
 	for i, raw := range items {
@@ -93,8 +93,8 @@ func itemsAsEntities(items []json.RawMessage) []workflow.ScopeEntity {
 	return all
 }
 
-// itemRuns are the step runs of earlier tries whose items a step run of a later try need not
-// execute again, the first one first.
+// itemRuns returns the step runs of earlier tries whose items need not be executed again by a later
+// try, the earliest first.
 func (p *Planner) itemRuns(x *workflow.Execution, r *workflow.StepRun) []*workflow.StepRun {
 	var all []*workflow.StepRun
 	for i := range x.StepRuns {
@@ -106,9 +106,9 @@ func (p *Planner) itemRuns(x *workflow.Execution, r *workflow.StepRun) []*workfl
 	return all
 }
 
-// keepItems adds the items whose job in a step run of an earlier try ended with OK and still
-// stands, and removes the others that took part. With another list there are none: a number
-// may mean something else.
+// keepItems adds the items whose job in an earlier try ended OK and still stands, and removes the
+// others that took part. If the list has changed, it keeps none, because a number may now mean
+// another item.
 func (p *Planner) keepItems(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, list *workflow.Value, kept map[workflow.EntityKey]bool) error {
 	same, err := p.sameList(ctx, o.List, list)
 	if err != nil {
@@ -139,8 +139,8 @@ func (p *Planner) keepItems(ctx context.Context, x *workflow.Execution, r, o *wo
 	return nil
 }
 
-// sameList reports whether two lists are the same, wherever they are stored: one that is about
-// to be planned is not stored yet.
+// sameList reports whether two lists are equal, wherever they are stored: a list that is about to
+// be planned is not stored yet.
 func (p *Planner) sameList(ctx context.Context, a, b *workflow.Value) (bool, error) {
 	if (a.Stored == nil) == (b.Stored == nil) {
 		return a.Same(b), nil
@@ -166,8 +166,8 @@ func (p *Planner) bindItemResults(ctx context.Context, x *workflow.Execution, r,
 	return err
 }
 
-// itemResults are the results of the jobs of a step run and of those that it rests on, as a
-// reader sees them: a list in the order of the items, null where there is none.
+// itemResults returns the results of a step run's jobs and of the earlier step runs that it builds
+// on, as a reader sees them: a list in the order of the items, null if there is no result.
 func (p *Planner) itemResults(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun) (json.RawMessage, error) {
 	list := make([]json.RawMessage, o.Items)
 	size := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Join merges what the branches of a step run have given. Branches that failed give nothing,
-// and are listed.
+// Join merges the results of a step run's branches. Branches that failed have no result, and are
+// listed.
 func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Join, error) {
 	f := x.StepRunBySeq(n.StepRunSeq)
 	if f == nil {
@@ -66,8 +66,7 @@ func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.N
 	return &lifecycle.Join{Value: &workflow.Value{Inline: value}}, nil
 }
 
-// Output evaluates the output of the definition of an execution that completes. Missing says
-// why it has no value.
+// Output evaluates the output of an execution that completes. Missing says why it has no value.
 func (p *Planner) Output(ctx context.Context, x *workflow.Execution) (*lifecycle.Output, error) {
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: len(p.Program.Nodes)}
 	s, err := p.buildExprScope(ctx, x, reader)
@@ -90,15 +89,15 @@ func (p *Planner) Output(ctx context.Context, x *workflow.Execution) (*lifecycle
 	return &lifecycle.Output{Value: &workflow.Value{Inline: value}}, nil
 }
 
-// expressionError says that an expression has no value.
+// expressionError means that an expression has no value.
 type expressionError struct{ error }
 
-// branchResult is what a branch gives: what it says, or the result of the last of its steps
-// that has one.
+// branchResult returns the result of a branch: the one that it defines, or that of the last of its
+// steps that has one.
 func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *workflow.StepRun, branch int) (json.RawMessage, error) {
 	node := &p.Program.Nodes[f.StepIndex]
 	if len(node.Parallel.Branches[branch].Result) > 0 {
-		// The reader stands for the end of the branch, and sees nothing of the others.
+		// The reader stands at the end of the branch and sees nothing of the other branches.
 		reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: f.Try, StepIndex: f.StepIndex, In: f.Seq, Index: branch}
 		s, err := p.buildExprScope(ctx, x, reader)
 		if err != nil {
@@ -125,8 +124,8 @@ func (p *Planner) branchResult(ctx context.Context, x *workflow.Execution, f *wo
 	return json.RawMessage("null"), nil
 }
 
-// inInnerBranch reports whether a step run was entered in a branch of a step that is itself in
-// a branch of f. That step has the result of its branches.
+// inInnerBranch reports whether a step run was entered in a branch of a step that is itself in a
+// branch of f. The result of such branches belongs to that step.
 func (p *Planner) inInnerBranch(x *workflow.Execution, o, f *workflow.StepRun) bool {
 	for o != nil && o.In > 0 && o.In != f.Seq {
 		if o = x.StepRunBySeq(o.In); o != nil && p.Program.Nodes[o.StepIndex].Parallel != nil {
@@ -136,7 +135,7 @@ func (p *Planner) inInnerBranch(x *workflow.Execution, o, f *workflow.StepRun) b
 	return false
 }
 
-// resultOf is the result of a step run: of a step on entities, by id. ok is false if it has
+// resultOf returns the result of a step run; for a step on entities, by id. ok is false if it has
 // none.
 func (p *Planner) resultOf(ctx context.Context, x *workflow.Execution, o *workflow.StepRun) (json.RawMessage, bool, error) {
 	n := &p.Program.Nodes[o.StepIndex]

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// KeptJobs finds the step runs in which one of the entities has failed that the execution still holds, and
-// the rollbacks that were executed on one.
+// KeptJobs finds the step runs in which an entity has failed that the execution still holds, and
+// the rollbacks that were executed on such an entity.
 func (p *Planner) KeptJobs(ctx context.Context, x *workflow.Execution) (map[int]bool, error) {
 	scope := x.Scope
 	scope.Only = x.Kept

@@ -7,9 +7,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// KeptResults says what a new try keeps for each of some entities: results of their jobs, what a rollback
-// would undo of these, and updates that jobs ask for and that are written when the execution completes.
-// Entities for which it keeps nothing are left out. It reads the packs of all tries before.
+// KeptResults returns what a new try keeps for each of some entities: results of their jobs, what a
+// rollback would undo of these, and requested updates that are written when the execution
+// completes. It leaves out entities for which nothing is kept. It reads the packs of all earlier
+// tries.
 func (p *Planner) KeptResults(ctx context.Context, x *workflow.Execution, keys []workflow.EntityKey) (map[workflow.EntityKey]lifecycle.Kept, error) {
 	entities := make([]workflow.ScopeEntity, len(keys))
 	for i, key := range keys {

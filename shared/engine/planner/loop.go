@@ -14,13 +14,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// planFailure is why a step cannot be planned, with the cause that an execution then has.
+// planFailure says why a step cannot be planned, with the resulting cause for the execution.
 type planFailure struct {
 	workflow.Failure
 	cause workflow.Cause
 }
 
-// loopItems evaluates the list that a loop or a foreach goes through.
+// loopItems evaluates the list that a loop or a foreach iterates over.
 func loopItems(n *spec.Node, at int, expressions *definitions.Expressions) (value *workflow.Value, items int, why *planFailure) {
 	list, err := expressions.Over(at)
 	if err != nil {
@@ -33,8 +33,8 @@ func loopFailure(n *spec.Node, err error) *planFailure {
 	return &planFailure{workflow.Failure{Code: workflow.FailureLoop, Step: n.Label, Message: err.Error()}, workflow.CauseStepFailed}
 }
 
-// listValue is the list of a loop or a foreach as a value. One with more items than it may
-// have fails before anything is executed.
+// listValue converts the list of a loop or a foreach into a value. A list with too many items fails
+// before anything is executed.
 func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 	items, ok := list.([]any)
 	if !ok {
@@ -65,8 +65,8 @@ func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 	return &workflow.Value{Inline: raw}, len(items), nil
 }
 
-// readItems binds the items of the loops around a step run, as far as it reads them, and the
-// number of the innermost one. A loop of another definition is none of its business.
+// readItems binds the items of the surrounding loops that a step run reads, and the number of the
+// innermost item. It does not see loops of other definitions.
 func (p *Planner) readItems(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, names []string, values map[string]json.RawMessage) error {
 	innermost, origin := true, p.originOf(r)
 	for r.In > 0 && len(names) > 0 {
@@ -127,12 +127,12 @@ func (p *Planner) loadList(ctx context.Context, r *workflow.StepRun) (items []js
 	return items, nil
 }
 
-// Items is the list of a step run that has a job for each item.
+// Items returns the list of a step run that has a job for each item.
 func (p *Planner) Items(ctx context.Context, r *workflow.StepRun) ([]json.RawMessage, error) {
 	return p.loadList(ctx, r)
 }
 
-// timeAround is In and Index of a step run of a node around a step run.
+// timeAround returns In and Index for a run of a node that surrounds a step run.
 func (p *Planner) timeAround(x *workflow.Execution, r *workflow.StepRun, node int) (in, index int) {
 	for r != nil && r.In > 0 {
 		c := x.StepRunBySeq(r.In)
@@ -144,7 +144,7 @@ func (p *Planner) timeAround(x *workflow.Execution, r *workflow.StepRun, node in
 	return 0, 0
 }
 
-// Again evaluates whether a loop with a condition goes on.
+// Again evaluates whether a loop with a condition continues.
 func (p *Planner) Again(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Again, error) {
 	node := &p.Program.Nodes[n.StepIndex]
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: n.Try, StepIndex: n.StepIndex, In: n.In, Index: n.Index}

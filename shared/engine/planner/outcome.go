@@ -12,20 +12,20 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// outcome is the result of the jobs of one step run, by entity or item. The zero key stands
-// for a step without either.
+// outcome is the result of the jobs of one step run, by entity or item. The zero key stands for a
+// step that has neither.
 type outcome struct {
 	results     map[workflow.EntityKey]json.RawMessage
 	ok          map[workflow.EntityKey]bool
 	failed      map[workflow.EntityKey]bool // ended, and not OK
-	notExecuted map[workflow.EntityKey]bool // of the failed: never executed
+	notExecuted map[workflow.EntityKey]bool // failed because they were never executed
 	pending     map[workflow.EntityKey]bool // no job has ended yet
 	broke       map[workflow.EntityKey]bool // of those that are OK: answered BREAK
 	updates     []laneUpdate
 	payloadRefs map[workflow.EntityKey]workflow.PayloadRef // large results that have not been loaded
 }
 
-// size is the size of the results in bytes, loaded or not.
+// size returns the size of the results in bytes, loaded or not.
 func (o *outcome) size() (n int) {
 	for _, r := range o.results {
 		n += len(r)
@@ -36,7 +36,7 @@ func (o *outcome) size() (n int) {
 	return n
 }
 
-// loadResults loads the results that are too large for their packs.
+// loadResults loads results that are too large for their packs.
 func (p *Planner) loadResults(ctx context.Context, o *outcome) error {
 	for key, s := range o.payloadRefs {
 		result, err := p.Dispatcher.Packs.LoadPayload(ctx, *s.Pack, s)
@@ -49,8 +49,8 @@ func (p *Planner) loadResults(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-// laneUpdate is an update that a job of a lane requests. Its entity may be another than
-// the job's.
+// laneUpdate is an update that a job of a lane requests. It may be for another entity than the
+// job's.
 type laneUpdate struct {
 	lane      int
 	jobEntity workflow.EntityKey
@@ -65,8 +65,8 @@ func newOutcome() *outcome {
 	}
 }
 
-// loadOutcome reads the outcome of a step run. If the step run is open, in a pipeline,
-// it reads the outcome so far.
+// loadOutcome reads the outcome of a step run. If the step run is still open, in a pipeline, it
+// reads the outcome so far.
 func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*outcome, error) {
 	if o, ok := p.outcomes[r.Seq]; ok {
 		return o, nil
@@ -95,11 +95,11 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	return o, nil
 }
 
-// jobEntities returns the jobs of a step run, of which only the indexes and the entities
-// are valid. Where all entities take part, that needs no plan, and where as many take part
-// as in the repetition before, their plan is that of the first such repetition. Otherwise a
-// step that has been repeated a thousand times would be planned a thousand times, each time
-// from the results of the time before.
+// jobEntities returns the jobs of a step run. Only their indexes and entities are valid.
+//
+// If all entities take part, no plan is needed. If as many take part as in the previous repetition,
+// the plan of the first such repetition is used. Otherwise a step that has been repeated a thousand
+// times would be planned a thousand times, each time from the results of the previous repetition.
 func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	if n := &p.Program.Nodes[r.StepIndex]; r.Kind == workflow.JobExecute && n.Foreach != nil {
 		if r.Jobs < r.Items {
@@ -114,7 +114,7 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 	if r.Kind == workflow.JobExecute && r.Pipeline == 0 {
 		runOn := p.Program.Nodes[r.StepIndex].RunOn
 		if runOn == "" || runOn == workflow.RunOnGlobal {
-			return plan.JobPlan{Jobs: make([]workflow.JobInput, r.Jobs)}, nil // one job, of no entity
+			return plan.JobPlan{Jobs: make([]workflow.JobInput, r.Jobs)}, nil // one job without an entity
 		}
 		held, err := p.Entities(ctx, x.ScopeOf(r))
 		if err != nil {
@@ -136,10 +136,11 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 	return p.Plan(ctx, x, r)
 }
 
-// firstWithSameJobs returns the first repetition of a step run that has the same jobs: only
-// entities that had a job in one repetition, or that an assertion failed there, have one in
-// the next. So as long as no assertion fails one, those with as many jobs have the same. In a
-// retry of those that failed, others that keep their result join in later.
+// firstWithSameJobs returns the first repetition of a step run that has the same jobs. Only
+// entities that had a job in one repetition, or failed an assertion there, have a job in the next.
+// So while no entity fails an assertion, repetitions with the same number of jobs have the same
+// jobs. This does not hold in a retry of failed entities: there, entities that keep their result
+// join later.
 func firstWithSameJobs(x *workflow.Execution, r *workflow.StepRun) *workflow.StepRun {
 	for r.Iteration > 1 && r.Unmet == 0 && !r.OnlyFailed {
 		before := previousRepetition(x, r)
@@ -151,8 +152,8 @@ func firstWithSameJobs(x *workflow.Execution, r *workflow.StepRun) *workflow.Ste
 	return r
 }
 
-// previousRepetition returns the repetition of a step before the one of a step run, nil if
-// there is none. Where a step around it repeats too, that is the latest.
+// previousRepetition returns the previous repetition of a step run's step; nil if there is none. If
+// a surrounding step repeats too, it returns the latest one.
 func previousRepetition(x *workflow.Execution, r *workflow.StepRun) *workflow.StepRun {
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		o := &x.StepRuns[i]
@@ -163,8 +164,8 @@ func previousRepetition(x *workflow.Execution, r *workflow.StepRun) *workflow.St
 	return nil
 }
 
-// laneOutcomes are the outcomes of one lane in the step runs of its pipeline, as far as
-// one call has read them. lane is -1 for all lanes.
+// laneOutcomes holds the outcomes of one lane in the step runs of its pipeline, as far as one call
+// has read them. lane is -1 for all lanes.
 type laneOutcomes struct {
 	lane  int
 	bySeq map[int]*outcome
@@ -252,7 +253,7 @@ func anyBreaks(packs []*workflow.Pack) bool {
 	return false
 }
 
-// addUnmet adds the entities that an assertion failed. They have no job.
+// addUnmet adds the entities that failed an assertion. They have no job.
 func (o *outcome) addUnmet(unmet []plan.UnmetEntity) {
 	for _, u := range unmet {
 		o.failed[u.Entity], o.notExecuted[u.Entity] = true, true
@@ -277,14 +278,14 @@ func (o *outcome) requestedUpdates() []workflow.Update {
 	return updates
 }
 
-// bareStepRun is a step run for reading packs only: it cannot plan jobs.
+// bareStepRun returns a step run that can only read packs: it cannot plan jobs.
 func (p *Planner) bareStepRun(r *workflow.StepRun) *dispatch.StepRun {
 	return &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: r}
 }
 
-// effectiveOutcome is the outcome of a step run as it still stands in a later try:
-// without the entities for which it has been undone, or for which a rollback was
-// executed that may have failed.
+// effectiveOutcome returns the outcome of a step run as it stands in a later try. It lacks the
+// entities for which the step run was undone, or for which a rollback was executed that may have
+// failed.
 func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, try int, o *workflow.StepRun) (*outcome, error) {
 	got, err := p.loadOutcome(ctx, x, o)
 	if err != nil || o.Try >= try {

@@ -5,16 +5,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// pathBefore is what lies before a step run on the path of the execution.
+// pathBefore is the part of the execution's path before a step run.
 type pathBefore struct {
 	seqs  map[int]bool
-	rests map[lifecycle.Place]int // the last step run at each place that keeps what earlier tries did there
+	rests map[lifecycle.Place]int // the last step run at each place that keeps the results of earlier tries
 }
 
-// isStillToCome reports whether what an earlier try did in a step run comes only after another one: it was cut
-// off the path, and the try has not come there again.
+// isStillToCome reports whether the work of an earlier try in the step run o comes only after r: it
+// was cut off the path, and the current try has not reached it again.
 func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) bool {
-	if !r.Forward() || r.StepIndex >= len(p.Program.Nodes) { // all that is not superseded lies before the end
+	if !r.Forward() || r.StepIndex >= len(p.Program.Nodes) { // everything that is not superseded lies before the end
 		return false
 	}
 	at := p.placeOf(x, o)
@@ -25,7 +25,7 @@ func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) b
 	return !before.seqs[o.Seq] && before.rests[at] < o.Seq
 }
 
-// placeOf is the place of a step run. That of one that exists stays as it is.
+// placeOf returns the place of a step run. Once the step run exists, its place does not change.
 func (p *Planner) placeOf(x *workflow.Execution, r *workflow.StepRun) lifecycle.Place {
 	if x.StepRunBySeq(r.Seq) == nil {
 		return lifecycle.PlaceOf(x, &p.Program.Program, r)
@@ -45,7 +45,7 @@ func (p *Planner) pathBefore(x *workflow.Execution, r *workflow.StepRun) *pathBe
 	if known := p.paths[r.Seq]; known != nil {
 		return known
 	}
-	entered := *x // as it was when the step run was entered
+	entered := *x // the execution as it was when the step run was entered
 	entered.StepRuns = nil
 	for i := range x.StepRuns {
 		if x.StepRuns[i].Seq < r.Seq {

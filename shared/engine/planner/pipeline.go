@@ -14,10 +14,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A pipeline is several step runs that are open together and share their lanes. The
-// worker that finishes a lane in one of them names it to the engine, which sends the
-// lane's pack of the next step run. Everything that pack needs is known by then: of the
-// pipeline's step runs, a step reads only the result of the same entity.
+// A pipeline consists of several step runs that are open at the same time and share their lanes.
+// When a worker has finished a lane in one of them, it names the lane to the engine, which sends
+// the lane's pack of the next step run. Everything that this pack needs is known by then: within
+// the pipeline, a step reads only the results of its own entity.
 
 // pipelineStepRuns returns the step runs of a pipeline in their order.
 func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
@@ -30,12 +30,12 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 	return stepRuns
 }
 
-// SendLane sends the next pack of a lane of an open step run, as its worker has
-// requested. decides says that the engine has to look at the step runs then.
+// SendLane sends the next pack of a lane of an open step run, as its worker has requested. decides
+// means that the engine must look at the step runs afterwards.
 func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (decides bool, err error) {
 	if r.Pipeline > 0 {
 		p.inParts = p.LanesReadParts(x, r)
-		defer func() { p.inParts = false }() // whoever plans many lanes reads the scope once
+		defer func() { p.inParts = false }() // callers that plan many lanes read the whole scope once
 		way, err := p.goOnWithLane(ctx, x, r, lane, now, cost, false)
 		return way.decides, err
 	}
@@ -51,8 +51,8 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 }
 
 // LanesReadParts reports whether a lane of a pipeline can be planned from its own entities. That is
-// so unless a step of the pipeline depends on what was done with entities before the pipeline:
-// then the plans of that are made again, over all of them.
+// so unless a step of the pipeline depends on what was done with entities before the pipeline: the
+// plans for that must be made again, over all entities.
 func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) bool {
 	if rollout, _ := x.WaveOf(r); rollout != nil || !x.ScopeOf(r).InParts() {
 		return false
@@ -78,17 +78,17 @@ func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) boo
 	return true
 }
 
-// CanAdvance reports whether lanes of a step run may continue: the step run is open, or
-// it belongs to a pipeline and its only lane ended it, also with a failure that is handled,
-// before the wake-up arrived.
+// CanAdvance reports whether lanes of a step run may continue. That is so if the step run is open,
+// or if it belongs to a pipeline and its only lane ended it before the wake-up arrived (this
+// includes a failure that is handled).
 func CanAdvance(r *workflow.StepRun) bool {
 	singleLane := r != nil && r.Pipeline > 0 && r.Lanes() == 1 && r.Status != sm.StepCancelled
 	return (r.Open() || singleLane) && !r.Closing
 }
 
-// StartPipeline sends the first lanes, and advances those that have nothing to do in the
-// first step run. ended says that a lane had nothing to do at all and ended at once,
-// which no worker will report.
+// StartPipeline sends the first lanes, and advances lanes that have nothing to do in the first step
+// run. ended means that a lane had nothing to do at all and ended at once; no worker will report
+// that.
 func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) (ended bool, err error) {
 	lanes := first.Lanes()
 	if first.Window > 0 {
@@ -101,11 +101,12 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	return p.advanceLanes(ctx, x, first, empty, now, false)
 }
 
-// advanceLanes advances lanes side by side, from the step run r on. One that cannot be planned is
-// returned as an error when the others have been advanced: nobody else would before the timer.
+// advanceLanes advances lanes in parallel, starting at the step run r. If a lane cannot be planned,
+// it returns the error after the other lanes have been advanced: nobody else would advance them
+// before the timer.
 func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lanes []int, now time.Time, resume bool) (ended bool, err error) {
 	for _, r := range pipelineStepRuns(x, r.Pipeline) {
-		// The lanes below share what is cached here and only read it.
+		// Fill the cache first: the lanes below share it and only read it.
 		var tooLarge *resultsTooLargeError
 		if _, err := p.scopeOf(ctx, x, r); err != nil && !errors.As(err, &tooLarge) {
 			return false, err
@@ -131,9 +132,9 @@ func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *wo
 	return anyEnded.Load(), err
 }
 
-// ResumePipeline sends the lanes that may go on now that a step run of a pipeline has been
-// closed and the others go on without it: no worker will report a lane that was closed, and
-// whoever has brought a lane to it meanwhile has left it there. ended is as in StartPipeline.
+// ResumePipeline sends the lanes that may continue after a step run of a pipeline has been closed
+// while the others go on without it. No worker will report a closed lane, and a handler that has
+// brought a lane to the closed step run has left it there. ended is as in StartPipeline.
 func (p *Planner) ResumePipeline(ctx context.Context, x *workflow.Execution, closed *workflow.StepRun, now time.Time) (ended bool, err error) {
 	for _, r := range pipelineStepRuns(x, closed.Pipeline) {
 		if !r.Open() || r.Closing {
@@ -151,8 +152,8 @@ func (p *Planner) ResumePipeline(ctx context.Context, x *workflow.Execution, clo
 	return ended, nil
 }
 
-// lanesToResume lists the lanes that may be sent in a step run and are not over in it: if
-// all were sent before, only those that a worker has begun, which may have ended since.
+// lanesToResume lists the lanes that may be sent in a step run and are not over in it. If all were
+// sent before, it lists only those that a worker has begun, because these may have ended since.
 func (p *Planner) lanesToResume(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, sent bool) (lanes []int, err error) {
 	allowed, err := p.laneAllowed(ctx, x, r)
 	if err != nil {
@@ -179,18 +180,19 @@ func (p *Planner) lanesToResume(ctx context.Context, x *workflow.Execution, r *w
 	return slices.DeleteFunc(lanes, func(lane int) bool { return !begun[lane] }), err
 }
 
-// laneWay is what has become of a lane that went on, and of those that it made room for.
+// laneWay is the progress of a lane that was advanced, and of the lanes that it made room for.
 type laneWay struct {
 	ended   bool // a lane has reached the end of the pipeline
-	decides bool // the engine has to look at the step runs
+	decides bool // the engine must look at the step runs
 }
 
-// goOnWithLane advances a lane as far as it goes, from the step run in which it ended
-// last: past the stepRuns that have no job for any of its entities, to the first that
-// has. When a lane reaches the end of the pipeline, the next lane of its window starts.
-// With resume it also goes on after a step run in which somebody
-// else has recorded the end of the lane. A step run that was closed is over for every lane. One
-// that is closing ends first, since a worker may be at work on the lane; ResumePipeline goes on then.
+// goOnWithLane advances a lane as far as possible. It begins at the step run in which the lane
+// ended last, passes step runs that have no job for any of its entities, and sends it in the first
+// that has. When a lane reaches the end of the pipeline, the next lane of its window starts.
+//
+// With resume it also passes a step run in which another handler has recorded the end of the lane.
+// A closed step run is over for every lane. It stops at a step run that is closing, because a
+// worker may be working on the lane; ResumePipeline continues from there.
 func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (way laneWay, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
@@ -217,13 +219,13 @@ func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from 
 	return way, nil
 }
 
-// wasClosed reports whether a step run has ended before all its lanes were executed.
+// wasClosed reports whether a step run ended before all its lanes were executed.
 func wasClosed(r *workflow.StepRun) bool { return r.Closing && !r.Open() }
 
-// laneAllowed says which lanes of an open step run may be sent: those that are over in the
-// open step run before it or, in the first open one, those that the window allows.
+// laneAllowed reports which lanes of an open step run may be sent: those that are over in the open
+// step run before it or, in the first open step run, those that the window allows.
 func (p *Planner) laneAllowed(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (func(lane int) bool, error) {
-	var before, all []*workflow.StepRun // that are open
+	var before, all []*workflow.StepRun // open step runs
 	for _, s := range pipelineStepRuns(x, r.Pipeline) {
 		if !s.Open() {
 			continue
@@ -240,9 +242,10 @@ func (p *Planner) laneAllowed(ctx context.Context, x *workflow.Execution, r *wor
 	return func(lane int) bool { return over(lane) && (lane < r.Window || through(lane-r.Window)) }, err
 }
 
-// lanesOver says which lanes are over in all of the step runs. Only the last is read, since a
-// lane is over in one before it is over in the next. A step run that is closing says nothing
-// about those before it: it ends lanes that never came to it. certain is false if all are closing.
+// lanesOver reports which lanes are over in all of the step runs. Usually it reads only the last
+// one, because a lane is over in one step run before it is over in the next. A step run that is
+// closing says nothing about those before it, since it ends lanes that never reached it. certain is
+// false if all are closing.
 func (p *Planner) lanesOver(ctx context.Context, x *workflow.Execution, stepRuns []*workflow.StepRun) (over func(lane int) bool, certain bool, err error) {
 	over = func(int) bool { return true }
 	for _, r := range slices.Backward(stepRuns) {
@@ -259,9 +262,9 @@ func (p *Planner) lanesOver(ctx context.Context, x *workflow.Execution, stepRuns
 	return over, false, nil
 }
 
-// pipelineReport reports one step run of a pipeline. If the timer has fired, it also
-// sends packs again that may have been lost: of the lanes that have ended in the step
-// run before, or, in the first step run, of those that the window allows.
+// pipelineReport reports one step run of a pipeline. If the timer has fired, it also sends packs
+// again that may be lost: those of lanes that have ended in the previous step run or, in the first
+// step run, those that the window allows.
 func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, stepRun *dispatch.StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	if timerFired {
 		stepRuns := pipelineStepRuns(x, r.Pipeline)

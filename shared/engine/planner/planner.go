@@ -1,16 +1,15 @@
-// Package planner makes plans: the jobs of a step run, of one lane of a pipeline, of
-// the rollback of a step run, of a call of a block's acquire. It reads what a plan
-// depends on through the engine's ports.
+// Package planner makes plans: the jobs of a step run, of one lane of a pipeline, of the rollback
+// of a step run, and of a call of a block's acquire. It reads what a plan depends on through the
+// engine's ports.
 //
-// planner.go makes the plans, presents step runs to package dispatch and reports them.
-// values.go collects the variables and failures that expressions see, and plans the steps
-// that set variables or choose a case. expr_scope.go collects the values that a step run's expressions see. outcome.go reads
-// the results of earlier step runs. pipeline.go advances the lanes of a pipeline.
-// updates.go collects the updates that jobs request, and rejects those that could never
-// be applied.
+// planner.go makes the plans, presents step runs to package dispatch and reports them. values.go
+// collects the variables and failures that expressions see, and plans the steps that set variables
+// or choose a case. expr_scope.go collects the values that a step run's expressions see. outcome.go
+// reads the results of earlier step runs. pipeline.go advances the lanes of a pipeline. updates.go
+// collects the updates that jobs request, and rejects those that could never be applied.
 //
-// A planner serves one wake-up of one execution. It caches what it reads of step runs
-// that have ended, because that cannot change.
+// A planner serves one wake-up of one execution. It caches what it reads about step runs that have
+// ended, because that cannot change.
 package planner
 
 import (
@@ -39,28 +38,28 @@ type Planner struct {
 	Blocks     map[string]workflow.Block // by reference as written
 	Input      func(context.Context) (*workflow.Input, error)
 	Entities   func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
-	// SomeEntities are some of a scope that can be read in parts.
+	// SomeEntities reads some entities of a scope that can be read in parts.
 	SomeEntities    func(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error)
-	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys to make one with
+	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys for it
 	CallbackLink    func(token string) (string, error)                        // CodeNotImplemented if there is no address for it
 	MaxResultBytes  int                                                       // bytes of earlier results that a step's expressions may read
-	MaxPlanCost     uint64                                                    // of all expressions of one plan together; 0 for no limit
+	MaxPlanCost     uint64                                                    // for all expressions of one plan together; 0 for no limit
 	JobTimeout      time.Duration                                             // for blocks that set none
 	MinFencingToken int64                                                     // written into every message
 
-	inParts bool // the entities of a lane are read without the others
+	inParts bool // read the entities of a lane without the others
 
 	plans    map[lifecycle.Need]plan.JobPlan
-	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
-	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
-	values   map[string]json.RawMessage    // of step runs, by digest
-	lists    map[int][]json.RawMessage     // of loops and foreach, by StepRunSeq
-	waves    map[int]*dividedWaves         // of rollouts, by StepRunSeq
+	scopes   map[lifecycle.Need]*exprScope // for step runs of pipelines
+	outcomes map[int]*outcome              // by StepRunSeq, for step runs that have ended
+	values   map[string]json.RawMessage    // values of step runs, by digest
+	lists    map[int][]json.RawMessage     // lists of loops and foreach, by StepRunSeq
+	waves    map[int]*dividedWaves         // waves of rollouts, by StepRunSeq
 	paths    map[int]*pathBefore           // by StepRunSeq
 	places   map[int]lifecycle.Place       // by StepRunSeq
 }
 
-// ClearCache drops what was planned for a commit that was lost: it may carry tokens and
+// ClearCache drops what was planned for a commit that was lost: it may contain tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
@@ -68,10 +67,10 @@ func (p *Planner) ClearCache() {
 	}
 }
 
-// Plan makes the plan of a step run. Once the step run is committed, everything that
-// the plan depends on is immutable, so plans are made again rather than stored. Before
-// that, a plan is valid only until a commit is lost. The plan of a step run of a
-// pipeline is complete only when the pipeline has ended.
+// Plan makes the plan of a step run. Once the step run is committed, everything that the plan
+// depends on is immutable, so plans are made again instead of being stored. Before that, a plan is
+// valid only until a commit is lost. The plan of a pipeline's step run is complete only when the
+// pipeline has ended.
 func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	need := lifecycle.NeedForPlan(r)
 	if known, ok := p.plans[need]; ok {
@@ -105,8 +104,9 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 	return planned, nil
 }
 
-// WorkLostError says that a plan which is made again is not that which was executed. It depends only on what
-// cannot change, so that some of that is gone: the tables were restored to different moments.
+// WorkLostError means that a plan that was made again differs from the one that was executed. A
+// plan depends only on data that cannot change, so some of them must be lost: the tables were
+// restored to different moments.
 type WorkLostError struct {
 	StepRun     *workflow.StepRun
 	PlannedJobs int
@@ -117,9 +117,9 @@ func (e *WorkLostError) Error() string {
 		e.StepRun.Seq, e.StepRun.Label, e.StepRun.Jobs, e.PlannedJobs)
 }
 
-// checkSame compares a plan that was made again with the committed step run, which is nil if
-// this is the first plan. If they differed, the packs would be those of other entities: it is
-// better to stop.
+// checkSame compares a plan that was made again with the committed step run; committed is nil for
+// the first plan. If they differ, the packs would belong to other entities, so it is better to
+// stop.
 func checkSame(committed *workflow.StepRun, planned *plan.JobPlan) error {
 	if committed == nil || committed.Jobs == 0 || committed.Pipeline > 0 || planned.Plan.Problem != nil || len(planned.Jobs) == committed.Jobs {
 		return nil
@@ -127,8 +127,8 @@ func checkSame(committed *workflow.StepRun, planned *plan.JobPlan) error {
 	return &WorkLostError{StepRun: committed, PlannedJobs: len(planned.Jobs)}
 }
 
-// planLanes plans a step run of a pipeline lane by lane, as it was sent: a lane that could
-// not be planned has no jobs, and the others have theirs.
+// planLanes plans a step run of a pipeline lane by lane, as it was sent: a lane that could not be
+// planned has no jobs, and the other lanes have theirs.
 func (p *Planner) planLanes(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (all plan.JobPlan, err error) {
 	for lane := range r.Lanes() {
 		planned, err := p.planLane(ctx, x, r, &laneOutcomes{lane: lane, bySeq: map[int]*outcome{}})
@@ -146,9 +146,8 @@ func (p *Planner) planLanes(ctx context.Context, x *workflow.Execution, r *workf
 	return all, nil
 }
 
-// PlanLane makes the plan of one lane of a step run of a pipeline, once the lane has
-// ended in the step run before. It reads and evaluates what concerns the entities of the
-// lane, and nothing of other lanes.
+// PlanLane makes the plan of one lane of a pipeline's step run, once the lane has ended in the
+// previous step run. It reads and evaluates only what concerns the entities of the lane.
 func (p *Planner) PlanLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, error) {
 	if whole, ok := p.plans[lifecycle.NeedForPlan(r)]; ok {
 		from, to := r.LaneRange(lane)
@@ -220,7 +219,7 @@ func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution
 	return scope.expressions.ExecuteOnParameters(r.StepIndex, nil)
 }
 
-// planRollback plans the wave that undoes a step run.
+// planRollback plans the rollback wave that undoes a step run.
 func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	target := x.StepRunBySeq(r.Undoes)
 	if target == nil {
@@ -233,7 +232,7 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	if target.Child != nil {
 		return p.planCompensation(ctx, x, target, executed)
 	}
-	// A try of some entities leaves the others as they are: their locks are released.
+	// A try of some entities leaves the others unchanged, because their locks are released.
 	scope := x.ScopeOf(r)
 	tried := scope.Only
 	scope.Only = nil
@@ -279,9 +278,10 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	return planned, err
 }
 
-// settledRollbacks are the entities or items that a wave leaves out: those for which its step run
-// has been undone before and, if the wave is about some entities, those for which an earlier wave of
-// the same rollback failed. The items of two steps have nothing to do with each other.
+// settledRollbacks returns the entities or items that a rollback wave leaves out: those for which
+// its step run has already been undone and, if the wave covers only some entities, those for which
+// an earlier wave of the same rollback failed. The latter does not apply to items, because the
+// items of two steps are unrelated.
 func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, onlySome bool) (map[workflow.EntityKey]bool, error) {
 	var settled map[workflow.EntityKey]bool
 	for i := range x.StepRuns {
@@ -328,8 +328,8 @@ func (p *Planner) planAcquire(ctx context.Context, r *workflow.StepRun) (plan.Jo
 	return plan.JobPlan{Plan: lifecycle.Plan{Jobs: 1}, Jobs: []workflow.JobInput{{Parameters: parameters}}}, nil
 }
 
-// StepRun presents a committed step run to package dispatch. Its jobs are planned when
-// they are needed.
+// StepRun presents a committed step run to package dispatch. Its jobs are planned when they are
+// needed.
 func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.StepRun {
 	step := *r
 	work := p.workOf(&step)
@@ -356,7 +356,7 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	if step.Kind == workflow.JobExecute && p.Program.HasRetryWhen(step.StepIndex) {
 		stepRun.ShouldRetry = func(attempt int, why *workflow.Failure) bool {
 			if why != nil && !why.AllowsAnotherCall(step.Repeatable()) {
-				return false // it must not be called twice, and may still be at it
+				return false // it must not be called twice, and the first call may still be running
 			}
 			return p.Program.RetryWhen(step.StepIndex, attempt, why)
 		}
@@ -373,7 +373,7 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	return stepRun
 }
 
-// workOf returns what all packs of a step run have in work.
+// workOf returns the Work that all packs of a step run have in common.
 func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	work := workflow.Work{
 		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(), MinFencingToken: p.MinFencingToken,
@@ -416,8 +416,8 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 // defaultPool is the pool of blocks that name none. The stock worker serves it.
 const defaultPool = "default"
 
-// Report reads how far an open step run has come, its first failure (NeedFailure), or
-// continues to close it (NeedClose).
+// Report reads the progress of an open step run or its first failure (NeedFailure), or continues to
+// close it (NeedClose).
 func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle.Need, now time.Time) (*lifecycle.Report, error) {
 	r := x.StepRunBySeq(n.StepRunSeq)
 	if r == nil {
@@ -438,7 +438,7 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 		rep, err = p.Dispatcher.Report(ctx, stepRun, now, timerFired)
 	}
 	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
-		rep.Next, rep.Breaks = "", false // which step follows is not up to one item
+		rep.Next, rep.Breaks = "", false // a single item does not decide which step follows
 	}
 	if err == nil && rep.Complete && !rep.Breaks && r.Kind == workflow.JobExecute {
 		rep.Breaks, err = p.reportBreaks(ctx, r)

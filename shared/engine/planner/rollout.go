@@ -15,12 +15,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// A rollout divides the entities into waves once, when it is entered: what it goes by may change
-// while it is executed. A try that goes on with a rollout keeps its waves. Entities that it did
-// not have then are executed with the last wave.
+// A rollout divides the entities into waves only once, when it is entered, because the values that
+// it uses may change while it runs. A try that continues a rollout keeps its waves. Entities that
+// the rollout did not have then are executed with the last wave.
 
 // PlanWaves completes the plan of a rollout, and returns its waves. entities are those that take
-// part in the execution; excluded have failed before.
+// part in the execution; excluded are those that have failed before.
 func PlanWaves(planned *lifecycle.Plan, n *spec.Node, at int, types map[string]bool, expressions *definitions.Expressions, entities []workflow.ScopeEntity, excluded map[workflow.EntityKey]bool) []workflow.Wave {
 	if planned.Jobs == 0 || planned.Problem != nil {
 		return nil
@@ -49,7 +49,7 @@ func rolloutFailure(n *spec.Node, e *workflow.ScopeEntity, err error) *planFailu
 	return why
 }
 
-// divide divides the entities of some types into the waves of a rollout. numbers has the wave of
+// divide divides the entities of some types into the waves of a rollout. numbers holds the wave of
 // each place.
 func divide(n *spec.Node, at int, types map[string]bool, expressions *definitions.Expressions, entities []workflow.ScopeEntity, excluded map[workflow.EntityKey]bool) (waves workflow.Waves, numbers []byte, why *planFailure) {
 	var on []*workflow.ScopeEntity
@@ -75,7 +75,7 @@ func divide(n *spec.Node, at int, types map[string]bool, expressions *definition
 	number := make([]byte, len(names))
 	for w, size := range sizes {
 		if size == 0 {
-			continue // nothing of it is left: there is no such wave
+			continue // nothing is left for this wave, so it does not exist
 		}
 		waves.List = append(waves.List, workflow.Wave{Name: names[w], Entities: size})
 		number[w] = byte(len(waves.List))
@@ -87,7 +87,7 @@ func divide(n *spec.Node, at int, types map[string]bool, expressions *definition
 	return waves, numbers, nil
 }
 
-// divideBy makes one wave of each value: first those that have an order, then the others by
+// divideBy makes one wave for each value: first the values with a given order, then the others by
 // name.
 func divideBy(n *spec.Node, at int, expressions *definitions.Expressions, on []*workflow.ScopeEntity) (names []string, waveOf []int, why *planFailure) {
 	values, found := make([]string, len(on)), map[string]bool{}
@@ -123,8 +123,7 @@ func divideBy(n *spec.Node, at int, expressions *definitions.Expressions, on []*
 	return names, waveOf, nil
 }
 
-// divideByShare makes one wave of each share, of the entities of each type, and one of what is
-// left.
+// divideByShare makes one wave for each share of the entities of each type, and one for the rest.
 func divideByShare(shares []spec.Share, on []*workflow.ScopeEntity) (names []string, waveOf []int) {
 	total, before := map[string]int{}, map[string]int{}
 	for _, e := range on {
@@ -146,7 +145,7 @@ func divideByShare(shares []spec.Share, on []*workflow.ScopeEntity) (names []str
 	return names, waveOf
 }
 
-// shareOf is how many of so many entities a share is: at least one.
+// shareOf returns how many of total entities a share is: at least one.
 func shareOf(s spec.Share, total int) int {
 	if s.Percent > 0 {
 		return int(math.Ceil(float64(total) * s.Percent / 100))
@@ -154,14 +153,14 @@ func shareOf(s spec.Share, total int) int {
 	return s.Count
 }
 
-// dividedWaves are the waves of a rollout with their entities.
+// dividedWaves holds the waves of a rollout with their entities.
 type dividedWaves struct {
 	workflow.Waves
 	types map[string]bool
-	of    map[workflow.EntityKey]int // from 0
+	of    map[workflow.EntityKey]int // counted from 0
 }
 
-// waveOf is the wave of an entity, from 0; -1 for one of a type that has no step in the waves.
+// waveOf returns the wave of an entity, counted from 0; -1 if no step in the waves has its type.
 func (w *dividedWaves) waveOf(key workflow.EntityKey) int {
 	if !w.types[key.Type] {
 		return -1
@@ -172,7 +171,7 @@ func (w *dividedWaves) waveOf(key workflow.EntityKey) int {
 	return len(w.List) - 1
 }
 
-// wavesOf returns the waves of a rollout, as they were made when it was first entered.
+// wavesOf returns the waves of a rollout, as divided when it was first entered.
 func (p *Planner) wavesOf(ctx context.Context, x *workflow.Execution, rollout int) (*dividedWaves, error) {
 	if known, ok := p.waves[rollout]; ok {
 		return known, nil
@@ -211,8 +210,8 @@ func (p *Planner) wavesOf(ctx context.Context, x *workflow.Execution, rollout in
 	return d, nil
 }
 
-// otherWave reports whether a step run was entered in another wave of the rollout in which a
-// reader is, so that it has no results of the same entities.
+// otherWave reports whether a step run was entered in another wave of the reader's rollout, so that
+// it has no results for the same entities.
 func otherWave(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	rollout, wave := x.WaveOf(r)
 	if rollout == nil {
@@ -222,8 +221,8 @@ func otherWave(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	return other == rollout && of != wave
 }
 
-// inWave are those of the entities that are executed in the wave in which a step run is; all
-// outside rollouts.
+// inWave returns the entities that are executed in the wave that a step run belongs to; all
+// entities outside rollouts.
 func (p *Planner) inWave(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, entities []workflow.ScopeEntity) ([]workflow.ScopeEntity, error) {
 	rollout, wave := x.WaveOf(r)
 	if rollout == nil {
@@ -242,8 +241,7 @@ func (p *Planner) inWave(ctx context.Context, x *workflow.Execution, r *workflow
 	return own, nil
 }
 
-// NextWave finds the wave that a rollout executes after so many: the next one that has entities
-// in this try.
+// NextWave finds the wave that a rollout executes next: the next one that has entities in this try.
 func (p *Planner) NextWave(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Again, error) {
 	waves, err := p.wavesOf(ctx, x, n.In)
 	if err != nil {
@@ -262,13 +260,13 @@ func (p *Planner) NextWave(ctx context.Context, x *workflow.Execution, n lifecyc
 	return &lifecycle.Again{More: next < len(waves.List), Wave: next + 1}, nil
 }
 
-// stoppedWaves are the rollouts of this execution that have stopped, and what they leave.
+// stoppedWaves holds the rollout of this execution that has stopped, and what it leaves.
 type stoppedWaves struct {
 	rollout *workflow.StepRun
 	waves   *dividedWaves
 }
 
-// stopped returns the rollout that has stopped, nil if there is none.
+// stopped returns the rollout that has stopped; nil if there is none.
 func (p *Planner) stopped(ctx context.Context, x *workflow.Execution) (*stoppedWaves, error) {
 	c := x.StoppedRollout()
 	if c == nil {
@@ -283,8 +281,7 @@ func (s *stoppedWaves) leaves(key workflow.EntityKey) bool {
 	return s != nil && s.waves.waveOf(key) >= s.rollout.StoppedAt-1
 }
 
-// toUndo lists the step runs without entities in the wave that has failed whose jobs have to be
-// undone.
+// toUndo lists the step runs without entities in the failed wave whose jobs must be undone.
 func (p *Planner) toUndo(x *workflow.Execution, s *stoppedWaves) (seqs []int) {
 	if s == nil || p.Program.Config.Rollback == workflow.RollbackNever {
 		return nil

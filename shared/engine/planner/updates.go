@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// EntityUpdates are the updates that jobs request, by entity: the keys in the order in
-// which they were first named, the updates of each in the order of step runs and jobs.
-// Branches count in the order of the definition, whichever was quicker.
+// EntityUpdates are the updates that jobs request, by entity: the keys in the order in which they
+// were first named, and the updates of each key in the order of step runs and jobs. Branches are
+// ordered as in the definition, whichever was faster.
 type EntityUpdates struct {
 	Keys     []workflow.EntityKey
 	ByEntity map[workflow.EntityKey][]workflow.Update
@@ -30,8 +30,8 @@ func (a *EntityUpdates) add(updates []workflow.Update) {
 	}
 }
 
-// collectUpdates collects the updates that the included step runs request, as far as
-// they still stand in the try, without those of the jobs of some entities.
+// collectUpdates collects the requested updates of the included step runs that still stand in the
+// try. It leaves out those that were requested by the jobs of some entities.
 func (p *Planner) collectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool, without map[workflow.EntityKey]bool) (*EntityUpdates, error) {
 	all, requesting := &EntityUpdates{}, []*workflow.StepRun(nil)
 	for i := range x.StepRuns {
@@ -57,8 +57,8 @@ func (p *Planner) collectUpdates(ctx context.Context, x *workflow.Execution, try
 }
 
 // FinalUpdates collects the updates that a completed execution applies: all that still stand,
-// without those that the jobs of failed entities request. What was executed on these is
-// undone, or was pure.
+// except those requested by the jobs of failed entities. The work on failed entities is undone, or
+// was pure.
 func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*EntityUpdates, error) {
 	failed := map[workflow.EntityKey]bool{}
 	if x.Result != nil {
@@ -76,10 +76,10 @@ func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*Ent
 	return p.collectUpdates(ctx, x, x.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.SupersededBy == 0 }, failed)
 }
 
-// checkUpdates rejects updates that could never be applied when the execution
-// completes: of an entity that it does not hold exclusively, or so large that the
-// entity would exceed the inventory's limit. Those of a probe are never applied, only seen by
-// its later steps.
+// checkUpdates rejects updates that could never be applied when the execution completes: an update
+// of an entity that the execution does not hold exclusively, or one that makes the entity exceed
+// the inventory's size limit. The updates of a probe are never applied; only its later steps see
+// them.
 func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
 	ended := *r
 	ended.Status = "" // its packs are final, so the outcome may be cached

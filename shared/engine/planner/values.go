@@ -17,14 +17,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Variables are never stored as such. Each is what the last step run that wrote it wrote, of
-// those that the reader sees: so a step planned again sees what it saw first.
+// Variables are never stored as such. A variable has the value that was written by the last of
+// those step runs that the reader sees. So a step that is planned again sees what it saw the first
+// time.
 
-// FlowParts are the parts of a step whose expressions can be told.
+// FlowParts says which expressions of a step are known.
 type FlowParts struct{ Set, Switch, Wait, Loop bool }
 
-// PlanFlow completes the plan of a step that sets variables, chooses a case or waits, as far
-// as that can be told.
+// PlanFlow completes the plan of a step that sets variables, chooses a case or waits. It evaluates
+// the parts that are known.
 func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *definitions.Expressions, told FlowParts) {
 	if planned.Jobs == 0 || planned.Problem != nil {
 		return
@@ -66,7 +67,8 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	}
 }
 
-// valueFailure is what an expression without a value means for its step: that it is too large is a limit.
+// valueFailure returns the code and the cause of a step's failure whose expression has no value. A
+// value that is too large counts as a limit.
 func valueFailure(err error) (string, workflow.Cause) {
 	if e := (*expr.Error)(nil); errors.As(err, &e) && e.TooLarge {
 		return workflow.FailureLimitValue, workflow.CauseLimit
@@ -96,7 +98,7 @@ func (p *Planner) checkResultDepth(ctx context.Context, r *workflow.StepRun, rep
 	return nil
 }
 
-// jsonDepth is how deep the objects and lists of a JSON value are nested.
+// jsonDepth returns the depth to which the objects and lists of a JSON value are nested.
 func jsonDepth(raw json.RawMessage) (deepest int) {
 	depth, inText := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -116,8 +118,8 @@ func jsonDepth(raw json.RawMessage) (deepest int) {
 	return deepest
 }
 
-// Route evaluates which case of a node's onFailure handles the failure of a step run, and
-// returns the failure as expressions see it.
+// Route evaluates which case of a node's onFailure handles the failure of a step run, and returns
+// the failure as expressions see it.
 func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Route, error) {
 	failed := x.StepRunBySeq(n.StepRunSeq)
 	if failed == nil {
@@ -130,7 +132,7 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: n.StepIndex}
 	reader.In, reader.Index = p.timeAround(x, failed, n.StepIndex)
 	s, err := p.buildExprScope(ctx, x, reader)
-	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) { // nobody can tell: the failure is not handled
+	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) { // no case can be evaluated: the failure is not handled
 		return &lifecycle.Route{CaseErrors: []workflow.CaseError{{StepIndex: n.StepIndex, OnFailure: true, Case: 1, Message: tooLarge.failure.Message}}}, nil
 	}
 	if err != nil {
@@ -151,7 +153,7 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 	return &lifecycle.Route{Case: number, Error: &workflow.Value{Inline: why}, CaseErrors: caseErrors}, nil
 }
 
-// errorValue is the failure of a step run as expressions see it.
+// errorValue returns the failure of a step run as expressions see it.
 func errorValue(r *workflow.StepRun) (json.RawMessage, error) {
 	why := r.Failure
 	if why == nil {
@@ -200,9 +202,8 @@ func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *work
 	return err
 }
 
-// newestFirst lists the step runs that are wanted, those that ended last first. A step run
-// ends after those that were entered in it, and branches count in the order of the
-// definition, whichever was quicker.
+// newestFirst lists the wanted step runs, the latest end first. A step run ends after those that
+// were entered inside it, and branches are ordered as in the definition, whichever was faster.
 func (p *Planner) newestFirst(x *workflow.Execution, wanted func(*workflow.StepRun) bool) []*workflow.StepRun {
 	var all []*workflow.StepRun
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
@@ -222,7 +223,7 @@ func (p *Planner) newestFirst(x *workflow.Execution, wanted func(*workflow.StepR
 	return all
 }
 
-// wasEnteredIn reports whether a step run was entered while another one was open around it.
+// wasEnteredIn reports whether a step run was entered inside another one that was open.
 func (p *Planner) wasEnteredIn(x *workflow.Execution, r, around *workflow.StepRun) bool {
 	if around.Seq > r.Seq || !around.Forward() || !r.Forward() || !p.Program.Encloses(around.StepIndex, r.StepIndex) {
 		return false
@@ -265,7 +266,7 @@ func (p *Planner) sameBranches(x *workflow.Execution, a, b *workflow.StepRun) bo
 	return a.SupersededBy > 0 && a.SupersededBy <= b.Try && p.placeOf(x, a) == p.placeOf(x, b)
 }
 
-// labelOf is the label of the step of a step run, as its own definition knows it.
+// labelOf returns the label of a step run's step within its own definition.
 func (p *Planner) labelOf(r *workflow.StepRun) string {
 	if !r.Forward() {
 		return ""
@@ -273,9 +274,9 @@ func (p *Planner) labelOf(r *workflow.StepRun) string {
 	return p.Program.Nodes[r.StepIndex].Step.Label
 }
 
-// variables are the variables that a step run sees, as an object: those that its own
-// definition has set, as far as they are wanted. It begins with the latest step run, and
-// leaves out those whose values later ones all replace.
+// variables returns the variables that a step run sees, as an object: the wanted ones that its own
+// definition has set. It starts with the latest step run, and skips step runs whose values are all
+// replaced by later ones.
 func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, wanted func(path string) bool) (json.RawMessage, error) {
 	type write struct {
 		path string
@@ -315,12 +316,12 @@ func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workf
 	return workflow.EncodeJSON(all)
 }
 
-// originOf is the definition to which a step run belongs.
+// originOf returns the definition that a step run belongs to.
 func (p *Planner) originOf(r *workflow.StepRun) int {
 	return p.Program.Node(r.StepIndex).Origin
 }
 
-// replacedBy reports whether a path, or something that it is a part of, is replaced.
+// replacedBy reports whether a path, or a parent of it, is replaced.
 func replacedBy(replaced map[string]bool, path string) bool {
 	for i := range path {
 		if path[i] == '.' && replaced[path[:i]] {
@@ -330,7 +331,7 @@ func replacedBy(replaced map[string]bool, path string) bool {
 	return replaced[path]
 }
 
-// setPath sets a value in a tree of objects. What is there and is no object is replaced.
+// setPath sets a value in a tree of objects. It replaces existing values that are not objects.
 func setPath(into map[string]any, path []string, value json.RawMessage) {
 	for _, name := range path[:len(path)-1] {
 		switch v := into[name].(type) {
@@ -339,7 +340,7 @@ func setPath(into map[string]any, path []string, value json.RawMessage) {
 			continue
 		case json.RawMessage:
 			var fields map[string]json.RawMessage
-			_ = json.Unmarshal(v, &fields) // anything else is replaced
+			_ = json.Unmarshal(v, &fields) // anything that is not an object is replaced
 			inner := make(map[string]any, len(fields))
 			for field, raw := range fields {
 				inner[field] = raw
@@ -355,7 +356,7 @@ func setPath(into map[string]any, path []string, value json.RawMessage) {
 	into[path[len(path)-1]] = value
 }
 
-// written is what a step run wrote to a variable: one of the values that it set, or its
+// written returns what a step run wrote to a variable: one of the values that it set, or its
 // result.
 func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, path string) (json.RawMessage, error) {
 	switch {

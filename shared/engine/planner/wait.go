@@ -15,7 +15,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// planWait completes the plan of a step that waits: until when, or what people are asked.
+// planWait completes the plan of a step that waits: until when it waits, or what it asks people.
 func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *definitions.Expressions, fail func(code string, cause workflow.Cause, message string)) {
 	until, err := expressions.WaitUntil(at)
 	var q *workflow.Question
@@ -76,8 +76,8 @@ type approvalAnswer struct {
 	Note     string    `json:"note,omitempty"`
 }
 
-// waitResult is the result of a step run that has waited, nil if it has none: what was answered,
-// or what was taken for the answer.
+// waitResult returns the result of a step run that has waited; nil if it has none. It is the
+// answer, or the value used in place of an answer.
 func (p *Planner) waitResult(ctx context.Context, o *workflow.StepRun) (json.RawMessage, error) {
 	if o.Wait.Asked && o.Status == sm.StepCompleted && o.Value == nil { // a time has come, or nothing
 		return json.RawMessage("null"), nil
@@ -113,8 +113,7 @@ func (p *Planner) waitResult(ctx context.Context, o *workflow.StepRun) (json.Raw
 	return workflow.EncodeJSON(result)
 }
 
-// WaitExpressions are the expressions of a step, bound to what a step run of it that waits
-// sees.
+// WaitExpressions returns the expressions of a step, bound to what its waiting step run sees.
 func (p *Planner) WaitExpressions(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*definitions.Expressions, error) {
 	r := x.StepRunBySeq(n.StepRunSeq)
 	if r == nil {
