@@ -10,16 +10,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// surroundings tells in which branch, and for which item of a loop, step runs were entered. It
+// surroundings finds out in which branch, and for which item of a loop, step runs were entered. It
 // loads the list of a loop once.
 type surroundings struct {
 	inspection *engine.Inspection
 	program    *spec.Program
-	lists      map[int][]json.RawMessage // by the Seq of the step run that has it
+	lists      map[int][]json.RawMessage // by the Seq of the step run that has the list
 }
 
-// show fills in the step run around one that executes steps side by side or several times, and
-// what tells it from the others that were entered there. A rollback has what it undoes.
+// show fills in the surrounding step run that executes steps in parallel or repeatedly, and what
+// distinguishes this step run from the others entered there. A rollback shows what it undoes.
 func (s *surroundings) show(ctx context.Context, shown *views.StepView, r *workflow.StepRun) error {
 	x := s.inspection.Execution()
 	if undone := x.StepRunBySeq(r.Undoes); undone != nil {
@@ -53,7 +53,7 @@ func (s *surroundings) show(ctx context.Context, shown *views.StepView, r *workf
 	return nil
 }
 
-// listOf is the list of a loop, nil if it has none, or it has been deleted.
+// listOf returns the list of a loop; nil if it has none, or if the list has been deleted.
 func (s *surroundings) listOf(ctx context.Context, loop *workflow.StepRun) ([]json.RawMessage, error) {
 	if list, ok := s.lists[loop.Seq]; ok {
 		return list, nil
@@ -69,7 +69,7 @@ func (s *surroundings) listOf(ctx context.Context, loop *workflow.StepRun) ([]js
 	return list, nil
 }
 
-// stepWaitView is what a step run waits for, or has waited for; nil for nothing.
+// stepWaitView returns what a step run waits for, or has waited for; nil if nothing.
 func stepWaitView(r *workflow.StepRun) *views.StepWait {
 	w := r.Wait
 	if w == nil {

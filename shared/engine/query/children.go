@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Children lists the executions that the steps of an execution have started, or that one step has,
-// in the order in which the steps were entered and of their items, as these executions are now.
+// Children lists the executions that an execution, or one of its steps, has started, with their
+// current states. They are in the order in which the steps were entered, and of the items.
 func (v *Service) Children(ctx context.Context, c workflow.Caller, id, step string, p workflow.Page) (workflow.List[views.ChildExecutionView], error) {
 	var list workflow.List[views.ChildExecutionView]
 	after, err := parseChildToken(p)
@@ -60,7 +60,7 @@ func (v *Service) Children(ctx context.Context, c workflow.Caller, id, step stri
 	return list, v.addPresent(ctx, i, list.Items)
 }
 
-// childToken is where a page begins: the step run, and the lane in it.
+// childToken is the position where a page begins: the step run, and the lane in it.
 type childToken struct{ seq, lane int }
 
 func (t childToken) String() string { return strconv.Itoa(t.seq) + "." + strconv.Itoa(t.lane) }
@@ -84,7 +84,7 @@ func parseChildToken(p workflow.Page) (t childToken, err error) {
 	return t, nil
 }
 
-// shownChild is what the step run of a child says of it.
+// shownChild returns what the step run of a child knows about it.
 func shownChild(id string, r *workflow.StepRun) views.ChildExecutionView {
 	return views.ChildExecutionView{
 		ID: id, Step: r.Label, Sequence: r.Seq, Try: max(r.Try, 1), Superseded: r.SupersededBy > 0, Workflow: r.Child.Workflow, Mode: r.Child.Mode,
@@ -102,8 +102,8 @@ func onlyChild(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 	return shown, err
 }
 
-// childrenOf reads the items of a set of children, and what the children have given, and returns
-// what is shown of the child of a lane.
+// childrenOf reads the items and the results of a set of children, and returns a function that
+// shows the child of a lane.
 func childrenOf(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (func(lane int) (views.ChildExecutionView, error), error) {
 	items, err := valueList(ctx, i, r.Seq, r.List)
 	if err != nil {
@@ -132,7 +132,8 @@ func childrenOf(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) 
 	}, nil
 }
 
-// childResults is what a set of children has given, by item; nil before that, and if it has been deleted.
+// childResults returns the results of a set of children, by item; nil if they do not exist yet or
+// have been deleted.
 func childResults(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) ([]json.RawMessage, error) {
 	if r.Status == sm.StepCaseHandled {
 		return nil, nil // its value is the failure
@@ -140,7 +141,7 @@ func childResults(ctx context.Context, i *engine.Inspection, r *workflow.StepRun
 	return valueList(ctx, i, r.Seq, r.Value)
 }
 
-// valueList loads a value that is a list; nil if there is none, or it has been deleted.
+// valueList loads a value that is a list; nil if there is none, or if it has been deleted.
 func valueList(ctx context.Context, i *engine.Inspection, seq int, value *workflow.Value) (list []json.RawMessage, err error) {
 	if value == nil {
 		return nil, nil
@@ -155,8 +156,8 @@ func valueList(ctx context.Context, i *engine.Inspection, seq int, value *workfl
 	return list, nil
 }
 
-// addPresent adds how the executions are now. Of one that a newer release has written, only the
-// state is known.
+// addPresent adds the current state of the executions. If a newer release has written an execution,
+// only its state is known.
 func (v *Service) addPresent(ctx context.Context, i *engine.Inspection, items []views.ChildExecutionView) error {
 	if len(items) == 0 {
 		return nil
@@ -204,7 +205,7 @@ func (v *Service) addPresent(ctx context.Context, i *engine.Inspection, items []
 	return nil
 }
 
-// startedBy is how many executions an execution has started, or will.
+// startedBy returns how many executions an execution has started or will start.
 func startedBy(x *workflow.Execution) (n int) {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.IsSet() {
@@ -216,8 +217,8 @@ func startedBy(x *workflow.Execution) (n int) {
 	return n
 }
 
-// childSetView is the set of children of a step run; nil if it has none. How many are over is told
-// for one that has ended.
+// childSetView returns the set of children of a step run; nil if it has none. The number of
+// finished children is filled in once the step run has ended.
 func childSetView(r *workflow.StepRun) *views.ChildSetView {
 	if !r.IsSet() {
 		return nil
@@ -229,7 +230,8 @@ func childSetView(r *workflow.StepRun) *views.ChildSetView {
 	return s
 }
 
-// countChildren says how many children of a set are over, by what they have noted when they ended.
+// countChildren counts the children of a set that are over, by the done sets that they wrote when
+// they ended.
 func countChildren(ctx context.Context, i *engine.Inspection, r *workflow.StepRun, s *views.ChildSetView) error {
 	if s == nil || s.Done != nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Cost is what an execution has consumed: the counts of the services up to its last commit,
-// and that commit itself. No later commit can record the last one, so its cost is computed
-// from the size of the item.
+// Cost returns what an execution has consumed: the service counts up to its last commit, and the
+// last commit itself. No later commit can record that one, so its cost is computed from the size of
+// the item.
 func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views
 // state, add the new one, and delete the timer.
 const lastIndexWrites = 3
 
-// lastWriteCost is the cost of the last commit.
+// lastWriteCost returns the cost of the last commit.
 func lastWriteCost(x *workflow.Execution) workflow.Cost {
 	units := float64((x.ItemBytes + 1023) / 1024)
 	if x.DueAt.IsZero() || sm.Acknowledged(x.State) {

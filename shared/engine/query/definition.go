@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// PinnedDefinition is the definition with which an execution works. It is the published one, since a version never
-// changes: two reads, and nothing about it is stored with the execution but the versions.
+// PinnedDefinition returns the definition that an execution uses. It takes two reads: a published
+// version never changes, so the execution stores only the versions.
 func (v *Service) PinnedDefinition(ctx context.Context, c workflow.Caller, id string) (views.PinnedDefinition, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// EntityExecutions lists the last executions that locked an entity of the inventory, the
-// newest first. The lock item names them, so there are at most
-// [workflow.MaxRecentHolders].
+// EntityExecutions lists the latest executions that locked an entity of the inventory, the newest
+// first. The lock item names them, so there are at most [workflow.MaxRecentHolders].
 func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key workflow.EntityKey) ([]views.EntityExecutionView, error) {
 	ports := v.engine.OpenPorts()
 	keys := []workflow.EntityKey{key}
@@ -49,7 +48,7 @@ func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key w
 	return list, nil
 }
 
-// loadByID reads executions that have not been removed and are of no newer version.
+// loadByID reads executions, except those that have been removed or have a newer version.
 func (v *Service) loadByID(ctx context.Context, tenant string, ids []string) (map[string]*workflow.Execution, error) {
 	found := map[string]*workflow.Execution{}
 	if len(ids) == 0 {

@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Execution is one execution in detail, with its parameters and with the jobs of its open
-// step runs counted now.
+// Execution returns one execution in detail, with its parameters and with current job counts of its
+// open step runs.
 func (v *Service) Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -92,8 +92,8 @@ func countOpenJobs(counts *views.JobCounts, r *workflow.StepRun, packs []*workfl
 	}
 }
 
-// addProgress adds how far the running jobs say that they are. What those of an earlier open step say
-// stays if these say nothing.
+// addProgress adds the progress that running jobs report. If they report none, the progress from an
+// earlier open step stays.
 func addProgress(p *views.Progress, packs []*workflow.Pack) {
 	sum, n := 0.0, 0
 	var last *workflow.JobProgress
@@ -113,7 +113,7 @@ func addProgress(p *views.Progress, packs []*workflow.Pack) {
 	}
 }
 
-// executionSummary is the part of the view that the state item alone shows.
+// executionSummary returns the part of the view that needs only the state item.
 func executionSummary(x *workflow.Execution) views.ExecutionView {
 	e := views.ExecutionView{
 		ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(),
@@ -170,8 +170,8 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	return e
 }
 
-// updatedAt is when the last event of an execution was. The item keeps the newest ones, and has had one
-// since it was created.
+// updatedAt returns the time of the latest event of an execution. The item keeps the newest events,
+// and has had one since it was created.
 func updatedAt(x *workflow.Execution) time.Time {
 	if n := len(x.Events); n > 0 {
 		return x.Events[n-1].At
@@ -179,9 +179,9 @@ func updatedAt(x *workflow.Execution) time.Time {
 	return x.CreatedAt
 }
 
-// completedJobs is how many jobs of a retried step run still count: those that ended OK,
-// less the number that a rollback has undone. A rollback also undoes failed jobs; this
-// assumes that it undid the completed ones first.
+// completedJobs returns how many jobs of a retried step run still count: those that ended OK, minus
+// those that a rollback has undone. A rollback also undoes failed jobs; this assumes that it undid
+// the completed ones first.
 func completedJobs(x *workflow.Execution, r *workflow.StepRun) int {
 	left := r.Counts.OK
 	for n := range x.StepRuns {
@@ -192,9 +192,9 @@ func completedJobs(x *workflow.Execution, r *workflow.StepRun) int {
 	return max(0, left)
 }
 
-// stepProgress counts the steps, and the done ones: a step is done if its last step run is
-// closed, or that of a step around it. Without a program it counts only the steps that have
-// been entered.
+// stepProgress counts the steps, and the finished ones: a step is finished if its last step run is
+// closed, or that of a surrounding step. Without a program it counts only the steps that have been
+// entered.
 func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgress {
 	done := map[int]bool{}
 	for n := range x.StepRuns {
@@ -223,8 +223,8 @@ func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgre
 	return p
 }
 
-// currentStep is the label of the innermost open step, or nil. Of the steps of a pipeline
-// it is the first open one.
+// currentStep returns the label of the innermost open step, or nil. In a pipeline it is the first
+// open step.
 func currentStep(x *workflow.Execution) *string {
 	current := openStepRun(x)
 	if current == nil || current.Label == "" {
@@ -249,7 +249,7 @@ func openStepRun(x *workflow.Execution) *workflow.StepRun {
 	return nil
 }
 
-// Status is the lifecycle of an execution in the form of the status contract. It never shows
+// Status returns the lifecycle of an execution in the form of the status contract. It never shows
 // variables.
 func (v *Service) Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)

@@ -12,12 +12,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxExecutionAge bounds how long before the time asked for an execution may have been
-// created to be looked at: the index is in the order of creation.
+// maxExecutionAge bounds how old an execution may be, counted back from the requested time, to be
+// included. The index is ordered by creation time, so the search needs a limit.
 const maxExecutionAge = 31 * 24 * time.Hour
 
-// Failures lists the entities that did not succeed in an execution that has ended, those of
-// the newest execution first.
+// Failures lists the entities that did not succeed in an execution that has ended, starting with
+// the newest execution.
 func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.FailureFilter, p workflow.Page) (workflow.List[views.FailedEntityView], error) {
 	var list workflow.List[views.FailedEntityView]
 	id, skip, err := parseLockToken(p)
@@ -30,7 +30,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 			ended = append(ended, s)
 		}
 	}
-	// Read the execution at which the last page stopped once more, as Locks does.
+	// As in Locks, read the execution at which the last page stopped once more.
 	below := id
 	if below != "" {
 		below += "~"
@@ -67,11 +67,11 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 	return list, nil
 }
 
-// maxFailureParts bounds how many parts of scopes with failures one call looks at.
+// maxFailureParts bounds how many scope parts with failures one call reads.
 const maxFailureParts = 20
 
-// appendFailures appends the entities that did not succeed in an execution, without the
-// first skip entities of its scope. full means that the page is full and its token is set.
+// appendFailures appends the entities that did not succeed in an execution, without the first skip
+// entities of its scope. full means that the page is full and its token is set.
 func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f views.FailureFilter, skip, limit int, parts *int, list *workflow.List[views.FailedEntityView]) (full bool, err error) {
 	if outcome := x.Outcome(); x.Result == nil && x.RestOutcome() == workflow.EntitySucceeded && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
 		return false, nil
@@ -97,7 +97,7 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 		failed := map[workflow.EntityKey]workflow.EntityOutcome{}
 		for _, e := range part {
 			outcome, known := x.EntityOutcome(e.Place)
-			if !known || e.Place == 0 { // only those that are named
+			if !known || e.Place == 0 { // only entities that are named
 				outcome = why[e.Key.String()].Outcome
 			}
 			if outcome != "" && outcome != workflow.EntitySucceeded {
@@ -137,7 +137,7 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 	return false, nil
 }
 
-// droppedReason says why an entity was left out.
+// droppedReason returns why an entity was left out.
 func droppedReason(b *workflow.BlockedBy) string {
 	if b.Reservation {
 		return "left out, since execution " + b.Execution + " had reserved it"
@@ -145,7 +145,7 @@ func droppedReason(b *workflow.BlockedBy) string {
 	return "left out, since execution " + b.Execution + " had locked it"
 }
 
-// keepGroups removes the entities that are in none of the groups.
+// keepGroups removes entities that are in none of the groups.
 func (v *Service) keepGroups(ctx context.Context, tenant string, groups []string, failed map[workflow.EntityKey]workflow.EntityOutcome) error {
 	if len(groups) == 0 || len(failed) == 0 {
 		return nil
@@ -162,8 +162,8 @@ func (v *Service) keepGroups(ctx context.Context, tenant string, groups []string
 	return nil
 }
 
-// successesAfter finds, for entities that failed in an execution, an execution that ended
-// later and in which the entity succeeded. The lock items name the candidates.
+// successesAfter finds, for entities that failed in an execution, a later execution in which the
+// entity succeeded. The lock items name the candidates.
 func (v *Service) successesAfter(ctx context.Context, x *workflow.Execution, failed map[workflow.EntityKey]workflow.EntityOutcome) (map[workflow.EntityKey]string, error) {
 	later := map[workflow.EntityKey]string{}
 	if len(failed) == 0 {

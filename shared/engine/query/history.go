@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// History lists the events of an execution that follow the one with the number after, in order:
-// from the stored pages and then from the state item. The state item is read first, so an event that is paged out in between is
-// found in both; it is listed once.
+// History lists the events of an execution with a sequence number above after, in order: first from
+// the stored pages, then from the state item. The state item is read first, so an event that moves
+// to a page in between is found in both; it is listed once.
 func (v *Service) History(ctx context.Context, c workflow.Caller, id string, after int64, p workflow.Page) (workflow.List[workflow.Event], error) {
 	var list workflow.List[workflow.Event]
 	if p.Token != "" {
@@ -45,7 +45,7 @@ func (v *Service) History(ctx context.Context, c workflow.Caller, id string, aft
 	return list, nil
 }
 
-// nextSequence is the sequence number that follows the listed events.
+// nextSequence returns the sequence number after the listed events.
 func nextSequence(listed []workflow.Event, after int64) int64 {
 	if n := len(listed); n > 0 {
 		return listed[n-1].Sequence + 1

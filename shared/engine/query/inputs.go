@@ -10,7 +10,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Inputs lists what an execution asks people now.
+// Inputs lists what an execution is asking people.
 func (v *Service) Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -19,8 +19,8 @@ func (v *Service) Inputs(ctx context.Context, c workflow.Caller, id string) ([]v
 	return v.inputs(ctx, i, nil)
 }
 
-// Inbox lists what the executions of the tenant ask people, those of the newest first. With
-// mine, only what the caller may answer and has not answered.
+// Inbox lists what the executions of the tenant are asking people, newest execution first. With
+// mine, it lists only what the caller may answer and has not answered.
 func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p workflow.Page) (workflow.List[views.InputView], error) {
 	var list workflow.List[views.InputView]
 	below := ""
@@ -64,7 +64,7 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 	return list, nil
 }
 
-// inputs are the questions of an execution that are open, or those that a caller may answer.
+// inputs returns the open questions of an execution, or those that a caller may answer.
 func (v *Service) inputs(ctx context.Context, i *engine.Inspection, mine *workflow.Caller) ([]views.InputView, error) {
 	x := i.Execution()
 	items := []views.InputView{}
@@ -120,7 +120,7 @@ func (v *Service) Tokens(ctx context.Context, c workflow.Caller, id string) ([]v
 	return items, nil
 }
 
-// answerViews are the answers to a step run, without their values.
+// answerViews returns the answers to a step run, without their values.
 func answerViews(r *workflow.StepRun) []views.AnswerView {
 	shown := []views.AnswerView{} // not null
 	for _, a := range r.Answers {

@@ -13,8 +13,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Jobs lists the jobs of an execution, one item for each attempt, in the order of step run,
-// entity and attempt. Jobs that no worker has claimed are listed too, from the plan.
+// Jobs lists the jobs of an execution, one item for each attempt, ordered by step run, entity and
+// attempt. Jobs that no worker has claimed are listed too, from the plan.
 func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, p workflow.Page) (workflow.List[workflow.Job], error) {
 	var list workflow.List[workflow.Job]
 	at, err := parseJobToken(p)
@@ -79,8 +79,8 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 	return list, nil
 }
 
-// maxShardReads bounds how many shards of packs one call reads. The page may then be short,
-// or even empty; its token continues from there.
+// maxShardReads bounds how many shards of packs one call reads. The page may then be short, or even
+// empty; its token continues from there.
 const maxShardReads = 2
 
 // jobViewBytes estimates the size of a listed attempt without its result.
@@ -104,7 +104,8 @@ type jobCursor struct{ stepRunSeq, index, shard int }
 
 func (a jobCursor) String() string { return fmt.Sprintf("%d.%d", a.stepRunSeq, a.index) }
 
-// parseJobToken is the position in a page token, before the first job without a token.
+// parseJobToken returns the position in a page token. Without a token it is the position before the
+// first job.
 func parseJobToken(p workflow.Page) (jobCursor, error) {
 	at := jobCursor{index: -1}
 	if p.Token == "" {
@@ -145,7 +146,7 @@ func attemptsByJob(packs []*workflow.Pack) map[int][]attempt {
 	return all
 }
 
-// findAttempt is the attempt with the given number, nil if no worker has claimed it.
+// findAttempt returns the attempt with the given number; nil if no worker has claimed it.
 func findAttempt(as []attempt, number int) *attempt {
 	for n := range as {
 		if as[n].Pack.Key.Attempt == number {
@@ -155,7 +156,7 @@ func findAttempt(as []attempt, number int) *attempt {
 	return nil
 }
 
-// latestAttempts is each job's latest attempt.
+// latestAttempts returns each job's latest attempt.
 func latestAttempts(packs []*workflow.Pack) map[int]attempt {
 	latest := map[int]attempt{}
 	for index, as := range attemptsByJob(packs) {
@@ -164,7 +165,7 @@ func latestAttempts(packs []*workflow.Pack) map[int]attempt {
 	return latest
 }
 
-// jobState is the state that is shown for a record.
+// jobState returns the state to show for a record.
 func jobState(p *workflow.Pack, rec workflow.JobRecord) sm.JobState {
 	switch rec.Code {
 	case workflow.JobCodeOK:
@@ -235,8 +236,8 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	return jobs
 }
 
-// workerOf is the worker that had the attempt: that of its pack, or the one that was lost before that
-// took the pack over.
+// workerOf returns the worker that had the attempt: the worker of its pack, or the lost worker from
+// which that one took the pack over.
 func workerOf(a attempt) string {
 	var lost struct {
 		Worker string `json:"worker"`

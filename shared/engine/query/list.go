@@ -11,8 +11,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxListReads bounds how many batches one call reads to find executions that pass the
-// filter. The page may then be short; its token continues from there.
+// maxListReads bounds how many batches one call reads to find executions that match the filter. The
+// page may then be short; its token continues from there.
 const maxListReads = 10
 
 // Executions lists executions in the order of the filter.
@@ -70,8 +70,8 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 	return list, nil
 }
 
-// executionsOfKey is the execution that a request with an idempotency key has started, if it passes the filter:
-// one read of what the key is bound to, and one of the execution.
+// executionsOfKey returns the execution that a request with an idempotency key has started, if it
+// matches the filter. It takes one read of the key and one of the execution.
 func (v *Service) executionsOfKey(ctx context.Context, c workflow.Caller, f views.ExecutionFilter) (list workflow.List[views.ExecutionView], err error) {
 	ports := v.engine.OpenPorts()
 	record, err := ports.Registry.IdempotencyRecord(ctx, c.Tenant, f.IdempotencyKey, v.engine.Now())
@@ -155,7 +155,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 	return b, end, err
 }
 
-// matchingStates lists the states that pass the filter.
+// matchingStates lists the states that match the filter.
 func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
 	var states []sm.ExecutionState
 	for _, s := range sm.ExecutionStates() {
@@ -166,10 +166,10 @@ func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
 	return states
 }
 
-// statesOfWait are the states in which executions wait for something of a kind; nil for all.
+// statesOfWait returns the states in which executions have a kind of wait; nil for all.
 func statesOfWait(kind workflow.WaitKind) []sm.ExecutionState {
 	switch kind {
-	case workflow.WaitInput, workflow.WaitSignal: // RUNNING: of a branch, while others are at work
+	case workflow.WaitInput, workflow.WaitSignal: // RUNNING: a branch may wait while others work
 		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}
 	case workflow.WaitTimer, workflow.WaitCondition:
 		return []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning, sm.ExecutionBlockedWaiting}
@@ -191,8 +191,8 @@ func statesOfWait(kind workflow.WaitKind) []sm.ExecutionState {
 	return nil
 }
 
-// mayWaitFor reports whether an execution may wait for something of a kind, or its branches, as far
-// as its state item tells: only for those that may is more read.
+// mayWaitFor reports whether an execution, or one of its branches, may have a kind of wait, judging
+// by its state item. More is read only if it may.
 func (v *Service) mayWaitFor(x *workflow.Execution, kind workflow.WaitKind) bool {
 	if kind == "" || kind == workflow.WaitWorker {
 		return true
@@ -203,7 +203,7 @@ func (v *Service) mayWaitFor(x *workflow.Execution, kind workflow.WaitKind) bool
 	return x.State == sm.ExecutionRunning && waitsFor(branchWaiting(x), kind)
 }
 
-// waitsFor reports whether what is shown of the waits of an execution has one of a kind.
+// waitsFor reports whether the shown waits of an execution include a kind of wait.
 func waitsFor(w *views.Waiting, kind workflow.WaitKind) bool {
 	return kind == "" || w != nil && (w.Kind == kind || slices.ContainsFunc(w.Others, func(o views.OtherWait) bool { return o.Kind == kind }))
 }

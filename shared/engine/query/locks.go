@@ -15,8 +15,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Locks lists the locks that are held. It finds them through the executions that hold locks,
-// so the work is proportional to the locks that are held now.
+// Locks lists the locks that are held. It finds them through the executions that hold locks, so the
+// work is proportional to the number of held locks.
 func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[views.LockView], error) {
 	var list workflow.List[views.LockView]
 	executionID, skip, err := parseLockToken(p)
@@ -29,8 +29,8 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 			holding = append(holding, s)
 		}
 	}
-	// Read the execution at which the last page stopped once more: an id sorts below the
-	// same id with a character appended.
+	// Read the execution at which the last page stopped once more: an id sorts below the same id
+	// with a character appended.
 	below := executionID
 	if executionID != "" {
 		below = executionID + "~"
@@ -61,13 +61,13 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 	return list, nil
 }
 
-// lockTokenAfter is the token of a page that ends after an execution: all of its entities
+// lockTokenAfter returns the token of a page that ends after an execution all of whose entities
 // have been listed.
 func lockTokenAfter(executionID string) string {
 	return encodePageToken(fmt.Sprintf("%s|%d", executionID, math.MaxInt32))
 }
 
-// parseLockToken is the execution at which the previous page stopped, and how many of its
+// parseLockToken returns the execution at which the previous page stopped, and how many of its
 // entities have been listed.
 func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 	if p.Token == "" {
@@ -84,8 +84,8 @@ func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 	return executionID, skip, nil
 }
 
-// appendLocks appends the locks that an execution holds now, without its first skip entities.
-// full means that the page is full and its token is set.
+// appendLocks appends the locks that an execution holds, without its first skip entities. full
+// means that the page is full and its token is set.
 func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
 	head := x.OwnerStatus()
 	if !head.Holds(x.Epoch, 0) || x.Kept != nil && x.Kept.Len() == 0 {
@@ -159,8 +159,8 @@ func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Wai
 	}
 }
 
-// waitersByEntity maps entities to the executions that wait for x to release them, without
-// those of a newer version.
+// waitersByEntity maps entities to the executions that wait for x to release them, except those of
+// a newer version.
 func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]views.Waiter, error) {
 	if len(x.Waiters) == 0 {
 		return nil, nil
@@ -178,9 +178,9 @@ func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (m
 	return byEntity, nil
 }
 
-// Lock is the lock of one entity of the inventory, held or not. If several executions share
-// it, the oldest is shown as the holder, with the waiters of all of them; Locks lists each
-// of them separately.
+// Lock returns the lock of one entity of the inventory, held or not. If several executions share
+// it, the oldest is shown as the holder, with the waiters of all of them; Locks lists each of them
+// separately.
 func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.OpenPorts()
 	keys := []workflow.EntityKey{key}
@@ -194,7 +194,7 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 	return v.LockOf(ctx, c, key)
 }
 
-// LockOf is the lock of an entity, whether or not the inventory has it, as Lock shows it.
+// LockOf returns the lock of an entity as Lock does, whether or not the inventory has the entity.
 func (v *Service) LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.OpenPorts()
 	keys := []workflow.EntityKey{key}
@@ -218,7 +218,7 @@ func (v *Service) LockOf(ctx context.Context, c workflow.Caller, key workflow.En
 		if err != nil {
 			return views.LockView{}, err
 		}
-		for _, id := range newer { // who waits for it cannot be read
+		for _, id := range newer { // what an execution of a newer version waits for cannot be read
 			head := heads[id]
 			executions = append(executions, &workflow.Execution{Tenant: c.Tenant, ID: id, State: head.State, Epoch: head.Epoch, Kept: head.Kept})
 		}

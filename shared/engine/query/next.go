@@ -9,8 +9,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Next is what a probe that has completed would do next: the jobs of the first step that is
-// not pure, with the parameters that follow from its results.
+// Next returns what a completed probe would do next: the jobs of the first step that is not pure,
+// with the parameters that follow from the probe's results.
 func (v *Service) Next(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (views.NextView, error) {
 	answer := views.NextView{Items: []views.NextJob{}}
 	from, err := parseSequenceToken(p)

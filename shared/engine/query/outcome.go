@@ -11,7 +11,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// addOutcome adds to a view how the execution has ended, and how each of its entities has.
+// addOutcome adds to a view how the execution and each of its entities ended.
 func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.EntityOutcomes, e.FailedEntities, e.FailedSteps, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	e.Probe = x.Probe
@@ -47,7 +47,7 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	}
 }
 
-// failedSteps are the first steps whose failure is left, without those around them.
+// failedSteps returns the first steps whose failure remains, without the surrounding steps.
 func failedSteps(x *workflow.Execution) []views.FailedStep {
 	steps := []views.FailedStep{}
 	for _, r := range x.FailedSteps() {
@@ -58,7 +58,7 @@ func failedSteps(x *workflow.Execution) []views.FailedStep {
 		case why == nil && r.Unmet > 0:
 			why = unmetFailure(x, r)
 		}
-		partial := r.Child != nil && r.Child.Partial // nothing is known of its failures here
+		partial := r.Child != nil && r.Child.Partial // its failures are not known here
 		if (why != nil || partial) && len(steps) < workflow.MaxNamedFailures {
 			steps = append(steps, views.FailedStep{Step: r.Label, Visit: r.Ordinal, Jobs: jobs, Unmet: r.Unmet, Failure: views.NewFailureView(why), Because: failureLeft(x, r), Child: childView(r)})
 		}
@@ -88,7 +88,8 @@ func failureLeft(x *workflow.Execution, r *workflow.StepRun) views.FailureLeft {
 	return views.LeftContinueOnError
 }
 
-// unmetFailure is why entities of a step run have no job: that of one that is named, if one is.
+// unmetFailure returns why entities of a step run have no job. It takes the reason from one of the
+// named entities, if there is one.
 func unmetFailure(x *workflow.Execution, r *workflow.StepRun) *workflow.Failure {
 	if x.Result != nil {
 		for _, f := range x.Result.Named {
@@ -100,7 +101,8 @@ func unmetFailure(x *workflow.Execution, r *workflow.StepRun) *workflow.Failure 
 	return &workflow.Failure{Code: workflow.FailureAssertion, Step: r.Label, Message: fmt.Sprintf("an assertion of step %q is not true of %d entities", r.Label, r.Unmet)}
 }
 
-// wholeScope is how many entities the execution has, or had before it was retried for some.
+// wholeScope returns how many entities the execution has, or had before it was retried for some of
+// them.
 func wholeScope(x *workflow.Execution) int {
 	total := x.Scope.Total()
 	if x.Scope.Only != nil {
@@ -113,8 +115,8 @@ func wholeScope(x *workflow.Execution) int {
 	return total
 }
 
-// entityOutcomes counts the entities of an ended execution by outcome. Where nothing is
-// recorded about single entities, all have the outcome of the execution.
+// entityOutcomes counts the entities of an ended execution by outcome. If nothing is recorded about
+// single entities, all have the outcome of the execution.
 func entityOutcomes(x *workflow.Execution) map[workflow.EntityOutcome]int {
 	counts := map[workflow.EntityOutcome]int{}
 	rest := wholeScope(x)
@@ -133,14 +135,14 @@ func entityOutcomes(x *workflow.Execution) map[workflow.EntityOutcome]int {
 	return counts
 }
 
-// remains is what may be left of an execution that ended unsafely, and why it was not undone, as the
-// event of its end says; nil of any other.
+// remains returns what may remain of an execution that ended unsafely, and why it was not undone,
+// as stated in the event of its end; nil for any other execution.
 func remains(x *workflow.Execution) *string {
 	if x.State != sm.ExecutionFailedUnsafe && x.State != sm.ExecutionFailedUnsafeAck {
 		return nil
 	}
 	for i := len(x.Events) - 1; i >= 0; i-- {
-		if e := &x.Events[i]; e.To != string(sm.ExecutionFailedUnsafe) || e.From == e.To { // some entities were acknowledged since
+		if e := &x.Events[i]; e.To != string(sm.ExecutionFailedUnsafe) || e.From == e.To { // some entities were acknowledged later
 			continue
 		}
 		var data struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Plan is what a start with the request would do, as far as that can be told without one.
+// Plan returns what a start with the request would do, as far as that is known without starting
+// one.
 func (v *Service) Plan(ctx context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error) {
 	p, err := v.engine.Preview(ctx, c, req)
 	if err != nil {
@@ -29,16 +30,16 @@ func (v *Service) Plan(ctx context.Context, c workflow.Caller, req views.StartRe
 	return answer, nil
 }
 
-// planBuilder words a preview.
+// planBuilder turns a preview into a view.
 type planBuilder struct {
 	*engine.Preview
 	examined map[string]int // entities whose attributes were read, by type
 
-	changes []*change // of each step, by node; nil for none
-	unmet   int       // entities that assertions fail under the definition's tolerance
+	changes []*change // change of each step, by node; nil for none
+	unmet   int       // entities that fail an assertion, within the definition's tolerance
 }
 
-// change is what a step changes, and why that cannot be undone, "" if it can.
+// change describes what a step changes. irreversible says why that cannot be undone; "" if it can.
 type change struct{ irreversible string }
 
 func (b *planBuilder) view() views.PlanView {
@@ -105,8 +106,8 @@ func (b *planBuilder) view() views.PlanView {
 	return answer
 }
 
-// isReached reports whether it is certain that the step is entered, unless one before it
-// fails, and that a failure of it fails the execution.
+// isReached reports whether the step is certain to be entered unless an earlier step fails, and a
+// failure of it is certain to fail the execution.
 func (b *planBuilder) isReached(i int) bool {
 	if b.Program.FailureHandler(i) >= 0 || b.Ways.Reach[i] != spec.ReachAlways {
 		return false
@@ -119,7 +120,7 @@ func (b *planBuilder) isReached(i int) bool {
 	return true
 }
 
-// step shows one step, and adds to what the steps so far have done.
+// step shows one step, and adds it to what the steps so far have done.
 func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	n, planned := &b.Program.Nodes[i], &b.Steps[i]
 	s := views.PlannedStep{
@@ -177,7 +178,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	block := b.Blocks[n.FunctionBlock]
 	s.Block, s.Effect = ptr(block.Ref().String()), views.EffectIrreversible
 	if s.Jobs = planned.Plan.Jobs; s.SkippedBy == nil && n.OnEntities() && !s.Fails {
-		s.Jobs += b.Counts[n.RunOn] - b.examined[n.RunOn] // of those that were not read, none is known to be skipped
+		s.Jobs += b.Counts[n.RunOn] - b.examined[n.RunOn] // entities that were not read are not known to be skipped
 	}
 	if s.Jobs > 0 {
 		size := b.Policy.PackSizeFor(block.Repeatable() && n.Pace.IsZero(), s.Jobs, b.Program.MaxInFlight(i))
@@ -210,7 +211,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 	return s
 }
 
-// setWays says whether the execution comes to a step, and where it goes on from there.
+// setWays sets whether the execution reaches a step, and where it continues from there.
 func (b *planBuilder) setWays(i int, s *views.PlannedStep) {
 	n := &b.Program.Nodes[i]
 	s.Reached = map[spec.Reach]views.StepReach{
@@ -224,12 +225,12 @@ func (b *planBuilder) setWays(i int, s *views.PlannedStep) {
 		s.Route = caseView(route, n.Switch[route-1])
 		to = cmp.Or(n.Cases[route-1].Goto, to)
 	} else if len(n.Cases) > 0 {
-		to = nil // each case has its own
+		to = nil // each case has its own target
 	}
 	s.Next = targetLabel(&b.Program.Program, to)
 }
 
-// tolerated is how many entities or items may fail in a step: see lifecycle's tolerates.
+// tolerated returns how many entities or items may fail in a step; see lifecycle's tolerates.
 func (b *planBuilder) tolerated(i, entities, scope int) int {
 	n, t := &b.Program.Nodes[i], b.Program.Config.FailureTolerance
 	if n.DefinitionTolerance != nil {
@@ -255,8 +256,8 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 	return t.Count
 }
 
-// smallestWave is how many entities the smallest wave of a rollout has, or so many if the waves
-// are not known.
+// smallestWave returns the number of entities in the smallest wave of a rollout; entities if the
+// waves are unknown.
 func smallestWave(waves []workflow.Wave, entities int) int {
 	for _, w := range waves {
 		entities = min(entities, w.Entities)
@@ -264,8 +265,8 @@ func smallestWave(waves []workflow.Wave, entities int) int {
 	return entities
 }
 
-// setFailure says what a failure of the step would mean, given what may have been done before
-// it, the step itself included.
+// setFailure sets what a failure of the step would mean, given what may have been done before it
+// and by the step itself.
 func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 	n := &b.Program.Nodes[i]
 	why := ""
@@ -300,16 +301,17 @@ func (b *planBuilder) setFailure(i int, s *views.PlannedStep) {
 	s.IfFails = fmt.Sprintf("up to %d entities may fail: %s; more: %s", s.Tolerated, b.toleratedEnd(done), text)
 }
 
-// done is what may have been changed when a step fails, the step itself included.
+// done is what may have been changed when a step fails, including by the step itself.
 type done struct {
-	labels       []string // of the steps that change something
-	irreversible string   // why something remains, "" if all can be undone
-	perhaps      bool     // a choice or a failure decides whether some of it was executed
+	labels       []string // labels of the steps that change something
+	irreversible string   // why something remains; "" if everything can be undone
+	perhaps      bool     // whether some of it was executed depends on a choice or a failure
 }
 
-// doneBefore is what may have been changed when step i fails, without what the steps of a rollout did, if outside is one.
+// doneBefore returns what may have been changed when step i fails. If outside is a rollout, it
+// leaves out what the steps of that rollout did.
 func (b *planBuilder) doneBefore(i, outside int) (d done) {
-	certain := false // that what is irreversible was executed
+	certain := false // whether an irreversible change is certain
 	for at, c := range b.changes {
 		if c == nil || outside >= 0 && b.Program.Encloses(outside, at) || at != i && !b.Ways.MayPrecede(at, i) {
 			continue
@@ -327,8 +329,8 @@ func (b *planBuilder) doneBefore(i, outside int) (d done) {
 	return d
 }
 
-// failureOf is what a failure of a step leads to: what the first step around it that handles
-// it says, else the end of the execution.
+// failureOf returns the effect of a step's failure: that of the innermost surrounding step that
+// handles it, or the end of the execution.
 func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.FailureEffect, string) {
 	var ways string
 	for h := b.Program.FailureHandler(i); h >= 0; h = b.Program.FailureHandler(b.Program.Nodes[h].Parent) {
@@ -356,7 +358,7 @@ func (b *planBuilder) failureOf(i int, s *views.PlannedStep, d done) (views.Fail
 	return effect, ways + text
 }
 
-// stops is how an execution ends if a wave of a rollout fails.
+// stops returns how an execution ends if a wave of a rollout fails.
 func (b *planBuilder) stops(rollout *spec.Node, d done) (views.FailureEffect, string) {
 	text := fmt.Sprintf("rollout %q stops, the waves before stand: ", rollout.Label)
 	switch {
@@ -370,8 +372,8 @@ func (b *planBuilder) stops(rollout *spec.Node, d done) (views.FailureEffect, st
 	return views.FailureStops, text + "the wave is undone, PARTIAL: " + lastFirst(d.labels)
 }
 
-// stopsBetween is how an execution ends if what is between two waves fails: nothing has begun of the next one.
-// before is what steps before the rollout have changed.
+// stopsBetween returns how an execution ends if the work between two waves fails, when the next
+// wave has not begun. before is what steps before the rollout have changed.
 func (b *planBuilder) stopsBetween(rollout *spec.Node, before done) (views.FailureEffect, string) {
 	text := fmt.Sprintf("rollout %q stops, the waves before stand and the next ones never begin: ", rollout.Label)
 	switch {
@@ -385,8 +387,8 @@ func (b *planBuilder) stopsBetween(rollout *spec.Node, before done) (views.Failu
 	return views.FailureStops, text + "what was changed on their entities is undone, PARTIAL: " + lastFirst(before.labels)
 }
 
-// remaining says what remains where something cannot be undone, and so nothing is: the steps that have
-// changed something, if there are several.
+// remaining describes what remains if something cannot be undone, so that nothing is undone: the
+// steps that have changed something, if there are several.
 func remaining(d done) string {
 	if len(d.labels) < 2 {
 		return ""
@@ -398,10 +400,10 @@ func remaining(d done) string {
 	return text
 }
 
-// maxShownCondition is how many bytes of a condition are shown in a text.
+// maxShownCondition bounds how many bytes of a condition appear in a text.
 const maxShownCondition = 80
 
-// handlerWay is how a case of onFailure goes on, in words.
+// handlerWay describes how a case of onFailure continues.
 func (b *planBuilder) handlerWay(n *spec.Node, way spec.Way) string {
 	to := targetLabel(&b.Program.Program, cmp.Or(way.Goto, n.Goto, n.AfterGoto))
 	switch {
@@ -415,7 +417,7 @@ func (b *planBuilder) handlerWay(n *spec.Node, way spec.Way) string {
 	return fmt.Sprintf("goes on with step %q", *to)
 }
 
-// endOf is how the execution ends if a step fails and nothing handles the failure.
+// endOf returns how the execution ends if a step fails and nothing handles the failure.
 func (b *planBuilder) endOf(i int, s *views.PlannedStep, d done) (views.FailureEffect, string) {
 	switch {
 	case len(d.labels) == 0:
@@ -429,14 +431,14 @@ func (b *planBuilder) endOf(i int, s *views.PlannedStep, d done) (views.FailureE
 	if d.perhaps {
 		text += ", as far as they were executed"
 	}
-	// A worker that dies leaves a doubt which no rollback settles.
+	// If a worker dies, no rollback can settle whether its job was done.
 	if s.Effect == views.EffectReversible && !b.undoHarmless(i) {
 		text += "; FAILED_UNSAFE if a worker dies during it"
 	}
 	return views.FailureRolledBack, text
 }
 
-// undoHarmless reports whether a step can be undone although nobody knows how far a job of it came.
+// undoHarmless reports whether a step can be undone although it is unknown how far a job of it got.
 func (b *planBuilder) undoHarmless(i int) bool {
 	n := &b.Program.Nodes[i]
 	block := b.Blocks[n.FunctionBlock]
@@ -446,7 +448,7 @@ func (b *planBuilder) undoHarmless(i int) bool {
 	return block.Idempotent || block.UndoHarmless
 }
 
-// toleratedEnd is what becomes of entities that fail within the tolerance.
+// toleratedEnd describes what happens to entities that fail within the tolerance.
 func (b *planBuilder) toleratedEnd(d done) string {
 	switch {
 	case len(d.labels) == 0:

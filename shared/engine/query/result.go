@@ -12,9 +12,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Result is what the steps of an execution have returned: for each step and entity, the last
-// result. Results beyond maxPageBytes are left out and Truncated is set; the list of jobs has
-// them all.
+// Result returns the results of the steps of an execution: the last result for each step and
+// entity. Results beyond maxPageBytes are left out and Truncated is set; the list of jobs has all
+// of them.
 func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -91,8 +91,8 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		}
 		latest := plan.LatestRecords(packs)
 		if s.RunOn != workflow.RunOnGlobal {
-			// A step run may cover only some of the entities or items; keep the results of the others,
-			// unless its items are those of another list.
+			// A step run may cover only some of the entities or items. Keep the results of the
+			// others, unless its items come from another list.
 			if s.Results = answer.Steps[r.Label].Results; s.Results == nil || r.List != nil && !(r.OnlyFailed && r.List.Same(lists[r.Label])) {
 				s.Results = map[string]json.RawMessage{}
 			}
@@ -123,8 +123,8 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	return answer, nil
 }
 
-// childResult is the result of a step that started another execution: its id, the state in which it
-// was last seen, and its output.
+// childResult returns the result of a step that started another execution: its id, the state in
+// which it was last seen, and its output.
 func childResult(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (s views.StepResult, err error) {
 	s = views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: workflow.RunOnGlobal}
 	result := map[string]any{"id": r.Child.ID, "state": r.Child.State}
@@ -137,7 +137,7 @@ func childResult(ctx context.Context, i *engine.Inspection, r *workflow.StepRun)
 	return s, err
 }
 
-// loadValue loads a value of the step run with the number. It is nil if it has been deleted.
+// loadValue loads a value of a step run, by its number; nil if the value has been deleted.
 func loadValue(ctx context.Context, i *engine.Inspection, seq int, value *workflow.Value) (json.RawMessage, error) {
 	if value.Stored == nil {
 		return value.Inline, nil
@@ -150,7 +150,7 @@ func loadValue(ctx context.Context, i *engine.Inspection, seq int, value *workfl
 	return raw, err
 }
 
-// resultBytes is the size of a job's result, wherever it is stored.
+// resultBytes returns the size of a job's result, wherever it is stored.
 func resultBytes(rec workflow.JobRecord) int {
 	if rec.ResultRef != nil {
 		return rec.ResultRef.Bytes
@@ -158,8 +158,8 @@ func resultBytes(rec workflow.JobRecord) int {
 	return len(rec.Result)
 }
 
-// loadStoredResult loads a result that is stored separately from its pack. It is nil if the
-// result has been deleted.
+// loadStoredResult loads a result that is stored separately from its pack; nil if it has been
+// deleted.
 func loadStoredResult(ctx context.Context, i *engine.Inspection, s *workflow.PayloadRef) (json.RawMessage, error) {
 	if s == nil || s.Pack == nil {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// failedRollback is what has failed to be undone of an execution that ended unsafely, as far as its state item
-// says; nil if nothing has.
+// failedRollback returns what could not be undone in an execution that ended unsafely, as far as
+// its state item says; nil if nothing failed.
 func failedRollback(x *workflow.Execution) *views.FailedRollback {
 	r := failedWave(x)
 	if r == nil {
@@ -35,7 +35,7 @@ func failedRollback(x *workflow.Execution) *views.FailedRollback {
 	return f
 }
 
-// failedWave is the wave of the last rollback of an execution that has failed first.
+// failedWave returns the first wave that failed in the last rollback of an execution.
 func failedWave(x *workflow.Execution) *workflow.StepRun {
 	if x.State != sm.ExecutionFailedUnsafe {
 		return nil
@@ -54,8 +54,8 @@ func failedWave(x *workflow.Execution) *workflow.StepRun {
 	return nil
 }
 
-// addCompensated adds the entities that the execution which has failed to undo another one was to work on: those
-// of that other one. Those of one that has been removed are not known any more.
+// addCompensated adds the entities of a failed compensation. These are the entities of the
+// execution that it was to undo; if that one has been removed, they are unknown.
 func (v *Service) addCompensated(ctx context.Context, x *workflow.Execution, f *views.FailedRollback) error {
 	wave := failedWave(x)
 	if f == nil || wave == nil || wave.Child == nil {

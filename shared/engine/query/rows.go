@@ -8,12 +8,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxRowReads bounds how many pages of rows one call reads to find those that a condition is true of.
+// maxRowReads bounds how many pages of rows one call reads to find rows that match a condition.
 const maxRowReads = 10
 
-// Rows lists the rows of a table in the order of their ids, those of the oldest execution first: those
-// of which a condition over their columns is true, or all. The page may be short, or even empty; its
-// token continues from there.
+// Rows lists the rows of a table, ordered by id, so that the rows of the oldest execution come
+// first. If there is a condition over the columns, it lists only matching rows. The page may be
+// short, or even empty; its token continues from there.
 func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where string, p workflow.Page) (workflow.List[workflow.Row], error) {
 	var list workflow.List[workflow.Row]
 	ports := v.engine.OpenPorts()
@@ -33,7 +33,8 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 		return list, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "where", Code: "expression", Message: err.Error()}})
 	}
 	for range maxRowReads {
-		// As many as the page can still hold: then the token of the last ones read is that of the page.
+		// Read only as many as still fit into the page, so that the token of this read is the token
+		// of the page.
 		read, err := ports.Rows.Rows(ctx, c.Tenant, name, workflow.Page{Limit: p.Limit - len(list.Items), Token: p.Token})
 		if err != nil {
 			return list, err
@@ -52,13 +53,14 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 	return list, nil
 }
 
-// comparedAs are the kinds that the values of columns have in expressions. A column of JSON has any.
+// comparedAs maps column types to the types of their values in expressions. A JSON column may have
+// any type.
 var comparedAs = map[workflow.ColumnType]string{
 	workflow.ColumnString: expr.KindText, workflow.ColumnDatetime: expr.KindText, workflow.ColumnNumber: expr.KindNumber, workflow.ColumnBoolean: expr.KindBoolean,
 }
 
-// rowCondition compiles a condition over rows of a table. A column without a value is null. It is not
-// true of a row of which it cannot be evaluated.
+// rowCondition compiles a condition over rows of a table. A column without a value is null. A row
+// for which the condition cannot be evaluated does not match.
 func rowCondition(t *workflow.Table, where string) (func(workflow.Row) bool, error) {
 	l, err := expr.RowLanguage(t.ColumnNames())
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Schedule is the schedule of a workflow, with the states of its newest executions: two reads.
+// Schedule returns the schedule of a workflow, with the states of its newest executions. It takes
+// two reads.
 func (v *Service) Schedule(ctx context.Context, caller workflow.Caller, fullName string) (views.ScheduleView, error) {
 	ports := v.engine.OpenPorts()
 	s, err := ports.Schedules.Schedule(ctx, caller.Tenant, fullName)

@@ -33,7 +33,7 @@ func New(e *engine.Engine, parallel int) *Service { return &Service{e, parallel}
 
 func ptr[T any](v T) *T { return &v }
 
-// nonZeroPtr is a pointer to v, or nil if v is the zero value.
+// nonZeroPtr returns a pointer to v, or nil if v is the zero value.
 func nonZeroPtr[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -42,7 +42,7 @@ func nonZeroPtr[T comparable](v T) *T {
 	return &v
 }
 
-// timePtr is a pointer to t, or nil if t is zero.
+// timePtr returns a pointer to t, or nil if t is zero.
 func timePtr(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -50,7 +50,7 @@ func timePtr(t time.Time) *time.Time {
 	return &t
 }
 
-// pageLimit is the number of items of a page: the requested limit, at most MaxPageSize, or
+// pageLimit returns the number of items of a page: the requested limit, at most MaxPageSize, or
 // DefaultPageSize if none is requested.
 func pageLimit(p workflow.Page) int {
 	if p.Limit <= 0 {
@@ -59,8 +59,8 @@ func pageLimit(p workflow.Page) int {
 	return min(p.Limit, workflow.MaxPageSize)
 }
 
-// encodePageToken makes a page token, which is opaque to the caller. It holds the position
-// after which the next page starts.
+// encodePageToken makes a page token, which is opaque to the caller. It holds the position after
+// which the next page starts.
 func encodePageToken(after string) string {
 	if after == "" {
 		return ""
@@ -76,7 +76,7 @@ func decodePageToken(p workflow.Page) (string, error) {
 	return string(raw), nil
 }
 
-// parseSequenceToken is the sequence number in a page token, 0 without a token.
+// parseSequenceToken returns the sequence number in a page token; 0 without a token.
 func parseSequenceToken(p workflow.Page) (int64, error) {
 	if p.Token == "" {
 		return 0, nil

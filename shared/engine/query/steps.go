@@ -13,8 +13,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Steps lists the step runs of an execution in the order of entry. The step runs of nested
-// steps follow that of the step around them. Acquire calls and rollback waves are included.
+// Steps lists the step runs of an execution in the order in which they were entered. Nested step
+// runs follow the surrounding one. Acquire calls and rollback waves are included.
 func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[views.StepView], error) {
 	var list workflow.List[views.StepView]
 	after, err := parseSequenceToken(p)
@@ -61,13 +61,13 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 	return list, nil
 }
 
-// hasValue reports whether a step run shows a value. That of a handled failure is the
-// failure, which is shown as such.
+// hasValue reports whether a step run shows a value. The value of a handled failure is the failure,
+// which is shown separately.
 func hasValue(r *workflow.StepRun) bool {
 	return shownValue(r) != nil
 }
 
-// shownValue is the value of a step run, or the list of a loop or a foreach.
+// shownValue returns the value of a step run, or the list of a loop or a foreach.
 func shownValue(r *workflow.StepRun) *workflow.Value {
 	if r.Status == sm.StepCaseHandled {
 		return r.List
@@ -75,7 +75,7 @@ func shownValue(r *workflow.StepRun) *workflow.Value {
 	return cmp.Or(r.Value, r.List)
 }
 
-// valueBytes is the size of the value of a step run, wherever it is stored.
+// valueBytes returns the size of a step run's value, wherever it is stored.
 func valueBytes(r *workflow.StepRun) int {
 	switch {
 	case !hasValue(r):
@@ -86,7 +86,7 @@ func valueBytes(r *workflow.StepRun) int {
 	return len(shownValue(r).Inline)
 }
 
-// stepValue loads the value of a step run, nil for none, and if it has been deleted.
+// stepValue loads the value of a step run; nil if there is none, or if it has been deleted.
 func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (json.RawMessage, error) {
 	if !hasValue(r) {
 		return nil, nil
@@ -95,7 +95,7 @@ func stepValue(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 	if value == nil || err != nil || len(r.Waves) == 0 {
 		return value, err
 	}
-	var waves workflow.Waves // who is in which of them is not shown
+	var waves workflow.Waves // the entities of each wave are not shown
 	if err := json.Unmarshal(value, &waves); err != nil {
 		return nil, workflow.Errorf(workflow.CodeInternal, "the waves of step %q cannot be decoded: %w", r.Label, err)
 	}

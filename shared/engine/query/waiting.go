@@ -13,8 +13,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// waiting is what an execution waits for, since when, and until when. It is nil if the
-// execution does not wait.
+// waiting returns what an execution waits for, since when, and until when; nil if it does not wait.
 func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
 	if w := v.storedWaiting(x, v.holders(ctx, x.Tenant, x)); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
@@ -34,7 +33,7 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 	return w
 }
 
-// branchWaiting is what branches wait for while others are at work: that which ends first.
+// branchWaiting returns what branches wait for while others work: the wait that ends first.
 func branchWaiting(x *workflow.Execution) *views.Waiting {
 	all := otherWaits(x, "")
 	if len(all) == 0 {
@@ -61,8 +60,8 @@ func branchWaiting(x *workflow.Execution) *views.Waiting {
 	return w
 }
 
-// holders reads the states of the executions that hold what others wait for. A failed read
-// only leaves out what an operator has to do about a holder.
+// holders reads the states of the executions that hold what others wait for. If a read fails, only
+// the hint is missing that tells an operator what to do about a holder.
 func (v *Service) holders(ctx context.Context, tenant string, waiting ...*workflow.Execution) map[string]workflow.OwnerStatus {
 	var ids []string
 	for _, x := range waiting {
@@ -80,7 +79,7 @@ func (v *Service) holders(ctx context.Context, tenant string, waiting ...*workfl
 	return heads
 }
 
-// storedWaiting is the part of waiting that the state item shows, with the states of the
+// storedWaiting returns the part of waiting that the state item shows, with the states of the
 // executions that hold what it waits for.
 func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workflow.OwnerStatus) *views.Waiting {
 	switch {
@@ -149,7 +148,7 @@ func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
 	return others
 }
 
-// unfitSignals is how many signals that did not fit a step has taken while it waits.
+// unfitSignals returns how many signals a step has taken while it waits that did not match.
 func unfitSignals(x *workflow.Execution, step string) int {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.Waiting() && r.Label == step {
@@ -159,8 +158,8 @@ func unfitSignals(x *workflow.Execution, step string) int {
 	return 0
 }
 
-// lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps
-// the lock until somebody decides what becomes of it: what to do first is known where the holder is read.
+// lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps the lock
+// until somebody decides what to do; holders tells what to do first.
 func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus) *views.Waiting {
 	b := x.BlockedBy
 	w := &views.Waiting{
@@ -188,8 +187,8 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 	return w
 }
 
-// keyWaiting is that an execution that has still to check in waits for the one that has its
-// business key. A failed read only leaves this out.
+// keyWaiting shows that an execution that has not checked in yet waits for the one that has its
+// business key. If a read fails, this is left out.
 func keyWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
 	if x.Key == "" || !lifecycle.MustCheckIn(x) {
@@ -237,11 +236,11 @@ func droppedView(x *workflow.Execution) views.Dropped {
 	return d
 }
 
-// workerWaiting is what an execution waits for if no worker has any of its open jobs: no job
+// workerWaiting returns what an execution waits for if no worker has any of its open jobs: no job
 // has been claimed, or failed jobs wait for their next attempt.
 func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
-	var unclaimed, retrying, paced *workflow.StepRun // the first step run without packs; the one whose retry has waited longest; the first between two jobs of its pace
+	var unclaimed, retrying, paced *workflow.StepRun // the first step run without packs; the step run whose retry has waited longest; the first step run whose pace makes it pause
 	var since, next time.Time
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
@@ -288,8 +287,8 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 	}
 }
 
-// retryPendingSince is since when failed jobs of a step run have been waiting for their next
-// attempt, zero if none are. active means that a worker holds one of its packs.
+// retryPendingSince returns since when failed jobs of a step run have been waiting for their next
+// attempt; zero if none are. active means that a worker holds one of its packs.
 func retryPendingSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.Time, active bool) {
 	latest := map[int]*workflow.Pack{} // by lane
 	for _, p := range packs {
@@ -308,8 +307,8 @@ func retryPendingSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.
 	return since, false
 }
 
-// nextByPace is when the first job of a step run that nobody has begun may begin by its pace; zero if it
-// has no pace, or all have begun.
+// nextByPace returns when the pace of a step run lets the first job start that nobody has begun;
+// zero if it has no pace, or if all have begun.
 func nextByPace(r *workflow.StepRun, packs []*workflow.Pack) time.Time {
 	if r.Pace.IsZero() {
 		return time.Time{}

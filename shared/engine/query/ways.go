@@ -9,8 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// showWays fills in where the execution went from a step run: the case of a switch, the case
-// of the onFailure that handles its failure, the cases that could not be told, and where it went on.
+// showWays fills in where the execution went from a step run: the case of a switch, the case of the
+// onFailure that handles its failure, the cases that could not be evaluated, and where it
+// continued.
 func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *spec.Program) {
 	if p == nil || !r.Forward() || r.StepIndex >= len(p.Nodes) {
 		return
@@ -26,7 +27,7 @@ func showWays(s *views.StepView, x *workflow.Execution, r *workflow.StepRun, p *
 	s.Next = targetLabel(p, targetOf(x, r, p))
 }
 
-// caseErrorViews names the cases whose conditions had no value.
+// caseErrorViews returns the cases whose conditions had no value.
 func caseErrorViews(all []workflow.CaseError, p *spec.Program) []views.CaseError {
 	shown := []views.CaseError{} // not null
 	for _, e := range all {
@@ -41,7 +42,8 @@ func caseErrorViews(all []workflow.CaseError, p *spec.Program) []views.CaseError
 	return shown
 }
 
-// waveView is the wave in which a step run was entered, or at which a rollout is; nil for none.
+// waveView returns the wave in which a step run was entered, or the current wave of a rollout; nil
+// for none.
 func waveView(x *workflow.Execution, r *workflow.StepRun) *views.StepWave {
 	rollout, number := x.WaveOf(r)
 	switch {
@@ -66,8 +68,9 @@ func caseView(number int, c spec.Case) *views.StepCase {
 	return &views.StepCase{Number: number, When: nonZeroPtr(c.When)}
 }
 
-// handlerOf is the node whose onFailure handles the failure of a step run, -1 if none does:
-// its own, or the innermost around it whose step run ended as CASE_HANDLED.
+// handlerOf returns the node whose onFailure handles the failure of a step run; -1 if none does. It
+// is the node of the step run itself, or the innermost surrounding node whose step run ended as
+// CASE_HANDLED.
 func handlerOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) int {
 	if r.Handled == 0 {
 		return -1
@@ -83,7 +86,7 @@ func handlerOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) int 
 	return -1
 }
 
-// lastRunBefore is the last step run of a node before another one, nil if there is none.
+// lastRunBefore returns the last step run of a node before another step run; nil if there is none.
 func lastRunBefore(x *workflow.Execution, node, seq int) *workflow.StepRun {
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		if o := &x.StepRuns[i]; o.Seq < seq && o.StepIndex == node && o.Forward() {
@@ -93,8 +96,8 @@ func lastRunBefore(x *workflow.Execution, node, seq int) *workflow.StepRun {
 	return nil
 }
 
-// targetOf is where the execution jumped after a step run, nil if it went on with the step
-// behind it, or with one in it.
+// targetOf returns where the execution jumped after a step run; nil if it continued with the next
+// step, or with a step inside this one.
 func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec.Target {
 	n := &p.Nodes[r.StepIndex]
 	switch r.Status {
@@ -124,7 +127,7 @@ func targetOf(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) *spec
 	return nil
 }
 
-// targetNamed is the target that the block of a node has named, nil if there is none.
+// targetNamed returns the target that the block of a node has named; nil if there is none.
 func targetNamed(p *spec.Program, n *spec.Node, label string) *spec.Target {
 	if around := p.Origins[n.Origin].NodeIndex; label == spec.NextEnd {
 		if around < 0 {
@@ -150,8 +153,8 @@ func isRepeated(x *workflow.Execution, r *workflow.StepRun) bool {
 	return false
 }
 
-// leftFromWithin reports whether a step run with steps in it ended because one of these
-// jumped out of it.
+// leftFromWithin reports whether a step run that contains steps ended because one of these jumped
+// out of it.
 func leftFromWithin(x *workflow.Execution, r *workflow.StepRun, p *spec.Program) bool {
 	if !p.Nodes[r.StepIndex].IsContainer() {
 		return false
@@ -173,12 +176,12 @@ func leftFromWithin(x *workflow.Execution, r *workflow.StepRun, p *spec.Program)
 		if to := targetOf(x, last, p); to != nil && to.In != r.StepIndex && (to.In < 0 || !p.Encloses(r.StepIndex, to.In)) {
 			return true
 		}
-		last = lastRunBefore(x, p.Nodes[last.StepIndex].Parent, last.Seq) // the step around it may have gone on
+		last = lastRunBefore(x, p.Nodes[last.StepIndex].Parent, last.Seq) // the surrounding step may have continued
 	}
 	return false
 }
 
-// targetLabel is the label of a target: of its step, or end.
+// targetLabel returns the label of a target: its step, or end.
 func targetLabel(p *spec.Program, to *spec.Target) *string {
 	switch {
 	case to == nil:

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// usualClaim is the time in which a worker claims jobs, as a rule. Before it, a list does not look whether one has.
+	// usualClaim is the time within which a worker usually claims jobs. Until then, a list does not
+	// check whether one has.
 	usualClaim = 10 * time.Second
-	// maxUnclaimedRead is how many executions, the newest, UnclaimedJobs reads.
+	// maxUnclaimedRead is how many executions UnclaimedJobs reads, starting with the newest.
 	maxUnclaimedRead = 200
 )
 
 // statesWithJobs are the states in which an execution waits for its jobs.
 var statesWithJobs = []sm.ExecutionState{sm.ExecutionResourceDiscovery, sm.ExecutionRunning, sm.ExecutionRollback}
 
-// UnclaimedJobs are the jobs that have waited for a while to be claimed, by pool, as far as no worker has
-// claimed any of their execution. It reads the newest 200 executions that may have such jobs: any number may wait for
-// what one of these has locked.
+// UnclaimedJobs returns the jobs that have waited for a while to be claimed, by pool. It counts
+// executions of which no worker has claimed any job. It reads only the newest 200 executions that
+// may have such jobs: any number of others may wait for what one of these has locked.
 func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error) {
 	batch, _, err := v.readExecutions(ctx, c.Tenant, statesWithJobs, "", workflow.OrderNewest, maxUnclaimedRead)
 	if err != nil {
@@ -61,7 +62,7 @@ func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[str
 	return found, nil
 }
 
-// listedWaits is what each execution of a list waits for; nil where it does not wait.
+// listedWaits returns what each execution of a list waits for; nil if it does not wait.
 func (v *Service) listedWaits(ctx context.Context, tenant string, executions []*workflow.Execution) ([]*views.Waiting, error) {
 	holders := v.holders(ctx, tenant, executions...)
 	waits, err := v.workerWaits(ctx, executions)
@@ -79,8 +80,8 @@ func (v *Service) listedWaits(ctx context.Context, tenant string, executions []*
 	return waits, nil
 }
 
-// workerWaits says of each execution whether it waits for a worker that claims its first jobs; nil where it
-// does not, and where that cannot be read.
+// workerWaits returns for each execution whether it waits for a worker to claim its first jobs; nil
+// if it does not, or if that cannot be read.
 func (v *Service) workerWaits(ctx context.Context, executions []*workflow.Execution) ([]*views.Waiting, error) {
 	waits := make([]*views.Waiting, len(executions))
 	err := parallel.Each(ctx, v.parallel, len(executions), func(ctx context.Context, i int) error {
@@ -90,8 +91,8 @@ func (v *Service) workerWaits(ctx context.Context, executions []*workflow.Execut
 	return waits, err
 }
 
-// listedWorkerWaiting is workerWaiting at the cost of one read for most executions: that of the first lane,
-// which a worker has claimed where any is there.
+// listedWorkerWaiting is a cheaper workerWaiting. For most executions it takes one read, of the
+// first lane: if a worker is available, it has claimed that lane.
 func (v *Service) listedWorkerWaiting(ctx context.Context, x *workflow.Execution) *views.Waiting {
 	if !slices.Contains(statesWithJobs, x.State) {
 		return nil
