@@ -38,26 +38,26 @@ type cronScheduler struct {
 	MinFencingToken int64 // every token is greater; part of the execution ids
 }
 
-// firing is a due schedule as it was read, with what to do about it.
+// firing is a due schedule as read, with what to do about it.
 type firing struct {
 	schedule spec.Schedule
-	fireTime time.Time // the latest one that has passed
+	fireTime time.Time // the latest fire time that has passed
 	recorded bool      // stored as FiringAt by a sweep that may have crashed before it started the execution
-	skipped  bool      // starts no execution, since the last one has not ended
+	skipped  bool      // starts no execution, because the last one has not ended
 
-	missed     int       // number of earlier fire times that nobody has handled, at most maxMissed
+	missed     int       // number of earlier fire times that were not handled, at most maxMissed
 	lastMissed time.Time // the latest of them
 
 	minFencingToken int64
 }
 
-// executionID is the id of the execution that the fire time starts.
+// executionID returns the id of the execution that the fire time starts.
 func (f firing) executionID() string {
 	return ExecutionID(f.schedule.Tenant, f.schedule.Name, f.fireTime, f.minFencingToken)
 }
 
-// due reads a page of the due schedules of one shard, without writing. A schedule that
-// cannot be read is logged and left out; the next sweep tries it again.
+// due reads a page of the due schedules of one shard, without writing. A schedule that cannot be
+// read is logged and left out; the next sweep tries it again.
 func (c *cronScheduler) due(ctx context.Context, shard int, p workflow.Page) (workflow.List[firing], error) {
 	due, err := c.Schedules.DueSchedules(ctx, shard, c.Now(), p)
 	list := workflow.List[firing]{NextToken: due.NextToken}
@@ -86,7 +86,7 @@ func (c *cronScheduler) logFailure(ctx context.Context, s spec.Schedule, err err
 		slog.String(observe.Tenant, s.Tenant), slog.String("schedule", s.Name), observe.Err(err))
 }
 
-// evaluate decides what to do about a schedule now. The result is nil if it is not due.
+// evaluate decides what to do about a schedule now. The result is nil if the schedule is not due.
 func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*firing, error) {
 	s, err := c.Schedules.Schedule(ctx, tenant, name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*fir
 	return c.evaluateLoaded(ctx, s)
 }
 
-// evaluateLoaded is evaluate for a schedule that has been read.
+// evaluateLoaded works like evaluate, for a schedule that has been read.
 func (c *cronScheduler) evaluateLoaded(ctx context.Context, s spec.Schedule) (*firing, error) {
 	now := c.Now()
 	if s.Cron == nil || s.NextAt.IsZero() || s.NextAt.After(now) {
@@ -119,7 +119,7 @@ func (c *cronScheduler) evaluateLoaded(ctx context.Context, s spec.Schedule) (*f
 	return f, err
 }
 
-// begun is what a schedule has begun and not brought to its end.
+// begun returns what a schedule has begun and not finished.
 func (c *cronScheduler) begun(ctx context.Context, s spec.Schedule) (*firing, error) {
 	f := &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
 	var err error
@@ -127,9 +127,8 @@ func (c *cronScheduler) begun(ctx context.Context, s spec.Schedule) (*firing, er
 	return f, err
 }
 
-// isRecorded reports whether a stored fire time keeps the execution id that was stored
-// with it. It does, unless the tables were restored since and that execution does not
-// exist.
+// isRecorded reports whether a stored fire time keeps the execution id that was stored with it. It
+// does, unless the tables were restored since and that execution does not exist.
 func (c *cronScheduler) isRecorded(ctx context.Context, f *firing) (bool, error) {
 	if f.schedule.LastExecution == f.executionID() {
 		return true, nil
@@ -138,9 +137,8 @@ func (c *cronScheduler) isRecorded(ctx context.Context, f *firing) (bool, error)
 	return heads[f.schedule.LastExecution].State != "", err
 }
 
-// fireAll handles due schedules, Parallel at a time, and returns how many executions it
-// has started. A failure is logged and does not stop the others; the next sweep tries
-// again.
+// fireAll handles due schedules, Parallel at a time, and returns how many executions it has
+// started. A failure is logged and does not stop the others; the next sweep tries again.
 func (c *cronScheduler) fireAll(ctx context.Context, all []firing) (fired int, err error) {
 	started := make([]bool, len(all))
 	err = parallel.Each(ctx, c.Parallel, len(all), func(ctx context.Context, i int) error {
@@ -158,9 +156,9 @@ func (c *cronScheduler) fireAll(ctx context.Context, all []firing) (fired int, e
 	return fired, err
 }
 
-// fire starts the execution of a fire time, or records why there is none. It reports
-// whether it has started one. If another sweep has changed the schedule meanwhile, that
-// sweep or the next one does the rest.
+// fire starts the execution of a fire time, or records why there is none. It reports whether it has
+// started one. If another sweep has changed the schedule in between, that sweep or the next one
+// does the rest.
 func (c *cronScheduler) fire(ctx context.Context, f firing) (started bool, err error) {
 	s := f.schedule
 	switch {
@@ -202,8 +200,8 @@ func (c *cronScheduler) lastIsActive(ctx context.Context, s spec.Schedule) (bool
 	return state != "" && !statemachines.Terminal(state), err
 }
 
-// setNextFireTime stores the schedule with the fire time that follows at, or with none if
-// there is no other, or if it is paused or removed.
+// setNextFireTime stores the schedule with the fire time that follows at. It stores none if there
+// is no further one, or if the schedule is paused or removed.
 func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at time.Time) (bool, error) {
 	next, err := definition.NextFireTime(s.Cron, at)
 	if err != nil || s.Paused != nil || s.Removed != nil {
@@ -216,10 +214,10 @@ func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at
 	return c.Schedules.PutSchedule(ctx, s)
 }
 
-// ExecutionID is the id of the execution that a schedule starts at a fire time: a UUIDv7 of
-// the fire time in milliseconds. The other bits are a hash of the tenant, the schedule's
-// name, the fire time and minFencingToken. So after a restore of the tables, the same fire
-// time starts another execution, since devices may have seen jobs of the lost one.
+// ExecutionID returns the id of the execution that a schedule starts at a fire time: a UUIDv7 of
+// the fire time in milliseconds. The other bits are a hash of the tenant, the schedule's name, the
+// fire time and minFencingToken. So after a restore of the tables, the same fire time starts
+// another execution, because devices may have seen jobs of the lost one.
 func ExecutionID(tenant, name string, at time.Time, minFencingToken int64) string {
 	ms := uint64(at.UnixMilli())
 	text := tenant + "\x00" + name + "\x00" + at.UTC().Format(time.RFC3339Nano)
@@ -240,7 +238,7 @@ func ExecutionID(tenant, name string, at time.Time, minFencingToken int64) strin
 // misses millions in a few weeks.
 const maxMissed = 1000
 
-// countMissed counts the fire times from the next one until before at, up to maxMissed.
+// countMissed counts the fire times from next until before at, up to maxMissed.
 func countMissed(c *spec.Cron, next, at time.Time) (n int) {
 	for ; n < maxMissed && next.Before(at); n++ {
 		following, err := definition.NextFireTime(c, next)
@@ -252,9 +250,9 @@ func countMissed(c *spec.Cron, next, at time.Time) (n int) {
 	return n
 }
 
-// latestFireTime is the latest fire time of a schedule that is not after now. next is one
-// that has passed. Of all missed fire times only the latest is made up for. The search
-// goes back in growing steps, so that it is fast after a long pause.
+// latestFireTime returns the latest fire time of a schedule that is not after now. next is one that
+// has passed. Of all missed fire times only the latest is made up for. The search goes back in
+// growing steps, so that it is fast after a long pause.
 func latestFireTime(c *spec.Cron, next, now time.Time) (time.Time, error) {
 	for back := time.Second; now.Add(-back).After(next); back *= 2 {
 		at, err := definition.NextFireTime(c, now.Add(-back))

@@ -14,18 +14,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxFireWrites is how often a fire is tried again because others write the schedule too.
+// maxFireWrites bounds how often a fire is retried because others are writing the schedule.
 const maxFireWrites = 16
 
-// Fire starts an execution of a schedule now, also while the schedule is paused, and returns its
-// id. It is recorded first, like a fire time: if the caller dies before the execution exists, the
-// next sweep creates it. The same key again starts nothing. An execution of the schedule that has
-// not ended is CodeConflict, unless the schedule allows several at once; a schedule that is off is
-// CodeNotFound.
+// Fire starts an execution of a schedule now, even while the schedule is paused, and returns its
+// id. Like a fire time, it is recorded first: if the caller dies before the execution exists, the
+// next sweep creates it. A repeated call with the same key starts nothing. Fire returns
+// CodeConflict if an execution of the schedule has not ended, unless the schedule allows several at
+// once, and CodeNotFound if the schedule is off.
 func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, key string) (id string, existed bool, err error) {
 	c := newSweeper(e, workers.LivenessTimeouts{}).schedules
 	if key == "" {
-		key = e.NewID() // once: a write whose reply was lost is recognised by it
+		key = e.NewID() // generated once: it identifies a write whose reply was lost
 	}
 	sum := sha256.Sum256([]byte(key))
 	keyDigest := base64.RawURLEncoding.EncodeToString(sum[:12])
@@ -48,7 +48,7 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 		if err != nil {
 			return "", false, err
 		}
-		if due != nil { // what has been begun, or a fire time that has passed, comes first
+		if due != nil { // a firing that has begun, or a fire time that has passed, comes first
 			if _, err := c.fire(ctx, *due); err != nil {
 				return "", false, err
 			}
@@ -66,7 +66,7 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 			at = s.LastAt.Add(time.Millisecond)
 		}
 		if !s.NextAt.IsZero() && !at.Before(s.NextAt) {
-			continue // a fire time has come meanwhile, and comes first
+			continue // a fire time has arrived in between, and comes first
 		}
 		id = ExecutionID(caller.Tenant, name, at, c.MinFencingToken)
 		s.Begin(spec.ScheduledStart{Execution: id, At: at, By: caller.Actor, Key: keyDigest})
@@ -84,8 +84,8 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 	return "", false, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", name)
 }
 
-// finish creates the execution that was recorded last, unless that has been done. It fails if the
-// execution can never be created; for any other reason the next sweep creates it.
+// finish creates the execution that was recorded last, unless it exists. It fails if the execution
+// can never be created; after any other error the next sweep creates it.
 func (c *cronScheduler) finish(ctx context.Context, s spec.Schedule, id string) error {
 	if s.LastExecution != id {
 		return nil

@@ -15,9 +15,8 @@ import (
 // maxPlanned bounds the items of each kind in a plan.
 const maxPlanned = 200
 
-// PlanSweep reports what a sweep would do now for one tenant, or for all tenants if tenant
-// is "". It makes the same reads by the same rules as Sweep, and neither writes nor sends
-// anything.
+// PlanSweep reports what a sweep would do now for one tenant, or for all tenants if tenant is "".
+// It makes the same reads by the same rules as Sweep, and neither writes nor sends anything.
 func PlanSweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeouts, shards int, tenant string) (views.SweepView, error) {
 	s := newSweeper(e, timeouts)
 	v := views.SweepView{AsOf: s.now().UTC(), Complete: true}
@@ -84,10 +83,10 @@ func truncate[T any](all []T, v *views.SweepView) []T {
 	return all
 }
 
-// dueExecutionViews reads the executions to be woken, and leaves out those whose timer is
-// not due. The index, from which a sweep sends its wake-ups, does not have their states,
-// and it may lag behind their timers; a wake-up for a timer that has moved changes
-// nothing. Of an execution of a newer version, the index tells since when it is due.
+// dueExecutionViews reads the executions to be woken, and leaves out those whose timer is not due.
+// The index from which a sweep sends its wake-ups does not contain their states, and may lag behind
+// their timers; a wake-up for a timer that has moved changes nothing. For an execution of a newer
+// version, only the index tells since when it is due.
 func (s *sweeper) dueExecutionViews(ctx context.Context, wakeups []workflow.Wakeup) (all []views.DueExecution, err error) {
 	ids, listed := map[string][]string{}, map[string]workflow.Wakeup{}
 	for _, w := range wakeups {

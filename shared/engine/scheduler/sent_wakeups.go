@@ -9,21 +9,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// wakeupLease is how long a wake-up that was sent may take before it is sent again,
-// unless the timer has moved. It is shorter than the minute between two sweeps on AWS,
-// so each of those sends whatever is due.
+// wakeupLease is how long a sent wake-up may take before it is sent again, unless the timer has
+// moved. It is shorter than the minute between two sweeps on AWS, so each of those sends whatever
+// is due.
 const wakeupLease = 45 * time.Second
 
 // maxQueuedWakeups is the depth of the lifecycle queue beyond which a sweep sends no
 // wake-ups: more of them would only delay the messages that advance executions.
 const maxQueuedWakeups = 1000
 
-// queueDepth is the depth of the lifecycle queue in one sweep. It is read when the first
-// execution is due, so a sweep that finds nothing does not ask.
+// queueDepth is the depth of the lifecycle queue in one sweep. It is read when the first execution
+// is due, so a sweep that finds nothing does not read it.
 type queueDepth struct {
 	once   sync.Once
 	queued int
-	err    error // the depth is unknown, and counts as 0
+	err    error // if set, the depth is unknown and counts as 0
 }
 
 func (d *queueDepth) read(ctx context.Context, sender port.Sender) int {
@@ -31,10 +31,9 @@ func (d *queueDepth) read(ctx context.Context, sender port.Sender) int {
 	return d.queued
 }
 
-// sentWakeups is what a process remembers of the wake-ups it has sent. Nothing depends
-// on it: without it a wake-up is sent once more. It is kept in memory, since moving the
-// timer would cost a write of the index for each execution. A timer that has moved is
-// another one.
+// sentWakeups remembers which wake-ups a process has sent. Nothing depends on it: without it a
+// wake-up is sent once more. It is kept in memory, because moving the timer would cost an index
+// write for each execution. A timer that has moved counts as a different one.
 type sentWakeups struct {
 	mu sync.Mutex
 	at map[sentWakeup]time.Time
@@ -49,7 +48,7 @@ func newSentWakeup(w workflow.Wakeup) sentWakeup {
 	return sentWakeup{w.Tenant, w.Execution, w.DueAt.UnixMilli()}
 }
 
-// unsent returns those that are not remembered.
+// unsent returns the wake-ups that are not remembered.
 func (s *sentWakeups) unsent(due []workflow.Wakeup) (unsent []workflow.Wakeup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 // SweepResult counts what one sweep did.
 type SweepResult struct {
 	WakeupsSent       int // wake-ups sent to executions whose timer is due
-	Queued            int // about how many wake-ups were in the lifecycle queue before, if any timer was due
+	Queued            int // approximate number of wake-ups in the lifecycle queue before, if any timer was due
 	Stuck             int // executions whose timer was due more than [topology.StuckAfterSeconds] ago
 	WorkersChanged    int // polling workers whose state has changed
 	ExecutionsStarted int // executions started by schedules
@@ -53,22 +53,22 @@ func newSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts) *sweeper {
 	}
 }
 
-// Sweep sends a wake-up to every execution whose timer is due, applies the liveness
-// timeouts of the polling workers, and fires the schedules that are due. An error in one
-// of the three does not stop the others. The work is proportional to what is due. Sweeps
-// may overlap: a wake-up that an execution does not need changes nothing, and a worker
-// or schedule is written only if it has not changed since it was read.
+// Sweep sends a wake-up to every execution whose timer is due, applies the liveness timeouts of the
+// polling workers, and fires the schedules that are due. An error in one of the three does not stop
+// the others. The work is proportional to what is due. Sweeps may overlap: a wake-up that an
+// execution does not need changes nothing, and a worker or schedule is written only if it has not
+// changed since it was read.
 //
-// It sends a wake-up however short ago another sweep did. A process that sweeps
-// repeatedly has a [Sweeper], which does not.
+// It sends a wake-up even if another sweep has just sent it. Processes that sweep repeatedly use a
+// [Sweeper], which avoids that.
 func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeouts, shards int) (SweepResult, error) {
 	return NewSweeper(e, timeouts, shards).Sweep(ctx)
 }
 
-// Sweeper sweeps repeatedly. It sends a wake-up that is still due again only after
-// [wakeupLease], and while the lifecycle queue holds more than [maxQueuedWakeups] only for a few stuck executions.
-// So the queue stays short, however often it sweeps and however slowly executions are
-// advanced.
+// Sweeper sweeps repeatedly. It sends a wake-up that is still due again only after [wakeupLease].
+// While the lifecycle queue holds more than [maxQueuedWakeups], it sends wake-ups only to a few
+// stuck executions. So the queue stays short, however often it sweeps and however slowly executions
+// are advanced.
 type Sweeper struct {
 	engine   *engine.Engine
 	timeouts workers.LivenessTimeouts
@@ -81,7 +81,7 @@ func NewSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts, shards int)
 	return &Sweeper{engine: e, timeouts: timeouts, shards: shards}
 }
 
-// Sweep is the function Sweep. It must not be called twice at the same time.
+// Sweep works like the function Sweep. Calls must not overlap.
 func (r *Sweeper) Sweep(ctx context.Context) (SweepResult, error) {
 	e, shards := r.engine, r.shards
 	s := newSweeper(e, r.timeouts)
@@ -110,8 +110,8 @@ func (r *Sweeper) Sweep(ctx context.Context) (SweepResult, error) {
 	return swept, errors.Join(s.depth.err, err)
 }
 
-// forEachShard calls do for each of the three kinds of work and each shard, at most limit
-// at a time, and joins the errors.
+// forEachShard calls do for each of the three kinds of work and each shard, at most limit at a
+// time, and joins the errors.
 func forEachShard(ctx context.Context, limit, shards int, do func(ctx context.Context, kind, shard int) error) error {
 	failed := make([]error, 3*shards)
 	stopped := parallel.Each(ctx, limit, 3*shards, func(ctx context.Context, i int) error {
@@ -162,9 +162,9 @@ func (s *sweeper) dueExecutions(ctx context.Context, shard int, each func([]work
 	return rest == "" && err == nil, err
 }
 
-// pseudoRandomTime is a time later than after and, if possible, not later than now, in
-// milliseconds and evenly distributed. It depends only on its arguments, so nothing has
-// to be stored between sweeps, and it differs for each sweep and shard.
+// pseudoRandomTime returns a time later than after and, if possible, not later than now, in
+// milliseconds and evenly distributed. It depends only on its arguments, so nothing has to be
+// stored between sweeps, and it differs for each sweep and shard.
 func pseudoRandomTime(after, now time.Time, shard int) time.Time {
 	// Mix the bits so that each depends on all others (SplitMix64).
 	x := uint64(now.UnixMilli()) + uint64(shard)*0x9E3779B97F4A7C15
@@ -175,8 +175,8 @@ func pseudoRandomTime(after, now time.Time, shard int) time.Time {
 	return after.Add(time.Millisecond * time.Duration(1+x%span))
 }
 
-// dueWorkers calls each for every page of a shard's workers whose timeouts have passed. A
-// worker that fails is left to the next sweep, and does not stop the others.
+// dueWorkers calls each for every page of a shard's workers whose timeouts have passed. A worker
+// that fails does not stop the others; the next sweep handles it.
 func (s *sweeper) dueWorkers(ctx context.Context, shard int, each func([]workers.Transition) error) (complete bool, err error) {
 	var failed error
 	next, _, err := readPages(workflow.Page{Limit: pageSize}, maxPages, func(p workflow.Page) (workflow.List[workers.Transition], error) {
@@ -199,9 +199,8 @@ func (s *sweeper) dueSchedules(ctx context.Context, shard int, each func([]firin
 	return next == "" && err == nil, err
 }
 
-// readPages reads up to limit pages and calls each for those that are not empty. next is
-// the token of the page after them, "" at the end; left is how many more pages it could
-// have read.
+// readPages reads up to limit pages and calls each for those that are not empty. next is the token
+// of the page after them, "" at the end; left is how many more pages it could have read.
 func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (workflow.List[T], error), each func([]T) error) (next string, left int, err error) {
 	for left = limit; left > 0; {
 		due, err := read(page)
@@ -221,9 +220,9 @@ func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (w
 	return page.Token, left, nil
 }
 
-// sendWakeups sends wake-ups to due executions, except those it has sent a short time
-// ago, and only a few stuck ones if the queue is behind. It counts stuck ones first, so that they are
-// counted even if nothing is sent.
+// sendWakeups sends wake-ups to due executions, except those sent a short time ago. If the queue is
+// behind, it sends only a few to stuck executions. It counts stuck executions first, so that they
+// are counted even if nothing is sent.
 func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflow.Wakeup) error {
 	return func(due []workflow.Wakeup) error {
 		for i := range due {
@@ -250,8 +249,8 @@ func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflo
 	}
 }
 
-// maxStuckPerSweep is how many stuck executions of a shard a sweep wakes while the queue
-// is behind.
+// maxStuckPerSweep bounds how many stuck executions of a shard a sweep wakes while the queue is
+// behind.
 const maxStuckPerSweep = 10
 
 // isStuck reports whether an execution has been due for too long.
@@ -259,8 +258,7 @@ func isStuck(w workflow.Wakeup, now time.Time) bool {
 	return now.Sub(w.DueAt) > topology.StuckAfterSeconds*time.Second
 }
 
-// applyTransitions writes the state changes of workers, each whatever becomes of the
-// others.
+// applyTransitions writes the state changes of workers. A failure of one does not stop the others.
 func (s *sweeper) applyTransitions(ctx context.Context, n *int) func([]workers.Transition) error {
 	return func(due []workers.Transition) (failed error) {
 		for _, t := range due {
