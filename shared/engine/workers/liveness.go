@@ -20,8 +20,8 @@ type LivenessTimeouts struct {
 	Forget      time.Duration
 }
 
-// nextState is the state that follows without a heartbeat, the event that leads to it,
-// and the time since the last heartbeat after which it happens.
+// nextState returns the state that follows without a heartbeat, the event that leads to it, and the
+// time since the last heartbeat after which it happens.
 func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Event, time.Duration) {
 	switch state {
 	case sm.WorkerRegistered, sm.WorkerOnline:
@@ -35,15 +35,16 @@ func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Ev
 	return state, "", 0
 }
 
-// DueSince is when the state of a worker without a heartbeat was to change, which a sweep does.
+// DueSince returns since when the state of a worker without a heartbeat is due to change. A sweep
+// makes the change.
 func (s LivenessTimeouts) DueSince(w workflow.Worker) time.Time {
 	_, _, after := s.nextState(w.State)
 	return w.LastSeenAt.Add(after)
 }
 
-// evaluate applies all timeouts that have passed by now. DueAt of the result is when the
-// worker has to be evaluated again. A worker in a state that this binary does not know
-// stays as it is, for the release that does.
+// evaluate applies all timeouts that have passed by now. DueAt of the result is when the worker
+// must be evaluated again. A worker in a state that this binary does not know is left unchanged for
+// the release that does.
 func (s LivenessTimeouts) evaluate(w workflow.Worker, now time.Time) (workflow.Worker, error) {
 	if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {
 		return w, nil
@@ -65,9 +66,9 @@ func (s LivenessTimeouts) evaluate(w workflow.Worker, now time.Time) (workflow.W
 	}
 }
 
-// afterRegistration is the worker after it has registered. A live worker that registers
-// again keeps its state and its packs. One that was UNREACHABLE or OFFLINE has been
-// restarted, and holds no packs.
+// afterRegistration returns the worker after it has registered. A live worker that registers again
+// keeps its state and its packs. A worker that was UNREACHABLE or OFFLINE has been restarted, and
+// holds no packs.
 func (s LivenessTimeouts) afterRegistration(seen *workflow.Worker, w workflow.Worker, now time.Time) workflow.Worker {
 	w.State, w.RegisteredAt, w.LastSeenAt, w.ClaimedPacks = sm.WorkerRegistered, now, now, nil
 	if seen != nil && sm.Worker.Verdict(seen.State, sm.EventWorkerRegistered) == sm.Ignore {
@@ -77,8 +78,8 @@ func (s LivenessTimeouts) afterRegistration(seen *workflow.Worker, w workflow.Wo
 	return w
 }
 
-// afterHeartbeat is the worker after a heartbeat. The error has CodeNotFound if the worker
-// is not registered.
+// afterHeartbeat returns the worker after a heartbeat. It returns CodeNotFound if the worker is not
+// registered.
 func (s LivenessTimeouts) afterHeartbeat(seen *workflow.Worker, now time.Time) (workflow.Worker, error) {
 	if seen == nil || sm.Worker.Verdict(seen.State, sm.EventWorkerHeartbeat) == sm.Refuse {
 		return workflow.Worker{}, workflow.Errorf(workflow.CodeNotFound, "the worker is not registered; register it first")
@@ -91,7 +92,7 @@ func (s LivenessTimeouts) afterHeartbeat(seen *workflow.Worker, now time.Time) (
 	return w, nil
 }
 
-// Transition is a worker as it was read, and after the timeouts that have passed.
+// Transition is a worker as read, and after the timeouts that have passed.
 type Transition struct {
 	Seen, Next *workflow.Worker
 }
@@ -100,9 +101,8 @@ type Transition struct {
 // arrived since the worker became due, and only its DueAt changes.
 func (t Transition) ChangesState() bool { return t.Next.State != t.Seen.State }
 
-// Due reads a page of the workers of one shard that are due, and evaluates them without
-// writing. It leaves out workers that cannot be read or evaluated, and names them in
-// failed.
+// Due reads a page of the workers of one shard that are due, and evaluates them without writing. It
+// leaves out workers that cannot be read or evaluated, and names them in failed.
 func (r *Registry) Due(ctx context.Context, shard int, page workflow.Page) (list workflow.List[Transition], failed, err error) {
 	due, err := r.Workers.DueWorkers(ctx, shard, r.now(), page)
 	list.NextToken = due.NextToken
@@ -131,13 +131,12 @@ func (r *Registry) Due(ctx context.Context, shard int, page workflow.Page) (list
 	return list, failed, nil
 }
 
-// Apply writes a transition if the worker has not changed since it was read. So a
-// heartbeat in between wins, and sweeps may overlap. It reports whether the worker's
-// state has changed.
+// Apply writes a transition if the worker has not changed since it was read. So a heartbeat in
+// between wins, and sweeps may overlap. It reports whether the worker's state has changed.
 //
-// If the worker is OFFLINE now, Apply sends a wake-up to each execution whose packs it
-// held. That ends no claim: only an expired lease does, and the execution's own timer
-// usually fires long before. The wake-ups find what is due by then.
+// If the worker has become OFFLINE, Apply sends a wake-up to each execution whose packs it held.
+// That ends no claim: only an expired lease does, and the execution's own timer usually fires long
+// before. The wake-ups find what is due by then.
 func (r *Registry) Apply(ctx context.Context, sender port.Sender, t Transition) (changed bool, err error) {
 	ok, err := r.Workers.PutWorker(ctx, t.Seen, t.Next)
 	if !ok || err != nil || !t.ChangesState() {
@@ -149,7 +148,7 @@ func (r *Registry) Apply(ctx context.Context, sender port.Sender, t Transition) 
 	return true, sender.SendWakeups(ctx, 0, wakeups(t.Seen)...)
 }
 
-// wakeups has one wake-up for each execution of which the worker held a pack.
+// wakeups returns one wake-up for each execution of which the worker held a pack.
 func wakeups(w *workflow.Worker) (all []workflow.Wakeup) {
 	seen := map[string]bool{}
 	for _, p := range w.ClaimedPacks {

@@ -20,21 +20,21 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Registry keeps the polling workers.
+// Registry manages the polling workers.
 type Registry struct {
 	Workers  port.Workers
 	Timeouts LivenessTimeouts
 	Now      func() time.Time
 }
 
-// maxTries bounds how often one call reads a worker again because it changed meanwhile.
+// maxTries bounds how often one call reads a worker again because it has changed.
 const maxTries = 8
 
-// now is the current time in milliseconds, the resolution in which it is stored.
+// now returns the current time in milliseconds, the resolution in which it is stored.
 func (r *Registry) now() time.Time { return r.Now().UTC().Truncate(time.Millisecond) }
 
-// update reads a worker and writes what decide returns for it, if the worker has not
-// changed meanwhile; otherwise it tries again. seen is nil if there is no such worker.
+// update reads a worker and writes what decide returns for it, if the worker has not changed in
+// between; otherwise it tries again. seen is nil if there is no such worker.
 func (r *Registry) update(ctx context.Context, tenant, id string, decide func(seen *workflow.Worker) (workflow.Worker, error)) (workflow.Worker, error) {
 	for range maxTries {
 		seen, err := r.Workers.Worker(ctx, tenant, id)
@@ -59,9 +59,9 @@ func (r *Registry) Register(ctx context.Context, w workflow.Worker) (workflow.Wo
 	})
 }
 
-// Heartbeat records a heartbeat, which makes a worker ONLINE whatever its state was, unless it
-// drains. held are the packs that it works on; nil keeps the recorded ones. The error has
-// CodeNotFound if the worker is not registered.
+// Heartbeat records a heartbeat. It makes a worker ONLINE whatever its state was, unless it drains.
+// held are the packs that it works on; nil keeps the recorded ones. It returns CodeNotFound if the
+// worker is not registered.
 func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []workflow.ClaimedPack) (draining bool, err error) {
 	ok, old, err := r.Workers.Heartbeat(ctx, tenant, id, sm.WorkerOnline, r.now(), held)
 	if draining = !ok && err == nil && old != nil && old.State == sm.WorkerDraining; draining {
@@ -76,7 +76,7 @@ func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []work
 	return w.State == sm.WorkerDraining, err
 }
 
-// Drain makes a worker get no new packs, until it registers again. The error has CodeNotFound if
+// Drain stops sending new packs to a worker until it registers again. It returns CodeNotFound if
 // there is no such worker.
 func (r *Registry) Drain(ctx context.Context, tenant, id string) (workflow.Worker, error) {
 	return r.update(ctx, tenant, id, func(seen *workflow.Worker) (workflow.Worker, error) {
@@ -92,8 +92,7 @@ func (r *Registry) Drain(ctx context.Context, tenant, id string) (workflow.Worke
 	})
 }
 
-// Unregister removes a worker and returns it. The error has CodeNotFound if there is no
-// such worker.
+// Unregister removes a worker and returns it. It returns CodeNotFound if there is no such worker.
 func (r *Registry) Unregister(ctx context.Context, tenant, id string) (workflow.Worker, error) {
 	known, err := r.Worker(ctx, tenant, id)
 	if err != nil {
@@ -108,12 +107,12 @@ func (r *Registry) Unregister(ctx context.Context, tenant, id string) (workflow.
 		return w, sm.Worker.Move(seen.State, sm.EventWorkerUnregistered, w.State)
 	})
 	if workflow.Is(err, workflow.CodeNotFound) {
-		return known, nil // another call has removed it meanwhile
+		return known, nil // another call has removed it in between
 	}
 	return removed, err
 }
 
-// Worker reads a worker. The error has CodeNotFound if there is no such worker.
+// Worker reads a worker. It returns CodeNotFound if there is no such worker.
 func (r *Registry) Worker(ctx context.Context, tenant, id string) (workflow.Worker, error) {
 	w, err := r.Workers.Worker(ctx, tenant, id)
 	if err == nil && (w == nil || w.State == sm.WorkerRemoved) {
@@ -130,8 +129,8 @@ func AcceptsPacks(state sm.WorkerState) bool {
 	return state == sm.WorkerRegistered || state == sm.WorkerOnline
 }
 
-// List lists a tenant's workers in the order of their ids. If block is not nil, it lists
-// only the workers that serve that exact block.
+// List lists a tenant's workers ordered by id. If block is not nil, it lists only the workers that
+// serve that exact block.
 func (r *Registry) List(ctx context.Context, tenant string, block *workflow.Ref, page workflow.Page) (workflow.List[workflow.Worker], error) {
 	for {
 		list, err := r.Workers.Workers(ctx, tenant, page)
