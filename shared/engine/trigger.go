@@ -80,7 +80,7 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	}
 	if c.trigger.Trigger == nil || c.trigger.Trigger.TakesEvents() {
 		c.trigger.Trigger = nil
-		workflow.MAC([]byte(c.name), c.call.Body) // takes as long as for a trigger that exists
+		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
 		return none, unproved()
 	}
 	if c.trigger.Trigger.Form != nil {

@@ -206,7 +206,7 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 		return false
 	}
 	if p.compareBranches(x, r, o) != 0 {
-		return false // in different branches, whether or not they have been joined
+		return false // before and after the branches are joined
 	}
 	if o.Try < r.Try && (x.InEarlierTime(r, o, false) || p.isStillToCome(x, r, o)) {
 		return false // a result of an earlier try that stands but is still to come
@@ -534,7 +534,7 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 	if o.Handled > 0 || program.ContinuesOnError(o.StepIndex) {
 		for key := range got.failed {
-			delete(excluded, key) // even if it failed in an earlier try, in which nothing handled the failure
+			delete(excluded, key) // it has failed before, perhaps in an earlier try in which nothing handled that
 		}
 		return
 	}
