@@ -10,17 +10,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The events about what people are asked. Like [EventSignalReceived] they move nothing.
+// Events about questions to people. Like [EventSignalReceived] they change no state.
 const (
 	EventInputAnswered  = "input.answered"  // somebody has answered
 	EventInputReminded  = "input.reminded"  // nobody has answered yet
-	EventInputEscalated = "input.escalated" // others may answer, too
+	EventInputEscalated = "input.escalated" // more people may answer now
 )
 
-// answer takes an answer to a step run that waits, or refuses it. A request that was made
-// before is recognised by its key first of all: it has been taken, whatever has become of the
-// step run since. Then whatever is due comes, alone, so that nobody is told of a deadline that
-// is not stored.
+// answer accepts an answer to a waiting step run, or refuses it. It first checks the key: a
+// repeated request has already been accepted, whatever has happened to the step run since. Then
+// anything that is due is decided alone, so that nobody is told of a deadline that is not stored.
 func (d *decider) answer(c Command) error {
 	a := c.Answer
 	if known := d.knownAnswer(a); known != nil {
@@ -73,7 +72,7 @@ func (d *decider) asksPeople(r *workflow.StepRun) bool {
 	return r != nil && d.execution.TakesAnswers() && r.Waiting() && r.Wait.Need > 0
 }
 
-// mayAnswer is the step run that an answer is for, if that takes one of the actor.
+// mayAnswer returns the step run that an answer is for, if it accepts an answer from the actor.
 func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) {
 	r := d.execution.StepRunBySeq(a.StepRunSeq)
 	switch {
@@ -91,9 +90,9 @@ func (d *decider) mayAnswer(a *Answer, actor string) (*workflow.StepRun, error) 
 	return r, nil
 }
 
-// CheckToken is the step run that the bearer of a token may answer now. It changes nothing: a
-// deadline of that step run that has passed is told before it is stored, to somebody who only
-// asks. What else is due is nothing to him.
+// CheckToken returns the step run that the bearer of a token may answer now. It changes nothing:
+// somebody who only asks is told of a passed deadline of this step run before it is stored. Other
+// due work does not concern the bearer.
 func CheckToken(x *workflow.Execution, a *Answer, actor string, now time.Time) (*workflow.StepRun, error) {
 	d := &decider{execution: x, now: now}
 	r, err := d.mayAnswer(a, actor)
@@ -106,8 +105,8 @@ func CheckToken(x *workflow.Execution, a *Answer, actor string, now time.Time) (
 	return r, nil
 }
 
-// closesAt is when a step run that waits takes answers no longer, and what ends it then: its
-// deadline, or that of the execution or of branches around it.
+// closesAt returns until when a waiting step run takes answers, and what ends it then: its own
+// deadline, that of the execution, or that of surrounding branches.
 func (d *decider) closesAt(r *workflow.StepRun) (until time.Time, what string) {
 	until, what = r.Wait.Until, fmt.Sprintf("the deadline of step %q", r.Label)
 	if hasDeadline(d.execution) && d.execution.Deadline.Before(until) {
@@ -121,7 +120,7 @@ func (d *decider) closesAt(r *workflow.StepRun) (until time.Time, what string) {
 	return until, what
 }
 
-// knownAnswer is the answer that the same request has given before, nil if there is none.
+// knownAnswer returns the answer that the same request has given before; nil if there is none.
 func (d *decider) knownAnswer(a *Answer) *workflow.Answer {
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
@@ -137,8 +136,8 @@ func (d *decider) knownAnswer(a *Answer) *workflow.Answer {
 	return nil
 }
 
-// somethingIsDue reports whether the deadline of the execution, of one of its waits or of
-// branches has passed, so that the next decision is about that.
+// somethingIsDue reports whether a deadline of the execution, of one of its waits or of branches
+// has passed, so that the next decision is about that.
 func (d *decider) somethingIsDue() bool {
 	if hasDeadline(d.execution) && !d.now.Before(d.execution.Deadline) {
 		return true
@@ -161,7 +160,7 @@ func (d *decider) somethingIsDue() bool {
 	return false
 }
 
-// answerRefusal is why a step run takes no answer.
+// answerRefusal returns why a step run takes no answer.
 func (d *decider) answerRefusal(r *workflow.StepRun) error {
 	x := d.execution
 	text := fmt.Sprintf("cannot answer execution %s in state %s: ", x.ID, x.State)
@@ -180,7 +179,7 @@ func (d *decider) answerRefusal(r *workflow.StepRun) error {
 	return refusedAnswer("closed", text)
 }
 
-// answerIssues are the issues of answers that are refused, by code.
+// answerIssues are the issues of refused answers, by code.
 var answerIssues = map[string]string{
 	"closed":  "the step takes no answer, or none any more",
 	"used":    "one person counts once: you have answered, or let another one answer, already",
@@ -192,8 +191,8 @@ func refusedAnswer(code, text string) error {
 	return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: text, Issues: []workflow.Issue{{Path: "input", Code: code, Message: answerIssues[code]}}}
 }
 
-// takeAnswer records an answer. The one that decides ends the step run in the same commit,
-// unless a job of it is still at work.
+// takeAnswer records an answer. The decisive answer ends the step run in the same commit, unless
+// one of its jobs is still running.
 func (d *decider) takeAnswer(r *workflow.StepRun, c Command, answer workflow.Answer) {
 	r.Answers = append(r.Answers[:len(r.Answers):len(r.Answers)], answer)
 	approvals := 0
@@ -229,7 +228,7 @@ func (d *decider) takeAnswer(r *workflow.StepRun, c Command, answer workflow.Ans
 	if !answer.Rejects {
 		value := answer.Value
 		if r.Wait.Approval {
-			value = nil // its result is made of all answers
+			value = nil // its result combines all answers
 		}
 		d.completeWait(r, value)
 		return
@@ -248,7 +247,7 @@ func (d *decider) rejectWait(r *workflow.StepRun, message string) {
 	d.failStepRun(r, workflow.CauseStepFailed, why)
 }
 
-// nextDue is when the next reminder or escalation of a wait is due, zero for never.
+// nextDue returns when the next reminder or escalation of a wait is due; zero for never.
 func nextDue(ask *spec.Ask, w *workflow.StepWait) (at time.Time) {
 	if w.Reminded < len(ask.Remind) {
 		at = w.Since.Add(ask.Remind[w.Reminded].Std())
@@ -261,9 +260,8 @@ func nextDue(ask *spec.Ask, w *workflow.StepWait) (at time.Time) {
 	return at
 }
 
-// escalate records the reminders and the level of escalation that are due. The level is
-// committed before executions of it are started, with a timer that is near, whatever is due
-// next.
+// escalate records the reminders and the escalation level that are due. The level is committed
+// before its executions are started, with a timer that is near, whatever else is due next.
 func (d *decider) escalate(r *workflow.StepRun) {
 	ask, w := d.node(r).Waits().Asks(), *r.Wait
 	for w.Reminded < len(ask.Remind) && !d.now.Before(w.Since.Add(ask.Remind[w.Reminded].Std())) {
@@ -286,7 +284,7 @@ func (d *decider) escalate(r *workflow.StepRun) {
 	}
 }
 
-// page reports whether the executions of the levels that are committed have been started.
+// page reports whether the executions of the committed levels have been started.
 func (d *decider) page(r *workflow.StepRun) bool {
 	if d.facts.Escalated[r.Seq] < r.Wait.Level {
 		d.need(Need{Kind: NeedEscalated, StepRunSeq: r.Seq, Level: r.Wait.Level})

@@ -7,17 +7,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A try that ends before it is RUNNING has executed nothing. What the tries before have left is left
-// still, whatever ended this one: so the execution ends as the last of them has ended.
+// A try that ends before it is RUNNING has executed nothing. Whatever earlier tries have left still
+// remains. So the execution ends as the last of those tries ended.
 
-// keepLastEnd keeps how the execution has ended, for a new try that takes its locks anew.
+// keepLastEnd remembers how the execution ended, for a new try that acquires its locks again.
 func (d *decider) keepLastEnd() {
 	x := d.execution
 	x.LastEnd = &workflow.LastEnd{Unsafe: x.State == sm.ExecutionFailedUnsafe || x.State == sm.ExecutionFailedUnsafeAck, StartedAt: x.StartedAt, Result: x.Result}
 }
 
-// failBeforeRunning fails an execution that has executed nothing in this try: as FAILED_UNSAFE where
-// changes of the tries before remain, or may remain, and as FAILED_SAFE where there are none.
+// failBeforeRunning fails an execution that has executed nothing in this try: as FAILED_UNSAFE if
+// changes of earlier tries remain, or may remain, and as FAILED_SAFE if there are none.
 func (d *decider) failBeforeRunning(on sm.Event, data map[string]any) {
 	to := sm.ExecutionFailedSafe
 	if HasChanges(d.execution) {
@@ -26,9 +26,10 @@ func (d *decider) failBeforeRunning(on sm.Event, data map[string]any) {
 	d.endBeforeRunning(on, to, data)
 }
 
-// endBeforeRunning ends an execution that has executed nothing in this try. Its entities are those of
-// the last end again, with their outcomes. Where an operator has to look at them once more, it keeps no
-// locks: they were released before this try, which may have taken some of them only.
+// endBeforeRunning ends an execution that has executed nothing in this try. It restores the
+// entities of the last end, with their outcomes. If an operator must look at them again, the
+// execution still keeps no locks: they were released before this try, which may have acquired only
+// some of them.
 func (d *decider) endBeforeRunning(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	x := d.execution
 	if HasChanges(x) {
@@ -46,7 +47,7 @@ func (d *decider) endBeforeRunning(on sm.Event, to sm.ExecutionState, data map[s
 	}
 }
 
-// leftByEarlierTries says what is left of earlier tries.
+// leftByEarlierTries describes what earlier tries have left.
 func (d *decider) leftByEarlierTries() string {
 	const nothing = "this try has executed nothing, and "
 	remaining := stepRunsToUndo(d.execution)

@@ -7,9 +7,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// schedule is the START of the lock protocol. A blocked execution first registers as a
-// waiter with its blocker and idles. Only when that fails, because the blocker has
-// released the entity, does it enter LOCKING, at the next epoch.
+// schedule is the START of the lock protocol. A blocked execution first registers as a waiter with
+// its blocker and idles. Only if that fails, because the blocker has released the entity, does it
+// enter LOCKING, at the next epoch.
 func (d *decider) schedule() {
 	if d.execution.LockSince.IsZero() {
 		d.execution.LockSince = d.now
@@ -32,8 +32,8 @@ func (d *decider) schedule() {
 			d.awaitPerson(*b)
 			return
 		}
-		// A holder that an operator has retried needs nobody any more: what this execution
-		// reserves counts again, once it has asked for its locks anew.
+		// If an operator has retried the holder, it no longer waits for anybody. The reservations
+		// of this execution count again once it has asked for its locks again.
 		if d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson) {
 			if !b.Reservation && b.Narrowed != d.facts.Blocker.Narrowed {
 				c := *b
@@ -66,9 +66,9 @@ func (d *decider) schedule() {
 	d.commitFirst() // the epoch must be committed before the first lock is taken
 }
 
-// awaitPerson records that the holder of a lock waits for an operator. That may take
-// days, and other entities that this execution has reserved are free meanwhile: its
-// reservations become void, and whoever waits for them is woken. Then it registers again.
+// awaitPerson records that the holder of a lock waits for an operator. That may take days, and
+// meanwhile other entities that this execution has reserved are free. So its reservations become
+// void, the executions that wait for them are woken, and it registers again.
 func (d *decider) awaitPerson(b workflow.BlockedBy) {
 	b.NeedsPerson, b.Narrowed = true, d.facts.Blocker.Narrowed
 	d.execution.BlockedBy = &b
@@ -76,8 +76,8 @@ func (d *decider) awaitPerson(b workflow.BlockedBy) {
 	d.commitFirst()
 }
 
-// failDeadlock ends an execution whose parent, directly or through others, waits for
-// it while holding the lock that it waits for.
+// failDeadlock ends an execution because of a deadlock: its parent waits for it, directly or
+// through others, while holding the lock that it waits for.
 func (d *decider) failDeadlock(b *workflow.BlockedBy) {
 	d.setFailure(workflow.CauseLockDeadlock, &workflow.Failure{
 		Code:    workflow.CodeEntityLocked.OfFailure(),

@@ -9,34 +9,34 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The state item of an execution must never become too large to be written: nobody could
-// end the execution then. Package workflow has the limits, this file keeps them.
+// The state item of an execution must never become too large to be written, because then nobody
+// could end the execution. Package workflow defines the limits; this file enforces them.
 
-// maxEntered is how many bytes of step runs one decision enters before it is committed.
-// Only a commit tells how many bytes they take in the item.
+// maxEntered bounds the size of the step runs, in bytes, that one decision enters before it is
+// committed. Only a commit tells how many bytes they take in the item.
 const maxEntered = 64 << 10
 
-// hasRoom reports whether n more step runs may be entered: the item has room for them,
-// and numbers are left for them and for a rollback of everything entered.
+// hasRoom reports whether n more step runs may be entered: the item has space for them, and enough
+// numbers are left for them and for a rollback of everything entered.
 func (d *decider) hasRoom(n int) bool {
 	last := d.execution.StepRunSeq + n
 	return d.execution.ItemBytes <= workflow.MaxRunningBytes && last+len(d.execution.StepRuns)+n <= workflow.MaxStepRunSeq
 }
 
-// fits reports whether the item has room for step runs that are entered together. Their
-// JSON is compressed to less than half.
+// fits reports whether the item has space for step runs that are entered together. Compression
+// reduces their JSON to less than half.
 func (d *decider) fits(stepRuns []workflow.StepRun) bool {
 	return d.execution.ItemBytes+(d.entered+d.jsonBytes(stepRuns))/2 <= workflow.MaxRunningBytes
 }
 
-// hasRoomFor reports whether the item has room for n bytes that not every execution has,
-// and besides for everything that every execution may get: the command of an operator.
+// hasRoomFor reports whether the item has space for n bytes of optional data, and also for
+// everything that every execution may need: the command of an operator.
 func (d *decider) hasRoomFor(n int) bool {
 	return d.execution.ItemBytes+n <= workflow.MaxItemBytes-workflow.CommandBytes
 }
 
-// refuseForRoom refuses what somebody wants to add to a step run that waits, if the item has no
-// room for it. The wait still ends at its deadline, and operators can still end the execution.
+// refuseForRoom refuses an addition to a waiting step run if the item has no space for it. The wait
+// still ends at its deadline, and operators can still end the execution.
 func (d *decider) refuseForRoom(r *workflow.StepRun, v any) error {
 	if d.execution.ItemBytes+d.jsonBytes(v) <= workflow.MaxAnsweredBytes {
 		return nil
@@ -45,7 +45,7 @@ func (d *decider) refuseForRoom(r *workflow.StepRun, v any) error {
 		d.execution.ID, (d.execution.ItemBytes+1023)>>10, r.Label)
 }
 
-// jsonBytes is the size of a value as JSON.
+// jsonBytes returns the size of a value as JSON.
 func (d *decider) jsonBytes(v any) int {
 	raw, err := workflow.EncodeJSON(v)
 	if err != nil {
@@ -67,8 +67,8 @@ func (d *decider) failAtLimit(n *spec.Node) {
 	d.stopAll()
 }
 
-// noRoomToRollBack is why a wave of a rollback cannot begin, nil if it can. Room is kept
-// for the commands of operators.
+// noRoomToRollBack returns why a rollback wave cannot begin for lack of space; nil if it can. It
+// reserves space for the commands of operators.
 func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
 	if d.execution.ItemBytes <= workflow.MaxRollbackBytes && r.Seq <= workflow.MaxStepRunSeq {
 		return nil
@@ -79,11 +79,10 @@ func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
 	}
 }
 
-// boundFailures bounds what step runs and branches keep of their failures. The first and the
-// last step run that failed keep the text of theirs, the others the beginning of the message
-// and no details, the oldest of these only a code. Of the branches the first that failed keeps
-// its text. The whole failure stays in the pack of the job. Why cases have no value shares the
-// room of the others.
+// boundFailures limits the space that the failures of step runs and branches take. The first and
+// the last step run that failed keep the full text, and so does the first branch that failed. The
+// others keep the beginning of the message and no details; the oldest of these keep only a code.
+// The messages of case errors share the same space. The whole failure stays in the pack of the job.
 func boundFailures(stepRuns []workflow.StepRun, threads []workflow.Thread) {
 	first, last := -1, -1
 	for i := range stepRuns {
@@ -122,8 +121,8 @@ func boundFailures(stepRuns []workflow.StepRun, threads []workflow.Thread) {
 	}
 }
 
-// shortFailure is a failure without details and with the beginning of its message; only
-// its code when room, the bytes left for all texts, is used up.
+// shortFailure returns a failure without details and with only the beginning of its message. It
+// keeps only the code if room, the number of bytes left for all texts, is used up.
 func shortFailure(f *workflow.Failure, room *int) *workflow.Failure {
 	if f == nil {
 		return nil
@@ -136,8 +135,8 @@ func shortFailure(f *workflow.Failure, room *int) *workflow.Failure {
 	return &short
 }
 
-// executionFailure is a failure as the execution keeps it. Its message may be longer than
-// that of a step run: it names every child through which the failure came.
+// executionFailure returns a failure as the execution keeps it. Its message may be longer than that
+// of a step run, because it names every child that passed the failure on.
 func executionFailure(f *workflow.Failure) *workflow.Failure {
 	b := *f.Truncated()
 	b.Message = workflow.Truncate(f.Message, workflow.MaxReasonBytes)

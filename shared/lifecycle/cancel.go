@@ -29,24 +29,25 @@ func (d *decider) recordCancelled() {
 // The sources of a cancellation.
 const (
 	SourceUser    = "user"
-	SourceTimeout = "timeout" // the time of the execution is over, which is a failure
-	SourceParent  = "parent"  // the parent does not wait for the execution any more
-	sourceKey     = "key"     // the execution gives way to the one that has its key
+	SourceTimeout = "timeout" // the execution timed out, which is a failure
+	SourceParent  = "parent"  // the parent no longer waits for the execution
+	sourceKey     = "key"     // the execution gives way to the one that holds its key
 )
 
-// IsCancelled reports whether somebody has cancelled the execution. One whose time is over has failed.
+// IsCancelled reports whether somebody has cancelled the execution. An execution that timed out has
+// failed.
 func IsCancelled(x *workflow.Execution) bool { return isCancellation(x.Cancellation) }
 
-// isCancellation reports whether there is a cancellation, and its source is not the timeout.
+// isCancellation reports whether there is a cancellation with a source other than the timeout.
 func isCancellation(c *workflow.Cancellation) bool { return c != nil && c.Source != SourceTimeout }
 
-// driveCancelling drives CANCELLING. First everything that was started must have
-// stopped. Then changes are rolled back, if that was requested and is possible.
+// driveCancelling drives CANCELLING. First everything that was started must stop. Then changes are
+// rolled back, if that was requested and is possible.
 func (d *decider) driveCancelling() {
 	if !d.closeOpenSteps() {
 		return
 	}
-	if d.execution.StartedAt.IsZero() { // it has no locks to roll anything back under
+	if d.execution.StartedAt.IsZero() { // it holds no locks for a rollback
 		d.endBeforeRunning(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
 		return
 	}
@@ -66,7 +67,7 @@ func (d *decider) driveCancelling() {
 		if o == nil {
 			return
 		}
-		d.execution.Result = o.Result // which entities were changed; all stay locked until somebody has looked
+		d.execution.Result = o.Result // which entities were changed; all stay locked until an operator has looked
 	}
 	d.end(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
 }

@@ -7,18 +7,18 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// An execution that depends on what is not its own item checks in: after its item exists, and
-// before it does anything. It does so when it is new, and again when it is tried again, because
-// it had ended in between. docs/models/keys.pml is the model of this.
+// An execution that depends on other items than its own checks in: after its item exists, and
+// before it does anything. It does so when it is new, and again on each retry, because it had ended
+// in between. docs/models/keys.pml models this.
 
-// MustCheckIn reports whether the execution has still to check in. One that becomes ready for
-// the first time has done so.
+// MustCheckIn reports whether the execution has yet to check in. An execution that becomes ready
+// for the first time has checked in.
 func MustCheckIn(x *workflow.Execution) bool {
 	return asksParent(x) || x.Key != "" && undecided(x)
 }
 
-// asksParent reports whether the execution has still to ask its parent whether it may begin: one
-// that nobody waits for does so once.
+// asksParent reports whether the execution has yet to ask its parent whether it may begin. A child
+// in fire-and-forget mode asks once.
 func asksParent(x *workflow.Execution) bool {
 	return x.Awaited() && undecided(x) || x.Parent != nil && x.State == sm.ExecutionNew
 }
@@ -27,13 +27,17 @@ func undecided(x *workflow.Execution) bool {
 	return x.State == sm.ExecutionNew || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1
 }
 
-// checkIn reports whether the execution may go on: its parent lets it begin, if it has one, and it has its business key, if it has one. It gives way to an execution that has the key and has checked in itself, unless it is tried again:
-// then it waits for its end. One that has still to check in may give way too: for that one it waits.
+// checkIn reports whether the execution may continue: its parent lets it begin, if it has one, and
+// it holds its business key, if it has one.
+//
+// If another execution holds the key and has checked in, this one gives way. On a retry it waits
+// for the end of the holder instead. It also waits for a holder that has yet to check in, because
+// that one may still give way.
 func (d *decider) checkIn() bool {
 	if !MustCheckIn(d.execution) {
 		return true
 	}
-	if d.changed || d.execution.Version == 0 { // others have to see that it is there
+	if d.changed || d.execution.Version == 0 { // others must be able to see the execution first
 		d.changed = true
 		d.commitFirst()
 		return false
@@ -59,8 +63,8 @@ func (d *decider) checkIn() bool {
 	return false
 }
 
-// giveWay cancels an execution whose key another one has. The commit depends on that no signal
-// has come since those that it had were handed over.
+// giveWay cancels an execution because another one holds its key. The commit requires that no
+// signal has arrived since the existing ones were handed over.
 func (d *decider) giveWay(owner string) {
 	x := d.execution
 	why := fmt.Sprintf("execution %s has the key %q", owner, x.Key)

@@ -9,9 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// startChild begins a step run that starts a child execution. The step run is committed
-// first. The id of the child is derived from it, so that there is one child
-// however often it is started.
+// startChild begins a step run that starts a child execution. The step run is committed first. The
+// id of the child is derived from the step run, so that there is only one child even if the start
+// is repeated.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	ref, err := d.referenced(n, n.Reference.Workflow)
@@ -48,8 +48,8 @@ func (d *decider) waitForChildren(data map[string]any) {
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
 
-// referenced is the exact reference of a definition of which a step starts executions, and which it
-// names as written.
+// referenced returns the exact reference of the definition that a step starts, from the reference
+// as written.
 func (d *decider) referenced(n *spec.Node, written string) (workflow.Ref, error) {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
@@ -111,13 +111,12 @@ func (d *decider) followChild(r *workflow.StepRun) bool {
 	return true
 }
 
-// maxToldEvents is the number of events after which an execution does not say any more that its
-// child waits for a person: a child that asks again and again must not leave its parent without
-// room for its own.
+// maxToldEvents is the number of events after which an execution no longer records that its child
+// waits for a person. A child that keeps asking must not use up its parent's space for events.
 const maxToldEvents = workflow.MaxEvents / 2
 
-// WaitsForPerson reports whether an execution waits for a person to answer or to let it go on, or
-// for a child of which that is so.
+// WaitsForPerson reports whether an execution waits for a person to answer or to let it continue,
+// or for a child that does.
 func WaitsForPerson(x *workflow.Execution) bool {
 	return x.State == sm.ExecutionWaiting && x.Wait != nil && slices.Contains([]workflow.WaitKind{workflow.WaitInput, workflow.WaitStep, workflow.WaitChildInput}, x.Wait.Kind)
 }
@@ -159,8 +158,8 @@ func (d *decider) retellWait() {
 	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", pauseData(w))
 }
 
-// closeStepRun closes a step run whose child is over, or will never be. What is known of the child
-// does not count any more after the commit: somebody may have retried it before.
+// closeStepRun closes a step run whose child is over, or will never exist. What is known about the
+// child no longer counts after the commit, because somebody may have retried it before.
 func (d *decider) closeStepRun(r *workflow.StepRun) {
 	r.Closing, d.changed = true, true
 	d.commitFirst()
@@ -213,9 +212,9 @@ func (d *decider) statusOfClosed(r *workflow.StepRun) sm.StepState {
 	return sm.StepCancelled
 }
 
-// leftToItself is what a parent says of a child that goes on without it. It may change something
-// at any time, so what it did counts as changes that remain, unless somebody who cancels the
-// parent has asked for that.
+// leftToItself returns the status that the parent records for a child that continues without it.
+// The child may change something at any time, so its work counts as remaining changes, unless
+// whoever cancelled the parent asked for that.
 func (d *decider) leftToItself(r *workflow.StepRun) *ChildStatus {
 	c := d.execution.Cancellation
 	return &ChildStatus{StepRunSeq: r.Seq, State: r.Child.State, HasChanges: !isCancellation(c), Absent: isCancellation(c)}
@@ -237,7 +236,7 @@ func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 }
 
 // recordChildEnd stores the result of a child. Changes that the child has made remain, and its
-// parent cannot undo them, unless the step names the workflow that does.
+// parent cannot undo them, unless the step names a workflow that does.
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
 	child.State, child.Partial, child.Ask = c.State, c.Partial, nil
@@ -259,7 +258,7 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 		r.Counts = workflow.Counts{Failed: 1, Failure: childFailure(r, c)}
 	case c.State == sm.ExecutionCancelledAck:
 		r.Counts = workflow.Counts{NotExecuted: 1}
-	default: // it failed, and nothing is left of it
+	default: // it failed and left nothing behind
 		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: childFailure(r, c)}
 	}
 }
@@ -277,8 +276,8 @@ func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	return why
 }
 
-// letsGo reports whether the child of a step run that is closed early goes on without it: because
-// the cancellation does not cascade, or because the definition abandons it.
+// letsGo reports whether the child continues without the parent when its step run is closed early:
+// because the cancellation does not cascade, or because the definition abandons it.
 func (d *decider) letsGo(r *workflow.StepRun) bool {
 	if r.Child == nil || r.Child.Mode == workflow.ModeFireAndForget {
 		return false
@@ -287,9 +286,9 @@ func (d *decider) letsGo(r *workflow.StepRun) bool {
 	return r.Child.Abandon || isCancellation(c) && !c.Cascade
 }
 
-// closeChild ends a step run whose child may still be at work, because the execution is ending.
-// The child finds out that the step run is closed, and cancels itself, unless it was let go, or has
-// begun and nobody waits for it. It reports whether the step run has ended.
+// closeChild ends a step run whose child may still be running, because the execution is ending. The
+// child notices that the step run is closed and cancels itself, unless it was let go, or has begun
+// in fire-and-forget mode. closeChild reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 	if r.LetGo {
 		d.recordChildEnd(r, d.leftToItself(r))
@@ -301,7 +300,7 @@ func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 		return false
 	}
 	d.recordChildEnd(r, c)
-	if r.Child.Mode == workflow.ModeFireAndForget && r.Counts.OK > 0 { // it was started, and that is all that the step is for
+	if r.Child.Mode == workflow.ModeFireAndForget && r.Counts.OK > 0 { // the step only has to start it, and that is done
 		status = sm.StepCompleted
 	}
 	d.exitStepRun(r, status)

@@ -8,38 +8,39 @@ import (
 )
 
 // A step with foreach that starts executions has a set of children: one for each item. They are
-// numbered like lanes of packs, and like a lane each is added to a done set when it is over.
-// That set says when to look, and no more: a child that has failed may be tried again. What a
-// step run has come to is read from the children, after it was closed.
+// numbered like lanes of packs, and like a lane, each is added to a done set when it is over. The
+// done set only tells when to look, because a failed child may be retried. The result of the step
+// run is read from the children after it was closed.
 
-// ChildSet is what is known of the children of a step run that has a set of them.
+// ChildSet describes the set of children of a step run.
 type ChildSet struct {
 	StepRunSeq int
-	Done       int               // how many are over, or will never be
-	Failed     int               // how many of these did not end well
-	Checked    bool              // both are what the children say now, and not what they have noted when they ended
-	Refused    bool              // there are no children: Failure says why
-	Failure    *workflow.Failure // of the first child that did not end well, as far as the children were read
+	Done       int               // children that are over, or will never exist
+	Failed     int               // those of them that did not end well
+	Checked    bool              // the counts are read from the children themselves, not from the done sets
+	Refused    bool              // there are no children; Failure says why
+	Failure    *workflow.Failure // of the first child that did not end well, among the children that were read
 
-	// Looked says that children were read that may wait for a person. Asking are those that
-	// do, AskingID is the first of them, and Asks is what it asks.
+	// Looked means that children were read that may wait for a person. Asking lists those that do,
+	// AskingID is the first of them, and Asks is its question.
 	Looked   bool
 	Asking   []int
 	AskingID string
 	Asks     string
 
-	// What follows is known of a step run that is closed. Open is how many are not over, or, where
-	// nobody waits for them, have not asked whether they may begin; they are in none of the Counts.
+	// The following is known only for a closed step run. Open is how many children are not over or,
+	// in fire-and-forget mode, have not asked whether they may begin; they are in none of the
+	// Counts.
 	Open       int
 	Counts     workflow.Counts
-	HasChanges bool              // of any: something that is not pure was executed and has not been undone
-	Partial    bool              // one of those that completed has not wholly succeeded
-	Results    *workflow.Value   // of a list: what the child of each item has come to
+	HasChanges bool              // a child has executed something that is not pure and was not undone
+	Partial    bool              // a completed child has only partly succeeded
+	Results    *workflow.Value   // a list: the result of each item's child
 	Problem    *workflow.Failure // why there are no results
 }
 
-// startChildren begins a step run that starts a child for each item. As many as the window allows
-// are started once the step run is committed, and one more whenever one is over.
+// startChildren begins a step run that starts a child for each item. Once the step run is
+// committed, as many children are started as the window allows, and one more whenever one is over.
 func (d *decider) startChildren(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	ref, err := d.referenced(n, n.Reference.Workflow)
@@ -162,7 +163,7 @@ func (d *decider) endWithChildren(r *workflow.StepRun) bool {
 	return true
 }
 
-// closeChildren ends a step run whose children may still be at work, because the execution is
+// closeChildren ends a step run whose children may still be running, because the execution is
 // ending. It reports whether the step run has ended.
 func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 	s := d.childSet(r, NeedChildrenClose)
@@ -177,9 +178,8 @@ func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 	return true
 }
 
-// recordChildren stores what the children of a step run have come to. Changes that they have made
-// remain, and their parent cannot undo them. Those that were let go are judged as
-// leftToItself says.
+// recordChildren stores the results of a step run's children. Changes that they have made remain,
+// and their parent cannot undo them. Children that were let go are judged as in leftToItself.
 func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 	child := *r.Child
 	child.Asks, child.Ask = nil, nil
@@ -194,14 +194,14 @@ func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 		r.Counts.NotExecuted += s.Open
 	}
 	if r.Child.Mode == workflow.ModeFireAndForget {
-		r.Pure = true // nobody answers for them
+		r.Pure = true // the parent is not responsible for them
 	}
 	if r.Counts.Failed > 0 && r.Counts.Failure == nil {
 		r.Counts.Failure = tooManyFailed(r, r.Counts.Failed)
 	}
 }
 
-// tooManyFailed is why a step run fails too many of whose children did not end well.
+// tooManyFailed returns why a step run fails when too many of its children did not end well.
 func tooManyFailed(r *workflow.StepRun, failed int) *workflow.Failure {
 	return &workflow.Failure{Code: string(workflow.CauseChildFailed), Step: r.Label, Message: fmt.Sprintf("%d of the %d executions that step %q started did not end well", failed, r.Jobs, r.Label)}
 }

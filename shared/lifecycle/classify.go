@@ -34,8 +34,8 @@ func (d *decider) classify() {
 	}
 }
 
-// endSafe ends an execution that leaves no changes. Where entities have failed, it keeps
-// which, and why.
+// endSafe ends an execution that leaves no changes. If entities have failed, it records which ones,
+// and why.
 func (d *decider) endSafe(on sm.Event, to sm.ExecutionState) {
 	if d.facts.Resolution != nil && (d.anyEntityFailed() || d.execution.Result != nil) {
 		if !d.recordOutcomes() {
@@ -45,7 +45,7 @@ func (d *decider) endSafe(on sm.Event, to sm.ExecutionState) {
 	d.end(on, to, nil)
 }
 
-// remainingChanges says what remains of the executed jobs.
+// remainingChanges classifies what remains of the executed jobs.
 type remainingChanges int
 
 // The classes, from the best to the worst.
@@ -55,8 +55,8 @@ const (
 	irreversibleChanges                         // something cannot, or must not, be undone
 )
 
-// classifyChanges classifies what remains of the execution's step runs. The text is the
-// reason of irreversibleChanges.
+// classifyChanges classifies what remains of the execution's step runs. The text is the reason for
+// irreversibleChanges.
 func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remainingChanges, string) {
 	remaining := stepRunsToUndo(x)
 	if isEntityNotHeld(x.Error) {
@@ -79,8 +79,8 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 	return reversibleChanges, ""
 }
 
-// notRolledBack names the steps whose changes remain where an execution is not rolled back, newest first; empty
-// if there is only one, which the reason names.
+// notRolledBack names the steps whose changes remain if an execution is not rolled back, newest
+// first. It is empty if there is only one, because the reason names that one.
 func notRolledBack(x *workflow.Execution) string {
 	labels := remainingLabels(x)
 	if len(labels) < 2 {
@@ -93,7 +93,7 @@ func notRolledBack(x *workflow.Execution) string {
 	return text + "what these steps have changed remains: " + firstLabels(labels)
 }
 
-// remainingLabels are the steps whose changes remain, newest first.
+// remainingLabels returns the steps whose changes remain, newest first.
 func remainingLabels(x *workflow.Execution) (labels []string) {
 	for _, r := range stepRunsToUndo(x) {
 		if !slices.Contains(labels, r.Label) {
@@ -115,7 +115,7 @@ func firstLabels(labels []string) string {
 	return shown
 }
 
-// obstacleTo says why what a step run did cannot be undone; empty if it can.
+// obstacleTo returns why the work of a step run cannot be undone; empty if it can.
 func obstacleTo(r *workflow.StepRun) string {
 	switch {
 	case r.IsSet() && r.LetGo:
@@ -134,8 +134,9 @@ func obstacleTo(r *workflow.StepRun) string {
 	return ""
 }
 
-// HasChanges reports whether changes of the execution remain: something that is not
-// pure was executed and has not been undone. Of a try that has executed nothing, the last end says it.
+// HasChanges reports whether changes of the execution remain: something that is not pure was
+// executed and has not been undone. If the current try has executed nothing, the last end is
+// decisive.
 func HasChanges(x *workflow.Execution) bool {
 	if x.LastEnd != nil {
 		return x.LastEnd.Unsafe
@@ -166,8 +167,8 @@ func undoFailedBefore(x *workflow.Execution, seq int) bool {
 	})
 }
 
-// rollbackOf is the last rollback of a step run, nil if there is none. One that undid only
-// the entities that failed does not count.
+// rollbackOf returns the last rollback of a step run; nil if there is none. A rollback of only the
+// failed entities does not count.
 func rollbackOf(x *workflow.Execution, seq int) *workflow.StepRun {
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
 		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == seq && r.Only == nil {

@@ -8,8 +8,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// stopStepRun forbids a step run to start more jobs. The flag is committed before any
-// pack is closed, and before a child is read for the last time.
+// stopStepRun forbids a step run to start more jobs. The flag is committed before any pack is
+// closed, and before a child is read for the last time.
 func (d *decider) stopStepRun(r *workflow.StepRun) {
 	r.Closing, r.LetGo = true, r.LetGo || d.letsGo(r)
 	d.changed = true
@@ -23,9 +23,9 @@ func (d *decider) stopAll() {
 	}
 }
 
-// closeOpenSteps reports whether no job of the execution can start or change any more.
-// Until then it closes the open step runs. An execution that never entered a step has
-// nothing to close; any other needs its definition to decide what is next.
+// closeOpenSteps reports whether no job of the execution can start or change any more. Until then
+// it closes the open step runs. An execution that never entered a step has nothing to close; any
+// other needs its definition to decide what is next.
 func (d *decider) closeOpenSteps() bool {
 	if d.execution.LastStepRun() == nil {
 		return true
@@ -64,7 +64,7 @@ func (d *decider) closeOpenSteps() bool {
 			continue
 		}
 		d.recordResult(r, f)
-		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait is not done
+		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait is not finished
 			d.exitStepRun(r, sm.StepCompleted)
 			continue
 		}
@@ -86,20 +86,20 @@ func (d *decider) closeOpenSteps() bool {
 	return true
 }
 
-// endedWell reports whether a step run that was stopped has done all that it was for.
+// endedWell reports whether a stopped step run has completed all its work.
 func (d *decider) endedWell(r *workflow.StepRun) bool {
 	t := r.Counts
 	return t.Failed+t.Unknown+t.NotExecuted == 0 && (r.Wait == nil || r.Value != nil)
 }
 
-// closeUnresolved reports whether none of the execution's jobs can start any more, so
-// that its locks may be released. closed lists what became known about their step runs.
+// closeUnresolved reports whether none of the execution's jobs can start any more, so that its
+// locks may be released. closed lists what has become known about their step runs.
 //
-// This holds for every execution except one that broke before its packs could be closed:
-// its packs are closed now. The result is false with an error if some jobs are still
-// running or cannot be closed, and false without one if a fact is missing. After
-// giveUpAt, when every worker has run out of time, it does not matter whether the packs
-// can be closed, except for a retry, which needs to know what was done.
+// This holds for every execution except one that broke before its packs could be closed; its packs
+// are closed now. The result is false with an error if some jobs are still running or cannot be
+// closed, and false without one if a fact is missing. After giveUpAt every worker has run out of
+// time, so it no longer matters whether the packs can be closed, except for a retry, which needs to
+// know what was done.
 func (d *decider) closeUnresolved(c Command) (closed []any, ok bool, err error) {
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
@@ -114,7 +114,7 @@ func (d *decider) closeUnresolved(c Command) (closed []any, ok bool, err error) 
 			d.recordResult(r, f)
 			t := r.Counts
 			if len(closed) == workflow.MaxNamed {
-				continue // the steps of the execution have them all
+				continue // the execution's own step runs have all of them
 			}
 			closed = append(closed, map[string]any{"step": r.Label, "ok": t.OK, "failed": t.Failed, "unknown": t.Unknown, "notExecuted": t.NotExecuted})
 			continue
@@ -133,7 +133,7 @@ func (d *decider) closeUnresolved(c Command) (closed []any, ok bool, err error) 
 // maxJobTime is how long a worker may work on one job, the work on its pack included.
 const maxJobTime = 15 * time.Minute
 
-// unresolvedReason says why the locks cannot be released yet, and when to try again.
+// unresolvedReason returns why the locks cannot be released yet, and when to try again.
 func unresolvedReason(c Command, r *workflow.StepRun, f *Report, giveUpAt time.Time) string {
 	until := ""
 	if c.Kind != CommandRetry {
@@ -145,8 +145,8 @@ func unresolvedReason(c Command, r *workflow.StepRun, f *Report, giveUpAt time.T
 	return fmt.Sprintf("jobs of step %q are still running; try again when they have stopped%s", r.Label, until)
 }
 
-// isUnresolved reports whether a step run was given up without knowing what its jobs
-// did. Acquire calls do not count, because they change nothing.
+// isUnresolved reports whether a step run was given up without knowing what its jobs did. Acquire
+// calls do not count, because they change nothing.
 func isUnresolved(r *workflow.StepRun) bool {
 	t := r.Counts
 	return r.HasJobs() && r.Kind != workflow.JobAcquire && r.Status == sm.StepCancelled && t.Executed()+t.NotExecuted+t.Unsent == 0

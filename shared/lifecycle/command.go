@@ -71,9 +71,9 @@ func (d *decider) refusal(c Command, err error) error {
 	}
 }
 
-// acknowledge closes an ended execution that an operator has checked, which releases its
-// locks. If the operator has checked only some of its entities, it releases those, and the
-// execution stays as it is until there are no others.
+// acknowledge closes an ended execution that an operator has checked, which releases its locks. If
+// the operator has checked only some of its entities, it releases those, and the execution keeps
+// its state until no others are left.
 func (d *decider) acknowledge(c Command, data map[string]any) error {
 	to := sm.ExecutionFailedUnsafeAck
 	if d.execution.State == sm.ExecutionCancelled {
@@ -95,9 +95,9 @@ func (d *decider) acknowledge(c Command, data map[string]any) error {
 	return nil
 }
 
-// releaseLocks releases the locks of an ended execution, or of some of its entities, before
-// it is acknowledged. If it releases all at once, the lock epoch increases, so that the
-// execution holds no lock any more.
+// releaseLocks releases the locks of an ended execution, or of some of its entities, before it is
+// acknowledged. If it releases all at once, it increases the lock epoch, so that the execution no
+// longer holds any lock.
 func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
 		return d.refusal(c, err)
@@ -122,8 +122,8 @@ func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	return nil
 }
 
-// resume ends a wait for a condition, for notBefore, for a delay or for the starter. A wait for
-// a child ends when the child does.
+// resume ends a wait for a condition, for notBefore, for a delay or for the starter. A wait for a
+// child ends only with the child.
 func (d *decider) resume(c Command) error {
 	data := map[string]any{"reason": c.Reason}
 	switch w := d.execution.Wait; {
@@ -134,7 +134,7 @@ func (d *decider) resume(c Command) error {
 		d.execution.Wait = nil
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
 		return nil
-	case d.execution.State == sm.ExecutionRunning && c.FromStep != "": // a branch may wait while others are at work
+	case d.execution.State == sm.ExecutionRunning && c.FromStep != "": // a branch may wait while others work
 		return d.resumeWait(c, data)
 	case d.execution.State != sm.ExecutionWaiting || w == nil:
 		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
@@ -158,10 +158,10 @@ func (d *decider) resume(c Command) error {
 	return nil
 }
 
-// breakExecution fails an execution that cannot continue because of an error in the
-// engine. Before RUNNING it fails safely, because nothing was executed. Later it is
-// closed and classified like any other failure. If even closing, classifying or rolling
-// back is impossible, it is left to an operator, with its locks.
+// breakExecution fails an execution that cannot continue because of an error in the engine. Before
+// RUNNING it fails safely, because nothing was executed. Later it is closed and classified like any
+// other failure. If even closing, classifying or rolling back is impossible, it is left to an
+// operator, with its locks.
 func (d *decider) breakExecution(c Command) {
 	why := executionFailure(&workflow.Failure{Code: workflow.CodeInternal.OfFailure(), Message: c.Reason})
 	if d.execution.State == sm.ExecutionCompleted {

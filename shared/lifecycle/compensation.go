@@ -7,13 +7,14 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// What an execution has done that a step has started and waited for, another execution undoes: one of
-// the workflow that the step names. It is a wave whose only work is a child. Nobody waits in the state
-// WAITING for it, because the execution is in ROLLBACK until everything is undone. Else it is a child as
-// any other: it checks in before it begins, and its step run is closed before its end counts.
+// If a step has started an execution and waited for it, the work of that execution is undone by
+// another execution, of the workflow that the step names. This is a rollback wave whose only work
+// is a child. The execution does not wait for it in the state WAITING, because it stays in ROLLBACK
+// until everything is undone. Otherwise it is like any other child: it checks in before it begins,
+// and its step run is closed before its end counts.
 
-// startCompensation begins a wave that starts an execution. The wave is committed first, as the step
-// run of any child.
+// startCompensation begins a rollback wave that starts an execution. The wave is committed first,
+// like the step run of any child.
 func (d *decider) startCompensation(r workflow.StepRun, c *workflow.Compensation) {
 	r.Jobs = 1
 	r.Child = &workflow.Child{ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: c.Workflow, Mode: workflow.ModeDispatch}
@@ -22,8 +23,8 @@ func (d *decider) startCompensation(r workflow.StepRun, c *workflow.Compensation
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
 
-// followCompensation waits for the execution of a wave to end. One that has completed for some of its
-// entities only, or has left some out, has not undone all.
+// followCompensation waits for the execution of a wave to end. If it has completed only for some of
+// its entities, or has left some out, it has not undone everything.
 func (d *decider) followCompensation(r *workflow.StepRun) {
 	kind := NeedChild
 	if r.Closing {
@@ -58,8 +59,9 @@ func (d *decider) followCompensation(r *workflow.StepRun) {
 	}
 }
 
-// failChangedUndo ends an execution that undoes another one, and has just got its locks: others have changed
-// entities since that one released them, and what it would restore is older than that. It has executed nothing.
+// failChangedUndo ends a compensation that has just acquired its locks and executed nothing: others
+// have changed entities since the execution to undo released them, so restoring them would
+// overwrite newer changes.
 func (d *decider) failChangedUndo(changed []OutdatedEntity) {
 	entities := changed[0].Entity.String()
 	if n := len(changed) - 1; n > 0 {

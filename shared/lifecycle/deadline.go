@@ -7,8 +7,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// NextDeadline is the earliest time at which something of an execution ends by itself: a
-// wait, an open step run with a time-out or one that waits, or the execution. It is zero for none. The
+// NextDeadline returns the earliest time at which something in an execution ends by itself: a wait,
+// an open step run with a timeout or that waits, or the execution. It is zero if there is none. The
 // timer of an execution is never later.
 func NextDeadline(x *workflow.Execution) (at time.Time) {
 	add := func(t time.Time) {
@@ -56,8 +56,8 @@ func hasDeadline(x *workflow.Execution) bool {
 	}
 }
 
-// stepTimedOut reports whether the time of an open step run is over. It is over once:
-// when the step run is being stopped, its time does not matter any more.
+// stepTimedOut reports whether an open step run has timed out. This is reported once: while the
+// step run is being stopped, its timeout no longer matters.
 func (d *decider) stepTimedOut(r *workflow.StepRun) bool {
 	return !r.Deadline.IsZero() && !r.Closing && !d.now.Before(r.Deadline)
 }

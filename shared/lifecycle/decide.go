@@ -1,41 +1,43 @@
-// Package lifecycle is the decider: a pure function from the state item of an
-// execution, the known facts and the time to the next state of the item.
+// Package lifecycle is the decider: a pure function from the state item of an execution, the known
+// facts and the time to the next state of the item.
 //
 //	Decide(execution, facts, policy, now) -> Decision
 //
-// A [Decision] either names one fact that has to be fetched first ([Need]), or
-// carries the next state to commit, or says that there is nothing to do until the
-// next call. Decide performs as many transitions as it can in one call. Each is one
-// event in the history, and each is checked against the transition tables of package
-// statemachines.
+// A [Decision] either names one fact that must be fetched first ([Need]), or carries the next state
+// to commit, or says that there is nothing to do until the next call. Decide performs as many
+// transitions as it can in one call. Each is one event in the history, and each is checked against
+// the transition tables of package statemachines.
 //
-// A tour of the package. Each [NeedKind] has a file named for it, which holds the
-// transitions that need the fact; shared/engine/fetch_<need>.go fetches it:
+// A tour of the package. Each [NeedKind] has a file named for it, which holds the transitions that
+// need the fact; shared/engine/fetch_<need>.go fetches it:
 //
 //   - facts.go: the facts, needs, policy and decision. decider.go: the working state
 //     of one decision.
-//   - check_in.go, parent.go, resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
+//   - check_in.go, parent.go, resolution.go, readiness.go, discovery.go: NEW to
+//     RESOURCES_DISCOVERED.
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
-//   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
-//     entered. report.go: how an open step run ends. child.go: steps that start an
-//     execution. children.go: steps that start one for each item. wait.go: steps that wait. answer.go: what people are asked.
+//   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe
+//     ends. plan.go: how a step is entered. report.go: how an open step run ends.
+//     child.go: steps that start an execution. children.go: steps that start one for
+//     each item. wait.go: steps that wait. answer.go: questions to people.
 //   - close.go: how everything that is open is closed. classify.go: what a failed
 //     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
 //     how an ended execution settles. retention.go: how long it is kept.
 //   - before_running.go: how a try ends that has executed nothing.
 //   - deadline.go: what ends by itself, and when.
 //   - command.go, cancel.go, retry.go: commands of operators.
-//   - narrow.go: locks of some entities are released, and a retry of the others.
+//   - narrow.go: releasing the locks of some entities, and retrying the others.
 //   - rerun.go: an ended execution whose entities another one repeats.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - mailbox.go: signals.
-//   - handed_on.go: the timer that stays until those who observe have been handed the events.
+//   - handed_on.go: the timer that stays near until all events are handed on to
+//     subscribers.
 //   - deadletter.go: dead-lettered messages.
 //
 // The jobs of a step are made in package plan.
 //
-// The package reads no clock, draws no random number, logs nothing and does no I/O. A
-// decision can be repeated from its inputs, and the golden scripts in testdata do so.
+// The package reads no clock, draws no random number, logs nothing and does no I/O. A decision can
+// be repeated from its inputs, and the golden scripts in testdata do so.
 package lifecycle
 
 import (
@@ -46,12 +48,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxTransitions bounds one decision. An execution with many steps that have no jobs
-// is committed several times; a bug that never settles becomes an error.
+// maxTransitions bounds one decision. An execution with many steps without jobs is committed
+// several times; a bug that never settles becomes an error.
 const maxTransitions = 256
 
-// NewExecution returns the execution in state NEW with its first event. The id of req
-// must be a UUIDv7. The reason of a rerun is kept in the event only.
+// NewExecution returns the execution in state NEW with its first event. The id of req must be a
+// UUIDv7. The reason of a rerun is kept only in the event.
 func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	x := req
 	x.Schema, x.State, x.Try, x.CreatedAt = x.Needs(), "", 1, now
@@ -67,9 +69,9 @@ func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	return d.execution
 }
 
-// Decide returns what has to happen to the execution next. It changes none of its
-// arguments. An error is either the refusal of a command, with its code, or a bug: a
-// transition that is not in the table.
+// Decide returns what must happen to the execution next. It does not change its arguments. An error
+// is either the refusal of a command, with its code, or a bug: a transition that is not in the
+// table.
 func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, error) {
 	d := &decider{
 		execution: x.Clone(), facts: f, policy: p, now: now, timerFired: !x.DueAt.IsZero() && !x.DueAt.After(now),
@@ -159,9 +161,8 @@ func (d *decider) advanceOnce() {
 	}
 }
 
-// failExecutionTimeout ends an execution whose deadline has passed: as a failure with
-// the cause TIMEOUT and a cancellation whose source is the timeout. It reports whether
-// it did.
+// failExecutionTimeout ends an execution whose deadline has passed: as a failure with the cause
+// TIMEOUT and a cancellation whose source is the timeout. It reports whether it did.
 func (d *decider) failExecutionTimeout() bool {
 	if !hasDeadline(d.execution) || d.now.Before(d.execution.Deadline) {
 		return false

@@ -9,24 +9,24 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// decider is the working state of one decision: the execution as decided so far, and
-// what the decision has to return.
+// decider is the working state of one decision: the execution as decided so far, and what the
+// decision will return.
 type decider struct {
 	execution *workflow.Execution
 	facts     Facts
 	policy    Policy
 	now       time.Time
 
-	thread     *workflow.Thread // that makes a transition; nil for the execution as a whole
-	entered    int              // bytes of the step runs that this decision has entered, as JSON
+	thread     *workflow.Thread // thread that makes a transition; nil for the execution as a whole
+	entered    int              // size, as JSON, of the step runs that this decision has entered
 	timerFired bool             // the timer of the execution is due
-	paused     bool             // this decision has paused the execution: nothing of it is at work
+	paused     bool             // this decision has paused the execution: nothing in it is running
 	wakeAt     time.Time        // when to advance again; zero if the execution waits for nothing
-	idleUntil  time.Time        // of an idle execution: the timer it needs all the same, or zero
-	announceAt time.Time        // when its events have to be announced again; zero if they are handed on, or nobody observes
+	idleUntil  time.Time        // for an idle execution: the timer that it needs anyway, or zero
+	announceAt time.Time        // when to announce its events again; zero if they are handed on, or if there are no subscriptions
 	changed    bool             // there is something to commit
-	handedOver bool             // the execution that has the key has every signal of this one
-	repeated   bool             // the command was taken before: nothing is left to do for it
+	handedOver bool             // the execution that holds the key has every signal of this one
+	repeated   bool             // the command was applied before: nothing is left to do for it
 	stopped    bool             // this decision ends here
 	decision   Decision
 	err        error
@@ -45,18 +45,20 @@ func (d *decider) waitUntil(at time.Time) {
 	d.stopped, d.decision.Idle, d.wakeAt = true, true, at
 }
 
-// commitFirst stops so that the decision is committed before the execution continues.
-// The timer covers a handler that crashes right after the commit.
+// commitFirst stops so that the decision is committed before the execution continues. The timer
+// covers a handler that crashes right after the commit.
 func (d *decider) commitFirst() {
 	d.stopped, d.wakeAt = true, d.now.Add(d.policy.PollInterval)
 }
 
-// setDueAt sets the timer of the execution. A commit may move the timer earlier. Only
-// the wake-up of the timer itself may move it later, so that no commit drops a timer
-// that something relies on, and one that pauses: nothing is at work that could. Where
-// several steps are at work it does so once it has looked at all of them: until then, the
-// timer may have fired for one that comes later. Moving it costs an index write, which a
-// pause costs anyway.
+// setDueAt sets the timer of the execution. Any commit may move the timer earlier. Only two may
+// move it later, so that no commit drops a timer that something relies on: a commit in the wake-up
+// of the timer itself, and one that pauses the execution, because then nothing is running that
+// could rely on it.
+//
+// If several steps are running, the timer's wake-up moves it only after looking at all of them;
+// until then, the timer may have fired for a later one. Moving the timer costs an index write,
+// which a pause costs anyway.
 func (d *decider) setDueAt() {
 	if at := NextDeadline(d.execution); !d.wakeAt.IsZero() && !at.IsZero() {
 		d.wakeAt = earlier(d.wakeAt, at)
@@ -68,7 +70,7 @@ func (d *decider) setDueAt() {
 			d.execution.DueAt, d.changed = d.idleUntil, true
 		}
 	case d.wakeAt.IsZero():
-		// The decision has reached maxTransitions: the caller continues at once.
+		// The decision has reached maxTransitions, so the caller continues at once.
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
@@ -77,8 +79,8 @@ func (d *decider) setDueAt() {
 	}
 }
 
-// mayMoveTimerLater reports whether nothing relies on the timer as it is: it has fired, and all
-// steps that are at work were looked at, or the execution pauses.
+// mayMoveTimerLater reports whether nothing relies on the current timer: it has fired and all
+// running steps were looked at, or the execution pauses.
 func (d *decider) mayMoveTimerLater() bool {
 	lookedAtAll := d.decision.Idle || len(d.openStepRuns()) < 2
 	pauses := d.paused && d.execution.State == sm.ExecutionWaiting
@@ -105,7 +107,7 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 	}
 	leavesLocking := (from == sm.ExecutionLocking || from == sm.ExecutionLocked) && (to == sm.ExecutionCancelling || to == sm.ExecutionFailedUnsafe)
 	if d.execution.Epoch > 0 && on != sm.EventLockRequested && (!sm.HoldsLocks(from) && sm.HoldsLocks(to) || leavesLocking) {
-		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch, or has only begun to take
+		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch, or has only begun to acquire
 	}
 	d.execution.State = to
 	if on == sm.EventExecutionAcknowledged {
@@ -143,9 +145,9 @@ func (d *decider) setFailure(cause workflow.Cause, why *workflow.Failure) {
 	d.execution.Cause, d.execution.Error, d.execution.Reason = cause, why, why.Message
 }
 
-// recordWorkflow records an event of the workflow layer, which informs the execution
-// and never closes it. step is the label of the step that embeds the workflow, "" for
-// the workflow of the execution itself.
+// recordWorkflow records an event of the workflow layer, which informs the execution and never
+// closes it. step is the label of the step that embeds the workflow; "" for the workflow of the
+// execution itself.
 func (d *decider) recordWorkflow(on sm.Event, from, to sm.WorkflowState, step string) {
 	d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: string(on), From: string(from), To: string(to), Step: step}, nil)
 }
@@ -162,11 +164,11 @@ func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	}
 	d.transition(on, to, "", data)
 	if d.execution.OwnerStatus().NeedsPerson() {
-		d.decision.WakeWaiters = true // what it keeps may stay locked for days: whoever waits for it has to know
+		d.decision.WakeWaiters = true // what it keeps may stay locked for days, so the executions that wait must know
 	}
 }
 
-// config is the configuration of the definition, empty before it is resolved.
+// config returns the configuration of the definition; empty before it is resolved.
 func (d *decider) config() spec.Config {
 	if d.facts.Resolution == nil || d.facts.Resolution.Program == nil {
 		return spec.Config{}
@@ -186,8 +188,8 @@ func (d *decider) openStepRuns() []*workflow.StepRun {
 	return open
 }
 
-// openContainer is the innermost open step run of a step with nested steps, nil if there
-// is none.
+// openContainer returns the innermost open step run of a step with nested steps; nil if there is
+// none.
 func (d *decider) openContainer() *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
 		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil && r.Wait == nil && !r.ByEngine && d.inThread(r) {
@@ -197,8 +199,7 @@ func (d *decider) openContainer() *workflow.StepRun {
 	return nil
 }
 
-// currentStepRun is the step run to show to people: the last open one, or the last of
-// all.
+// currentStepRun returns the step run to show to people: the last open one, or else the last one.
 func (d *decider) currentStepRun() *workflow.StepRun {
 	if open := d.openStepRuns(); len(open) > 0 {
 		return open[len(open)-1]
@@ -239,7 +240,7 @@ func (d *decider) appendStepRun(r workflow.StepRun) {
 	}, data)
 }
 
-// exitStepRun ends a step run. It is local: it closes nothing above the step.
+// exitStepRun ends a step run. This is local: it closes nothing above the step.
 func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	r.Status, r.EndedAt = status, d.now
 	data := map[string]any{}
@@ -273,7 +274,7 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	}, data)
 }
 
-// earlier is the earlier of two times.
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -83,12 +83,12 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 	}
 }
 
-// cancelOpenStepRuns ends the open step runs of an execution that ends before RUNNING.
-// They are acquire calls, which change nothing. Those of one that ends because it broke may
-// also wait.
+// cancelOpenStepRuns ends the open step runs of an execution that ends before RUNNING. They are
+// acquire calls, which change nothing. If the execution ends because it broke, there may also be
+// step runs that wait.
 func (d *decider) cancelOpenStepRuns() {
 	for _, r := range append(d.openStepRuns(), d.waitingStepRuns()...) {
-		if r.Open() { // one may be in both
+		if r.Open() { // a step run may be in both lists
 			d.exitStepRun(r, sm.StepCancelled)
 		}
 	}

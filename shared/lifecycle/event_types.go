@@ -6,7 +6,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// EventTypes are the types of the events that the history of an execution can have, sorted.
+// EventTypes returns the types of the events that the history of an execution can have, sorted.
 func EventTypes() []string {
 	types := []string{
 		EventInputAnswered, EventInputReminded, EventInputEscalated, EventMessageDeadLettered, EventSignalReceived, EventSignalUnconsumed,

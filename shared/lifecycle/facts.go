@@ -9,17 +9,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Facts is what the engine has fetched for one decision. A nil field is a fact that has
-// not been fetched; Decide asks for it when it needs it.
+// Facts is what the engine has fetched for one decision. A nil field is a fact that has not been
+// fetched; Decide asks for it when it needs it.
 type Facts struct {
 	CheckIn        *CheckIn
 	Parent         *Parent
-	FromParent     bool // the parent has sent a message: the execution has to look whether it still waits
+	FromParent     bool // the parent has sent a message: the execution must check whether the parent still waits
 	Resolution     *Resolution
 	Readiness      *Readiness
-	Conditions     map[int]*Readiness // of step runs that wait for one, by StepRunSeq
-	Escalated      map[int]int        // by StepRunSeq: up to which level executions have been started
-	Answer         *AnswerCheck       // of CommandAnswer
+	Conditions     map[int]*Readiness // for step runs that wait for a condition, by StepRunSeq
+	Escalated      map[int]int        // by StepRunSeq: level up to which executions have been started
+	Answer         *AnswerCheck       // for CommandAnswer
 	Signals        map[Need]*SignalCheck
 	Discovery      *Discovery
 	Blocker        *Blocker
@@ -36,11 +36,11 @@ type Facts struct {
 	Entities       *ScopeEntities
 	KeptJobs       *KeptJobs
 	Outdated       *Outdated
-	Observed       bool   // somebody observes the executions of the tenant, or may
-	HandedOn       *int64 // the number of the last event that was handed on to those who observe
+	Observed       bool   // the tenant has subscriptions, or may have
+	HandedOn       *int64 // number of the last event that was handed on to subscribers
 	UpdatesApplied bool
 	Unreferenced   *bool // the parent can no longer ask for the execution
-	Discarded      bool  // the packs, and the items stored apart from the state item, may be dropped
+	Discarded      bool  // the packs, and the items stored outside the state item, may be dropped
 	Command        *Command
 }
 
@@ -54,9 +54,9 @@ func (f *Facts) Lasting() Facts {
 	}
 }
 
-// CheckIn is what an execution that exists, and has not begun, has found out about what is not
-// its own item. Key is that of its business key, and Owner the execution that has the key where
-// Key is KeyHeld or KeyUndecided.
+// CheckIn is what an execution that exists but has not begun has found out about items other than
+// its own. Key is the status of its business key. Owner is the execution that holds the key if Key
+// is KeyHeld or KeyUndecided.
 type CheckIn struct {
 	Key   KeyStatus
 	Owner string
@@ -68,13 +68,13 @@ type KeyStatus string
 // The statuses of a key.
 const (
 	KeyMine      KeyStatus = "mine"
-	KeyHeld      KeyStatus = "held"      // an execution that is live has it, and has every signal of the mailbox
-	KeyUndecided KeyStatus = "undecided" // another one has it, and the execution looks again later: the owner has still to check in, or cannot take a signal now, or this one is tried again
+	KeyHeld      KeyStatus = "held"      // a live execution holds it, and has every signal of the mailbox
+	KeyUndecided KeyStatus = "undecided" // another one holds it; look again later: the owner has yet to check in, or cannot take a signal now, or this execution is being retried
 )
 
-// Resolution is the program of the execution, made from the pinned definitions, with the
-// pinned or newest matching version of each block it names, or the problem that rejects
-// the execution.
+// Resolution is the program of the execution, made from the pinned definitions, with the pinned or
+// newest matching version of each block that it names. If the execution must be rejected, it holds
+// the problem instead.
 type Resolution struct {
 	Program   *spec.Program
 	Blocks    map[string]workflow.Block // by reference as written
@@ -82,21 +82,21 @@ type Resolution struct {
 	Problem   *workflow.Failure
 }
 
-// Readiness is whether the execution may begin.
+// Readiness says whether the execution may begin.
 type Readiness struct {
 	Ready     bool              // startWhen is true now, or the definition has none
 	Condition string            // source of startWhen, "" if the definition has none
 	NotBefore time.Time         // it may not begin before this time; zero for none
 	RateAt    time.Time         // once it is ready: when the rate of the workflow lets it begin; zero for none
-	Reason    string            // why startWhen cannot be evaluated now, which counts as not true: it names an unknown entity, for example
-	Problem   *workflow.Failure // notBefore has no value, or the rate has no place
+	Reason    string            // why startWhen cannot be evaluated now (which counts as false), for example because it names an unknown entity
+	Problem   *workflow.Failure // notBefore has no value, or the rate is used up
 }
 
 // Discovery is the scope of the execution in its fixed order, or the problem that
 // prevents one.
 type Discovery struct {
 	Scope        workflow.Scope
-	AcquireIndex int // index of the acquisition whose block has to be called first, -1 for none
+	AcquireIndex int // index of the acquisition whose block must be called first; -1 for none
 	Problem      *workflow.Failure
 }
 
@@ -104,24 +104,24 @@ type Discovery struct {
 type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
-	Partial    bool            // it completed, and something in it failed
+	Partial    bool            // it completed, but something in it failed
 	Dropped    bool            // it has left out entities that others held
-	HasChanges bool            // something that is not pure was executed and has not been undone
-	Output     *workflow.Value // of a child that has settled well, as the step run is to hold it; nil if its definition has none
+	HasChanges bool            // something that is not pure was executed and was not undone
+	Output     *workflow.Value // output of a child that settled well, as the step run will hold it; nil if its definition has none
 	Failure    *workflow.Failure
-	Refused    bool // there is no child: Failure says why
-	Absent     bool // of a step run that is closed: there is no child, and none will begin
-	Over       bool // nothing of it goes on by itself, see IsOver
+	Refused    bool // there is no child; Failure says why
+	Absent     bool // for a closed step run: there is no child, and none will begin
+	Over       bool // it does nothing more by itself, see IsOver
 
 	WaitsForPerson bool   // see the function of that name
-	Asks           string // what a person is asked, as people read it
+	Asks           string // what a person is asked, in readable form
 }
 
-// Blocker says whether the execution was registered as a waiter, because the execution
-// that blocks it still holds the entity or the reservation still exists, and whether
-// waiting is a deadlock. NeedsPerson says that the holder waits for an operator, and
-// Narrowed how often it has released entities; that is all that is known where the
-// execution has not recorded NeedsPerson and was not registered.
+// Blocker says whether the execution was registered as a waiter, and whether waiting is a deadlock.
+// It is registered if the blocking execution still holds the entity, or if the reservation still
+// exists. NeedsPerson means that the holder waits for an operator; Narrowed is how often it has
+// released entities. Nothing else is known if the execution has not recorded NeedsPerson and was
+// not registered.
 type Blocker struct {
 	Registered  bool
 	Deadlock    bool
@@ -129,41 +129,41 @@ type Blocker struct {
 	Narrowed    int64
 }
 
-// LockResult is the result of asking for all locks at one epoch. They are granted with
-// the scope as read under the locks, without the entities that were dropped because
-// other executions hold or have reserved them; or Conflict is the first conflict.
+// LockResult is the result of asking for all locks at one epoch. Either they are granted, with the
+// scope as read under the locks and without the entities dropped because other executions hold or
+// have reserved them; or Conflict is the first conflict.
 type LockResult struct {
 	Epoch    int64
 	Scope    workflow.Scope
 	Dropped  []workflow.BlockedBy
 	Conflict *workflow.BlockedBy
 	Problem  *workflow.Failure
-	Outdated []OutdatedEntity // of a new try, if the locks are granted
+	Outdated []OutdatedEntity // for a new try, if the locks are granted
 }
 
-// Plan says how many jobs a step has, or a rollback wave has to undo.
+// Plan says how many jobs a step has, or a rollback wave must undo.
 type Plan struct {
 	Jobs      int
 	Skipped   int
-	Unmet     int // entities that an assertion failed: they have no job
-	AlreadyOK int // entities whose job ended with OK in an earlier try
+	Unmet     int // entities that failed an assertion and have no job
+	AlreadyOK int // entities whose job ended OK in an earlier try
 	Entities  int // entities of the step's type, whether they take part or not
 	Cause     workflow.Cause
-	Problem   *workflow.Failure // an assertion that is false, a parameter that has no value
+	Problem   *workflow.Failure // for example a false assertion, or a parameter without a value
 
-	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
+	UnmetFailure *workflow.Failure // failure of the first entity that failed an assertion
 
-	Value      *workflow.Value      // of a step that sets variables: what it sets; of a loop or a foreach: its list
-	Route      int                  // of a switch: the number of its case, from 1
-	CaseErrors []workflow.CaseError // of a switch: the conditions before its case that have no value
+	Value      *workflow.Value      // for a step that sets variables: what it sets; for a loop or a foreach: its list
+	Route      int                  // for a switch: the number of its case, counted from 1
+	CaseErrors []workflow.CaseError // for a switch: the conditions before its case that have no value
 
-	Until time.Time        // of a wait for a time that the step names
-	Items int              // of a loop over a list, or a foreach: how many items it has; of a rollout: how many waves
-	Only  *workflow.Places // of a step that starts a child for each item: the items that take part; nil for all
-	Waves []int            // of a rollout: how many entities each wave has; its Value is a [workflow.Waves]
+	Until time.Time        // for a wait for a time that the step names
+	Items int              // number of items of a loop over a list or of a foreach; number of waves of a rollout
+	Only  *workflow.Places // for a step that starts a child for each item: the items that take part; nil for all
+	Waves []int            // for a rollout: number of entities in each wave; its Value is a [workflow.Waves]
 
-	// Of a wait for people: the JSON of a Question, its title, and what is taken for the answer
-	// at the deadline, nil for nothing.
+	// For a wait for people: the JSON of a Question, its title, and the answer to use at the
+	// deadline; nil for none.
 	Question, Default *workflow.Value
 
 	DefaultRejects bool // of an approval: Default rejects it
@@ -172,25 +172,25 @@ type Plan struct {
 
 // Route says which case of a node's onFailure handles the failure of a step run.
 type Route struct {
-	Case  int             // from 1; 0 for none
+	Case  int             // counted from 1; 0 for none
 	Error *workflow.Value // the failure as expressions see it
 
 	CaseErrors []workflow.CaseError // the conditions before it that have no value
 }
 
-// Join is what the branches of a step run have given together, or why that cannot be told.
+// Join is the combined result of a step run's branches, or why it has none.
 type Join struct {
 	Value   *workflow.Value // {"result": ..., "branches": {LABEL: ...}, "failed": [{branch, code, message}]}
 	Problem *workflow.Failure
 }
 
-// Output is what the definition of the execution says that it gives, or why it has no value.
+// Output is the output that the definition of the execution specifies, or why it has no value.
 type Output struct {
 	Value   *workflow.Value
 	Missing string
 }
 
-// ScopeEntities are all entities of the scope with their places, also those that a retry
+// ScopeEntities holds all entities of the scope with their places, including those that a retry
 // leaves out.
 type ScopeEntities struct{ List []workflow.ScopeEntity }
 
@@ -199,22 +199,21 @@ type ScopeEntities struct{ List []workflow.ScopeEntity }
 type Report struct {
 	StepRunSeq  int
 	Complete    bool            // every lane is over: Counts is final
-	Counts      workflow.Counts // of the lanes that are over; of all when Complete
-	Cost        workflow.Cost   // of the packs, when Complete
-	NextCheckAt time.Time       // the earliest time at which something waiting should be checked; zero for none
-	Offered     bool            // jobs that have waited to be claimed for that long were sent once more
-	Unclaimed   bool            // jobs have waited to be claimed for longer than policy allows
-	Skipped     int             // of a step run in a pipeline, when Complete
-	Unmet       int             // of a step run in a pipeline, when Complete: entities that an assertion failed
-	HasUpdates  bool            // some job asks for updates of entities, when Complete
-	Breaks      bool            // of a step run with one lane, when Complete: a job has answered BREAK
-	Brief       bool            // of Counts, only Failed and Unknown are set; NeedFailure has the rest
+	Counts      workflow.Counts // for the lanes that are over; for all when Complete
+	Cost        workflow.Cost   // cost of the packs, when Complete
+	NextCheckAt time.Time       // earliest time at which something waiting should be checked; zero for none
+	Offered     bool            // jobs that have waited that long to be claimed were sent once more
+	Unclaimed   bool            // jobs have waited to be claimed for longer than the policy allows
+	Skipped     int             // for a step run in a pipeline, when Complete
+	Unmet       int             // for a step run in a pipeline, when Complete: entities that failed an assertion
+	HasUpdates  bool            // some job requests updates of entities, when Complete
+	Breaks      bool            // for a step run with one lane, when Complete: a job has answered BREAK
+	Brief       bool            // only Failed and Unknown of Counts are set; NeedFailure has the rest
 
-	UnmetFailure *workflow.Failure // of the first of these
-	Doubt        *workflow.Failure // of the first job of which nobody knows whether, or how far, it was executed; nil for none, and where it has not been looked for
+	UnmetFailure *workflow.Failure // failure of the first of the Unmet
+	Doubt        *workflow.Failure // of the first job about which it is unknown whether, or how far, it was executed; nil for none, or if not looked for
 
-	// Next is the label of the step that the block of a global step has named, and Goto where
-	// that is.
+	// Next is the label of the step that the block of a global step has named; Goto is its target.
 	Next string
 	Goto *spec.Target
 
@@ -223,14 +222,13 @@ type Report struct {
 	Result    json.RawMessage
 	ResultRef *workflow.PayloadRef
 
-	// Wait is what the block of a global step asks to wait for, and Question the JSON of a Question
+	// Wait is what the block of a global step asks to wait for. Question is the JSON of a Question
 	// if that is input.
 	Wait     *workflow.AskedWait
 	Question *workflow.Value
 
-	// Problem fails the step run before its jobs are over: an assertion of a later
-	// step of a pipeline is false, or a job asks to update an entity that the
-	// execution does not hold.
+	// Problem fails the step run before its jobs are over: an assertion of a later step of a
+	// pipeline is false, or a job requests an update of an entity that the execution does not hold.
 	Cause   workflow.Cause
 	Problem *workflow.Failure
 }
@@ -242,58 +240,58 @@ func (r *Report) CheckBy(at time.Time) {
 	}
 }
 
-// Command is a request of an operator, or an order of the engine, to the execution.
+// Command is a request from an operator, or an order from the engine, to the execution.
 type Command struct {
 	Kind     CommandKind
 	Actor    string
 	Reason   string
-	Source   string                // of a cancellation
-	Rollback workflow.RollbackMode // of a cancellation; of a retry: RollbackAuto to go on with the rollback that has failed
-	Cascade  bool                  // of a cancellation: also cancel the child that the execution waits for
-	FromStep string                // of a retry: label of the step to begin with, empty for the step that failed; of a rewind, the step to go back to; of a resume, the step that waits, if it names one
-	Entities string                // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
+	Source   string                // for a cancellation
+	Rollback workflow.RollbackMode // for a cancellation; for a retry: RollbackAuto to continue the failed rollback
+	Cascade  bool                  // for a cancellation: also cancel the child that the execution waits for
+	FromStep string                // for a retry: label of the first step, empty for the step that failed; for a rewind: the step to go back to; for a resume: the waiting step, if named
+	Entities string                // for a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
 
-	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
+	Only []workflow.EntityKey // for acknowledge and unlock: the entities to release; none for all
 
-	RerunBy string // of a rerun: id of the execution that repeats this one
+	RerunBy string // for a rerun: id of the execution that repeats this one
 
-	Answer *Answer // of CommandAnswer
-	Tokens *Tokens // of CommandIssueToken and CommandRevoke
+	Answer *Answer // for CommandAnswer
+	Tokens *Tokens // for CommandIssueToken and CommandRevoke
 
-	Sequence int64 // of CommandNext: the number of the event with which the wait began, 0 for the one that is open
-	All      bool  // of CommandNext: enter this and all later steps
-	Force    bool  // of CommandRewind: even if something was changed since; of CommandRetry: even if results that it keeps are outdated
+	Sequence int64 // for CommandNext: number of the event with which the wait began; 0 for the current wait
+	All      bool  // for CommandNext: enter this and all later steps
+	Force    bool  // for CommandRewind: even if something was changed since; for CommandRetry: even if kept results are outdated
 }
 
-// Tokens says which tokens are made or revoked.
+// Tokens says which tokens are issued or revoked.
 type Tokens struct {
 	StepRunSeq int
-	For        string    // by this name its bearer answers
+	For        string    // name under which the bearer answers
 	ExpiresAt  time.Time // zero for never
 }
 
-// Answer is what somebody answers to a step run that waits. Which step run that is was settled
-// when the request first looked at the execution, and stays so.
+// Answer is an answer to a waiting step run. The step run was determined when the request first
+// read the execution, and does not change.
 type Answer struct {
 	StepRunSeq int
-	Named      bool   // the request names the step run: the same key was given to another one by another request
+	Named      bool   // the request names the step run, so only an answer to that one counts as a repetition
 	Key        string // see workflow.AnswerKey
 	Digest     string // see workflow.AnswerDigest
 	Next       bool   // in step mode: once it decides, the execution enters the step that follows
 
 	ByToken    bool   // TokenBy, Generation and ExpiresAt are those of the token
-	TokenBy    string // who has made it
+	TokenBy    string // issuer of the token
 	Generation int64
 	ExpiresAt  time.Time // zero for never
 }
 
-// SignalCheck says whether a signal is what a step run waits for, and what it brings.
+// SignalCheck says whether a signal matches what a step run waits for, and what value it brings.
 type SignalCheck struct {
 	Fits  bool
 	Value *workflow.Value
 }
 
-// AnswerCheck says whether an answer is one: its sender may answer, and its value matches the
+// AnswerCheck says whether an answer is valid: its sender may answer, and its value matches the
 // schema. If not, Problem is the refusal.
 type AnswerCheck struct {
 	StepRunSeq int
@@ -305,8 +303,7 @@ type AnswerCheck struct {
 // CommandKind is the kind of a command.
 type CommandKind string
 
-// The commands. CommandBreak is given by the engine when it cannot continue and
-// repeating would not help.
+// Commands. The engine gives CommandBreak when it cannot continue and repeating would not help.
 const (
 	CommandBreak       CommandKind = "break"
 	CommandCancel      CommandKind = "cancel"
@@ -322,7 +319,7 @@ const (
 	CommandRevoke      CommandKind = "revokeTokens"
 )
 
-// verb is what the command does with an execution, for messages.
+// verb returns what the command does to an execution, for messages.
 func (k CommandKind) verb() string {
 	switch k {
 	case CommandIssueToken:
@@ -336,24 +333,24 @@ func (k CommandKind) verb() string {
 // Need names a fact without which Decide cannot continue.
 type Need struct {
 	Kind       NeedKind
-	StepRunSeq int // of the step run that is, or will be, planned, reported, or has a child
-	StepIndex  int // of NeedPlan: index in the program; of an ACQUIRE, index of the acquisition
-	Undoes     int // of NeedPlan: StepRunSeq of the step run to undo, 0 for a step
+	StepRunSeq int // number of the step run that is or will be planned or reported, or that has a child
+	StepIndex  int // for NeedPlan: index in the program; for an ACQUIRE: index of the acquisition
+	Undoes     int // for NeedPlan: StepRunSeq of the step run to undo; 0 for a step
 
-	ExecutionFails bool // of NeedOutcomes: no entity succeeds, because the execution does not
+	ExecutionFails bool // for NeedOutcomes: no entity succeeds, because the execution fails
 
-	Signal     string // of NeedSignal: its id
-	Level      int    // of NeedEscalated
-	Acquire    bool   // of NeedPlan: a call of a block's acquire
-	Iteration  int    // of NeedPlan: which repetition
-	Pipeline   int    // of NeedPlan: StepRunSeq of the first step run of its pipeline
-	OnlyFailed bool   // of NeedPlan: without the entities whose job ended with OK in an earlier try
-	Try        int    // of NeedPlan
-	Resumes    int    // of NeedPlan
-	In, Index  int    // of NeedPlan, and of NeedAgain: as of a step run in the loop
+	Signal     string // for NeedSignal: id of the signal
+	Level      int    // for NeedEscalated
+	Acquire    bool   // for NeedPlan: a call of a block's acquire
+	Iteration  int    // for NeedPlan: which repetition
+	Pipeline   int    // for NeedPlan: StepRunSeq of the first step run of its pipeline
+	OnlyFailed bool   // for NeedPlan: without the entities whose job ended OK in an earlier try
+	Try        int    // for NeedPlan
+	Resumes    int    // for NeedPlan
+	In, Index  int    // for NeedPlan and NeedAgain: as for a step run in the loop
 }
 
-// StepRun is the step run of a need, with the fields that the need knows.
+// StepRun returns the step run of a need, with the fields that the need knows.
 func (n Need) StepRun() workflow.StepRun {
 	r := workflow.StepRun{
 		Seq: n.StepRunSeq, Try: n.Try, StepIndex: n.StepIndex, Undoes: n.Undoes, Kind: workflow.JobExecute,
@@ -368,7 +365,7 @@ func (n Need) StepRun() workflow.StepRun {
 	return r
 }
 
-// NeedForPlan is the need for the plan of a step run.
+// NeedForPlan returns the need for the plan of a step run.
 func NeedForPlan(r *workflow.StepRun) Need {
 	return Need{
 		Kind: NeedPlan, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
@@ -379,17 +376,17 @@ func NeedForPlan(r *workflow.StepRun) Need {
 // NeedKind is the kind of a needed fact.
 type NeedKind string
 
-// The facts that can be needed. Some are fetched by work on other items than the
-// execution's own: NeedReadiness, NeedBlocker, NeedLocks, NeedClose and others. All of
-// that work is conditional and may be repeated.
+// Facts that can be needed. Some are fetched by work on items other than the execution's own:
+// NeedReadiness, NeedBlocker, NeedLocks, NeedClose and others. All of that work is conditional and
+// may be repeated.
 const (
-	NeedCheckIn        NeedKind = "checkIn" // a CheckIn, after taking the key if that is free, or handing the signals over
+	NeedCheckIn        NeedKind = "checkIn" // a CheckIn, after taking the key if it is free, or handing the signals over
 	NeedParent         NeedKind = "parent"  // whether the step run of the parent waits for the execution
 	NeedResolution     NeedKind = "resolution"
 	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
 	NeedCondition      NeedKind = "condition" // the same for the condition for which StepRunSeq waits
 	NeedAnswer         NeedKind = "answer"    // an AnswerCheck of the command for StepRunSeq
-	NeedEscalated      NeedKind = "escalated" // that the executions up to Level have been started
+	NeedEscalated      NeedKind = "escalated" // confirmation that the executions up to Level have been started
 	NeedSignal         NeedKind = "signal"    // a SignalCheck of Signal for StepRunSeq
 	NeedDiscovery      NeedKind = "discovery"
 	NeedBlocker        NeedKind = "blocker"
@@ -398,71 +395,70 @@ const (
 	NeedReport         NeedKind = "report"
 	NeedRoute          NeedKind = "route"          // a Route: StepRunSeq has failed, and StepIndex may handle it
 	NeedJoin           NeedKind = "join"           // a Join
-	NeedOutput         NeedKind = "output"         // the output of the execution, which completes
+	NeedOutput         NeedKind = "output"         // the output of an execution that completes
 	NeedAgain          NeedKind = "again"          // an Again: the loop StepRunSeq has executed its steps once more
-	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
+	NeedFailure        NeedKind = "failure"        // a Report with the first failure in the lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
-	NeedChildClose     NeedKind = "childClose"     // the status of a child, whose step run is closed, after telling it so if it is not over
-	NeedChildren       NeedKind = "children"       // a ChildSet; if the timer has fired, after starting those that may be started and noting those that are over
-	NeedFailedChildren NeedKind = "failedChildren" // a ChildSet that is Checked: after reading those that did not end well
-	NeedChildrenClose  NeedKind = "childrenClose"  // a ChildSet of a step run that is closed, after reading all and telling those that are not over
+	NeedChildClose     NeedKind = "childClose"     // the status of a child whose step run is closed, after telling it so if it is not over
+	NeedChildren       NeedKind = "children"       // a ChildSet; if the timer has fired, after starting missing children and recording those that are over
+	NeedFailedChildren NeedKind = "failedChildren" // a ChildSet that is Checked, after reading the children that did not end well
+	NeedChildrenClose  NeedKind = "childrenClose"  // a ChildSet of a closed step run, after reading all children and telling those that are not over
 	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedKeptJobs       NeedKind = "keptJobs"       // a KeptJobs
-	NeedOutdated       NeedKind = "outdated"       // an Outdated of the new try, which has still to take its locks
-	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
-	NeedHandedOn       NeedKind = "handedOn"       // how far the events have been handed on to those who observe
-	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory
+	NeedOutdated       NeedKind = "outdated"       // an Outdated for the new try, which has yet to acquire its locks
+	NeedOutcomes       NeedKind = "outcomes"       // the outcomes of the execution's entities
+	NeedHandedOn       NeedKind = "handedOn"       // up to which event the history has been handed on to subscribers
+	NeedUpdatesApplied NeedKind = "updatesApplied" // confirmation that the updates of entities are in the inventory
 	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
-	NeedDiscarded      NeedKind = "discarded"      // that the items stored apart from the state item may be dropped
+	NeedDiscarded      NeedKind = "discarded"      // confirmation that the items stored outside the state item may be dropped
 )
 
 // Policy is the configuration that decisions depend on.
 type Policy struct {
-	PollInterval    time.Duration // longest time between two wake-ups of an execution that waits
+	PollInterval    time.Duration // longest time between two wake-ups of a waiting execution
 	LockTimeout     time.Duration // how long an execution may wait for its locks
 	StartTimeout    time.Duration // how long an execution may wait for its condition, if the definition does not say
 	MessageLifetime time.Duration // how long the message of a pack may be worked on
 	PackSize        int           // jobs per pack of a large step of a repeatable block
 	MinPackedJobs   int           // steps with fewer jobs use packs of one
 	MaxStepRuns     int           // step runs per execution
-	Retention       time.Duration // how long an ended execution that needs no operator is kept; 0 is for ever
+	Retention       time.Duration // how long an ended execution that needs no operator is kept; 0 for ever
 	MinFencingToken int64         // lock tokens are greater; it increases when the tables are restored
 }
 
-// Decision is what has to happen next.
+// Decision is what must happen next.
 type Decision struct {
-	// Need is set if a fact is missing. Uncommitted is the execution as decided so far:
-	// the fact has to be fetched for that state, which is not committed. Nothing else
-	// is set then.
+	// Need is set if a fact is missing. Uncommitted is the execution as decided so far: the fact
+	// must be fetched for that state, which is not committed. Nothing else is set then.
 	Need        *Need
 	Uncommitted *workflow.Execution
 
-	// Next is the state to commit, nil if there is nothing to write. WakeWaiters asks
-	// the commit to remove the waiters and wake them.
+	// Next is the state to commit; nil if there is nothing to write. WakeWaiters asks the commit to
+	// remove the waiters and wake them.
 	Next        *workflow.Execution
 	WakeWaiters bool
 
 	// Consumed are the ids of signals that the commit takes out of the mailbox. DependsOnSignals
-	// makes the commit depend on that no signal has come since the execution was read: it moves
-	// to a state that accepts none, decides that one has not come in time, or begins to wait for
-	// one, whose wake-up may have come before.
+	// makes the commit require that no signal has arrived since the execution was read. That is so
+	// if it moves to a state that accepts no signals, decides that a signal has not come in time,
+	// or begins to wait for one whose wake-up may already have come.
 	Consumed         []string
 	DependsOnSignals bool
 
-	// CommandPending says that the command has not been decided: something that was due comes
-	// first, and is committed alone. Decide has to be called again with the command.
+	// CommandPending means that the command has not been decided: something that was due comes
+	// first, and is committed alone. Decide must be called again with the command.
 	CommandPending bool
 
-	// LimitReached says that a limit ends an execution that would not end by itself.
+	// LimitReached means that a limit ends an execution that would not end by itself.
 	LimitReached bool
 
-	// DispatchSeq is the StepRunSeq of the step run whose packs have to be sent, or
-	// whose child has to be started, once Next is committed; 0 for none. If the step run
-	// has ended, it was closed, and the rest of its pipeline goes on without it.
+	// DispatchSeq is the StepRunSeq of the step run whose packs must be sent, or whose child must
+	// be started, once Next is committed; 0 for none. If that step run has ended, it was closed,
+	// and the rest of its pipeline continues without it.
 	DispatchSeq int
 
-	// Idle says that nothing is left to do until a message arrives or the timer fires.
-	// Otherwise Decide has to be called again with what was committed.
+	// Idle means that nothing is left to do until a message arrives or the timer fires. Otherwise
+	// Decide must be called again with what was committed.
 	Idle bool
 }

@@ -2,20 +2,20 @@ package lifecycle
 
 import "time"
 
-// Those who observe an execution are handed its events by somebody else, whom the engine tells
-// of each commit by a message that may be lost. So the timer of the execution stays near, in
-// whatever state it is, until the events are known to have been handed on. That is one commit
-// without an event, and nothing of the execution waits for it.
+// A separate function hands the events of an execution on to its subscribers. The engine notifies
+// it of each commit by a message that may be lost. So the timer of the execution stays near,
+// whatever its state, until the events are known to have been handed on. That takes one commit
+// without an event, and nothing in the execution waits for it.
 
-// The times between two announcements of the same events. The longer they are not handed on, the
-// longer it takes until they are announced again: then it is those who hand them on that do not work.
+// Delays between two announcements of the same events. The longer the events are not handed on, the
+// longer the delay becomes, because then the problem is in the function that hands them on.
 const (
 	minAnnounceInterval = time.Minute
 	maxAnnounceInterval = 15 * time.Minute
 )
 
-// followHandedOn finds out, when the timer is due, whether the events have been handed on, and
-// records that they have. before is the number of the last event that is committed.
+// followHandedOn checks, when the timer is due, whether the events have been handed on, and records
+// that they have. before is the number of the last committed event.
 func (d *decider) followHandedOn(before int64) {
 	x := d.execution
 	if !d.facts.Observed || x.Announced >= x.Sequence || x.Sequence == 0 || !x.DiscardedAt.IsZero() {
@@ -37,8 +37,8 @@ func (d *decider) followHandedOn(before int64) {
 	}
 }
 
-// keepNear makes sure that the timer is due by the time of the next announcement. One that is due
-// before that stays as it is.
+// keepNear makes sure that the timer is due no later than the next announcement. A timer that is
+// due earlier stays as it is.
 func (d *decider) keepNear() {
 	at, due := d.announceAt, d.execution.DueAt
 	switch {
@@ -56,7 +56,7 @@ func (d *decider) keepNear() {
 	}
 }
 
-// unannounced reports whether somebody observes who has not been handed all events.
+// unannounced reports whether there are subscriptions to which not all events have been handed on.
 func (d *decider) unannounced() bool {
 	return d.facts.Observed && d.execution.Announced < d.execution.Sequence
 }

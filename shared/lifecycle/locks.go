@@ -9,12 +9,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// acquireLocks asks for all locks and acts on the result. The execution moves to
-// LOCKED; or back to SCHEDULED, where this one write releases everything; or fails,
-// where the definition says not to wait.
+// acquireLocks asks for all locks and acts on the result. The execution moves to LOCKED, or back to
+// SCHEDULED, where this one write releases everything. If the definition says not to wait, it fails
+// instead.
 //
-// An execution that has been at it, blocked or not, for longer than it may wait for locks
-// fails. If its wake-ups fail, the streak of failures ends it or an outage is waited out.
+// An execution that has been trying for longer than it may wait for locks fails, whether or not it
+// is blocked. If its wake-ups fail, the failure streak ends it, or an outage is waited out.
 func (d *decider) acquireLocks() {
 	a := d.facts.Locks
 	if deadline := d.execution.LockSince.Add(d.policy.LockTimeout); d.execution.FailureStreak == nil && (a == nil || a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {
@@ -56,25 +56,25 @@ func (d *decider) acquireLocks() {
 		d.decision.WakeWaiters = true
 		d.transition(sm.EventLockDeferred, sm.ExecutionScheduled, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 		if d.execution.Parent != nil {
-			// Its parent may hold locks while waiting for it. Once BlockedBy is
-			// committed and visible to others, it checks for a deadlock.
+			// Its parent may hold locks while waiting for it. Once BlockedBy is committed and
+			// visible to others, it checks for a deadlock.
 			d.commitFirst()
 			return
 		}
-		// It registered with the holder before this release: idle until woken.
+		// It registered with the holder before this release, so it idles until woken.
 		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), d.execution.LockSince.Add(d.policy.LockTimeout)))
 	default:
 		d.grant(a)
 	}
 }
 
-// failsAtLimit reports whether the execution fails where as many are live as may be.
+// failsAtLimit reports whether the execution fails when its concurrency limit is reached.
 func (d *decider) failsAtLimit() bool {
 	limit := d.config().Concurrency
 	return limit != nil && limit.OnLimit == spec.OnLimitFail
 }
 
-// limitMessage says that as many executions are live as may be.
+// limitMessage says that the concurrency limit is reached.
 func limitMessage(by *workflow.BlockedBy) string {
 	if by.Reservation {
 		return fmt.Sprintf("an older execution has the next place of %s: %s", by.Entity, by.Execution)
@@ -82,8 +82,8 @@ func limitMessage(by *workflow.BlockedBy) string {
 	return fmt.Sprintf("%d executions that share %s are live, as many as may be at the same time; the oldest is %s", 1+len(by.Others), by.Entity, by.Execution)
 }
 
-// lockedMessage says why an execution does not get a lock. One that is blocked by itself has
-// seen others take and release it each time that it asked.
+// lockedMessage returns why an execution does not get a lock. If the execution is blocked by
+// itself, others have taken and released the lock each time it asked.
 func lockedMessage(x *workflow.Execution, by *workflow.BlockedBy) string {
 	if by.Execution == x.ID {
 		return fmt.Sprintf("other executions took %s, one after the other, each time before this one", by.Entity)
@@ -125,8 +125,8 @@ func (d *decider) grant(a *LockResult) {
 	d.transition(sm.EventLockGranted, sm.ExecutionLocked, "", data)
 }
 
-// assertsNotEmpty reports whether the definition, or one of its acquisitions, asserts
-// that there is an entity.
+// assertsNotEmpty reports whether the definition, or one of its acquisitions, asserts that there is
+// at least one entity.
 func (d *decider) assertsNotEmpty() bool {
 	p := d.facts.Resolution.Program
 	if p == nil {

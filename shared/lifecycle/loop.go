@@ -8,15 +8,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A loop is one step run that stays open while its steps are executed several times, and
-// counts how often. Each step run in it says for which time it is. What a time sees of those
-// before it follows from the order of time, not of the program.
+// A loop is one step run that stays open while its steps are executed several times, and counts the
+// rounds. Each step run inside it records its round. What a round sees of earlier rounds depends on
+// the order in time, not on the order in the program.
 
-// Again says whether a loop with a condition goes on, or a rollout.
+// Again says whether a loop with a condition, or a rollout, continues.
 type Again struct {
 	More    bool
 	Problem *workflow.Failure // the condition cannot be evaluated
-	Wave    int               // of a rollout: the wave that is next, from 1
+	Wave    int               // for a rollout: the next wave, counted from 1
 }
 
 // enterLoop begins the step run of a loop.
@@ -28,8 +28,8 @@ func (d *decider) enterLoop(at int, plan *Plan, r workflow.StepRun) {
 	d.endTime(d.execution.LastStepRun())
 }
 
-// continueLoop begins the step run of a loop in which a retry begins: with the time at which
-// that was, which goes on where PC says. The list of the loop stays.
+// continueLoop begins the step run of a loop inside which a retry begins. It continues with the
+// same round, at the step that PC names. The list of the loop stays.
 func (d *decider) continueLoop(at int, r workflow.StepRun) {
 	r.Continues, r.Times = d.resumedTime(at)
 	if before := d.execution.StepRunBySeq(r.Continues); before != nil {
@@ -40,8 +40,8 @@ func (d *decider) continueLoop(at int, r workflow.StepRun) {
 	d.cursor().Iteration = 0
 }
 
-// resumedTime finds the loop at a node around the step run at which this try begins: the
-// number of its first step run, and which time it was in, from 1.
+// resumedTime finds the loop, at a node around the step run where this try begins: the number of
+// its first step run, and the round, counted from 1.
 func (d *decider) resumedTime(at int) (loop, times int) {
 	for r := d.execution.StepRunBySeq(d.execution.ResumeSeq); r != nil && r.In > 0; {
 		c := d.execution.StepRunBySeq(r.In)
@@ -61,8 +61,8 @@ func (d *decider) beginTime(c *workflow.StepRun) {
 	d.goToStep(d.node(c).First)
 }
 
-// endTime goes on before the first time of a loop, and after each: with the next time, or after
-// the loop.
+// endTime continues before the first round of a loop and after each round: with the next round, or
+// after the loop.
 func (d *decider) endTime(c *workflow.StepRun) {
 	n := d.node(c)
 	more := c.Times < c.Items
@@ -92,7 +92,7 @@ func (d *decider) endTime(c *workflow.StepRun) {
 	}
 }
 
-// again returns whether a loop with a condition goes on, or nil after asking for it.
+// again returns whether a loop with a condition continues, or nil after asking for that.
 func (d *decider) again(c *workflow.StepRun) *Again {
 	need := Need{Kind: NeedAgain, StepRunSeq: c.Seq, StepIndex: c.StepIndex, Try: d.execution.Try, In: c.LoopSeq(), Index: c.Times}
 	if f := d.facts.Agains[need]; f != nil {
@@ -102,7 +102,7 @@ func (d *decider) again(c *workflow.StepRun) *Again {
 	return nil
 }
 
-// endLoop ends the step run of a loop well.
+// endLoop ends the step run of a loop as completed.
 func (d *decider) endLoop(c *workflow.StepRun) {
 	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
 	d.exitStepRun(c, sm.StepCompleted)
@@ -153,7 +153,7 @@ func (d *decider) breakOut(r *workflow.StepRun) bool {
 	return true
 }
 
-// enclosing is In and Index of a step run that is entered now.
+// enclosing returns In and Index for a step run that is entered now.
 func (d *decider) enclosing() (in, index int) {
 	c := d.openContainer()
 	switch {

@@ -7,15 +7,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The events of signals. Like [EventMessageDeadLettered] they belong to no layer's transition
-// table: they move nothing and name no states.
+// Events of signals. Like [EventMessageDeadLettered] they belong to no layer's transition table:
+// they change no state and name none.
 const (
-	EventSignalReceived   = "signal.received"   // a step has taken a signal, whether it fits or not
+	EventSignalReceived   = "signal.received"   // a step has taken a signal, whether it matches or not
 	EventSignalUnconsumed = "signal.unconsumed" // signals that no step has taken when the execution stops accepting them
 )
 
-// consumeSignal takes a signal out of the mailbox for a step run. fits says whether it is what
-// the step waits for; one that is not is gone too. The history has the first of these.
+// consumeSignal takes a signal out of the mailbox for a step run. fits means that it matches what
+// the step waits for; a signal that does not match is removed as well. The history records the
+// first of these.
 func (d *decider) consumeSignal(s workflow.Signal, r *workflow.StepRun, fits bool) {
 	d.execution.Signals = slices.DeleteFunc(d.execution.Signals, func(other workflow.Signal) bool { return other.ID == s.ID })
 	d.decision.Consumed = append(d.decision.Consumed, s.ID)
@@ -35,10 +36,10 @@ func (d *decider) consumeSignal(s workflow.Signal, r *workflow.StepRun, fits boo
 	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: EventSignalReceived, Step: r.Label, Actor: s.By}, data)
 }
 
-// takeSignals takes the signals of the name for which a step run waits, in the order in which
-// they came, up to the first that fits: of those that were sent before its deadline. One that
-// fits another step run is left for that. It reports whether there is one. So whether the step
-// run has waited too long depends on when the signals were sent, and not on when somebody looks.
+// takeSignals takes signals with the name that a step run waits for, in order of arrival, up to the
+// first one that matches. It only considers signals sent before the step run's deadline, and leaves
+// a signal that matches another step run to that one. It reports whether one matched. So whether a
+// step run has waited too long depends on when the signals were sent, not on when somebody looks.
 func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 	for _, s := range slices.Clone(d.execution.Signals) {
 		if !awaits(r, s) {
@@ -69,7 +70,8 @@ func (d *decider) takeSignals(r *workflow.StepRun) (ended bool) {
 	return false
 }
 
-// checkSignal says whether a signal is what a step run waits for, or nil after asking.
+// checkSignal returns whether a signal matches what a step run waits for, or nil after asking for
+// that.
 func (d *decider) checkSignal(s workflow.Signal, r *workflow.StepRun) *SignalCheck {
 	need := Need{Kind: NeedSignal, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Signal: s.ID}
 	f := d.facts.Signals[need]
@@ -79,14 +81,14 @@ func (d *decider) checkSignal(s workflow.Signal, r *workflow.StepRun) *SignalChe
 	return f
 }
 
-// awaits reports whether a step run waits for signals of that name, and the signal was sent
-// before its deadline.
+// awaits reports whether a step run waits for signals of that name, and the signal was sent before
+// its deadline.
 func awaits(r *workflow.StepRun, s workflow.Signal) bool {
 	return s.Name == r.Wait.Title && s.At.Before(r.Wait.Until)
 }
 
-// fitsAnother reports whether a signal is what a step run waits for in another branch. missing
-// says that a fact is missing.
+// fitsAnother reports whether a signal matches what a step run in another branch waits for. missing
+// means that a fact is missing.
 func (d *decider) fitsAnother(s workflow.Signal, than *workflow.StepRun) (fits, missing bool) {
 	for i := range d.execution.StepRuns {
 		r := &d.execution.StepRuns[i]
@@ -100,7 +102,8 @@ func (d *decider) fitsAnother(s workflow.Signal, than *workflow.StepRun) (fits, 
 	return false, false
 }
 
-// awaitSignals keeps which names the open waits want: places of the mailbox are kept for them.
+// awaitSignals records the names that the open waits want, so that the mailbox reserves space for
+// them.
 func (d *decider) awaitSignals() {
 	var names []string
 	for _, r := range d.waitingStepRuns() {
@@ -112,9 +115,9 @@ func (d *decider) awaitSignals() {
 	d.execution.AwaitedSignals = slices.Compact(names)
 }
 
-// closeMailbox makes the commit depend on that it has seen every signal that the execution
-// has accepted, and records those that nobody took and that it has not handed over. They stay where they are: a retry may
-// still take them, and a duplicate is still known.
+// closeMailbox makes the commit require that it has seen every signal that the execution has
+// accepted. It records signals that nobody took and that were not handed over. They stay in the
+// mailbox: a retry may still take them, and duplicates are still recognised.
 func (d *decider) closeMailbox() {
 	d.decision.DependsOnSignals = true
 	left := d.execution.Signals

@@ -6,13 +6,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxKeptBytes bounds the text of the entities that an execution keeps.
+// maxKeptBytes bounds the encoded size of the set of entities that an execution keeps.
 const maxKeptBytes = 24 << 10
 
-// keepOnly releases the locks of all entities but those at the places, and tells everybody
-// who waits for the execution. What was released before stays released. It reports whether
-// it did: a set that is too large, or has no room in the state item, is not stored, and
-// nothing changes.
+// keepOnly releases the locks of all entities except those at the given places, and wakes everybody
+// who waits for the execution. What was released before stays released. It reports whether it did
+// this: if the set is too large, or does not fit into the state item, nothing changes.
 func (d *decider) keepOnly(places workflow.Places) bool {
 	before := 0
 	if d.execution.Kept != nil {
@@ -34,9 +33,9 @@ func (d *decider) holdsNothing() bool {
 	return d.execution.Unlocked || d.execution.Kept != nil && d.execution.Kept.Len() == 0
 }
 
-// releaseNamed releases the locks of the entities that a command names. Those that it
-// released before do not matter as long as there is another. ok is false if the command is
-// refused, or, without an error, if a fact is missing.
+// releaseNamed releases the locks of the entities that a command names. Entities that were released
+// before are ignored as long as there is another. ok is false if the command is refused or, without
+// an error, if a fact is missing.
 func (d *decider) releaseNamed(c Command, data map[string]any) (ok bool, err error) {
 	if d.facts.Entities == nil {
 		d.need(Need{Kind: NeedEntities})
@@ -95,7 +94,8 @@ func (d *decider) tryKept() {
 		}
 	}
 	if len(released) > 0 && (x.Result == nil || len(x.Result.Sets) == 0) {
-		// Nothing was recorded of single entities: what was released was as unsafe as all.
+		// Nothing was recorded about single entities: those that were released were as unsafe as
+		// all.
 		x.Result = &workflow.Result{
 			Sets:  workflow.OutcomeSets{workflow.EntityFailedUnsafe: workflow.NewPlaces(released...)},
 			Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: len(released)},

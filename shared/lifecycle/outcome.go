@@ -10,45 +10,45 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// What became of each entity. JudgeEntity judges the jobs of one entity, the rest of the
-// file ends an execution by the judgements.
+// This file determines the outcome of each entity. JudgeEntity judges the jobs of one entity; the
+// rest ends an execution according to these judgements.
 
-// Outcomes is what the execution has made of the entities of its scope.
+// Outcomes holds the outcomes of the entities in the execution's scope.
 type Outcomes struct {
-	ExecutionFails bool // as the need said
+	ExecutionFails bool // as in the need
 	Result         *workflow.Result
 	Unsafe         workflow.Places
-	Undo           *workflow.Undo // what can be undone of the entities that failed; nil for nothing
-	TooLarge       bool           // the sets are too large for the state item: no lock is released early
+	Undo           *workflow.Undo // what can be undone for the failed entities; nil for nothing
+	TooLarge       bool           // the sets do not fit into the state item, so no lock is released early
 }
 
-// UndoState is what has become of the undoing of a job.
+// UndoState is the result of undoing a job.
 type UndoState int
 
 // The states.
 const (
 	NotUndone  UndoState = iota
-	Undone               // the rollback of the job ended with OK
-	UndoFailed           // it did not, or may have been executed
+	Undone               // the rollback of the job ended OK
+	UndoFailed           // it did not end OK, or may have been executed
 )
 
-// EntityJob is what became of the job of one entity in one step run.
+// EntityJob is the result of the job of one entity in one step run.
 type EntityJob struct {
 	StepRun     *workflow.StepRun
-	Code        workflow.JobCode // FAIL for an entity that an assertion failed
+	Code        workflow.JobCode // FAIL for an entity that failed an assertion
 	Executed    bool             // the block was called, or may have been
 	Failure     *workflow.Failure
 	Undo        UndoState
 	UndoFailure *workflow.Failure
 	UndoTry     int  // the try in which it was to be undone
-	UndoUnsent  bool // the undoing has failed, and its block was not called
+	UndoUnsent  bool // undoing failed without calling the block
 }
 
-// changed reports whether something remains that is not pure.
+// changed reports whether a change that is not pure remains.
 func (j *EntityJob) changed() bool { return j.Executed && !j.StepRun.Pure && j.Undo != Undone }
 
-// settledBy reports whether a job of a later try has done the work of this one again, so that it
-// alone says what remains. A failed undo is not settled by that.
+// settledBy reports whether a job of a later try has repeated this job's work, so that the later
+// job alone decides what remains. That does not settle a failed undo.
 func (j *EntityJob) settledBy(later *EntityJob) bool {
 	return later.StepRun.Try > j.StepRun.Try && j.Undo != UndoFailed
 }
@@ -58,11 +58,11 @@ func (j *EntityJob) failed() bool {
 	return j.Code == workflow.JobCodeFail || j.Code == workflow.JobCodeUnknown
 }
 
-// endUnknown reports whether nobody knows whether, or how far, the block was executed.
+// endUnknown reports whether it is unknown if, or how far, the block was executed.
 func (j *EntityJob) endUnknown() bool { return EndUnknown(j.Code, j.Failure) }
 
-// EndUnknown reports whether nobody knows whether, or how far, a job was executed that ended
-// with a code and a failure.
+// EndUnknown reports whether it is unknown if, or how far, a job was executed that ended with this
+// code and failure.
 func EndUnknown(code workflow.JobCode, why *workflow.Failure) bool {
 	if code == workflow.JobCodeUnknown {
 		return true
@@ -70,42 +70,41 @@ func EndUnknown(code workflow.JobCode, why *workflow.Failure) bool {
 	return code == workflow.JobCodeFail && why != nil && why.LeavesCallRunning()
 }
 
-// inDoubt reports whether the end of the job left a doubt that only an undo or a person can
-// settle.
+// inDoubt reports whether the end of the job left a doubt that only an undo or a person can settle.
 func (j *EntityJob) inDoubt() bool {
 	return j.Executed && canBeInDoubt(j.StepRun) && j.endUnknown()
 }
 
-// canBeUndone reports whether the rest of the job can be undone.
+// canBeUndone reports whether what remains of the job can be undone.
 func (j *EntityJob) canBeUndone() bool {
 	return j.StepRun.Reversible && j.Undo == NotUndone && (j.Code != workflow.JobCodeUnknown || j.StepRun.UndoHarmless)
 }
 
 // JudgeRules are the rules by which the entities of one execution are judged.
 type JudgeRules struct {
-	ExecutionFails bool                           // no entity succeeds, because the execution does not
-	Leave          bool                           // the definition says to leave entities that failed as they are
+	ExecutionFails bool                           // no entity succeeds, because the execution fails
+	Leave          bool                           // the definition says to leave failed entities as they are
 	Handled        func(r *workflow.StepRun) bool // the definition has continued after a failure of the step run
-	Unfinished     bool                           // the entity is in a wave of a rollout that has failed, or that never began
+	Unfinished     bool                           // the entity is in a rollout wave that has failed or never began
 
-	// TimeOf is the innermost loop around a step run, and which time of it; nil where there are
-	// no loops.
+	// TimeOf returns the innermost loop around a step run, and its round; nil if there are no
+	// loops.
 	TimeOf func(*workflow.StepRun) (loop, index int)
 }
 
-// Judgement is the outcome of an entity. Undoable says that it would be FAILED_SAFE if
-// everything executed on it were undone, which is possible. Decisive is the job whose failure,
-// or change, is the reason, nil if there is none.
+// Judgement is the outcome of an entity. Undoable means that everything executed on it can be
+// undone, and that it would then be FAILED_SAFE. Decisive is the job whose failure or change is the
+// reason; nil if there is none.
 type Judgement struct {
 	Outcome  workflow.EntityOutcome
 	Undoable bool
 	Decisive *EntityJob
 
-	obstacle *EntityJob // the job that cannot be undone, of the last try of its work; nil if there is none
-	changed  []string   // labels of the steps whose changes remain, in the order of their step runs
+	obstacle *EntityJob // the job of the last try of its work that cannot be undone; nil if there is none
+	changed  []string   // labels of the steps whose changes remain, ordered by step run
 }
 
-// JudgeEntity judges an entity by its jobs, in the order of their step runs.
+// JudgeEntity judges an entity by its jobs, which are ordered by step run.
 func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	if len(jobs) == 0 {
 		if rules.ExecutionFails { // nothing was done on it, and nothing will be
@@ -113,7 +112,7 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 		}
 		return Judgement{Outcome: workflow.EntitySkipped}
 	}
-	last := map[[3]int]int{} // the last try that counts, by step and time: it has done the work of earlier ones again
+	last := map[[3]int]int{} // the last try that counts, by step and round: it has repeated the work of earlier tries
 	workOf := func(r *workflow.StepRun) [3]int {
 		if rules.TimeOf == nil {
 			return [3]int{r.StepIndex}
@@ -149,7 +148,7 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	}
 	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change), obstacle: obstacle, changed: changed}
 	if failure != nil && obstacle != nil && (obstacle.Undo != UndoFailed || failure.StepRun.Try > obstacle.UndoTry) {
-		v.Decisive = failure // it failed there; that something cannot be undone is said with it
+		v.Decisive = failure // it failed there; what cannot be undone is added to the message
 	}
 	switch {
 	case failure == nil && !rules.ExecutionFails && !rules.Unfinished:
@@ -172,8 +171,8 @@ func anyChanged(jobs []EntityJob) bool {
 	return slices.ContainsFunc(jobs, func(j EntityJob) bool { return j.Executed && !j.StepRun.Pure })
 }
 
-// Reason says in a failure why an entity has its outcome: where it failed, and of one that is unsafe,
-// why it cannot be undone and what else remains.
+// Reason returns, as a failure, why an entity has its outcome: where it failed and, if it is
+// unsafe, why it cannot be undone and what else remains.
 func (v Judgement) Reason() *workflow.Failure {
 	j := v.Decisive
 	if j == nil {
@@ -196,7 +195,7 @@ func (v Judgement) Reason() *workflow.Failure {
 	return why.Truncated()
 }
 
-// reason is why a job leaves its entity unsafe; without a code, that changes remain.
+// reason returns why a job leaves its entity unsafe. Without a code it means that changes remain.
 func (j *EntityJob) reason() (code, text string) {
 	switch {
 	case j.Undo == UndoFailed:
@@ -215,8 +214,8 @@ func (j *EntityJob) reason() (code, text string) {
 	return "", fmt.Sprintf("what step %q changed was not undone", j.StepRun.Label)
 }
 
-// remaining is what is to be said of an unsafe entity beside the job that decided: why it cannot be
-// undone, if that is another, and which other steps have changed it.
+// remaining returns what else to say about an unsafe entity: why it cannot be undone, if another
+// job than the decisive one is the cause, and which other steps have changed it.
 func (v Judgement) remaining() (text string) {
 	named := []string{v.Decisive.StepRun.Label}
 	if o := v.obstacle; o != nil && o != v.Decisive {
@@ -230,7 +229,7 @@ func (v Judgement) remaining() (text string) {
 	return text
 }
 
-// outcomes returns what has become of the entities, or nil after asking for it.
+// outcomes returns the outcomes of the entities, or nil after asking for them.
 func (d *decider) outcomes(executionFails bool) *Outcomes {
 	if o := d.facts.Outcomes; o != nil && o.ExecutionFails == executionFails {
 		return o
@@ -239,8 +238,8 @@ func (d *decider) outcomes(executionFails bool) *Outcomes {
 	return nil
 }
 
-// recordOutcomes records what has become of the entities of an execution that does not complete. It reports whether it did:
-// it may ask for that first.
+// recordOutcomes records the outcomes of the entities of an execution that does not complete. It
+// reports whether it did; it may have to ask for them first.
 func (d *decider) recordOutcomes() bool {
 	o := d.outcomes(true)
 	if o != nil {
@@ -249,7 +248,7 @@ func (d *decider) recordOutcomes() bool {
 	return o != nil
 }
 
-// anyEntityFailed reports whether a job of an entity, or an assertion of it, has failed.
+// anyEntityFailed reports whether a job or an assertion has failed for any entity.
 func (d *decider) anyEntityFailed() bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Kind == workflow.JobExecute && r.SupersededBy == 0 && d.node(&r).OnEntities() && r.Counts.Failed+r.Counts.Unknown+r.Unmet > 0
@@ -260,8 +259,8 @@ func (d *decider) node(r *workflow.StepRun) *spec.Node {
 	return &d.facts.Resolution.Program.Nodes[r.StepIndex]
 }
 
-// complete ends an execution whose last step is over. Where entities have failed within the
-// tolerance, what was executed on them is undone first, if that is possible.
+// complete ends an execution whose last step is over. If entities have failed within the tolerance,
+// the work on them is undone first, if that is possible.
 func (d *decider) complete() {
 	if d.anyEntityFailed() || d.execution.Result != nil || d.execution.StoppedRollout() != nil {
 		o := d.outcomes(false)
@@ -287,7 +286,7 @@ func (d *decider) complete() {
 const EventOutputMissing = "output.missing" // the output of an execution that completes has no value
 
 // endCompleted ends in COMPLETED, which must be committed before anything is written to the
-// inventory. An output without a value changes nothing about that: all the work is done.
+// inventory. A missing output does not change that, because all the work is done.
 func (d *decider) endCompleted(on sm.Event) {
 	if d.facts.Resolution.Program.HasOutput && !d.execution.Probe {
 		o := d.facts.Output
@@ -324,7 +323,7 @@ func (d *decider) endUndo() {
 	d.endCompleted(sm.EventRollbackCompleted)
 }
 
-// unsafeReason is what the history says about entities that need an operator.
+// unsafeReason returns what the history says about entities that need an operator.
 func unsafeReason(o *Outcomes) map[string]any {
 	data := map[string]any{}
 	if o.Result != nil && len(o.Result.Named) > 0 {
@@ -334,8 +333,8 @@ func unsafeReason(o *Outcomes) map[string]any {
 	return data
 }
 
-// endUnsafe ends in FAILED_UNSAFE and keeps the locks of the entities that an operator has
-// to look at. The others are released by the same write.
+// endUnsafe ends in FAILED_UNSAFE and keeps the locks of the entities that an operator must look
+// at. The same write releases the others.
 func (d *decider) endUnsafe(on sm.Event, o *Outcomes, data map[string]any) {
 	if d.execution.Error == nil && o.Result != nil && len(o.Result.Named) > 0 {
 		first := o.Result.Named[0]

@@ -9,35 +9,36 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A try that takes its locks anew keeps results of the tries before it, and may have to undo what they
-// did. Where another execution has held an entity exclusively in between, what is kept for that entity is
-// outdated. Such a try dispatches nothing unless an operator has forced it.
+// A try that acquires its locks again keeps results of earlier tries, and may have to undo their
+// work. If another execution has held an entity exclusively in between, what is kept for that
+// entity is outdated. Such a try dispatches nothing unless an operator has forced it.
 
-// Outdated are the entities of a new try for which outdated results are kept.
+// Outdated lists the entities of a new try for which outdated results are kept.
 type Outdated struct {
 	Entities []OutdatedEntity
-	Lost     error // why nobody can say what the tries before have done; nil if that is known
+	Lost     error // why the work of earlier tries is unknown; nil if it is known
 }
 
-// OutdatedEntity is an entity that others have held exclusively since the execution released it, and for
-// which a new try keeps something.
+// OutdatedEntity is an entity that others have held exclusively since the execution released it,
+// and for which a new try keeps something.
 type OutdatedEntity struct {
 	Entity workflow.EntityKey
-	By     []string // who has held it, the first before the others; empty if that is not known any more
+	By     []string // who has held it, the first one first; empty if that is no longer known
 	Kept   Kept
 
-	Undone string // of an execution that undoes another one: id of that one, which has released it; then nothing is kept
+	Undone string // for a compensation: id of the execution to undo, which has released the entity; then nothing is kept
 }
 
 // Kept is what a new try keeps for an entity.
 type Kept struct {
-	Step int  // the node of the first step of which something is kept
-	Undo bool // what it did there has still to be undone if the try fails, also where the step is executed again
+	Step int  // node of the first step with kept results
+	Undo bool // the step's work must still be undone if the try fails, even if the step is executed again
 }
 
-// KeptOf says what a new try keeps for an entity with these jobs, in the order of their step runs; ok is
-// false if that is nothing. A result stands that no try has to make again and no rollback has touched.
-// What has changed something, and can be undone, would be undone by the rollback of any later try.
+// KeptOf returns what a new try keeps for an entity with these jobs, which are ordered by step run;
+// ok is false if it keeps nothing. A result is kept if no try must produce it again and no rollback
+// has touched it. A change that can be undone is kept because the rollback of any later try would
+// undo it.
 func KeptOf(jobs []EntityJob) (k Kept, ok bool) {
 	for i := range jobs {
 		j := &jobs[i]
@@ -51,15 +52,15 @@ func KeptOf(jobs []EntityJob) (k Kept, ok bool) {
 	return k, ok
 }
 
-// refuseLost is the answer to the request for a try of an execution of which a restore has lost what it did.
+// refuseLost returns the refusal of a retry of an execution if a restore has lost what it did.
 func (d *decider) refuseLost(why error) error {
 	return workflow.Errorf(workflow.CodeIllegalTransition, "execution %s cannot be retried: %w; check its entities, acknowledge it, and start another execution", d.execution.ID, why)
 }
 
-// maxOutdatedNamed is how many entities and executions a refusal names.
+// maxOutdatedNamed bounds how many entities and executions a refusal names.
 const maxOutdatedNamed = 10
 
-// refuseOutdated is the answer to the request for a try that would keep outdated results.
+// refuseOutdated returns the refusal of a retry that would keep outdated results.
 func (d *decider) refuseOutdated(outdated []OutdatedEntity) error {
 	p := d.facts.Resolution.Program
 	e := &workflow.Error{Code: workflow.CodeConflict, Message: d.outdatedMessage(outdated)}
@@ -72,7 +73,8 @@ func (d *decider) refuseOutdated(outdated []OutdatedEntity) error {
 // IssueOutdated is the code of the issue of each entity for which a retry would keep outdated results.
 const IssueOutdated = "outdated"
 
-// failOutdated ends a try that has just got its locks: others have held entities until then.
+// failOutdated ends a try that has just acquired its locks, because others have held entities in
+// between.
 func (d *decider) failOutdated(outdated []OutdatedEntity) {
 	message := d.outdatedMessage(outdated)
 	d.setFailure(workflow.CauseOutdated, &workflow.Failure{Code: workflow.FailureOutdated, Entity: outdated[0].Entity.String(), Message: message})
@@ -84,7 +86,7 @@ func (d *decider) failOutdated(outdated []OutdatedEntity) {
 	d.failBeforeRunning(sm.EventLockRefused, data)
 }
 
-// outdatedMessage says for whom results are outdated, and what to do.
+// outdatedMessage says for which entities results are outdated, and what to do.
 func (d *decider) outdatedMessage(outdated []OutdatedEntity) string {
 	p, first := d.facts.Resolution.Program, outdated[0]
 	begin, undo := first.Kept.Step, false
@@ -102,7 +104,8 @@ func (d *decider) outdatedMessage(outdated []OutdatedEntity) string {
 	return fmt.Sprintf("%s held %s exclusively since the execution released it, and the retry would go on %s: check it, then %srerun the execution, or force the retry", heldBy(first.By), entities, kept, instead)
 }
 
-// labelToBeginWith is the label of the step with which a try has to begin that executes a node again.
+// labelToBeginWith returns the label of the step with which a try must begin to execute a node
+// again.
 func labelToBeginWith(p *spec.Program, node int) string {
 	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
 		if p.Nodes[at].Loop != nil || p.Nodes[at].Rollout != nil {

@@ -7,34 +7,35 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A child for which its parent waits checks in with it: before it begins, after each retry, and
+// A child that its parent waits for checks in with it: before it begins, after each retry, and
 // whenever its timer fires or the parent sends a message. The parent closes the step run before it
 // reads its children for the last time. So a child either exists by then, and the parent waits for
-// it, or it finds the step run closed, and ends without having done anything. A child that nobody
-// waits for checks in once, before it begins: the parent waits until each has done that, and then
-// knows which of them begin.
-// docs/models/family.pml is the model of this.
+// it, or it finds the step run closed and ends without having done anything.
+//
+// A child in fire-and-forget mode checks in once, before it begins. The parent waits until each
+// child has done that, and then knows which of them begin. docs/models/family.pml models this.
 
-// Parent is what a child has read of the step run that waits for it.
+// Parent is what a child has read about the step run that waits for it.
 type Parent struct {
 	Status   ParentStatus
-	Rollback workflow.RollbackMode // with which the parent was cancelled
+	Rollback workflow.RollbackMode // rollback mode with which the parent was cancelled
 	Undoes   bool                  // the step run undoes another
 }
 
 // ParentStatus says whether the step run of the parent waits.
 type ParentStatus string
 
-// The statuses. A parent that does not exist any more has let its children go.
+// Statuses of a parent. A parent that no longer exists has let its children go.
 const (
 	ParentOpen   ParentStatus = "open"
-	ParentClosed ParentStatus = "closed" // the child has to end: nothing of it may happen after the end of the step run
+	ParentClosed ParentStatus = "closed" // the child must end: nothing of it may happen after the end of the step run
 	ParentLetGo  ParentStatus = "letGo"  // a child that has begun goes on
 )
 
-// ParentOf is the status of a parent for a child that knows it as by; nil for a parent that does
-// not exist. A step run is one of one try, so one that is open is of the present try. One that has
-// started all that it was for keeps a child that nobody waits for from nothing.
+// ParentOf returns the status of a parent for a child that knows it as by; parent is nil if it does
+// not exist. A step run belongs to one try, so an open one belongs to the current try. If a step
+// run in fire-and-forget mode has started all its children, it does not keep any of them from
+// beginning.
 func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
 	if parent == nil || by.Waits && !parent.DiscardedAt.IsZero() {
 		return &Parent{Status: ParentLetGo}
@@ -45,7 +46,7 @@ func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
 	}
 	switch r := parent.StepRunBySeq(by.StepRunSeq); {
 	case r == nil:
-	case r.Child == nil: // the step run waits for people, and this is an execution that tells others of it
+	case r.Child == nil: // the step run waits for people, and this child is an escalation of it
 		p.Status = ParentOpen
 	case r.LetGo:
 		p.Status = ParentLetGo
@@ -57,7 +58,7 @@ func ParentOf(parent *workflow.Execution, by *workflow.Parent) *Parent {
 	return p
 }
 
-// parent is what is known of the parent, or nil after asking for it.
+// parent returns what is known about the parent, or nil after asking for it.
 func (d *decider) parent() *Parent {
 	if d.facts.Parent == nil {
 		d.need(Need{Kind: NeedParent})
@@ -65,9 +66,9 @@ func (d *decider) parent() *Parent {
 	return d.facts.Parent
 }
 
-// closedByParent cancels an execution whose parent does not wait for it any more. It reports
-// whether there is something else to do before the execution goes on. One that has still to check
-// in does so after that is committed, see checkIn.
+// closedByParent cancels an execution whose parent no longer waits for it. It reports whether there
+// is something else to do before the execution continues. If the execution has yet to check in,
+// this happens only after that is committed, see checkIn.
 func (d *decider) closedByParent() bool {
 	x := d.execution
 	if !x.Awaited() || MustCheckIn(x) || d.facts.Parent == nil && (d.changed || !d.timerFired && !d.facts.FromParent) {
@@ -83,8 +84,8 @@ func (d *decider) closedByParent() bool {
 	return d.cancelForParent(p)
 }
 
-// cancelForParent cancels a child that its parent does not wait for any more, unless it was let go
-// after it had begun. It reports whether it did.
+// cancelForParent cancels a child that its parent no longer waits for, unless it was let go after
+// it had begun. It reports whether it did.
 func (d *decider) cancelForParent(p *Parent) bool {
 	x := d.execution
 	reason := fmt.Sprintf("execution %s, which started this one, does not wait for it any more", x.Parent.Execution)
@@ -102,9 +103,9 @@ func (d *decider) cancelForParent(p *Parent) bool {
 	return true
 }
 
-// mayRetryUnder refuses a retry of a child that would find the step run of its parent closed, and
-// one that would begin under the locks that it holds, and so before it has checked in. It reports
-// false without an error if a fact is missing.
+// mayRetryUnder refuses a retry of a child in two cases: it would find the step run of its parent
+// closed, or it would begin under the locks that it holds, and so before it has checked in. It
+// reports false without an error if a fact is missing.
 func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 	x := d.execution
 	if !x.Awaited() {
@@ -132,13 +133,13 @@ func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 	return true, nil
 }
 
-// NeverBegins reports whether a child has found the step run of its parent closed before it began.
+// NeverBegins reports whether a child found the step run of its parent closed before it began.
 func NeverBegins(x *workflow.Execution) bool {
 	return x.StartedAt.IsZero() && x.Cancellation != nil && x.Cancellation.Source == SourceParent
 }
 
-// IsOver reports whether nothing of an execution goes on by itself any more: it has settled, or it
-// waits for an operator.
+// IsOver reports whether an execution does nothing more by itself: it has settled, or it waits for
+// an operator.
 func IsOver(x *workflow.Execution) bool {
 	return sm.Acknowledged(x.State) || x.State == sm.ExecutionFailedUnsafe || x.State == sm.ExecutionCancelled && HasChanges(x)
 }

@@ -19,8 +19,8 @@ func (d *decider) plan(n Need) *Plan {
 	return p
 }
 
-// enterStep begins a step run. The plan says which entities take part, and whether
-// an assertion or a parameter fails the step before any job exists.
+// enterStep begins a step run. The plan says which entities take part, and whether an assertion or
+// a parameter fails the step before any job exists.
 func (d *decider) enterStep(at int) {
 	p := d.facts.Resolution.Program
 	n := &p.Nodes[at]
@@ -33,7 +33,7 @@ func (d *decider) enterStep(at int) {
 		return
 	}
 	if d.entered > maxEntered {
-		d.stopped = true // the commit says how large the item is
+		d.stopped = true // the commit tells how large the item is
 		return
 	}
 	d.cursor().Iteration = max(d.cursor().Iteration, 1)
@@ -57,7 +57,7 @@ func (d *decider) enterStep(at int) {
 	case plan == nil:
 		return
 	case r.Iteration > 1 && plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:
-		d.goOnAfter(at) // no entity repeats the step once more
+		d.goOnAfter(at) // no entity repeats the step again
 		return
 	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)
@@ -133,7 +133,7 @@ func (d *decider) enterEngineStep(at int, plan *Plan, r workflow.StepRun) {
 	d.commitFirst()
 }
 
-// jobKindOf is the kind of the step's jobs, "" if it has none.
+// jobKindOf returns the kind of the step's jobs; "" if it has none.
 func jobKindOf(n *spec.Node) workflow.JobKind {
 	if n.FunctionBlock != "" {
 		return workflow.JobExecute
@@ -141,11 +141,11 @@ func jobKindOf(n *spec.Node) workflow.JobKind {
 	return ""
 }
 
-// openPipeline opens the step runs of per-entity pipelines together. They have the same
-// lanes, so that a lane can move from one step run to the next on its own.
+// openPipeline opens the step runs of per-entity pipelines together. They have the same lanes, so
+// that a lane can move from one step run to the next on its own.
 func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) {
 	stepRuns := make([]workflow.StepRun, 0, end-at)
-	size, limit := d.policy.PackSize, 0 // the lowest of all steps: the same lanes pass through all
+	size, limit := d.policy.PackSize, 0 // the lowest of all steps, because the same lanes pass through all
 	for i := at; i < end; i++ {
 		if own := d.facts.Resolution.Program.MaxInFlight(i); own > 0 && (limit == 0 || own < limit) {
 			limit = own
@@ -174,9 +174,8 @@ func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) 
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
 
-// newStepRun fills in a step run from its plan and cuts its jobs into packs. The packs
-// depend only on the plan, the block and the policy, all stored in the step run, so that
-// they can be cut again.
+// newStepRun fills in a step run from its plan and cuts its jobs into packs. The packs depend only
+// on the plan, the block and the policy, all stored in the step run, so that they can be cut again.
 func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workflow.StepRun) workflow.StepRun {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r.StepIndex, r.Label, r.Try, r.Kind = at, n.Label, d.execution.Try, kind
@@ -209,12 +208,12 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 	return r
 }
 
-// poolOf is the pool to which the jobs of a block go: that of the region of the execution.
+// poolOf returns the pool for the jobs of a block: the one in the region of the execution.
 func (d *decider) poolOf(b workflow.Block) string {
 	return topology.PoolInRegion(b.Pool, d.execution.Region)
 }
 
-// regionHint says how workers serve the region of a pool, if it has one.
+// regionHint says how workers can serve the region of a pool, if it has one.
 func regionHint(pool string) string {
 	region := topology.RegionOf(pool)
 	if region == "" {
@@ -223,9 +222,10 @@ func regionHint(pool string) string {
 	return fmt.Sprintf(": workers serve region %s with the setting worker.region, the stock worker of a local stack with the setting regions", region)
 }
 
-// cutPacks sets how many jobs go into a pack, how often each is tried, and how many
-// packs are outstanding at a time: of so many jobs, if limit is not 0. With a pace each job has a pack
-// of its own, and only those are outstanding that begin soon: queues do not keep messages back for long.
+// cutPacks sets how many jobs go into a pack, how often each is tried, and how many packs may be
+// outstanding at a time; limit is the largest number of outstanding jobs, 0 for none. With a pace,
+// each job has a pack of its own, and only packs that begin soon are outstanding, because queues
+// cannot delay messages for long.
 func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, pace workflow.Rate, limit int) {
 	r.Pace = pace
 	if !pace.IsZero() {
@@ -242,11 +242,11 @@ func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, pace work
 	}
 }
 
-// paceAhead is how long before its time a job of a step with a pace is sent.
+// paceAhead is how long before its start time a job with a pace is sent.
 const paceAhead = 10 * time.Minute
 
-// PackSizeFor is how many jobs of a step go into a pack. limit is how many of them may be
-// outstanding at a time, 0 for no limit.
+// PackSizeFor returns how many jobs of a step go into a pack. limit is how many of them may be
+// outstanding at a time; 0 for no limit.
 func (p Policy) PackSizeFor(repeatable bool, jobs, limit int) int {
 	if !repeatable || jobs < p.MinPackedJobs {
 		return 1

@@ -2,26 +2,26 @@ package lifecycle
 
 import "github.com/lockstep-run/lockstep/shared/workflow/spec"
 
-// A probe executes the pure steps of a definition up to the first step that is not, under
-// shared locks, and completes there: PC then names that step. It applies no updates.
+// A probe executes the pure steps of a definition under shared locks, up to the first step that is
+// not pure, and completes there: PC then names that step. It applies no updates.
 
-// mayProbe reports whether a probe may enter the step. One that has nested steps changes
-// nothing itself; one that starts an execution does not say what that changes. A probe ends
-// in front of branches.
+// mayProbe reports whether a probe may enter the step. A step with nested steps changes nothing
+// itself. A step that starts an execution does not say what that changes. A probe ends before
+// branches.
 func (d *decider) mayProbe(n *spec.Node) bool {
 	return n.IsContainer() && n.Parallel == nil || len(n.Set) > 0 || n.FunctionBlock != "" && n.Callback == nil && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
 }
 
-// endProbe completes a probe in front of a step that is not pure. The steps around it are
-// cancelled: not all that is nested in them was executed.
+// endProbe completes a probe before a step that is not pure. The surrounding steps are cancelled,
+// because not all steps in them were executed.
 func (d *decider) endProbe() {
 	d.leaveContainers()
 	d.complete()
 }
 
-// pipelineEnd is the index after the last step of the pipeline that begins at the step. That
-// of a probe ends before the first step that is not pure. There is none where an operator goes
-// through the steps.
+// pipelineEnd returns the index after the last step of the pipeline that begins at the step. For a
+// probe, the pipeline ends before the first step that is not pure. If an operator goes through the
+// steps, there is no pipeline.
 func (d *decider) pipelineEnd(at int) int {
 	p := d.facts.Resolution.Program
 	end := p.PipelineEnd(at)

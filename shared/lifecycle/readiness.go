@@ -8,9 +8,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// checkReadiness moves VALID to READY, or to BLOCKED_WAITING if the execution has to wait
-// for notBefore, for a condition or for the rate of its workflow. Most executions have none of
-// these, and need no fact to find that out.
+// checkReadiness moves VALID to READY, or to BLOCKED_WAITING if the execution must wait for
+// notBefore, for a condition or for the rate of its workflow. Most executions have none of these,
+// and need no fact to find that out.
 func (d *decider) checkReadiness() {
 	if d.hold() {
 		return
@@ -42,7 +42,7 @@ func (d *decider) checkReadiness() {
 	}
 }
 
-// rejectStart ends an execution that cannot say when it may begin.
+// rejectStart ends an execution if it cannot be determined when it may begin.
 func (d *decider) rejectStart(why *workflow.Failure) {
 	cause := workflow.CauseValidation
 	if why.Code == workflow.FailureLimit {
@@ -61,7 +61,7 @@ func (d *decider) blockOn(w workflow.Wait) {
 		map[string]any{"kind": w.Kind, "condition": w.Condition, "until": w.Until})
 }
 
-// conditionWait is the wait for startWhen, beginning now.
+// conditionWait returns the wait for startWhen, beginning now.
 func (d *decider) conditionWait(f *Readiness) workflow.Wait {
 	timeout := d.policy.StartTimeout
 	if c := d.config(); c.StartDeadline > 0 {
@@ -70,14 +70,14 @@ func (d *decider) conditionWait(f *Readiness) workflow.Wait {
 	return workflow.Wait{Kind: workflow.WaitCondition, Since: d.now, Until: d.now.Add(timeout), Condition: f.Condition}
 }
 
-// rateWait is the wait until the rate of the workflow lets the execution begin.
+// rateWait returns the wait until the rate of the workflow lets the execution begin.
 func (d *decider) rateWait() workflow.Wait {
 	return workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.execution.RateAt, Reason: fmt.Sprintf("executions of the workflow may begin %s", d.config().Rate.Limit)}
 }
 
-// driveBlocked drives BLOCKED_WAITING: first notBefore has to pass; then the condition,
-// evaluated at every wake-up, has to become true before its deadline; then the rate of the workflow
-// has to let the execution begin.
+// driveBlocked drives BLOCKED_WAITING: first notBefore must pass; then the condition, evaluated at
+// every wake-up, must become true before its deadline; then the rate of the workflow must let the
+// execution begin.
 func (d *decider) driveBlocked() {
 	w := d.execution.Wait
 	switch {
@@ -115,7 +115,7 @@ func (d *decider) driveBlocked() {
 		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
 	case w.Kind == workflow.WaitTimer:
 		next := d.conditionWait(f)
-		d.execution.RateAt = time.Time{} // it takes of the rate again once its condition is true
+		d.execution.RateAt = time.Time{} // it takes from the rate again once its condition is true
 		d.execution.Wait, d.changed = &next, true
 		d.waitUntil(earlier(d.nextConditionCheck(next.Since), next.Until))
 	case d.now.Before(w.Until):
@@ -128,10 +128,10 @@ func (d *decider) driveBlocked() {
 // maxConditionInterval is the longest time between two evaluations of a condition.
 const maxConditionInterval = 10 * time.Minute
 
-// nextConditionCheck is when a condition that has not been true since then is evaluated again
-// although none of the entities that it read was written: it may read the time, or an entity
-// that does not exist. The longer the execution has waited, the longer the pause, up to a
-// tenth of that time.
+// nextConditionCheck returns when to evaluate a condition again that has been false since since,
+// even if none of the entities that it read was written: it may depend on the time, or on an entity
+// that does not exist. The longer the execution has waited, the longer the pause, up to a tenth of
+// that time.
 func (d *decider) nextConditionCheck(since time.Time) time.Time {
 	return d.now.Add(min(max(d.policy.PollInterval, d.now.Sub(since)/10), maxConditionInterval))
 }

@@ -21,8 +21,8 @@ func (d *decider) report(r *workflow.StepRun, kind NeedKind) *Report {
 	return nil
 }
 
-// followStepRuns waits for the open step runs and ends each: with success, or with
-// failure as soon as more jobs have failed than the definition tolerates.
+// followStepRuns waits for the open step runs and ends each: with success, or with failure as soon
+// as more jobs have failed than the definition tolerates.
 func (d *decider) followStepRuns(open []*workflow.StepRun) {
 	checkAt := d.now.Add(d.policy.PollInterval)
 	for _, r := range open {
@@ -79,7 +79,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && r.Closing && d.thread != nil && d.execution.StepRunBySeq(d.thread.In).Closing:
 		d.recordResult(r, f) // its branch is closed
 		status := sm.StepCancelled
-		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait has not given the result of its step
+		if d.endedWell(r) && f.Wait == nil { // a block that asks to wait has not returned the result of its step
 			status = sm.StepCompleted
 		}
 		d.exitStepRun(r, status)
@@ -162,9 +162,9 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	return true, checkAt
 }
 
-// leavesDoubt reports whether nobody knows what a job has done, where that is not tolerated. What
-// was done on entities is judged at the end for each of them, but no wave goes on with a doubt,
-// not even with one that an undo settles.
+// leavesDoubt reports whether it is unknown what a job has done, in a way that cannot be tolerated.
+// Work on entities is judged at the end, for each entity. But no wave continues with a doubt, not
+// even one that an undo would settle.
 func (d *decider) leavesDoubt(r *workflow.StepRun, f *Report) bool {
 	inWave := d.inWave(r)
 	switch {
@@ -176,12 +176,12 @@ func (d *decider) leavesDoubt(r *workflow.StepRun, f *Report) bool {
 	return f.Counts.Unknown > 0 || f.Doubt != nil
 }
 
-// canBeInDoubt reports whether a job of the step run whose end is unknown leaves a doubt that
-// only an undo or a person can settle.
+// canBeInDoubt reports whether a job of the step run with an unknown end leaves a doubt that only
+// an undo or a person can settle.
 func canBeInDoubt(r *workflow.StepRun) bool { return !r.Pure && !(r.Idempotent && r.Reversible) }
 
-// failureOfReport is why a step run fails. A doubt comes before the failures beside it, which
-// may be tolerated.
+// failureOfReport returns why a step run fails. A doubt takes precedence over failures, which may
+// be tolerated.
 func failureOfReport(r *workflow.StepRun, f *Report, doubt bool) (workflow.Cause, *workflow.Failure) {
 	if !doubt || f.Doubt == nil {
 		return FailureOf(r, f.Counts)
@@ -191,13 +191,13 @@ func failureOfReport(r *workflow.StepRun, f *Report, doubt bool) (workflow.Cause
 	return causeOf(why.Code), &why
 }
 
-// tolerates reports whether so many entities may fail in the step run, of all that take
-// part. A tolerance of the step, and that of a step after whose failure the definition
-// continues, is about the step run alone. Otherwise the entities that have failed in the
-// other steps of the definition count too, and the tolerance is one of all entities of the
-// execution. That of a rollout is one of the entities of a wave, and those that failed in the wave
-// count. An entity that has failed takes no part in later steps, so only one that fails in
-// several branches counts more than once.
+// tolerates reports whether the given number of entities may fail in the step run.
+//
+// If the step has its own tolerance, or the definition continues after its failure, only this step
+// run counts. Otherwise entities that have failed in other steps of the definition count too, and
+// the tolerance refers to all entities of the execution. In a rollout it refers to the entities of
+// the wave and to those that failed in it. A failed entity takes no part in later steps, so only an
+// entity that fails in several branches counts more than once.
 func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities int) bool {
 	tolerance, total := d.config().FailureTolerance, d.execution.Scope.Total()
 	if n.DefinitionTolerance != nil {
@@ -211,13 +211,13 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 	case n.Foreach != nil:
 		return n.Foreach.FailureTolerance.Allows(failed, entities)
 	case !n.OnEntities():
-		return failed == 0 // the tolerance is one of entities
+		return failed == 0 // the tolerance refers to entities
 	case n.FailureTolerance != nil:
 		return n.FailureTolerance.Allows(failed, entities)
 	case d.facts.Resolution.Program.ContinuesOnError(r.StepIndex):
 		return tolerance.Allows(failed, entities)
 	}
-	for _, o := range d.path() { // a try does again what is behind its beginning, and who failed there has not failed yet
+	for _, o := range d.path() { // a try repeats what comes after its beginning, so failures there do not count yet
 		if o.Seq == r.Seq || !d.countsAsFailed(o) {
 			continue
 		}
@@ -229,8 +229,8 @@ func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities 
 	return tolerance.Allows(failed, total)
 }
 
-// countsAsFailed reports whether the entities that failed in a step run on the path are still out of
-// the execution.
+// countsAsFailed reports whether the entities that failed in a step run on the path are still
+// excluded from the execution.
 func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
 	n := d.node(r)
 	if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || !n.OnEntities() || n.FailureTolerance != nil || r.Handled > 0 || d.facts.Resolution.Program.ContinuesOnError(r.StepIndex) {
@@ -239,7 +239,7 @@ func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
 	return r.Try == d.execution.Try || r.Status == sm.StepCompleted
 }
 
-// failedIn is how many entities have failed in a step run, as far as that is known.
+// failedIn returns how many entities have failed in a step run, as far as known.
 func (d *decider) failedIn(r *workflow.StepRun) int {
 	counts := r.Counts
 	for _, kind := range []NeedKind{NeedReport, NeedClose} {
@@ -250,9 +250,9 @@ func (d *decider) failedIn(r *workflow.StepRun) int {
 	return counts.Failed + counts.Unknown + r.Unmet
 }
 
-// lastInPipeline is the number of the last step run of the pipeline that r belongs to,
-// and that of r outside a pipeline. A lane is over in one step run before it is over in
-// the next, so the last step run of a pipeline is the last to end.
+// lastInPipeline returns the number of the last step run of r's pipeline; outside a pipeline, that
+// of r. A lane is over in one step run before it is over in the next, so the last step run of a
+// pipeline ends last.
 func (d *decider) lastInPipeline(r *workflow.StepRun) int {
 	last := r.Seq
 	for i := range d.execution.StepRuns {
@@ -263,12 +263,11 @@ func (d *decider) lastInPipeline(r *workflow.StepRun) int {
 	return last
 }
 
-// NextCheckDelay is the time until the next check of a step run where that is due at once.
+// NextCheckDelay is the delay until the next check of a step run that is due at once.
 const NextCheckDelay = time.Second / 4
 
-// nextCheckAt is when to check an open step run again. When the timer fires and the
-// messages of the step run are about to expire, it also renews DispatchedAt, so that
-// they can be sent again.
+// nextCheckAt returns when to check an open step run again. When the timer fires and the messages
+// of the step run are about to expire, it also renews DispatchedAt, so that they can be sent again.
 func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 	if f.Offered {
 		r.OfferedAt = d.now
@@ -288,7 +287,7 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 	return at
 }
 
-// recordResult stores the result of a step run whose lanes are all over, once.
+// recordResult stores, once, the result of a step run all of whose lanes are over.
 func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
 	if r.JobsOver {
 		return
@@ -312,8 +311,8 @@ func (d *decider) failExecution(r *workflow.StepRun, cause workflow.Cause, why *
 	d.stopAll()
 }
 
-// failStepRun ends a step run as failed. The execution continues where the step, or one
-// around it, has continueOnError; otherwise it fails.
+// failStepRun ends a step run as failed. If the step, or a surrounding one, has continueOnError,
+// the execution continues; otherwise it fails.
 func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
 	p := d.facts.Resolution.Program
 	handler := p.FailureHandler(r.StepIndex)
@@ -328,8 +327,8 @@ func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *wo
 	d.handleOrFail(r, cause, why)
 }
 
-// handleOrFail goes on after a step run that has failed where the definition says how, and
-// fails the execution otherwise.
+// handleOrFail continues after a failed step run as the definition says, and fails the execution if
+// it says nothing.
 func (d *decider) handleOrFail(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
 	if !isEntityNotHeld(why) {
 		if handled, missing := d.handleFailure(r, cause, why); handled || missing {
@@ -365,7 +364,7 @@ func FailureOf(r *workflow.StepRun, t workflow.Counts) (workflow.Cause, *workflo
 	return causeOf(why.Code), &why
 }
 
-// causeOf is the class of a failure of a job.
+// causeOf returns the cause that corresponds to the failure code of a job.
 func causeOf(code string) workflow.Cause {
 	switch code {
 	case workflow.FailureTimeout, workflow.FailureHTTPTimeout:

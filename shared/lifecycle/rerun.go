@@ -19,9 +19,9 @@ func CheckRerun(x *workflow.Execution) error {
 	}
 }
 
-// recordRerun records that another execution repeats some entities of this one. It changes
-// no state, and a second time it changes nothing. Ids are in the order of creation, so a
-// record that comes late displaces no later one.
+// recordRerun records that another execution repeats some entities of this one. It changes no
+// state, and a repetition changes nothing. Ids are ordered by creation, so a late record does not
+// displace a newer one.
 func (d *decider) recordRerun(c Command) error {
 	if err := CheckRerun(d.execution); err != nil {
 		return err

@@ -41,14 +41,14 @@ func (d *decider) pin() {
 	}
 }
 
-// Invalid says why the execution may not be started or retried with this resolution. It
-// is nil where it may.
+// Invalid returns why the execution must not be started or retried with this resolution; nil if it
+// may.
 func (r *Resolution) Invalid() *workflow.Failure {
 	return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))
 }
 
-// sharedLockProblem says why an execution may not share its locks: only executions
-// that change nothing may. It is nil for an execution that locks exclusively.
+// sharedLockProblem returns why an execution must not share its locks: only executions that change
+// nothing may. It returns nil for an execution that locks exclusively.
 func sharedLockProblem(r *Resolution) *workflow.Failure {
 	if r.Program == nil || r.Program.Config.LockMode != workflow.LockShared {
 		return nil

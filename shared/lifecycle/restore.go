@@ -7,16 +7,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// restoreGap is how far the counters of an execution jump after the tables were restored:
-// beyond the step runs that devices have seen and the item has lost, and beyond the
-// numbers in packs and locks, if one table was restored to a slightly later time than
-// another.
+// restoreGap is how far the counters of an execution jump after the tables were restored: past the
+// step runs that devices have seen but the item has lost, and past the numbers in packs and locks,
+// in case one table was restored to a slightly later time than another.
 const restoreGap = 1000
 
-// ForgottenStepRuns is the highest number of step runs that an execution may have had and
-// that no table has any more. It is not zero for an execution that is created, after the
-// tables were restored, under an id that is already known: devices may have seen its
-// jobs, and new ones must not have the same ids.
+// ForgottenStepRuns returns the highest number of step runs that an execution may have had and that
+// no table contains any more. It is not zero for an execution that is created, after the tables
+// were restored, with an id that is already known: devices may have seen its jobs, and new ones
+// must not have the same ids.
 func ForgottenStepRuns(p Policy, known bool) int {
 	if known && p.MinFencingToken > 0 {
 		return restoreGap
@@ -24,15 +23,14 @@ func ForgottenStepRuns(p Policy, known bool) int {
 	return 0
 }
 
-// handleRestore migrates an execution that was written before the tables were restored to
-// an earlier time, which shows in its MinFencingToken. Devices, and clients that read the
-// execution, may have seen it do what the item has lost. So nothing of it continues: an
-// execution that has not ended is closed and left to an operator as unsafe. One that has
-// ended stays as it is, but never continues under tokens from before.
+// handleRestore migrates an execution that was written before the tables were restored to an
+// earlier time; its MinFencingToken shows that. Devices, and clients that read the execution, may
+// have seen it do things that the item has lost. So nothing of it continues: an execution that has
+// not ended is closed and left to an operator as unsafe. An execution that has ended stays as it
+// is, but never continues under tokens from before.
 //
-// interrupted reports whether the execution had not ended. A command of an operator is
-// then refused, because it was given to an execution that was going on. The next wake-up
-// migrates the execution.
+// interrupted reports whether the execution had not ended. The command of an operator is then
+// refused, because it was meant for a running execution. The next wake-up migrates the execution.
 func (d *decider) handleRestore() (interrupted bool, err error) {
 	x := d.execution
 	switch {
@@ -76,8 +74,8 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	return true, d.err
 }
 
-// endRestored ends an execution that a restore interrupted, once no job of it can start
-// any more. It reports whether the execution is such a one.
+// endRestored ends an execution that a restore interrupted, once none of its jobs can start any
+// more. It reports whether this is such an execution.
 func (d *decider) endRestored() bool {
 	switch d.execution.State {
 	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:

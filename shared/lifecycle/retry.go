@@ -10,11 +10,11 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// beginRetry begins a new try of a failed execution: at the step that failed, or the
-// first that was rolled back, or the one that the operator names. An execution that
-// still holds its locks continues under them, with the entities that it still holds; any
-// other starts again from READY. One that has a business key always does. One that has never asked
-// for locks waits once more for what its start waits for.
+// beginRetry begins a new try of a failed execution: at the step that failed, at the first that was
+// rolled back, or at the one that the operator names. An execution that still holds its locks
+// continues under them, with the entities that it still holds. Any other execution starts again
+// from READY, and so does one with a business key. An execution that has never asked for locks
+// waits once more for its start conditions.
 func (d *decider) beginRetry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
 	if d.execution.State == sm.ExecutionFailedUnsafe && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch {
@@ -24,7 +24,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		to = sm.ExecutionValid
 	}
 	if to == sm.ExecutionRunning && d.execution.Key != "" {
-		// It has to take its key before it does anything, and may lose it. Until an operator has
+		// It must take its key before it does anything, and may fail to. Until an operator has
 		// looked, nobody else may have its entities.
 		return workflow.Errorf(workflow.CodeIllegalTransition,
 			"execution %s has the key %q and holds locks, and a retry takes the key before the locks: acknowledge it, which releases them, and retry it after that", d.execution.ID, d.execution.Key)
@@ -83,7 +83,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return workflow.Errorf(workflow.CodeIllegalTransition,
 			"a retry begins with %q, and would execute step %q once more, which completed and can neither be repeated nor undone: check it, then retry from %q", program.Nodes[from].Label, r.Label, program.Nodes[from].Label)
 	}
-	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe // after a restore it may still hold its locks, and of some the place may be unknown
+	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe // after a restore it may still hold its locks, some of them with unknown places
 	if to == sm.ExecutionRunning && d.execution.Kept != nil && d.facts.Entities == nil {
 		d.need(Need{Kind: NeedEntities})
 		return nil
@@ -112,7 +112,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	return nil
 }
 
-// mayTryAgain refuses a new try for which the state of the execution has no room.
+// mayTryAgain refuses a new try if the state item has no space for it.
 func (d *decider) mayTryAgain() error {
 	if d.execution.Try >= workflow.MaxTries || d.execution.Sequence >= workflow.MaxEvents {
 		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another execution",
@@ -128,7 +128,8 @@ func invalidRequest(path, message string) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: path, Code: "invalid", Message: message}})
 }
 
-// stepNamed is the step with which a new try is to begin, by the label in a field of a request.
+// stepNamed returns the step with which a new try is to begin, from the label in a field of a
+// request.
 func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 	at := p.IndexOf(label)
 	if at < 0 {
@@ -140,11 +141,13 @@ func stepNamed(p *spec.Program, label, field, verb string) (int, error) {
 	return at, nil
 }
 
-// repeatedUnasked is the first step run on the path, at or behind where a new try begins, that it would
-// execute once more although it completed, nothing of it was undone, and its block can neither be repeated
-// nor undone; or that has started an execution that has changed something, or that nobody waits for. nil
-// for none. A try for those that failed keeps what has a job for each entity or item; one for all entities
-// that somebody has asked for executes it again.
+// repeatedUnasked returns the first step run that the new try would execute again although it
+// should not be repeated; nil if there is none. Such a step run is on the path, at or after the
+// beginning of the try, has completed, was not undone, and either its block can be neither repeated
+// nor undone, or it has started an execution that has changed something or that nobody waits for.
+//
+// A retry of the failed entities keeps jobs that exist for each entity or item. If somebody has
+// explicitly asked for a retry of all entities, repeating them is intended.
 func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.ExecutionState, keeps func(*workflow.StepRun) bool, onlyFailed, askedForAll bool) *workflow.StepRun {
 	begun, first := false, d.firstOf(from)
 	if resume != nil {
@@ -154,13 +157,13 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 		begun = begun || r.Seq == first
 		switch {
 		case !begun || keeps(r) || r.Kind != workflow.JobExecute && r.Child == nil:
-		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is to be executed again
+		case r.Counts.OK == 0 || r.Status != sm.StepCompleted && r.StepIndex == from: // what has failed is meant to be executed again
 		case r.Wait != nil && r.Wait.Asked && d.node(r).OnResume == nil: // and a block that has asked to wait is to be called again
 		case r.Repeatable() && !r.IsForgotten() || r.Reversible:
 		case !d.node(r).HasJobForEach():
 			return r
 		case onlyFailed && d.inLoopOf(r, resume) || askedForAll:
-		case d.node(r).OnEntities() && to == sm.ExecutionRunning && d.execution.Kept != nil: // its jobs that ended well were for entities that were released
+		case d.node(r).OnEntities() && to == sm.ExecutionRunning && d.execution.Kept != nil: // its successful jobs were for entities that have been released
 		default:
 			return r
 		}
@@ -168,19 +171,19 @@ func (d *decider) repeatedUnasked(from int, resume *workflow.StepRun, to sm.Exec
 	return nil
 }
 
-// choosesAgain reports whether a try that begins at the node may take another way than the one
-// before: a case, or what follows a failure, is chosen at or behind it.
+// choosesAgain reports whether a try that begins at the node may take another path than the one
+// before: a switch or a failure handler chooses at or after it.
 func (d *decider) choosesAgain(from int, keeps func(*workflow.StepRun) bool) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Forward() && r.SupersededBy == 0 && !keeps(&r) && r.StepIndex >= from && (r.Route > 0 && !d.facts.Resolution.Program.Encloses(r.StepIndex, from) || r.Handled > 0 || r.Next != "")
 	})
 }
 
-// inLoopOf reports whether the innermost loop or rollout around a step run is one that a try goes
-// on with, because it begins in it; or whether both are in none. Only there may entities be done
-// already with what the try does: it does whole loops again that it does not begin in. How often a
-// loop with a condition is executed follows from what it has done, so of one only the time counts
-// in which the try begins.
+// inLoopOf reports whether a step run is in the innermost loop or rollout in which the try begins
+// and continues, or whether both are outside of any. Only there can entities already be finished
+// with the work of the try: loops in which it does not begin are repeated as a whole. The number of
+// rounds of a loop with a condition depends on what the rounds did, so there only the round in
+// which the try begins counts.
 func (d *decider) inLoopOf(r, begin *workflow.StepRun) bool {
 	loop, _ := d.execution.TimeOf(r)
 	if begin == nil || loop == 0 {
@@ -195,14 +198,14 @@ func (d *decider) inLoopOf(r, begin *workflow.StepRun) bool {
 	return begin != nil
 }
 
-// executedAgain reports whether a try that begins at the step would repeat a step on
-// entities that was executed more than once, because the execution has gone back. Then no
-// entity is known to be done with it.
+// executedAgain reports whether a try that begins at the step would repeat a step on entities that
+// was executed more than once, because the execution has gone back. Then no entity is known to be
+// finished with it.
 func (d *decider) executedAgain(from int, resume *workflow.StepRun, keeps func(*workflow.StepRun) bool) bool {
 	if d.execution.WentBack == 0 {
 		return false
 	}
-	type place struct{ step, time int } // each time of a loop, or wave of a rollout, is other work
+	type place struct{ step, time int } // each round of a loop, or wave of a rollout, is separate work
 	first, seen, begun := d.firstOf(from), map[place]int{}, false
 	if resume != nil {
 		first = resume.Seq
@@ -226,7 +229,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun, keeps func(*
 	return false
 }
 
-// firstOf is the number of the first step run of the step on the path; 0 if there is none.
+// firstOf returns the number of the first step run of the step on the path; 0 if there is none.
 func (d *decider) firstOf(at int) int {
 	for _, r := range d.path() {
 		if r.StepIndex == at {
@@ -236,7 +239,7 @@ func (d *decider) firstOf(at int) int {
 	return 0
 }
 
-// lastReachedStep is the last step that any try has entered.
+// lastReachedStep returns the last step that any try has entered.
 func (d *decider) lastReachedStep() int {
 	at := 0
 	for i := range d.execution.StepRuns {
@@ -252,7 +255,7 @@ func (d *decider) lastReachedStep() int {
 // these rest.
 func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflow.StepRun) bool {
 	x, p := d.execution, d.facts.Resolution.Program
-	last := map[Place]int{} // a repetition that all have done already has no step run
+	last := map[Place]int{} // a repetition that was already finished for all has no step run
 	for _, r := range d.path() {
 		if resume == nil && r.StepIndex == from || resume != nil && r.Seq == resume.Seq {
 			break
@@ -270,7 +273,8 @@ func (d *decider) standsBefore(from int, resume *workflow.StepRun) func(*workflo
 	return func(r *workflow.StepRun) bool { return last[PlaceOf(x, p, r)] >= r.Seq }
 }
 
-// openedFor are the step runs around the place where a try begins, by number: it opens these steps again.
+// openedFor returns the step runs around the place where a try begins, by number: the try opens
+// these steps again.
 func (d *decider) openedFor(from int, resume *workflow.StepRun) map[int]bool {
 	first, last := d.execution.StepRunSeq+1, map[int]int{} // by step
 	if resume != nil {
@@ -290,9 +294,9 @@ func (d *decider) openedFor(from int, resume *workflow.StepRun) map[int]bool {
 	return opened
 }
 
-// resetForTry resets the execution for a new try. Step runs of earlier tries from that
-// step on are superseded. A retry of failures does not supersede step runs on entities:
-// entities whose job ended with OK keep that result.
+// resetForTry resets the execution for a new try. Step runs of earlier tries from that step on are
+// superseded. A retry of the failed entities does not supersede step runs on entities: entities
+// whose job ended OK keep that result.
 func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes

@@ -10,12 +10,12 @@ import (
 )
 
 // Where a retry begins follows from the path of the execution: its step runs in the order in which
-// somebody executes them who reads the definition once, from its beginning. A try cuts the path
-// where it begins, and goes on from there. A retry begins with the first step run on the path that
-// did not end well, or of which something was undone.
+// somebody would execute the definition, reading it once from the beginning. A try cuts the path
+// where it begins, and continues from there. A retry begins with the first step run on the path
+// that did not end well, or of which something was undone.
 
-// KeptJobs says which step runs are about the entities that an execution still holds, by number: those
-// in which one of these has failed, and those that have undone something of one.
+// KeptJobs says, by number, which step runs concern the entities that an execution still holds:
+// those in which one of these entities has failed, and those that have undone something for one.
 type KeptJobs struct{ In map[int]bool }
 
 // path is the path of the execution.
@@ -23,7 +23,7 @@ func (d *decider) path() []*workflow.StepRun {
 	return Path(d.execution, d.facts.Resolution.Program)
 }
 
-// Path is the path of an execution, in its order.
+// Path returns the path of an execution, in order.
 func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 	try := 0
 	var cut []*workflow.StepRun
@@ -46,10 +46,11 @@ func Path(x *workflow.Execution, p *spec.Program) (path []*workflow.StepRun) {
 	return path
 }
 
-// standing is how many step runs of a path stand where a try goes on: those before the one that the
-// try does again first. All do if it begins with a step that was to be next; a step run around that may
-// be one that it has opened only to get there. last is the try before that has entered a step: what those
-// between were to do again, and this one does again instead, has their numbers.
+// standing returns how many step runs of a path still stand when a try continues: those before the
+// first one that the try repeats. If the try begins with a step that was next anyway, all stand; a
+// surrounding step run may then have been opened only to get there. last is the previous try that
+// entered a step. Tries between last and try did not enter a step; step runs superseded by them are
+// repeated by this try instead.
 func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, last, try int) int {
 	begin := beginOf(x, p, try)
 	again := func(o *workflow.StepRun) bool { return last < o.SupersededBy && o.SupersededBy <= try }
@@ -73,8 +74,8 @@ func standing(x *workflow.Execution, p *spec.Program, path []*workflow.StepRun, 
 	return len(path)
 }
 
-// beginOf are the step runs with which a try has begun, the innermost last: it begins in steps with nested
-// steps by opening each. None if it has not executed anything.
+// beginOf returns the step runs with which a try has begun, the innermost last: to begin inside
+// nested steps, it opens each surrounding step. It returns none if the try has executed nothing.
 func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow.StepRun) {
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
@@ -92,17 +93,17 @@ func beginOf(x *workflow.Execution, p *spec.Program, try int) (begin []*workflow
 		}
 	}
 	if len(begin) > 0 && begin[len(begin)-1].Failure != nil {
-		return begin // which has failed before anything in it was entered
+		return begin // it failed before anything in it was entered
 	}
-	return nil // it has opened steps only
+	return nil // it has only opened steps
 }
 
-// beginning is where a retry begins that names no step. resume is the step run in a loop or rollout
-// with which it goes on; nil outside of them, or if it begins with the whole of one.
+// beginning returns where a retry begins that names no step. resume is the step run in a loop or
+// rollout with which it continues; nil outside of them, or if it begins with a whole one.
 func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, resume *workflow.StepRun) {
 	x := d.execution
 	if len(beginOf(x, p, x.LastForwardTry())) == 0 {
-		return x.PC, x.StepRunBySeq(x.ResumeSeq) // as the try was to begin that has failed
+		return x.PC, x.StepRunBySeq(x.ResumeSeq) // begin where the failed try was meant to begin
 	}
 	if first := d.firstToRepeat(to); first != nil {
 		if d.outermostLoop(p, first.StepIndex) < 0 {
@@ -111,15 +112,15 @@ func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, re
 		return first.StepIndex, first
 	}
 	if from = min(x.PC, len(p.Nodes)-1); d.cameToItsEnd() && x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
-		from = p.IndexOf(x.Error.Step) // a doubt is left where the definition goes on after a failure
+		from = p.IndexOf(x.Error.Step) // a doubt remains where the definition continued after a failure
 	}
 	if loop := d.outermostLoop(p, from); loop >= 0 {
-		return loop, nil // nothing says which time it was
+		return loop, nil // the round is unknown
 	}
 	return p.OutsideBranches(from), nil
 }
 
-// outermostLoop is the outermost loop or rollout around a node, -1 for none.
+// outermostLoop returns the outermost loop or rollout around a node; -1 for none.
 func (d *decider) outermostLoop(p *spec.Program, node int) int {
 	outermost := -1
 	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
@@ -130,12 +131,14 @@ func (d *decider) outermostLoop(p *spec.Program, node int) int {
 	return outermost
 }
 
-// firstToRepeat is the first step run on the path that has to be executed again: it did not end well,
-// or something of it was undone. Where the execution has come to its end, and entities have failed on
-// its way, it is also one in which such an entity has failed. nil if there is none.
+// firstToRepeat returns the first step run on the path that must be executed again, because it did
+// not end well or something of it was undone; nil if there is none. If the execution came to its
+// end although entities failed on the way, it also considers step runs in which such an entity
+// failed.
 //
-// Only the tries since the last one that was about all entities of this one say so: each began with the
-// first that was to be repeated. What a later one has executed, it has executed for some of them only.
+// Only tries since the last one that covered all entities of the new try are decisive: each of them
+// began with the first step run that had to be repeated. What a later try has executed, it has
+// executed only for some entities.
 func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 	path, since, came := d.path(), d.lastTryForAll(to), d.cameToItsEnd()
 	for _, r := range path {
@@ -144,7 +147,7 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 			return d.outsideBranches(r)
 		}
 	}
-	doubtful := func(r *workflow.StepRun) bool { // the definition has gone on after it
+	doubtful := func(r *workflow.StepRun) bool { // the definition has continued after it
 		return came && d.node(r).OnEntities() && canBeInDoubt(r) && r.Counts.Failed+r.Counts.Unknown > 0 && d.concernsKept(r)
 	}
 	if at := slices.IndexFunc(path, doubtful); at >= 0 {
@@ -156,8 +159,9 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 // cameToItsEnd reports whether the last try has no step left to enter.
 func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
 
-// lastTryForAll is the last try that was about all entities of a new one: the last one, if that is
-// restricted to the same ones or more. Tries that have only rolled back, or have executed nothing, belong to the one before them.
+// lastTryForAll returns the last try that covered all entities of the new one: the last try, if it
+// was restricted to the same entities or more. Tries that only rolled back, or executed nothing,
+// belong to the try before them.
 func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 	x := d.execution
 	last := d.lastTryWithSteps(x.LastForwardTry())
@@ -172,7 +176,8 @@ func (d *decider) lastTryForAll(to sm.ExecutionState) int {
 	return 0
 }
 
-// lastTryWithSteps is the last try up to one that has entered a step; 0 if there is none.
+// lastTryWithSteps returns the last try, at or before the given one, that entered a step; 0 if
+// there is none.
 func (d *decider) lastTryWithSteps(try int) int {
 	for try > 0 && !slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.Try == try }) {
 		try--
@@ -180,8 +185,8 @@ func (d *decider) lastTryWithSteps(try int) int {
 	return try
 }
 
-// endedInFailure reports whether a step run did not complete, not because of a step in it, and nothing
-// handles that. What has failed in a branch is a failure of the step with the branches.
+// endedInFailure reports whether a step run did not complete for a reason of its own, and nothing
+// handles that. A failure in a branch counts as a failure of the step that has the branches.
 func (d *decider) endedInFailure(r *workflow.StepRun) bool {
 	p, n := d.facts.Resolution.Program, d.node(r)
 	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.InBranch(r.StepIndex) || p.ContinuesOnError(r.StepIndex) && d.wentOnAfter(r) {
@@ -190,8 +195,8 @@ func (d *decider) endedInFailure(r *workflow.StepRun) bool {
 	return !n.IsContainer() || n.Parallel != nil || r.Failure != nil
 }
 
-// wentOnAfter reports whether the execution has gone on after the failure of a step run: not after a doubt in a
-// wave, for example, whatever the definition says.
+// wentOnAfter reports whether the execution has continued after the failure of a step run. After a
+// doubt in a wave, for example, it has not, whatever the definition says.
 func (d *decider) wentOnAfter(r *workflow.StepRun) bool {
 	if d.cameToItsEnd() && d.execution.StoppedRollout() == nil {
 		return true
@@ -201,8 +206,9 @@ func (d *decider) wentOnAfter(r *workflow.StepRun) bool {
 	})
 }
 
-// wasUndone reports whether a rollback since a try, of so many jobs, was about what a step run did, or about
-// what it rests on. What only belongs to entities that were released is none of this try's business.
+// wasUndone reports whether a rollback since a try has undone work of a step run, or work that it
+// builds on. jobs selects the jobs of a rollback that count. Rollbacks that concern only released
+// entities do not matter to this try.
 func (d *decider) wasUndone(r *workflow.StepRun, since int, jobs func(workflow.Counts) int) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(u workflow.StepRun) bool {
 		if u.Kind != workflow.JobRollback || u.StepIndex != r.StepIndex || u.Try < since || jobs(u.Counts) == 0 || !d.concernsKept(&u) {
@@ -213,7 +219,7 @@ func (d *decider) wasUndone(r *workflow.StepRun, since int, jobs func(workflow.C
 	})
 }
 
-// leftBehind reports whether entities have failed in a step run, and take no part in what followed.
+// leftBehind reports whether entities have failed in a step run and take no part in what followed.
 func (d *decider) leftBehind(r *workflow.StepRun) bool {
 	p, failed := d.facts.Resolution.Program, r.Counts.Unknown
 	if !p.ContinuesOnError(r.StepIndex) {
@@ -222,13 +228,13 @@ func (d *decider) leftBehind(r *workflow.StepRun) bool {
 	return failed > 0 && r.Status == sm.StepCompleted && d.node(r).OnEntities() && !p.InBranch(r.StepIndex) && d.concernsKept(r)
 }
 
-// concernsKept reports whether a step run is about entities that the new try is about.
+// concernsKept reports whether a step run concerns entities of the new try.
 func (d *decider) concernsKept(r *workflow.StepRun) bool {
 	return d.facts.KeptJobs == nil || !d.node(r).OnEntities() || d.facts.KeptJobs.In[r.Seq]
 }
 
-// outsideBranches is the step run around a step run in branches that is in none, and any other itself:
-// branches are executed again as a whole.
+// outsideBranches returns the outermost step run with branches around a step run, or the step run
+// itself if there is none. Branches are executed again as a whole.
 func (d *decider) outsideBranches(r *workflow.StepRun) *workflow.StepRun {
 	outside := r
 	for r != nil && r.In > 0 {
@@ -245,8 +251,9 @@ func (d *decider) outsideBranches(r *workflow.StepRun) *workflow.StepRun {
 	return outside
 }
 
-// beginningAt is where a retry begins that names a step. In a loop or rollout it goes on with the last run of
-// the step at or before what has to be executed again, or with the whole loop if there is none.
+// beginningAt returns where a retry begins that names a step. Inside a loop or rollout it continues
+// with the last run of the step at or before the first that must be executed again, or with the
+// whole loop if there is none.
 func (d *decider) beginningAt(p *spec.Program, label string, to sm.ExecutionState) (from int, resume *workflow.StepRun, err error) {
 	if from, err = stepNamed(p, label, "from", "begin at"); err != nil {
 		return from, nil, err
@@ -268,8 +275,9 @@ func (d *decider) beginningAt(p *spec.Program, label string, to sm.ExecutionStat
 	return from, resume, nil
 }
 
-// lastRunOf is the last run on the path of a step in a loop or rollout, at or before another one; outside of
-// them, and if there is none, resume is nil, and the retry begins with the step, or with the whole loop.
+// lastRunOf returns the last run of a step in a loop or rollout on the path, at or before limit.
+// Outside of loops, or if there is no such run, resume is nil, and the retry begins with the step
+// or with the whole loop.
 func (d *decider) lastRunOf(p *spec.Program, at int, limit *workflow.StepRun) (from int, resume *workflow.StepRun) {
 	loop := d.outermostLoop(p, at)
 	if loop < 0 {
@@ -289,9 +297,9 @@ func (d *decider) lastRunOf(p *spec.Program, at int, limit *workflow.StepRun) (f
 	return at, resume
 }
 
-// keepsResults reports whether in a try for those that failed a step run keeps what earlier tries did in
-// the same step and time, because it does that again. If the try has gone back, to a step before the one
-// with which it began or to one of its own, that is executed for all.
+// keepsResults reports whether a step run, in a retry of the failed entities, keeps the results of
+// earlier tries for the same step and round, because it repeats them. If the try has gone back, to
+// a step before its beginning or to one of its own steps, that step is executed for all entities.
 func (d *decider) keepsResults(r *workflow.StepRun) bool {
 	x := d.execution
 	if !x.OnlyFailed || !d.inLoopOf(r, x.StepRunBySeq(x.ResumeSeq)) {
@@ -316,12 +324,12 @@ func (d *decider) keepsResults(r *workflow.StepRun) bool {
 			cut = o.Seq
 		}
 	}
-	return last == 0 || cut > last // what stands may rest on an earlier one
+	return last == 0 || cut > last // what stands may build on an earlier one
 }
 
-// repetitionToBegin is the repetition of a step around the one with which this try begins in which the try
-// goes on: that of the step run that it does again first, or the last one if it begins with a step that
-// was to be next.
+// repetitionToBegin returns the repetition in which the try continues, for a step around the one
+// with which it begins. That is the repetition of the first step run that it repeats, or the last
+// one if it begins with a step that was next anyway.
 func (d *decider) repetitionToBegin(around int) int {
 	before, p := *d.execution, d.facts.Resolution.Program
 	before.StepRuns = slices.DeleteFunc(slices.Clone(before.StepRuns), func(r workflow.StepRun) bool { return r.Try == before.Try })
@@ -335,14 +343,14 @@ func (d *decider) repetitionToBegin(around int) int {
 	return max(1, before.RepetitionAround(around, begin))
 }
 
-// Place is where a step run stands: its step, in which time of which loop, and in which repetition of each
-// step around it.
+// Place is the position of a step run: its step, the loop and round, and the repetition of each
+// surrounding step.
 type Place struct {
 	step, loop, time int
 	repetitions      string
 }
 
-// PlaceOf is the place of a step run of an execution, or of one that is entered next.
+// PlaceOf returns the place of a step run of an execution, or of one that is entered next.
 func PlaceOf(x *workflow.Execution, p *spec.Program, r *workflow.StepRun) Place {
 	at := Place{step: r.StepIndex}
 	at.loop, at.time = x.TimeOf(r)

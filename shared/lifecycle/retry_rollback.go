@@ -11,11 +11,11 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A rollback that has failed can be tried again: an operator has mended what it failed for. It undoes
-// what is left, under the locks that the execution has kept for that, and ends as any rollback does. It is
-// a try of its own that executes no step, and belongs to the try whose changes it undoes.
+// A failed rollback can be retried after an operator has fixed the cause. It undoes what is left,
+// under the locks that the execution has kept for that, and ends like any rollback. It is a
+// separate try that executes no step, and belongs to the try whose changes it undoes.
 
-// retryRollback goes on with a rollback that has failed, or refuses that with what to do instead.
+// retryRollback continues a failed rollback, or refuses and says what to do instead.
 func (d *decider) retryRollback(c Command, data map[string]any) error {
 	x := d.execution
 	switch {
@@ -60,8 +60,8 @@ func (d *decider) retryRollback(c Command, data map[string]any) error {
 	return nil
 }
 
-// NoRollbackToRetry says why an execution that has ended has no rollback that can be tried again, and what to
-// do instead; it is empty if there is one, and for an execution that has not ended.
+// NoRollbackToRetry returns why an ended execution has no rollback that can be retried, and what to
+// do instead. It is empty if there is one, and for an execution that has not ended.
 func NoRollbackToRetry(x *workflow.Execution) string {
 	switch {
 	case x.State == sm.ExecutionFailedUnsafeAck:
@@ -81,7 +81,7 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 	}
 	obstacle := ""
 	for _, r := range remaining {
-		if obstacle = cmp.Or(obstacle, undoGivenUp(x, r)); x.Undo == nil { // else it is about entities of which it is known that all can be undone
+		if obstacle = cmp.Or(obstacle, undoGivenUp(x, r)); x.Undo == nil { // otherwise it covers only entities that are known to be undoable
 			obstacle = cmp.Or(obstacle, obstacleTo(r))
 		}
 	}
@@ -98,8 +98,8 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 	return ""
 }
 
-// undoGivenUp says that an execution was to undo a step run, and that nobody has waited for its end: the engine had
-// given up on the rollback. It is empty if there is none.
+// undoGivenUp reports that an execution was started to undo a step run but nobody waited for its
+// end, because the engine had given up on the rollback. It is empty if there is none.
 func undoGivenUp(x *workflow.Execution, undone *workflow.StepRun) string {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == undone.Seq && r.Child != nil && r.Status == sm.StepCancelled {
@@ -109,14 +109,14 @@ func undoGivenUp(x *workflow.Execution, undone *workflow.StepRun) string {
 	return ""
 }
 
-// IsLastRollback reports whether a step run is a wave of the rollback of what the last try has executed: one of that
-// try, or of those that only go on with it.
+// IsLastRollback reports whether a step run is a wave of the rollback of the last try's work: a
+// wave of that try, or of a try that only continues it.
 func IsLastRollback(x *workflow.Execution, r *workflow.StepRun) bool {
 	return r.Kind == workflow.JobRollback && r.Try >= x.LastForwardTry()
 }
 
-// releasedUnsafe reports whether an operator has released entities of which changes remain. What the end
-// released by itself is safe, and recorded as such.
+// releasedUnsafe reports whether an operator has released entities whose changes remain. What the
+// end released by itself is safe, and recorded as such.
 func releasedUnsafe(x *workflow.Execution) bool {
 	switch {
 	case x.Kept == nil:
@@ -124,13 +124,14 @@ func releasedUnsafe(x *workflow.Execution) bool {
 	case x.Result == nil:
 		return x.Scope.Total() > 0
 	case len(x.Result.Sets) == 0:
-		return x.Kept.Len() < x.Scope.Total() // which outcome each has had no room: the end has released none by itself
+		return x.Kept.Len() < x.Scope.Total() // the outcomes did not fit, so the end has released none by itself
 	}
 	return x.Result.Sets[workflow.EntityFailedUnsafe].Without(*x.Kept).Len() > 0
 }
 
-// resetForRollback resets the execution for a try that only rolls back. It keeps why the execution has failed,
-// or was cancelled: its end says that once more. onlyKept restricts it to the entities that are still held.
+// resetForRollback resets the execution for a try that only rolls back. It keeps why the execution
+// failed or was cancelled, because its end reports that again. onlyKept restricts it to the
+// entities that are still held.
 func (d *decider) resetForRollback(onlyKept bool) {
 	x := d.execution
 	past := maps.Clone(x.PastScopes)
@@ -144,11 +145,11 @@ func (d *decider) resetForRollback(onlyKept bool) {
 	if onlyKept {
 		d.tryKept()
 	}
-	if IsCancelled(x) && x.Cause != workflow.CauseCancelled { // that its rollback has failed is said no more
+	if IsCancelled(x) && x.Cause != workflow.CauseCancelled { // do not report again that its rollback has failed
 		x.Error = nil
 		d.recordCancelled()
 	}
-	if x.Undo != nil { // it had come to its end, and failed because it could not undo that of some
+	if x.Undo != nil { // it had come to its end, and failed because it could not undo the work on some entities
 		undo := *x.Undo
 		if x.Kept != nil {
 			undo.Entities = undo.Entities.Both(*x.Kept)
@@ -158,8 +159,8 @@ func (d *decider) resetForRollback(onlyKept bool) {
 	x.EndedAt, x.RolledBack, x.Acknowledged = time.Time{}, false, nil
 }
 
-// endWithReleased ends a rollback that was tried again and has undone all that it was about: what an operator
-// had released before it is left as it was.
+// endWithReleased ends a retried rollback that has undone everything it covered. What an operator
+// had released before stays as it was.
 func (d *decider) endWithReleased(o *Outcomes) {
 	d.endUnsafe(sm.EventRollbackFailed, o, map[string]any{"because": "what was changed on entities that had been released before was not undone"})
 }

@@ -8,11 +8,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// driveRollback drives ROLLBACK: one wave for each executed step run, newest first, over
-// exactly the entities on which it was executed. The first wave that fails ends the
-// rollback, unless the definition says to continue. A rollback of the entities that failed
-// in an execution that otherwise completes is about these alone, and goes on for all those
-// whose waves did not fail.
+// driveRollback drives ROLLBACK: one wave for each executed step run, newest first, over exactly
+// the entities on which it was executed. The first wave that fails ends the rollback, unless the
+// definition says to continue. If an execution completes otherwise, the rollback covers only its
+// failed entities, and continues for all those whose waves did not fail.
 func (d *decider) driveRollback() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -41,10 +40,10 @@ func (d *decider) driveRollback() {
 			d.endWithReleased(o)
 		}
 	case IsCancelled(d.execution):
-		if d.execution.Result != nil && !d.recordOutcomes() { // an earlier end has told what was left then
+		if d.execution.Result != nil && !d.recordOutcomes() { // an earlier end has reported what was left then
 			return
 		}
-		d.execution.RolledBack = d.execution.Scope.Only == nil // else others keep what an earlier try did
+		d.execution.RolledBack = d.execution.Scope.Only == nil // otherwise other entities keep the work of an earlier try
 		d.end(sm.EventRollbackCompleted, sm.ExecutionCancelled, nil)
 	default:
 		d.execution.RolledBack = d.execution.Scope.Only == nil
@@ -52,8 +51,8 @@ func (d *decider) driveRollback() {
 	}
 }
 
-// remainingUndo lists the step runs that the rollback of failed entities has still to undo,
-// newest first.
+// remainingUndo lists the step runs that the rollback of failed entities has yet to undo, newest
+// first.
 func (d *decider) remainingUndo() []*workflow.StepRun {
 	var remaining []*workflow.StepRun
 	for _, seq := range d.execution.Undo.StepRuns {
@@ -64,15 +63,16 @@ func (d *decider) remainingUndo() []*workflow.StepRun {
 	return remaining
 }
 
-// someUndone reports whether some entities of the step run have been undone on their own.
+// someUndone reports whether some entities of the step run have been undone separately.
 func (d *decider) someUndone(seq int) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Only != nil
 	})
 }
 
-// allUndone reports whether waves of earlier tries have undone every job of the step run, although none of
-// them has completed: the engine may have given up on one whose jobs ended well after that.
+// allUndone reports whether waves of earlier tries have undone every job of the step run although
+// none of the waves has completed: the engine may have given up on a wave whose jobs ended well
+// later.
 func (d *decider) allUndone(undo *workflow.StepRun) bool {
 	undone := 0
 	for i := range d.execution.StepRuns {
@@ -83,24 +83,23 @@ func (d *decider) allUndone(undo *workflow.StepRun) bool {
 	return undone >= undo.Counts.Executed()
 }
 
-// undoneInTry reports whether this try has a wave that undoes the step run, or one that it goes on with
-// has undone all of it.
+// undoneInTry reports whether this try has a wave that undoes the step run, or an earlier wave that
+// it continues has undone all of it.
 func (d *decider) undoneInTry(seq int) bool {
 	return wasCompleted(d.execution, seq) || slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
 	})
 }
 
-// wasCompleted reports whether a wave of this rollback, or of one that it goes on with, has undone all that
-// it was about of the step run.
+// wasCompleted reports whether a wave of this rollback, or of one that it continues, has undone
+// everything that it covered of the step run.
 func wasCompleted(x *workflow.Execution, seq int) bool {
 	return slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
 		return IsLastRollback(x, &r) && r.Undoes == seq && r.Status == sm.StepCompleted
 	})
 }
 
-// failRollback ends a rollback that has failed. The locks of the entities of which changes
-// remain are kept.
+// failRollback ends a failed rollback. It keeps the locks of the entities whose changes remain.
 func (d *decider) failRollback(r *workflow.StepRun, why *workflow.Failure) {
 	data := map[string]any{"step": r.Label, "entity": why.Entity, "because": why.Message}
 	if labels := remainingLabels(d.execution); len(labels) > 1 && d.execution.Undo == nil {
@@ -115,8 +114,8 @@ func (d *decider) failRollback(r *workflow.StepRun, why *workflow.Failure) {
 	}
 }
 
-// failedWave is the first failed wave of this try, where the rollback continues after a
-// failure; nil if there is none.
+// failedWave returns the first failed wave of this try, if the rollback continues after a failure;
+// nil if there is none.
 func (d *decider) failedWave() *workflow.StepRun {
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try && r.Status == sm.StepFailed {
@@ -132,8 +131,8 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: undo.StepIndex, Label: undo.Label, Ordinal: undo.Ordinal,
 		Kind: workflow.JobRollback, Wave: 1, Undoes: undo.Seq, In: undo.In, Index: undo.Index,
 		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now,
-		// A rollback calls the very block that was executed, whatever the registry
-		// has now. It is never pure, because undoing changes something.
+		// A rollback calls exactly the block that was executed, whatever the registry has now. It
+		// is never pure, because undoing changes something.
 		Block: undo.Block, Pool: undo.Pool, Idempotent: undo.Idempotent, Reversible: undo.Reversible, UndoHarmless: undo.UndoHarmless,
 	}
 	if c := undo.Compensation; c != nil {
@@ -215,8 +214,8 @@ func (d *decider) followWave(r *workflow.StepRun) {
 	}
 }
 
-// failWave ends the rollback at its first failure, unless the definition says to undo as
-// much as possible.
+// failWave ends the rollback at its first failure, unless the definition says to undo as much as
+// possible.
 func (d *decider) failWave(r *workflow.StepRun, why *workflow.Failure) {
 	if d.config().RollbackContinue || d.execution.Undo != nil {
 		return

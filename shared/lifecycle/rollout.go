@@ -9,10 +9,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A rollout is one step run that stays open while its steps are executed wave by wave, as those
-// of a loop are time by time. Which entity is in which wave is the list of the step run. A wave
-// that fails ends the rollout, unless the definition says to undo everything: the waves before it
-// stand, and what was executed in it is undone at the end.
+// A rollout is one step run that stays open while its steps are executed wave by wave, as a loop
+// executes its steps round by round. The list of the step run says which entity is in which wave. A
+// wave that fails ends the rollout, unless the definition says to undo everything: the waves before
+// it stand, and the work of the failed wave is undone at the end.
 
 // enterRollout begins the step run of a rollout.
 func (d *decider) enterRollout(at int, plan *Plan, r workflow.StepRun) {
@@ -22,8 +22,8 @@ func (d *decider) enterRollout(at int, plan *Plan, r workflow.StepRun) {
 	d.endWave(d.execution.LastStepRun())
 }
 
-// endWave goes on before the first wave of a rollout, and after each: with what is between two
-// waves, with the next wave, or after the rollout. A wave without entities is passed.
+// endWave continues before the first wave of a rollout and after each wave: with the step between
+// two waves, with the next wave, or after the rollout. It skips waves without entities.
 func (d *decider) endWave(c *workflow.StepRun) {
 	next := d.again(c)
 	n := d.node(c)
@@ -39,23 +39,23 @@ func (d *decider) endWave(c *workflow.StepRun) {
 	}
 }
 
-// pausedAfter reports whether the step between two waves has been executed after this one.
+// pausedAfter reports whether the step between two waves has been executed after this wave.
 func (d *decider) pausedAfter(c *workflow.StepRun) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
 		return r.StepIndex == d.node(c).Between && r.Forward() && r.In == c.LoopSeq() && r.Index == c.Times-1 && r.Status == sm.StepCompleted && r.SupersededBy == 0
 	})
 }
 
-// sameWave reports whether two step runs were entered in the same wave of the same rollout, or
-// both in none.
+// sameWave reports whether two step runs were entered in the same wave of the same rollout, or both
+// outside of rollouts.
 func (d *decider) sameWave(a, b *workflow.StepRun) bool {
 	rolloutA, waveA := d.execution.WaveOf(a)
 	rolloutB, waveB := d.execution.WaveOf(b)
 	return rolloutA == rolloutB && waveA == waveB
 }
 
-// waveTolerance is how many entities may fail in the wave of a step run, and how many it has; nil
-// if the tolerance of the definition holds.
+// waveTolerance returns how many entities may fail in the wave of a step run, and how many entities
+// it has; nil if the tolerance of the definition applies.
 func (d *decider) waveTolerance(r *workflow.StepRun) (*spec.Tolerance, int) {
 	c, wave := d.execution.WaveOf(r)
 	if c == nil || d.node(c).Rollout.FailureTolerance == nil || wave >= len(c.Waves) {
@@ -70,16 +70,16 @@ func (d *decider) inWave(r *workflow.StepRun) bool {
 	return c != nil
 }
 
-// leftDoubtInWave reports whether a step run in a wave, or one of its pipeline, has ended in
-// doubt. Nothing in the wave handles that.
+// leftDoubtInWave reports whether a step run in a wave, or one of its pipeline, has ended in doubt.
+// Nothing in the wave handles that.
 func (d *decider) leftDoubtInWave(r *workflow.StepRun) bool {
 	return d.inWave(r) && slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
 		return o.InDoubt && (o.Seq == r.Seq || r.Pipeline > 0 && o.Pipeline == r.Pipeline)
 	})
 }
 
-// endsWave reports whether a failure of a step run, or the doubt that it leaves, ends its wave,
-// and the rollout stops then.
+// endsWave reports whether a failure of a step run, or the doubt that it leaves, ends its wave, so
+// that the rollout stops.
 func (d *decider) endsWave(r *workflow.StepRun, doubt bool) bool {
 	c, _ := d.execution.WaveOf(r)
 	if c == nil || !d.node(c).StopsAtFailure() {
@@ -88,16 +88,16 @@ func (d *decider) endsWave(r *workflow.StepRun, doubt bool) bool {
 	return doubt || d.facts.Resolution.Program.FailureHandler(r.StepIndex) == c.StepIndex
 }
 
-// endWaveEarly stops what is at work in a wave that has failed. Once it is final, the rollout
+// endWaveEarly stops the running work of a wave that has failed. Once that is final, the rollout
 // stops.
 func (d *decider) endWaveEarly(r *workflow.StepRun, why *workflow.Failure) {
 	r.Failure = why
 	d.stopStepRun(r)
 }
 
-// canStop reports whether the wave in which a step run has failed can be undone without the
-// waves before it. What was executed on entities is judged at the end, for each of them; of
-// anything else, all has to be undone.
+// canStop reports whether the wave in which a step run has failed can be undone without the waves
+// before it. Work on entities is judged at the end, for each entity; everything else must be
+// undoable.
 func (d *decider) canStop(failed *workflow.StepRun) bool {
 	return !slices.ContainsFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool {
 		if !d.sameWave(r, failed) || d.node(r).OnEntities() {
@@ -112,7 +112,7 @@ func (d *decider) stopRollout(r *workflow.StepRun, rollout int, why *workflow.Fa
 	c := d.openRollout(rollout)
 	c.StoppedAt = c.Times
 	if !d.facts.Resolution.Program.InWave(rollout, r.StepIndex) {
-		c.StoppedAt++ // the wave has ended well, and what is between it and the next has not
+		c.StoppedAt++ // the wave ended well, but the step between it and the next did not
 	}
 	if r.Open() {
 		d.exitStepRun(r, sm.StepFailed)
@@ -121,7 +121,7 @@ func (d *decider) stopRollout(r *workflow.StepRun, rollout int, why *workflow.Fa
 	d.jump(rollout, &spec.Target{Node: len(d.facts.Resolution.Program.Nodes), In: -1})
 }
 
-// openRollout is the open step run of a node with a rollout.
+// openRollout returns the open step run of a node with a rollout.
 func (d *decider) openRollout(node int) *workflow.StepRun {
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.Open() && r.StepIndex == node {
@@ -131,8 +131,8 @@ func (d *decider) openRollout(node int) *workflow.StepRun {
 	return nil
 }
 
-// rolloutProblem says why a rollout of an embedded definition cannot stand where it is; see
-// package program for those of one definition.
+// rolloutProblem returns why a rollout of an embedded definition is not allowed in its place; see
+// package program for rollouts of one definition.
 func rolloutProblem(r *Resolution) *workflow.Failure {
 	if r.Program == nil {
 		return nil

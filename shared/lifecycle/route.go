@@ -9,7 +9,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// enterSwitch begins the step run of a switch whose case is chosen. It stays open while the
+// enterSwitch begins the step run of a switch whose case has been chosen. It stays open while the
 // steps of the case are executed.
 func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
 	r.Route = plan.Route
@@ -25,7 +25,7 @@ func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
 	d.leaveSwitch(d.execution.LastStepRun())
 }
 
-// leaveSwitch ends the step run of a switch, and goes on where its case says.
+// leaveSwitch ends the step run of a switch, and continues where its case says.
 func (d *decider) leaveSwitch(r *workflow.StepRun) {
 	d.exitStepRun(r, sm.StepCompleted)
 	if n := d.node(r); r.Route > 0 && n.Cases[r.Route-1].Goto != nil {
@@ -35,7 +35,7 @@ func (d *decider) leaveSwitch(r *workflow.StepRun) {
 	d.continueAfter(r)
 }
 
-// setVariables records what a step sets. It has no jobs, and is over at once.
+// setVariables records what a step sets. The step has no jobs, and ends at once.
 func (d *decider) setVariables(at int, plan *Plan, r workflow.StepRun) {
 	r.Value = plan.Value
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
@@ -43,8 +43,8 @@ func (d *decider) setVariables(at int, plan *Plan, r workflow.StepRun) {
 	d.continueAfter(d.execution.LastStepRun())
 }
 
-// jump goes on with another node than the one that follows. Steps that the target is not in
-// end well; those that it leads past are recorded.
+// jump continues with another node than the next one. Steps that do not contain the target are
+// completed; skipped steps are recorded.
 func (d *decider) jump(from int, to *spec.Target) {
 	for c := d.openContainer(); c != nil && c.StepIndex != to.In; c = d.openContainer() {
 		d.closeContainer(c)
@@ -64,8 +64,8 @@ func (d *decider) closeContainer(c *workflow.StepRun) {
 	d.exitStepRun(c, sm.StepCompleted)
 }
 
-// recordPassed records the steps that a jump leads past: those of the list in which the
-// target is, and at an end, those of the lists that it leaves.
+// recordPassed records the steps that a jump skips: those in the list of the target and, for an
+// end, those in the lists that it leaves.
 func (d *decider) recordPassed(from int, to *spec.Target) {
 	nodes := d.facts.Resolution.Program.Nodes
 	passed := 0
@@ -87,7 +87,7 @@ func (d *decider) recordPassed(from int, to *spec.Target) {
 	}
 }
 
-// route returns which case handles a failure, or nil after asking for it.
+// route returns which case handles a failure, or nil after asking for that.
 func (d *decider) route(r *workflow.StepRun, handler int) *Route {
 	need := Need{Kind: NeedRoute, StepRunSeq: r.Seq, StepIndex: handler, Try: d.execution.Try}
 	if f := d.facts.Routes[need]; f != nil {
@@ -97,7 +97,7 @@ func (d *decider) route(r *workflow.StepRun, handler int) *Route {
 	return nil
 }
 
-// failedInPipeline is the step run of a pipeline that has failed, for which the others were
+// failedInPipeline returns the failed step run of a pipeline because of which the others were
 // stopped.
 func (d *decider) failedInPipeline(pipeline int) *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
@@ -108,12 +108,12 @@ func (d *decider) failedInPipeline(pipeline int) *workflow.StepRun {
 	return nil
 }
 
-// handleFailure goes on after the failure of a step run, if the step or one around it says
-// how. A failure that nothing in a branch handles ends the branch. It reports false if none
-// does; missing says that a fact is missing.
+// handleFailure continues after the failure of a step run, if the step or a surrounding one says
+// how. A failure that nothing in a branch handles ends the branch. handled is false if nothing
+// handles it; missing means that a fact is missing.
 func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) (handled, missing bool) {
 	p := d.facts.Resolution.Program
-	r.CaseErrors = slices.DeleteFunc(slices.Clone(r.CaseErrors), func(e workflow.CaseError) bool { return e.OnFailure }) // they are asked again
+	r.CaseErrors = slices.DeleteFunc(slices.Clone(r.CaseErrors), func(e workflow.CaseError) bool { return e.OnFailure }) // they are evaluated again
 	for handler := r.StepIndex; handler >= 0; handler = p.Nodes[handler].Parent {
 		n := &p.Nodes[handler]
 		if n.Parallel != nil && handler != r.StepIndex {
@@ -153,8 +153,8 @@ func (d *decider) handleFailure(r *workflow.StepRun, cause workflow.Cause, why *
 	return false, false
 }
 
-// handleAt ends the step runs up to the node that handles the failure, and goes on as the
-// case of its onFailure says, or behind it.
+// handleAt ends the step runs up to the node that handles the failure, and continues as the case of
+// its onFailure says, or after the node.
 func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failure, route *Route) {
 	n := &d.facts.Resolution.Program.Nodes[handler]
 	status := sm.StepFailed
@@ -192,7 +192,8 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 	}
 }
 
-// markHandled notes that the failures in the branches of a step are handled with its own.
+// markHandled records that the failures in the branches of a step are handled together with its
+// own.
 func (d *decider) markHandled(f *workflow.StepRun, number int) {
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; d.isIn(r, f) || d.execution.KeptIn(r, f) {
@@ -201,7 +202,7 @@ func (d *decider) markHandled(f *workflow.StepRun, number int) {
 	}
 }
 
-// ErrorValue is the failure of a step as expressions see it: code, message, step and, if it
+// ErrorValue returns the failure of a step as expressions see it: code, message, step and, if it
 // has them, entity and details.
 func ErrorValue(step string, why *workflow.Failure) (json.RawMessage, error) {
 	value := map[string]any{"code": why.Code, "message": why.Message, "step": step}

@@ -60,8 +60,8 @@ func (d *decider) advanceCursor() {
 	d.enterStep(pc)
 }
 
-// outermostUnopened is the outermost of a node and its ancestors that has no open step
-// run, -1 if all have one.
+// outermostUnopened returns the outermost of a node and its ancestors that has no open step run; -1
+// if all have one.
 func (d *decider) outermostUnopened(node int) int {
 	open := map[int]bool{}
 	for i := range d.execution.StepRuns {
@@ -78,8 +78,8 @@ func (d *decider) outermostUnopened(node int) int {
 	return missing
 }
 
-// enterContainer opens the step run of a step with nested steps and continues with the
-// first of these or, where a retry begins among them, with the step that PC names.
+// enterContainer opens the step run of a step with nested steps and continues with the first of
+// these or, if a retry begins among them, with the step that PC names.
 func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
@@ -120,8 +120,8 @@ func (d *decider) leaveContainer(c *workflow.StepRun) {
 	d.continueAfter(c)
 }
 
-// leaveFailedContainers ends the step runs around a step that failed, up to the one that
-// handles the failure: as its onFailure says, if route is not nil.
+// leaveFailedContainers ends the step runs around a step that failed, up to the one that handles
+// the failure: as its onFailure says, if route is not nil.
 func (d *decider) leaveFailedContainers(handler int, why *workflow.Failure, route *Route) {
 	p := d.facts.Resolution.Program
 	for c := d.openContainer(); c != nil && (c.StepIndex == handler || p.Encloses(handler, c.StepIndex)); c = d.openContainer() {
@@ -139,8 +139,8 @@ func (d *decider) leaveFailedContainers(handler int, why *workflow.Failure, rout
 	}
 }
 
-// continueAfter continues after a step run that has ended well: with the next iteration
-// where the step repeats, otherwise after the step and everything nested in it.
+// continueAfter continues after a step run that has ended well: with the next iteration if the step
+// repeats, otherwise after the step and everything nested in it.
 func (d *decider) continueAfter(r *workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	if n.Repeat != nil && r.Status == sm.StepCompleted && (n.Repeat.Count == 0 || r.Iteration < n.Repeat.Count) {
@@ -152,7 +152,7 @@ func (d *decider) continueAfter(r *workflow.StepRun) {
 	d.goOnAfter(r.StepIndex)
 }
 
-// goOnAfter goes on after a node that is over: where it says, or with the one that follows.
+// goOnAfter continues after a node that is over: where the node says, or with the next one.
 func (d *decider) goOnAfter(at int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	if to := cmp.Or(n.Goto, n.AfterGoto); to != nil {
@@ -172,8 +172,8 @@ func (d *decider) goToStep(to int) {
 	}
 }
 
-// delayElapsed reports whether the delay before the step is over. If it is not, the
-// execution waits for it, once for each step run.
+// delayElapsed reports whether the delay before the step is over. If it is not, the execution waits
+// for it, once for each step run.
 func (d *decider) delayElapsed(n *spec.Node) bool {
 	delay := n.Delay.Std()
 	if d.cursor().Iteration > 1 && n.Repeat != nil {
@@ -191,7 +191,7 @@ func (d *decider) delayElapsed(n *spec.Node) bool {
 	return false
 }
 
-// driveWaiting drives WAITING, where the execution waits for a delay, for a child, or for what
+// driveWaiting drives WAITING, in which the execution waits for a delay, for a child, or for what
 // its steps wait for.
 func (d *decider) driveWaiting() {
 	w := d.execution.Wait

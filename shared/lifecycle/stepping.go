@@ -8,10 +8,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The starter of an execution can hold it before it takes locks, and can let it enter one step
+// The starter of an execution can hold it before it acquires locks, and can let it enter one step
 // at a time. Both are waits that only an operator ends.
 
-// hold blocks an execution that its starter holds, and reports whether it did.
+// hold blocks an execution if its starter asked to hold it, and reports whether it did.
 func (d *decider) hold() bool {
 	if d.execution.Hold {
 		d.blockOn(workflow.Wait{Kind: workflow.WaitHold, Since: d.now, Until: d.now.Add(workflow.MaxStepWait)})
@@ -32,7 +32,8 @@ func (d *decider) followHold() {
 	d.failBeforeRunning(sm.EventExecutionExpired, nil)
 }
 
-// release releases a held execution. What its definition says about its beginning still holds.
+// release releases a held execution. Conditions that its definition sets for its beginning still
+// apply.
 func (d *decider) release(c Command, data map[string]any) {
 	d.execution.Hold = false
 	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.now, Condition: waitNotBefore}
@@ -40,8 +41,8 @@ func (d *decider) release(c Command, data map[string]any) {
 }
 
 // mayEnter reports whether the next step run may be entered. If an operator goes through the
-// execution step by step, it waits before each step that does something itself. Branches count
-// as one step.
+// execution step by step, it waits before each step that does something itself. Branches count as
+// one step.
 func (d *decider) mayEnter(n *spec.Node) bool {
 	x := d.execution
 	if !x.Stepping || d.thread != nil || n.IsContainer() && n.Parallel == nil || x.NextSeq == x.StepRunSeq+1 {
@@ -72,7 +73,7 @@ func (d *decider) followStepping() {
 }
 
 // next lets an execution enter one more step, or all of them, or begin if it is held. A request
-// that names the event with which the wait began is taken once.
+// that names the event with which the wait began takes effect once.
 func (d *decider) next(c Command, data map[string]any) error {
 	x, w := d.execution, d.execution.Wait
 	asked := w != nil && (w.Kind == workflow.WaitHold || w.Kind == workflow.WaitStep)
@@ -118,9 +119,8 @@ func (d *decider) enterFollowing(all bool) {
 	}
 }
 
-// rewind goes back to an earlier step under the locks that are held: it begins a new try
-// there. Nothing may be at work, and nothing may have been changed since, unless that is
-// forced.
+// rewind goes back to an earlier step under the locks that are held, by beginning a new try there.
+// Nothing may be running, and nothing may have been changed since, unless the request forces it.
 func (d *decider) rewind(c Command, data map[string]any) error {
 	x := d.execution
 	if _, err := sm.TransitionExecution(x.State, sm.EventExecutionRewound, sm.ExecutionRunning); err != nil {
@@ -167,8 +167,8 @@ func (d *decider) rewind(c Command, data map[string]any) error {
 	return nil
 }
 
-// leaveContainers ends all open steps with nested steps, and the branches in them: the execution
-// goes elsewhere, and nothing in them is at work.
+// leaveContainers ends all open steps with nested steps, and their branches: the execution goes
+// elsewhere, and nothing in them is running.
 func (d *decider) leaveContainers() {
 	for c := d.openContainer(); c != nil; c = d.openContainer() {
 		n := d.node(c)
@@ -185,9 +185,9 @@ func (d *decider) leaveContainers() {
 	d.execution.Threads = nil
 }
 
-// changedSince is the first step run that may have changed something, of those that a try executes
-// again which begins at the step; nil if there is none. An earlier try may have left it, for
-// entities that had not failed.
+// changedSince returns the first step run that may have changed something, among those that a try
+// that begins at the step executes again; nil if there is none. It may also be from an earlier try,
+// for entities that had not failed.
 func (d *decider) changedSince(step int, begin *workflow.StepRun) *workflow.StepRun {
 	isBefore := d.standsBefore(step, begin)
 	for i := range d.execution.StepRuns {

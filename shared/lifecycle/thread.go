@@ -10,14 +10,14 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A step with branches executes them side by side. Its step run stays open, and each branch
-// has a thread with a cursor of its own. A decision lets one thread make one transition.
-// When all threads are over, their results are merged, and the step is over.
+// A step with branches executes them in parallel. Its step run stays open, and each branch has a
+// thread with its own cursor. A decision lets one thread make one transition. When all threads are
+// over, their results are merged, and the step is over.
 //
-// What a branch reads never depends on which branch was quicker: a step run sees no step run
-// of another branch. So a plan can be made again.
+// What a branch reads never depends on which branch was faster: a step run does not see step runs
+// of other branches. So a plan can be made again.
 
-// cursor is the place of the thread that makes a transition, or of the execution.
+// cursor returns the position of the thread that makes a transition, or of the execution.
 func (d *decider) cursor() *workflow.Cursor {
 	if d.thread != nil {
 		return &d.thread.Cursor
@@ -25,7 +25,7 @@ func (d *decider) cursor() *workflow.Cursor {
 	return &d.execution.Cursor
 }
 
-// branchOf is the innermost branch in which a step run was entered: the Seq of the step run
+// branchOf returns the innermost branch in which a step run was entered: the Seq of the step run
 // with the branches, 0 for none, and the index of the branch.
 func (d *decider) branchOf(r *workflow.StepRun) (in, index int) {
 	for r != nil && r.In > 0 {
@@ -38,7 +38,7 @@ func (d *decider) branchOf(r *workflow.StepRun) (in, index int) {
 	return 0, 0
 }
 
-// threadOf is the thread of a step run, nil for that of the execution.
+// threadOf returns the thread of a step run; nil for that of the execution.
 func (d *decider) threadOf(r *workflow.StepRun) *workflow.Thread {
 	in, index := d.branchOf(r)
 	for i := range d.execution.Threads {
@@ -73,7 +73,7 @@ func (d *decider) enterBranches(at int, r workflow.StepRun) {
 	}
 }
 
-// driveThreads lets one thread make one transition: the first that waits for no job. If all
+// driveThreads lets one thread make one transition: the first that does not wait for jobs. If all
 // wait, it follows the open step runs.
 func (d *decider) driveThreads() {
 	defer func() { d.thread = nil }()
@@ -99,7 +99,7 @@ func (d *decider) driveThreads() {
 		} else {
 			d.advanceCursor()
 		}
-		if d.decision.Idle { // the others may go on
+		if d.decision.Idle { // the others may continue
 			d.decision.Idle = false
 			d.wakeAt = d.now.Add(d.policy.PollInterval)
 		}
@@ -121,8 +121,8 @@ func (d *decider) hasBranches(t *workflow.Thread) bool {
 	})
 }
 
-// followThreads follows the open step runs of all threads, until one of them ends. If all that
-// is open waits, the execution does.
+// followThreads follows the open step runs of all threads, until one of them ends. If everything
+// that is open waits, the execution waits.
 func (d *decider) followThreads() {
 	checkAt := d.now.Add(d.policy.PollInterval)
 	d.thread = nil
@@ -248,8 +248,9 @@ func nextDelay(x *workflow.Execution) (at time.Time) {
 	return at
 }
 
-// endBranch ends the thread that makes a transition: well, or with a failure that nothing in
-// the branch handles. Then the other branches end too, unless the step goes on without some.
+// endBranch ends the thread that makes a transition: successfully, or with a failure that nothing
+// in the branch handles. In that case the other branches end too, unless the step can continue
+// without some.
 func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
 	t := d.thread
 	f := d.execution.StepRunBySeq(t.In)
@@ -289,7 +290,7 @@ func (d *decider) mayGoOn(f *workflow.StepRun) bool {
 	return failed == 0 || p.AllowPartial && len(p.Branches)-failed >= max(1, p.Minimum) && !d.branchInDoubt(f)
 }
 
-// branchInDoubt reports whether nobody knows what a job in a branch has done, and nothing can
+// branchInDoubt reports whether it is unknown what a job in a branch has done, and nothing can
 // settle it: a failure can be tolerated, a doubt cannot.
 func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
 	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
@@ -297,7 +298,7 @@ func (d *decider) branchInDoubt(f *workflow.StepRun) bool {
 	})
 }
 
-// closeBranches forbids the branches of a step run to start more jobs. Each ends when its
+// closeBranches forbids the branches of a step run to start more jobs. Each branch ends when its
 // jobs are final.
 func (d *decider) closeBranches(f *workflow.StepRun) {
 	f.Closing, d.changed = true, true
@@ -332,8 +333,8 @@ func (d *decider) isIn(r, f *workflow.StepRun) bool {
 	return false
 }
 
-// lateBranches is a step run whose branches have not ended within the time of their step, nil
-// if there is none.
+// lateBranches returns a step run whose branches have not ended within the timeout of their step;
+// nil if there is none.
 func (d *decider) lateBranches() *workflow.StepRun {
 	for i := range d.execution.StepRuns {
 		if f := &d.execution.StepRuns[i]; f.Open() && d.node(f).Parallel != nil && d.stepTimedOut(f) {
@@ -343,7 +344,7 @@ func (d *decider) lateBranches() *workflow.StepRun {
 	return nil
 }
 
-// closeLateBranches closes branches that have not ended within the time of their step.
+// closeLateBranches closes branches that have not ended within the timeout of their step.
 func (d *decider) closeLateBranches() {
 	for f := d.lateBranches(); f != nil; f = d.lateBranches() {
 		f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
@@ -356,8 +357,8 @@ func (d *decider) closeLateBranches() {
 	}
 }
 
-// join ends a step run whose branches are all over: with their results merged, or because
-// too many of them have failed.
+// join ends a step run whose branches are all over: with their merged results, or because too many
+// of them have failed.
 func (d *decider) join(f *workflow.StepRun) {
 	var failed []workflow.Thread
 	for _, t := range d.execution.Threads {
@@ -371,7 +372,7 @@ func (d *decider) join(f *workflow.StepRun) {
 		d.failStepRun(f, first.Cause, first.Failure)
 		return
 	}
-	if around := d.execution.StepRunBySeq(f.In); around != nil && d.isClosedAround(around) { // nobody takes what it has so far
+	if around := d.execution.StepRunBySeq(f.In); around != nil && d.isClosedAround(around) { // its result so far is not used
 		d.removeThreads(f)
 		d.exitStepRun(f, sm.StepCancelled)
 		return
@@ -392,8 +393,8 @@ func (d *decider) join(f *workflow.StepRun) {
 	d.continueAfter(f)
 }
 
-// isClosedAround reports whether a step run is one of branches that are being closed, or is
-// in one.
+// isClosedAround reports whether a step run has branches that are being closed, or is inside of
+// such branches.
 func (d *decider) isClosedAround(r *workflow.StepRun) bool {
 	for ; r != nil; r = d.execution.StepRunBySeq(r.In) {
 		if r.Closing && d.node(r).Parallel != nil {
@@ -410,7 +411,7 @@ func (d *decider) removeThreads(f *workflow.StepRun) {
 	d.changed = true
 }
 
-// branchDeadline is when the time of a step with branches is over, zero for none.
+// branchDeadline returns when a step with branches times out; zero for none.
 func branchDeadline(x *workflow.Execution, r *workflow.StepRun) time.Time {
 	if r.Closing || !slices.ContainsFunc(x.Threads, func(t workflow.Thread) bool { return t.In == r.Seq }) {
 		return time.Time{}

@@ -9,17 +9,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The events about tokens. Like [EventSignalReceived] they move nothing. None of them has a
-// token in it.
+// Events about tokens. Like [EventSignalReceived] they change no state. None of them contains a
+// token.
 const (
-	EventTokenIssued  = "token.issued"  // somebody has made a token for an answer
-	EventTokenRevoked = "token.revoked" // the tokens of a step have been made invalid
+	EventTokenIssued  = "token.issued"  // somebody has issued a token for an answer
+	EventTokenRevoked = "token.revoked" // the tokens of a step have been revoked
 )
 
-// issueToken records that a token is made. Its bearer answers by another name, with the right of
-// whoever makes it: one person counts once, so who has answered lends nothing, and where several
-// have to answer everybody lends to one person at a time, and does not answer himself then. What
-// was revoked or has expired unused does not count any more.
+// issueToken records that a token is issued. Its bearer answers under another name, with the right
+// of the issuer. One person counts once. So somebody who has answered cannot issue a token. If
+// several people must answer, each can issue tokens for only one other person at a time, and then
+// does not answer himself. Tokens that were revoked, or expired unused, no longer count.
 func (d *decider) issueToken(c Command) error {
 	r, err := d.openWait(c)
 	if r == nil {
@@ -53,17 +53,17 @@ func (d *decider) issueToken(c Command) error {
 	return nil
 }
 
-// keepToken keeps for whom a token is made, in the place of an earlier one by and for the same,
-// until the last of them expires. Where there is no room, those that were revoked or have
-// expired unused go first, and then the
-// oldest, but none with which somebody could still answer where several have to.
+// keepToken records for whom a token is issued, and replaces an earlier record with the same issuer
+// and bearer; the record lasts until the last of their tokens expires. If there is no space, tokens
+// that were revoked or expired unused are dropped first, and then the oldest. But if several people
+// must answer, no token is dropped that somebody could still use.
 func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	w := *r.Wait
 	issued := workflow.IssuedToken{By: c.Actor, For: c.Tokens.For, At: d.now, ExpiresAt: c.Tokens.ExpiresAt, Generation: w.Generation}
 	w.Issued = slices.DeleteFunc(slices.Clone(w.Issued), func(l workflow.IssuedToken) bool {
 		same := l.By == issued.By && l.For == issued.For
 		if same && l.Generation == issued.Generation && (l.ExpiresAt.IsZero() || !issued.ExpiresAt.IsZero() && l.ExpiresAt.After(issued.ExpiresAt)) {
-			issued.ExpiresAt = l.ExpiresAt // that one is valid for longer
+			issued.ExpiresAt = l.ExpiresAt // the earlier token is valid for longer
 		}
 		return same
 	})
@@ -84,7 +84,8 @@ func (d *decider) keepToken(r *workflow.StepRun, c Command) error {
 	return nil
 }
 
-// revokeTokens makes all tokens of a step run that waits invalid. Answers that came by them stay.
+// revokeTokens invalidates all tokens of a waiting step run. Answers that were given with them
+// stay.
 func (d *decider) revokeTokens(c Command) error {
 	r, err := d.openWait(c)
 	if r == nil {
@@ -104,8 +105,8 @@ func (d *decider) recordTokens(r *workflow.StepRun, event string, c Command, dat
 	d.record(workflow.Event{Layer: string(sm.LayerStep), Type: event, Step: r.Label, Actor: c.Actor}, data)
 }
 
-// openWait is the step run that a command about tokens names, if it still waits for people. It is
-// nil, without an error, if something else comes first.
+// openWait returns the step run that a command about tokens names, if it still waits for people. It
+// returns nil without an error if something else must be decided first.
 func (d *decider) openWait(c Command) (*workflow.StepRun, error) {
 	if d.somethingIsDue() {
 		d.decision.CommandPending = true

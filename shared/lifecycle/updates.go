@@ -31,8 +31,8 @@ func (d *decider) settle() {
 	d.retain()
 }
 
-// updatesApplied reports whether the updates of entities that the jobs of a completed
-// execution asked for are in the inventory.
+// updatesApplied reports whether the entity updates that the jobs of a completed execution
+// requested are in the inventory.
 func (d *decider) updatesApplied() bool {
 	if d.execution.UpdatesApplied || !d.hasUpdates() {
 		return true
@@ -45,14 +45,14 @@ func (d *decider) updatesApplied() bool {
 	return true
 }
 
-// hasUpdates reports whether some job asks for updates of entities that are to be applied:
-// those of a probe are not.
+// hasUpdates reports whether some job requests entity updates that must be applied. The updates of
+// a probe are not applied.
 func (d *decider) hasUpdates() bool {
 	if d.execution.Probe {
 		return false
 	}
 	if d.execution.LockMode == workflow.LockShared {
-		return false // its step has failed for asking; a retry keeps its jobs, and others may read what they lock
+		return false // its step failed because of the request; a retry keeps its jobs, and others may read what they lock
 	}
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.HasUpdates && r.Forward() && r.SupersededBy == 0 {

@@ -11,12 +11,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A step run that waits is open as long as it waits. What ends it is one commit on the version
-// of the execution, so that there is one outcome: its time or deadline has passed, its
-// condition has become true, or somebody has ended it.
+// A waiting step run is open for as long as it waits. The wait ends with one commit on the version
+// of the execution, so that there is one outcome: its time or deadline has passed, its condition
+// has become true, or somebody has ended it.
 
-// waitingStepRuns lists the step runs that wait: those of the thread that makes a transition,
-// or all.
+// waitingStepRuns lists the step runs that wait: those of the thread that makes a transition, or
+// all.
 func (d *decider) waitingStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
 	for i := range d.execution.StepRuns {
@@ -27,7 +27,7 @@ func (d *decider) waitingStepRuns() []*workflow.StepRun {
 	return open
 }
 
-// enterWait begins a step run that waits. A time that has passed already is not waited for.
+// enterWait begins a step run that waits. If the time has already passed, it does not wait.
 func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 	r = d.newStepRun(at, "", &Plan{}, r)
 	d.beginWait(&r, plan)
@@ -37,7 +37,7 @@ func (d *decider) enterWait(at int, plan *Plan, r workflow.StepRun) {
 	}
 }
 
-// beginWait begins what a step run waits for: from its entry on, also beside its jobs.
+// beginWait begins the wait of a step run, from its entry on, even if it also has jobs.
 func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
 	w := d.node(r).Waits()
 	limit, _ := w.Limit()
@@ -52,7 +52,7 @@ func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
 	}
 	r.Wait.Default, r.Wait.DefaultRejects = plan.Default, plan.DefaultRejects
 	if w.Signal != nil {
-		r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true // one that came since has woken nobody
+		r.Wait.Title, d.decision.DependsOnSignals = w.Signal.Name, true // a signal that has come since then has woken nobody
 	}
 	if w.Asks() != nil {
 		r.Wait.Question, r.Wait.Title = plan.Question, plan.Title
@@ -64,7 +64,7 @@ func (d *decider) beginWait(r *workflow.StepRun, plan *Plan) {
 	}
 }
 
-// waitOrder is the order in which waits are shown: what needs a person first.
+// waitOrder is the order in which waits are shown: those that need a person first.
 var waitOrder = []workflow.WaitKind{workflow.WaitInput, workflow.WaitSignal, workflow.WaitChildInput, workflow.WaitChild, workflow.WaitCondition, workflow.WaitTimer}
 
 // pause moves to WAITING: nothing of the execution is at work, and step runs wait, or branches for
@@ -122,8 +122,8 @@ func (d *decider) waitOf(r *workflow.StepRun) *workflow.Wait {
 	return w
 }
 
-// followWaits waits until one of the waits of the step runs is over: because its condition is
-// true, or because its time has come.
+// followWaits waits until one of the step runs' waits is over: because its condition is true, or
+// because its time has come.
 func (d *decider) followWaits(open []*workflow.StepRun) {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -134,8 +134,8 @@ func (d *decider) followWaits(open []*workflow.StepRun) {
 	}
 }
 
-// followEach follows step runs that wait. It reports whether there is something else to do
-// than to wait until a time: one of them has ended, or a fact is missing.
+// followEach follows waiting step runs. goesOn is true if there is something to do other than
+// waiting until a time: a wait has ended, or a fact is missing.
 func (d *decider) followEach(open []*workflow.StepRun) (at time.Time, goesOn bool) {
 	defer func() { d.thread = nil }()
 	for _, r := range open {
@@ -151,8 +151,7 @@ func (d *decider) followEach(open []*workflow.StepRun) (at time.Time, goesOn boo
 	return at, false
 }
 
-// followWait reports whether the wait of a step run is over, and if not, when to look at it
-// again.
+// followWait reports whether the wait of a step run is over and, if not, when to check it again.
 func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time) {
 	checkAt = r.Wait.Until
 	if r.Wait.Kind == workflow.WaitCondition {
@@ -195,9 +194,9 @@ func (d *decider) followWait(r *workflow.StepRun) (ended bool, checkAt time.Time
 	return d.stopped, checkAt
 }
 
-// lapse ends the wait of a step run whose time has come. That is what a wait for a time waits
-// for; any other goes on as its onTimeout says, and fails without one. detail is added to the
-// failure.
+// lapse ends the wait of a step run whose time has come. For a wait for a time that is the normal
+// end. Any other wait continues as its onTimeout says, or fails if it has none. detail is added to
+// the failure.
 func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	data := map[string]any{"step": r.Label}
 	if r.Wait.Kind == workflow.WaitSignal {
@@ -244,7 +243,7 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	d.failWait(r, why, data)
 }
 
-// failWait ends a step run as failed that has waited too long.
+// failWait ends a step run as failed because it has waited too long.
 func (d *decider) failWait(r *workflow.StepRun, why *workflow.Failure, data map[string]any) {
 	if d.facts.Resolution.Program.FailureHandler(r.StepIndex) < 0 && d.thread == nil && d.execution.State == sm.ExecutionWaiting {
 		r.Failure, d.execution.Wait = why, nil
@@ -258,8 +257,8 @@ func (d *decider) failWait(r *workflow.StepRun, why *workflow.Failure, data map[
 	d.failStepRun(r, workflow.CauseTimeout, why)
 }
 
-// lapseAtWork begins to end a step run whose deadline has passed before its job has ended: that is
-// stopped first.
+// lapseAtWork begins to end a step run whose deadline has passed before its job has ended: the job
+// is stopped first.
 func (d *decider) lapseAtWork(r *workflow.StepRun, why *workflow.Failure) {
 	lapsed := *r.Wait
 	lapsed.Lapsed = true
@@ -271,8 +270,8 @@ func (d *decider) lapseAtWork(r *workflow.StepRun, why *workflow.Failure) {
 	d.stopStepRun(r)
 }
 
-// completeWait ends a wait well that is decided or has lapsed, with what was answered or is taken
-// for that. A step run that has a job beside it ends when that has ended too.
+// completeWait completes a wait that is decided or has lapsed, with the answer or its default. If
+// the step run also has a job, it ends once that has ended too.
 func (d *decider) completeWait(r *workflow.StepRun, value *workflow.Value) {
 	r.Value = value
 	if d.changed = true; !r.HasJobs() || r.Wait.Asked {
@@ -284,7 +283,7 @@ func timeoutMessage(r *workflow.StepRun) string {
 	return fmt.Sprintf("step %q has waited until its deadline, %s", r.Label, r.Wait.Until.Format(time.RFC3339))
 }
 
-// errorValue is a failure as expressions see it, short enough for the state item.
+// errorValue returns a failure as expressions see it, short enough for the state item.
 func (d *decider) errorValue(why *workflow.Failure) *workflow.Value {
 	raw, err := ErrorValue(why.Step, why)
 	if err != nil {
@@ -293,7 +292,7 @@ func (d *decider) errorValue(why *workflow.Failure) *workflow.Value {
 	return &workflow.Value{Inline: raw}
 }
 
-// leaveWaiting goes back to RUNNING, if the execution waits.
+// leaveWaiting returns to RUNNING, if the execution waits.
 func (d *decider) leaveWaiting(on sm.Event, actor string, data map[string]any) {
 	if d.execution.State == sm.ExecutionWaiting {
 		d.execution.Wait = nil
@@ -301,8 +300,8 @@ func (d *decider) leaveWaiting(on sm.Event, actor string, data map[string]any) {
 	}
 }
 
-// askedWait begins the wait that the block of a step run has asked for. It is over at the latest
-// when the time of the step is, and the step fails then.
+// askedWait begins the wait that the block of a step run has requested. It ends at the latest when
+// the step times out, and the step then fails.
 func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
 	w := &workflow.StepWait{Kind: f.Wait.Kind(), Since: d.now, Until: d.now.Add(workflow.MaxStepWait), Asked: true, Title: workflow.Truncate(f.Wait.Reason, workflow.MaxWaitTitle)}
 	if !f.Wait.Until.IsZero() {
@@ -313,7 +312,7 @@ func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
 	}
 	switch w.Kind {
 	case workflow.WaitSignal:
-		w.Title, d.decision.DependsOnSignals = f.Wait.Signal, true // one that came since has woken nobody
+		w.Title, d.decision.DependsOnSignals = f.Wait.Signal, true // a signal that has come since then has woken nobody
 	case workflow.WaitInput:
 		w.Need, w.Question = 1, f.Question
 	}
@@ -336,7 +335,7 @@ func (d *decider) endWait(r *workflow.StepRun, status sm.StepState) {
 	d.continueAfter(r)
 }
 
-// endWaitAt ends a step run whose wait has not ended well, and goes on with another step.
+// endWaitAt ends a step run whose wait has not ended well, and continues with another step.
 func (d *decider) endWaitAt(r *workflow.StepRun, why *workflow.Failure, to *spec.Target) {
 	r.Failure, r.Value = why, d.errorValue(why)
 	d.exitStepRun(r, sm.StepCaseHandled)
@@ -350,7 +349,7 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 		d.need(Need{Kind: NeedResolution})
 		return nil
 	}
-	if d.lateBranches() != nil { // what is ended now is ended with them
+	if d.lateBranches() != nil { // the wait ends together with its branches
 		d.decision.CommandPending = true
 		return nil
 	}
@@ -410,8 +409,8 @@ func (d *decider) resumeWait(c Command, data map[string]any) error {
 	}
 }
 
-// timersToEnd names, for people, the steps that wait for a time beside the one that a command
-// without a step is about.
+// timersToEnd names, for people, the other steps that wait for a time, besides the one that a
+// command without a step would end.
 func (d *decider) timersToEnd(c Command) string {
 	var labels []string
 	for _, r := range d.waitingStepRuns() {

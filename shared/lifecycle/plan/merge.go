@@ -11,13 +11,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// BranchResult is what one branch gives.
+// BranchResult is the result of one branch.
 type BranchResult struct {
 	Label string
 	Value json.RawMessage
 }
 
-// ConflictError says that two branches give different values for one key.
+// ConflictError says that two branches have different values for one key.
 type ConflictError struct {
 	Key           string // path with dots
 	Before, Later string // labels of the branches
@@ -27,7 +27,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("branches %q and %q give different values for %q", e.Before, e.Later, e.Key)
 }
 
-// Merge makes one value of what branches give, in their order. The error is a
+// Merge combines the results of branches, in their order, into one value. The error is a
 // [*ConflictError].
 func Merge(m spec.Merge, results []BranchResult) (json.RawMessage, error) {
 	switch m.Strategy {
@@ -60,15 +60,15 @@ func Merge(m spec.Merge, results []BranchResult) (json.RawMessage, error) {
 	return workflow.EncodeJSON(&into)
 }
 
-// merged is a value with the branch that gave it: an object that is merged key by key, or
-// any other.
+// merged is a value with the branch that it came from: an object that is merged key by key, or any
+// other value.
 type merged struct {
-	keys   map[string]*merged // of an object
-	value  json.RawMessage    // of any other, and of every value of a shallow merge
+	keys   map[string]*merged // for an object
+	value  json.RawMessage    // for any other value, and for every value of a shallow merge
 	branch string
 }
 
-// MarshalJSON writes the value.
+// MarshalJSON encodes the value.
 func (v *merged) MarshalJSON() ([]byte, error) {
 	if v.keys == nil {
 		return v.value, nil
@@ -112,14 +112,13 @@ func (v *merged) add(m spec.Merge, keys map[string]json.RawMessage, branch, path
 	return nil
 }
 
-// objectOf are the keys of a JSON object; ok is false for any other value.
+// objectOf returns the keys of a JSON object; ok is false for any other value.
 func objectOf(raw json.RawMessage) (keys map[string]json.RawMessage, ok bool) {
 	ok = json.Unmarshal(raw, &keys) == nil && keys != nil
 	return keys, ok
 }
 
-// equalJSON reports whether a value is the same as one that was given before, however it is
-// written.
+// equalJSON reports whether a value equals an earlier one, however it is written.
 func equalJSON(before *merged, value json.RawMessage) bool {
 	a, errA := workflow.EncodeJSON(before)
 	var v any

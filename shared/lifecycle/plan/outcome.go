@@ -8,17 +8,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Released stands for the token of an entity that the execution has released after an
-// earlier try.
+// Released replaces the token of an entity that the execution has released after an earlier try.
 const Released = -1
 
-// ForRollback plans which jobs of an executed step run a rollback wave has to undo, from
-// the plan of the step run and its packs: every job that was executed or may have been,
-// with the result of its latest attempt that has one.
+// ForRollback plans which jobs of an executed step run a rollback wave must undo, from the plan of
+// the step run and its packs: every job that was executed or may have been, with the result of its
+// latest attempt that has one.
 //
-// held has the current lock tokens, which may be newer than those under which the step
-// run was executed. Jobs of an entity that is no longer held cannot be undone. Those of
-// an entity that was released are left out: what was done to it stands.
+// held has the current lock tokens, which may be newer than those under which the step run was
+// executed. Jobs of an entity that is no longer held cannot be undone. Jobs of an entity that was
+// released are left out: the work on it stands.
 func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.EntityKey]int64) JobPlan {
 	final := LatestRecords(packs)
 	var p JobPlan
@@ -51,10 +50,9 @@ func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.Ent
 	return p
 }
 
-// LatestRecords merges the packs of a step run into one record for each job, by index. A
-// later attempt replaces an earlier one, unless it was not executed. A result is kept
-// until a later attempt has one. The reference of a result that is stored apart names
-// its pack.
+// LatestRecords merges the packs of a step run into one record for each job, by index. A later
+// attempt replaces an earlier one, unless it was not executed. A result is kept until a later
+// attempt has one. The reference of a result that is stored separately names its pack.
 func LatestRecords(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	ordered := slices.Clone(packs)
 	slices.SortFunc(ordered, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
@@ -77,8 +75,8 @@ func LatestRecords(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	return latest
 }
 
-// FirstInDoubt is the failure of the first job of which nobody knows whether, or how far, it
-// was executed, nil if there is none.
+// FirstInDoubt returns the failure of the first job about which it is unknown whether, or how far,
+// it was executed; nil if there is none.
 func FirstInDoubt(jobs int, latest map[int]workflow.JobRecord, name func(index int) string) *workflow.Failure {
 	for i := range jobs {
 		rec := latest[i]
@@ -95,9 +93,9 @@ func FirstInDoubt(jobs int, latest map[int]workflow.JobRecord, name func(index i
 	return nil
 }
 
-// CountResults counts the jobs of a step run by result. Jobs without a record were not
-// executed or, in a step run of a pipeline whose lanes are all over, were skipped.
-// entityName returns the "type/id" of a job, "" for a global call.
+// CountResults counts the jobs of a step run by result. Jobs without a record were not executed or,
+// in a step run of a pipeline whose lanes are all over, were skipped. entityName returns the
+// "type/id" of a job; "" for a global call.
 func CountResults(jobs int, latest map[int]workflow.JobRecord, entityName func(index int) string) workflow.Counts {
 	var counts workflow.Counts
 	for i := range jobs {

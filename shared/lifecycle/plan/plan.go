@@ -1,10 +1,10 @@
-// Package plan makes the jobs of a step run and merges their results. It is as pure as
-// the decider, whose need for a plan it answers. plan.go makes the jobs of a step from
-// conditions, assertions and parameters. outcome.go merges the packs of a step run into
-// one record for each job, counts the records, and makes the jobs that undo them.
+// Package plan makes the jobs of a step run and merges their results. It is as pure as the decider,
+// whose need for a plan it answers. plan.go makes the jobs of a step from conditions, assertions
+// and parameters. outcome.go merges the packs of a step run into one record for each job, counts
+// the records, and makes the jobs that undo them.
 //
-// A plan is never stored. Everything it is made from is immutable once the step is
-// entered, so whoever needs it makes it again.
+// A plan is never stored. Everything that it is made from is immutable once the step is entered, so
+// it is made again when it is needed.
 package plan
 
 import (
@@ -21,76 +21,78 @@ import (
 // to the values that are the same for all jobs of a step run. The entity is nil for a
 // global step.
 type Expressions interface {
-	// Condition is true for a step without a condition. An error says that the
-	// condition cannot be evaluated for the entity.
+	// Condition evaluates the condition of a step; a step without a condition returns true. An
+	// error means that the condition cannot be evaluated for the entity.
 	Condition(node int, entity *workflow.ScopeEntity) (bool, error)
 	// FailedAssertion returns the first assertion that is false or, with an error, cannot
 	// be evaluated; nil if all are true.
 	FailedAssertion(node int, entity *workflow.ScopeEntity) (*Assertion, error)
-	// Parameters are the step's resolved parameters, a JSON object.
+	// Parameters returns the step's resolved parameters, a JSON object.
 	Parameters(node int, entity *workflow.ScopeEntity) (json.RawMessage, error)
 	// ValidateParameters validates resolved parameters against the schema of the step's
 	// block or definition.
 	ValidateParameters(node int, parameters json.RawMessage) error
 	// ShouldRepeat reports whether the step has another iteration.
 	ShouldRepeat(node int, entity *workflow.ScopeEntity) (bool, error)
-	// Err is not nil once no more may be evaluated. The plan then fails with the limit
-	// that it names, whatever the last evaluation returned.
+	// Err returns an error once evaluation must stop. The plan then fails with the limit that it
+	// names, whatever the last evaluation returned.
 	Err() error
 }
 
-// Assertion is an assertion of a step. OfEntity says that it reads something of the entity,
-// so that it may be false for one entity and true for another.
+// Assertion is an assertion of a step. OfEntity means that it depends on the entity, so that it may
+// be false for one entity and true for another.
 type Assertion struct {
 	Source   string
 	OfEntity bool
 }
 
-// JobPlan is a plan with the jobs it counts, in their fixed order, and with the entities
-// that have none because an assertion failed them.
+// JobPlan is a plan with the jobs it counts, in their fixed order, and with the entities that have
+// no job because they failed an assertion.
 type JobPlan struct {
 	Plan  lifecycle.Plan
 	Jobs  []workflow.JobInput
 	Unmet []UnmetEntity
 }
 
-// UnmetEntity is an entity of which an assertion is not true, and why.
+// UnmetEntity is an entity for which an assertion is not true, and why.
 type UnmetEntity struct {
 	Entity  workflow.EntityKey
 	Failure *workflow.Failure
 }
 
-// Request says which step run is planned.
+// Request says which step run to plan.
 type Request struct {
 	NodeIndex int
 	Node      *spec.Node
 
-	// Excluded names the entities that take no part: their job failed in an earlier
-	// step and the failure was tolerated. AlreadyOK names those whose job ended with OK
-	// in an earlier try, and keep that result.
+	// Excluded names the entities that take no part: their job failed in an earlier step and the
+	// failure was tolerated. AlreadyOK names entities whose job ended OK in an earlier try, and
+	// that keep this result.
 	Excluded  map[workflow.EntityKey]bool
 	AlreadyOK map[workflow.EntityKey]bool
 	// Previous names the entities that took part in the previous iteration; nil for a
 	// first iteration.
 	Previous map[workflow.EntityKey]bool
-	// FailAtUnmet fails the step at the first assertion that is not true of an entity, as
-	// long as only a lane of it is planned: nothing tolerates the failure.
+	// FailAtUnmet fails the step at the first entity for which an assertion is not true, when only
+	// one lane of the step is planned: nothing tolerates the failure.
 	FailAtUnmet bool
-	// IndexByPosition gives each job the index of its entity among those of the type,
-	// instead of numbering jobs consecutively, so that the step runs of a pipeline share
-	// their lanes.
+	// IndexByPosition gives each job the index of its entity among those of the type, instead of
+	// numbering jobs consecutively, so that the step runs of a pipeline share their lanes.
 	IndexByPosition bool
-	// From is the position of the first of the entities, if they are only those of one
-	// lane.
+	// From is the position of the first entity, if only the entities of one lane are given.
 	From int
 }
 
-// ForStep plans on which entities a step runs and with which parameters. It evaluates
-// the conditions first (false or not evaluable: the entity is skipped), then the
-// assertions (one that is false fails the entity if it reads it, and otherwise the step, in
-// which case no job exists), then the parameters (one without a value also fails the step). A plan whose expressions cost too much
-// together fails the step as well. Everything it reads is immutable once the
-// step is entered, so the plan can be made again at any time.
+// ForStep plans on which entities a step runs and with which parameters. It evaluates three things
+// in order:
+//
+//   - conditions: an entity is skipped if its condition is false or cannot be evaluated;
+//   - assertions: a false assertion fails the entity if it depends on the entity, and
+//     otherwise the step, so that no job exists;
+//   - parameters: one without a value also fails the step.
+//
+// A plan whose expressions cost too much together fails the step as well. Everything that it reads
+// is immutable once the step is entered, so the plan can be made again at any time.
 func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
 	if !r.Node.HasJobForEach() {
 		if r.Previous != nil && !r.Previous[workflow.EntityKey{}] {
@@ -129,8 +131,9 @@ type position struct {
 	entity *workflow.ScopeEntity
 }
 
-// BeforeItems evaluates what the condition and the assertions of a step over items say that
-// reads no item. It reports whether the step is entered: there is one job then, and a list.
+// BeforeItems evaluates those parts of the condition and the assertions of a step over items that
+// do not depend on an item. It reports whether the step is entered: there is then one job, and a
+// list.
 func BeforeItems(r Request, ex Expressions) (p JobPlan, entered bool) {
 	met, p := r.participants(ex, []position{{}})
 	p.Plan.Jobs = len(met)
@@ -145,8 +148,8 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 	return r.planParameters(ex, met, p)
 }
 
-// participants are those of which the condition and the assertions are true. The plan says
-// what became of the others.
+// participants returns the entities for which the condition and the assertions are true. The plan
+// says what happened to the others.
 func (r Request) participants(ex Expressions, on []position) (met []position, p JobPlan) {
 	var participants []position
 	for _, e := range on {
@@ -193,7 +196,7 @@ func (r Request) participants(ex Expressions, on []position) (met []position, p 
 	return met, p
 }
 
-// planParameters adds the jobs of those that take part.
+// planParameters adds the jobs of the participants.
 func (r Request) planParameters(ex Expressions, met []position, p JobPlan) JobPlan {
 	for i, e := range met {
 		params, err := ex.Parameters(r.NodeIndex, e.entity)
@@ -226,7 +229,7 @@ func (r Request) planParameters(ex Expressions, met []position, p JobPlan) JobPl
 	return p
 }
 
-// ErrorText is the text of an error for people: with its issues, without its code.
+// ErrorText returns the text of an error for people: with its issues, without its code.
 func ErrorText(err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
