@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// AskedWait is what a block asks to wait for: a time, a signal, or input of somebody. Then the
-// block is called again, with a Resume.
+// AskedWait is what a block asks to wait for: a time, a signal, or input from a person. After the
+// wait the block is called again, with a Resume.
 type AskedWait struct {
 	Until  time.Time   `json:"until,omitzero"`   // the time, or the deadline for the signal or the input
 	Reason string      `json:"reason,omitempty"` // shown to people
-	Signal string      `json:"signal,omitempty"` // its name
+	Signal string      `json:"signal,omitempty"` // name of the signal
 	Input  *AskedInput `json:"input,omitempty"`
 }
 
@@ -21,18 +21,18 @@ type AskedInput struct {
 	Who    Who             `json:"who,omitzero"`
 }
 
-// Resume tells a block that is called again what has come of its wait. TimedOut says that it was
-// nothing until the deadline.
+// Resume tells a block that is called again the result of its wait. TimedOut means that nothing
+// came before the deadline.
 type Resume struct {
 	Kind     WaitKind        `json:"kind"`
 	Value    json.RawMessage `json:"value,omitempty"` // the input, or the data of the signal
 	TimedOut bool            `json:"timedOut,omitempty"`
 }
 
-// MaxAskedBytes bounds what a block asks for, as JSON.
+// MaxAskedBytes bounds the size of an AskedWait, as JSON.
 const MaxAskedBytes = 16 << 10
 
-// Kind is what kind of thing is waited for.
+// Kind returns what kind of thing the block waits for.
 func (w *AskedWait) Kind() WaitKind {
 	switch {
 	case w.Input != nil:
@@ -43,8 +43,8 @@ func (w *AskedWait) Kind() WaitKind {
 	return WaitTimer
 }
 
-// Problem says what is wrong with what a block asks for; nil if nothing is. A schema is not looked
-// into.
+// Problem returns what is wrong with the AskedWait; nil if nothing is. It does not check the
+// schema.
 func (w *AskedWait) Problem() *Issue {
 	raw, err := EncodeJSON(w)
 	switch {

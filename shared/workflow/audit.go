@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// AuditID is the id of an entry: it sorts by the millisecond, then by what makes it one request's own.
+// AuditID returns the id of an entry. It sorts by the millisecond, then by own, which is unique to
+// the request.
 func AuditID(at time.Time, own string) string { return fmt.Sprintf("%013d-%s", at.UnixMilli(), own) }
 
-// AuditEntry is one request that changes something, and is no start of an execution and no signal to one: who has made
-// it, when and why. It is written before the request is served, and completed with the status
-// of the answer.
+// AuditEntry is one request that changes something, except starts of executions and signals to
+// them: who made it, when and why. It is written before the request is served, and completed with
+// the status of the response.
 type AuditEntry struct {
 	ID        string    `json:"id"` // sorts by time
 	At        time.Time `json:"at"`
@@ -18,10 +19,10 @@ type AuditEntry struct {
 	Verb      string    `json:"verb"`      // the operation's name in the OpenAPI document
 	Target    string    `json:"target"`    // the path of the request
 	Subject   string    `json:"subject"`   // what the body names: a definition, or a step of the execution; empty for nothing
-	Execution *string   `json:"execution"` // that the path names; nil for none
+	Execution *string   `json:"execution"` // execution in the path; nil for none
 	Reason    string    `json:"reason"`
 	RequestID string    `json:"requestId"`
-	Status    *int      `json:"status"` // nil: it is not known whether the request was served
+	Status    *int      `json:"status"` // nil: it is unknown whether the request was served
 }
 
 // AuditFilter selects audit entries; the zero value selects all of the last 31 days.

@@ -14,10 +14,10 @@ type Block struct {
 	Pure         bool `json:"pure"`         // changes nothing
 	Idempotent   bool `json:"idempotent"`   // may be executed again with the same effect
 	Reversible   bool `json:"reversible"`   // has a rollback
-	UndoHarmless bool `json:"undoHarmless"` // its rollback is harmless where nothing was done
+	UndoHarmless bool `json:"undoHarmless"` // its rollback is harmless if nothing was done
 
 	Pool    string   `json:"pool,omitempty"`    // worker pool; "default" if empty
-	Timeout Duration `json:"timeout,omitempty"` // one attempt; 30s if zero
+	Timeout Duration `json:"timeout,omitempty"` // for one attempt; 30s if zero
 
 	ParameterSchema json.RawMessage `json:"parameterSchema,omitempty"`
 	ResultSchema    json.RawMessage `json:"resultSchema,omitempty"`
@@ -29,12 +29,13 @@ type Block struct {
 // Ref is the block's exact reference.
 func (b *Block) Ref() Ref { return Ref{b.Package, b.Name, b.Version} }
 
-// Repeatable reports whether the jobs of the block may be executed again: those of pure
-// and idempotent blocks may.
+// Repeatable reports whether the jobs of the block may be executed again, which is true for pure
+// and idempotent blocks.
 func (b *Block) Repeatable() bool { return b.Pure || b.Idempotent }
 
-// RunOnGlobal is the runOn of a step that has one job, not one for each entity. RunOnItem is
-// that of a step that has one for each item of its foreach; without foreach it is a type.
+// RunOnGlobal is the runOn of a step that has one job instead of one for each entity. RunOnItem is
+// the runOn of a step that has one job for each item of its foreach; without foreach it is an
+// entity type.
 const (
 	RunOnGlobal = "global"
 	RunOnItem   = "item"

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Checkpoints are what a job has saved to be continued from, JSON values by key.
+// Checkpoints are what a job has saved in order to continue from there: JSON values, by key.
 type Checkpoints map[string]json.RawMessage
 
-// The bounds of checkpoints. Their bytes count keys and values.
+// Bounds of checkpoints. Their size includes keys and values.
 const (
-	MaxCheckpointBytes     = 64 << 10  // of one job
-	MaxPackCheckpointBytes = 128 << 10 // of all jobs of a pack
-	MaxCheckpoints         = 100       // of one job
+	MaxCheckpointBytes     = 64 << 10  // for one job
+	MaxPackCheckpointBytes = 128 << 10 // for all jobs of a pack
+	MaxCheckpoints         = 100       // for one job
 	MaxCheckpointKeyBytes  = 128
 )
 
-// Bytes is how many bytes the checkpoints have.
+// Bytes returns the size of the checkpoints in bytes.
 func (c Checkpoints) Bytes() (n int) {
 	for key, value := range c {
 		n += len(key) + len(value)
@@ -28,8 +28,8 @@ func (c Checkpoints) Bytes() (n int) {
 	return n
 }
 
-// With are the checkpoints with those of more in addition, or in place of those with the same key. A
-// null removes one.
+// With returns the checkpoints with more added. An entry in more replaces one with the same key; a
+// null removes it.
 func (c Checkpoints) With(more Checkpoints) (Checkpoints, error) {
 	all := maps.Clone(c)
 	if all == nil {
@@ -57,17 +57,17 @@ func (c Checkpoints) With(more Checkpoints) (Checkpoints, error) {
 	return all, nil
 }
 
-// JobProgress is how far a job says that it is.
+// JobProgress is the progress that a job reports.
 type JobProgress struct {
 	Percent float64   `json:"percent"` // 0 to 100
 	Message string    `json:"message"`
-	At      time.Time `json:"at"` // when it said so
+	At      time.Time `json:"at"` // when it was reported
 }
 
-// maxProgressMessage is the longest text of a progress, in bytes.
+// maxProgressMessage is the longest message of a progress, in bytes.
 const maxProgressMessage = 200
 
-// NewJobProgress is a progress within its bounds.
+// NewJobProgress returns a progress, cut to its bounds.
 func NewJobProgress(percent float64, message string, at time.Time) *JobProgress {
 	if math.IsNaN(percent) {
 		percent = 0
@@ -76,8 +76,8 @@ func NewJobProgress(percent float64, message string, at time.Time) *JobProgress 
 	return &JobProgress{Percent: percent, Message: Truncate(message, maxProgressMessage), At: at.UTC().Truncate(time.Millisecond)}
 }
 
-// CheckpointsFit reports why the checkpoints of the job at the position in the pack cannot be these,
-// nil if they can.
+// CheckpointsFit returns why the job at a position in the pack cannot have these checkpoints; nil
+// if it can.
 func (p *Pack) CheckpointsFit(at int, of Checkpoints) error {
 	total := of.Bytes()
 	for i := range p.Jobs {
@@ -91,7 +91,7 @@ func (p *Pack) CheckpointsFit(at int, of Checkpoints) error {
 	return nil
 }
 
-// HasCheckpoints reports whether a job of the pack has saved something.
+// HasCheckpoints reports whether a job of the pack has saved a checkpoint.
 func (p *Pack) HasCheckpoints() bool {
 	if p == nil {
 		return false
@@ -104,12 +104,12 @@ func (p *Pack) HasCheckpoints() bool {
 	return false
 }
 
-// HasCheckpoints reports whether a job of the message gets what an attempt before has saved.
+// HasCheckpoints reports whether a job of the message receives checkpoints from an earlier attempt.
 func (m *PackMessage) HasCheckpoints() bool {
 	return slices.ContainsFunc(m.Jobs, func(j JobInput) bool { return len(j.Checkpoints) > 0 })
 }
 
-// ContinueFrom gives the jobs of a next attempt what they have saved in the one before.
+// ContinueFrom gives the jobs of the next attempt the checkpoints of the previous one.
 func (m *PackMessage) ContinueFrom(before *Pack) {
 	for n := range m.Jobs {
 		m.Jobs[n].Checkpoints = nil
@@ -121,10 +121,10 @@ func (m *PackMessage) ContinueFrom(before *Pack) {
 	}
 }
 
-// StartsFresh reports whether a next attempt gets nothing of what the one before has saved.
+// StartsFresh reports whether the next attempt receives no checkpoints from the previous one.
 func (r *Retry) StartsFresh() bool { return r != nil && r.Fresh }
 
-// String is the progress for people.
+// String formats the progress for people.
 func (p *JobProgress) String() string {
 	text := fmt.Sprintf("%.0f %%", p.Percent)
 	if p.Message != "" {

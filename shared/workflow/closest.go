@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Closest is the word of the list that a misspelled word was probably meant to be, ""
-// if none is close. A close word differs by case, by a final s, or by at most a third of
-// its letters.
+// Closest returns the word of the list that a misspelled word was probably meant to be; "" if none
+// is close. A close word differs by case, by a final s, or by at most a third of its letters.
 func Closest(word string, words []string) string {
 	return ClosestWithin(word, words, math.MaxInt)
 }
 
-// ClosestWithin is Closest with a limit on how many letters may differ.
+// ClosestWithin works like Closest, but limits how many letters may differ.
 func ClosestWithin(word string, words []string, limit int) string {
 	normalize := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
@@ -28,7 +27,7 @@ func ClosestWithin(word string, words []string, limit int) string {
 	return best
 }
 
-// DidYouMean is the end of a message about an unknown word: the closest known one, "" if none
+// DidYouMean returns the end of a message about an unknown word: the closest known one; "" if none
 // is close.
 func DidYouMean(word string, words []string) string {
 	if name := Closest(word, words); name != "" {
@@ -37,7 +36,7 @@ func DidYouMean(word string, words []string) string {
 	return ""
 }
 
-// editDistance is the Levenshtein distance of two words, in bytes.
+// editDistance returns the Levenshtein distance of two words, in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

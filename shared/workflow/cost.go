@@ -41,7 +41,7 @@ func (c Cost) IsZero() bool {
 	return len(c.WriteUnits) == 0 && len(c.ReadUnits) == 0 && c.DynamoRequests == 0 && c.QueueRequests == 0 && c.Invocations == 0
 }
 
-// TotalWriteUnits is the sum of write units over all tables.
+// TotalWriteUnits returns the sum of write units over all tables.
 func (c Cost) TotalWriteUnits() float64 { return sumUnits(c.WriteUnits) }
 
 func sumUnits(m map[string]float64) float64 {

@@ -25,8 +25,8 @@ func ValidName(s string) bool { return nameRE.MatchString(s) }
 // no slash and no white space.
 func ValidID(s string) bool { return idRE.MatchString(s) }
 
-// IsVisible reports whether s is 1 to limit visible ASCII characters, as names of callers and keys
-// of requests are.
+// IsVisible reports whether s consists of 1 to limit visible ASCII characters, as names of callers
+// and keys of requests do.
 func IsVisible(s string, limit int) bool {
 	if s == "" || len(s) > limit {
 		return false
@@ -39,7 +39,7 @@ func IsVisible(s string, limit int) bool {
 	return true
 }
 
-// ParseSemver reads "1.2.3". It reports whether the text is such a version.
+// ParseSemver reads a version such as "1.2.3". ok is false if the text is not one.
 func ParseSemver(s string) (Semver, bool) {
 	m := semverRE.FindStringSubmatch(s)
 	if m == nil {
@@ -54,8 +54,8 @@ func (v Semver) String() string {
 	return strconv.Itoa(v.Major) + "." + strconv.Itoa(v.Minor) + "." + strconv.Itoa(v.Patch)
 }
 
-// Compare is negative if v is older than w, zero if they are equal, and positive if v is
-// newer. Numbers compare numerically.
+// Compare returns a negative number if v is older than w, zero if they are equal, and a positive
+// number if v is newer. Numbers compare numerically.
 func (v Semver) Compare(w Semver) int {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
 }
@@ -85,7 +85,7 @@ func (r Ref) String() string {
 	return r.Package + "/" + r.Name + ":" + r.Version
 }
 
-// FullName is the reference without its version.
+// FullName returns the reference without its version.
 func (r Ref) FullName() string { return r.Package + "/" + r.Name }
 
 // Exact reports whether the reference names one version.
@@ -99,8 +99,8 @@ func (r Ref) Matches(v string) bool {
 	return r.Version == "" || v == r.Version || strings.HasPrefix(v, r.Version+".")
 }
 
-// Newest is the newest of the versions that satisfy the reference, "" if none does.
-// Versions compare by number: 1.10.0 is newer than 1.9.0.
+// Newest returns the newest of the versions that satisfy the reference; "" if none does. Versions
+// compare by number: 1.10.0 is newer than 1.9.0.
 func (r Ref) Newest(versions []string) string {
 	highest, newest := Semver{}, ""
 	for _, s := range versions {
@@ -111,17 +111,17 @@ func (r Ref) Newest(versions []string) string {
 	return newest
 }
 
-// PublishedDefinition is a stored definition and when, and by whom, it was published.
+// PublishedDefinition is a stored definition, with when and by whom it was published.
 type PublishedDefinition struct {
 	Ref         Ref
 	Digest      string // of the canonical source
 	Source      []byte // canonical JSON; empty in lists
-	Schema      int    // the SchemaVersion that a program needs to read the source, up to 1 for any; 0 in lists
+	Schema      int    // the SchemaVersion that a program needs to read the source; up to 1 for any; 0 in lists
 	PublishedAt time.Time
 	PublishedBy string
-	Archived    bool // no new executions
+	Archived    bool // starts no new executions
 
-	// Warnings are set only in the answer to a publication: what does not match the
+	// Warnings are set only in the response to a publication. They list what does not match the
 	// blocks and definitions registered at that time.
 	Warnings []Issue
 }

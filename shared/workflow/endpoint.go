@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Endpoint is the address of a block served over HTTP: an address, or the name of an endpoint of the
-// stage and a path behind it. Sign says with which secret its requests are signed.
+// Endpoint is the address of a block served over HTTP: either an address, or the name of an
+// endpoint of the stage and a path below it. Sign says with which secret its requests are signed.
 type Endpoint struct {
 	URL      string            `json:"url,omitempty"`
 	Endpoint string            `json:"endpoint,omitempty"`
@@ -18,10 +18,10 @@ type Endpoint struct {
 	Headers  map[string]string `json:"headers,omitempty"`
 	Sign     *Signing          `json:"sign,omitempty"`
 
-	SignKey string `json:"-"` // the value of the secret, in the memory of a worker only
+	SignKey string `json:"-"` // value of the secret; only in the memory of a worker
 }
 
-// Secrets are the names of the secrets in the headers and the signature of an endpoint, sorted.
+// Secrets returns the names of the secrets in the headers and the signature of an endpoint, sorted.
 func (e *Endpoint) Secrets() (names []string) {
 	if e == nil {
 		return nil
@@ -42,8 +42,8 @@ type Signing struct {
 	Header string `json:"header,omitempty"` // SignatureHeader if empty
 }
 
-// Endpoints are the addresses of a stage by the names that definitions and blocks call them, so that
-// these have no address of a stage.
+// Endpoints maps the names that definitions and blocks use to the addresses of a stage, so that
+// they need not contain addresses.
 type Endpoints map[string]string
 
 // ParseEndpoints reads endpoints as they are configured: NAME=ADDRESS.
@@ -67,7 +67,7 @@ func ParseEndpoints(entries []string) (Endpoints, error) {
 	return all, nil
 }
 
-// Check returns CodeInvalid, with the path of the value that has the name, if there is no such
+// Check returns an issue, with the path of the value that has the name, if there is no such
 // endpoint.
 func (e Endpoints) Check(name, path string) *Issue {
 	if name == "" || e[name] != "" {
@@ -78,7 +78,8 @@ func (e Endpoints) Check(name, path string) *Issue {
 	return &Issue{Path: path, Code: "unknown_endpoint", Message: message}
 }
 
-// Address is the address of a path behind an endpoint. The path does not lead out of it.
+// Address returns the address of a path below an endpoint. The path cannot lead out of the
+// endpoint.
 func (e Endpoints) Address(name, path string) (string, error) {
 	base := e[name]
 	if base == "" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// EntityKey names an entity. Its text is "type/id".
+// EntityKey identifies an entity. Its text is "type/id".
 type EntityKey struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
@@ -15,7 +15,7 @@ type EntityKey struct {
 
 func (k EntityKey) String() string { return k.Type + "/" + k.ID }
 
-// Name is the text of the key of an entity, or the number of the item that it stands for.
+// Name returns the text of an entity's key or, if the key stands for an item, its number.
 func (k EntityKey) Name() string {
 	if k.Type == "" {
 		return "item " + k.ID
@@ -23,7 +23,7 @@ func (k EntityKey) Name() string {
 	return k.String()
 }
 
-// ParseEntityKey reads "type/id".
+// ParseEntityKey reads a key such as "type/id".
 func ParseEntityKey(s string) (EntityKey, error) {
 	t, id, ok := strings.Cut(s, "/")
 	if !ok || !ValidID(t) || !ValidID(id) {
@@ -50,18 +50,19 @@ type Entity struct {
 	Version    int64           `json:"version"` // +1 with every write of the entity
 	Token      int64           `json:"token"`   // lock token of the last execution that updated it; 0 for none
 
-	// Deleting says that somebody may be about to delete it at this version. It is not deleted:
-	// only who locks it has to write it first, so that the deletion is not made.
+	// Deleting means that somebody may be about to delete the entity at this version. It is not
+	// deleted yet. An execution that locks the entity only has to write it first, which makes the
+	// deletion fail.
 	Deleting bool `json:"-"`
 }
 
-// EntityWrite is a write of an entity under the condition that it is still as it was read.
+// EntityWrite is a write of an entity on the condition that it has not changed since it was read.
 type EntityWrite struct {
 	Entity      Entity
 	SeenVersion int64 // 0 if there was no such entity
 }
 
-// Key is the key of the entity.
+// Key returns the key of the entity.
 func (e *Entity) Key() EntityKey { return EntityKey{e.Type, e.ID} }
 
 // Selector selects entities of one type: the union of ids, groups and a CEL query over
@@ -78,8 +79,8 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
-// Unspecified reports whether the selector names a type without saying which entities of
-// it: neither all nor none is a safe guess. A list that is present and empty means none.
+// Unspecified reports whether the selector names a type but not which of its entities: neither all
+// nor none is a safe guess. A list that is present but empty means none.
 func (s *Selector) Unspecified() bool {
 	return s != nil && s.Type != "" && s.IDs == nil && s.Groups == nil && s.Query == ""
 }
@@ -91,22 +92,22 @@ const UnspecifiedSelectorHint = "say which entities of the type: ids, groups, or
 // the attributes read under the lock.
 type ScopeEntity struct {
 	Key        EntityKey       `json:"key"`
-	Place      int             `json:"place,omitempty"` // see Places; left out if it is the position in the scope, from 1
+	Place      int             `json:"place,omitempty"` // see Places; omitted if it is the position in the scope, counted from 1
 	Token      int64           `json:"token"`
 	Attributes json.RawMessage `json:"attributes,omitempty"`
 }
 
-// Update asks for a change of an entity's attributes. It is applied when the execution
-// completes, if the execution holds the entity.
+// Update requests a change of an entity's attributes. It is applied when the execution completes,
+// if the execution holds the entity.
 type Update struct {
 	Entity EntityKey                  `json:"entity"`
 	Set    map[string]json.RawMessage `json:"set,omitempty"`
 	Remove []string                   `json:"remove,omitempty"`
 }
 
-// ApplyUpdates returns the attributes with updates of one entity applied, one after the
-// other: first names are set, then names are removed. Attributes that are not an object
-// count as empty. They are decoded and encoded once, however many updates there are.
+// ApplyUpdates returns the attributes after applying the updates of one entity in order: each
+// update first sets names, then removes names. Attributes that are not an object count as empty.
+// They are decoded and encoded only once, however many updates there are.
 func ApplyUpdates(attributes json.RawMessage, updates []Update) json.RawMessage {
 	if len(updates) == 0 {
 		return attributes

@@ -12,24 +12,24 @@ import (
 // the exit code of the CLI, whether a retry can help.
 type Code string
 
-// The codes of the product. Their HTTP statuses are in [Code.HTTPStatus].
+// Codes of the product. Their HTTP statuses are in [Code.HTTPStatus].
 const (
-	CodeInvalid             Code = "invalid"              // the request is wrong: each mistake is in `errors` with its place
-	CodeNotFound            Code = "not_found"            // there is no such thing, or it belongs to another tenant
-	CodeConflict            Code = "conflict"             // it exists with other content, or has changed since it was read
+	CodeInvalid             Code = "invalid"              // the request is wrong: `errors` lists each mistake with its place
+	CodeNotFound            Code = "not_found"            // it does not exist, or belongs to another tenant
+	CodeConflict            Code = "conflict"             // it exists with different content, or has changed since it was read
 	CodeIllegalTransition   Code = "illegal_transition"   // the state of the execution does not allow this
 	CodeEntityLocked        Code = "entity_locked"        // an execution holds the entity
 	CodeClaimLost           Code = "claim_lost"           // the claim of a pack has ended: nothing was stored
-	CodeLimit               Code = "limit"                // more than the service takes
+	CodeLimit               Code = "limit"                // the request exceeds a limit of the service
 	CodeTooLarge            Code = "too_large"            // a body or a value is too large
-	CodeInternal            Code = "internal"             // a fault of the service; its log has the details under the request id
-	CodeMethodNotAllowed    Code = "method_not_allowed"   // the path has no such method
+	CodeInternal            Code = "internal"             // an error in the service; its log has the details under the request id
+	CodeMethodNotAllowed    Code = "method_not_allowed"   // the path does not support this method
 	CodeNotImplemented      Code = "not_implemented"      // this release or installation does not have the feature
-	CodeUnauthorized        Code = "unauthorized"         // the caller is not known
+	CodeUnauthorized        Code = "unauthorized"         // the caller is unknown
 	CodeForbidden           Code = "forbidden"            // the caller lacks the role
 	CodeUnavailable         Code = "unavailable"          // a store did not answer in time: send the request again
 	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the key was used with another body
-	CodeRateLimited         Code = "rate_limited"         // there were too many of these requests: `Retry-After` says when the next may come
+	CodeRateLimited         Code = "rate_limited"         // there were too many of these requests: `Retry-After` says when to send the next one
 )
 
 var httpStatus = map[Code]int{
@@ -51,7 +51,7 @@ var httpStatus = map[Code]int{
 	CodeUnavailable:         503,
 }
 
-// HTTPStatus is the HTTP status of the code; 500 for an unknown code.
+// HTTPStatus returns the HTTP status of the code; 500 for an unknown code.
 func (c Code) HTTPStatus() int {
 	if s, ok := httpStatus[c]; ok {
 		return s
@@ -59,14 +59,14 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
-// OfFailure is the code as the failure of an execution, a step or a job has it. The codes of
-// problems are in lower case, those of failures and the causes of states in upper case.
+// OfFailure returns the code in the form used by failures of executions, steps and jobs. Codes of
+// problems are in lower case; codes of failures and causes of states are in upper case.
 func (c Code) OfFailure() string { return strings.ToUpper(string(c)) }
 
 // Issue is one error in an input, with its position.
 type Issue struct {
-	Path    string `json:"path"`             // "steps[1].retry.delay", "" for the whole document
-	Line    int    `json:"line,omitempty"`   // from 1; 0 where the input has no lines
+	Path    string `json:"path"`             // such as "steps[1].retry.delay"; "" for the whole document
+	Line    int    `json:"line,omitempty"`   // from 1; 0 if the input has no lines
 	Column  int    `json:"column,omitempty"` // from 1
 	Code    string `json:"code"`             // required, type, unknown_field, ...
 	Message string `json:"message"`
@@ -93,7 +93,7 @@ type Error struct {
 	Issues  []Issue
 	Cause   error // for logs only, never shown to a client
 
-	RetryAfter time.Duration // when to try again, if that is known
+	RetryAfter time.Duration // when to try again, if known
 }
 
 // Error joins the code, the message, the first three issues and the cause, for logs.
@@ -121,8 +121,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
-// Invalid returns an error with CodeInvalid and a list of issues, nil if the list is
-// empty.
+// Invalid returns an error with CodeInvalid and a list of issues; nil if the list is empty.
 func Invalid(what string, issues []Issue) error {
 	if len(issues) == 0 {
 		return nil
@@ -130,8 +129,8 @@ func Invalid(what string, issues []Issue) error {
 	return &Error{Code: CodeInvalid, Message: what, Issues: issues}
 }
 
-// CodeOf is the code of the first Error in the chain of err, CodeInternal for any other
-// error, and "" for nil.
+// CodeOf returns the code of the first Error in the chain of err, CodeInternal for any other error,
+// and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -146,8 +145,8 @@ func CodeOf(err error) Code {
 // Is reports whether err has the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// Sensitive reports whether the message may contain input of a user, which belongs in an
-// answer or a history but not in a log. word is the text to log instead.
+// Sensitive reports whether the message may contain input from a user, which belongs in a response
+// or a history but not in a log. word is the text to log instead.
 func (e *Error) Sensitive() (word string, is bool) {
 	return string(e.Code), slices.Contains([]Code{CodeInvalid, CodeLimit, CodeTooLarge, CodeNotImplemented, CodeIdempotencyMismatch}, e.Code)
 }

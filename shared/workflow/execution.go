@@ -15,8 +15,8 @@ import (
 // change an item with a higher version than its own.
 const SchemaVersion = 2
 
-// Needs is the lowest schema version that can read the execution: one that uses nothing
-// new stays readable for the release before.
+// Needs returns the lowest schema version that can read the execution. An execution that uses
+// nothing new stays readable for the previous release.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
 	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" || x.Input.Sealed != nil ||
@@ -43,36 +43,36 @@ type Execution struct {
 	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, which decides lock conflicts
 
 	State           statemachines.ExecutionState `json:"state"`
-	Version         int64                        `json:"version"`                   // +1 with every commit, not when a waiter registers
-	Epoch           int64                        `json:"epoch"`                     // +1 whenever locking begins or an operator unlocks, never reset
+	Version         int64                        `json:"version"`                   // +1 with every commit, but not when a waiter registers
+	Epoch           int64                        `json:"epoch"`                     // +1 whenever locking begins or an operator unlocks; never reset
 	Try             int                          `json:"try"`                       // +1 with an operator's retry
 	Commit          string                       `json:"commit"`                    // id of the last commit, to recognise a write whose reply was lost
-	MinFencingToken int64                        `json:"minFencingToken,omitempty"` // of the engine that wrote it: one below the engine's own says that the tables were restored since
+	MinFencingToken int64                        `json:"minFencingToken,omitempty"` // of the engine that wrote it: if it is below the engine's own, the tables were restored since
 
 	Workflow  Ref               `json:"workflow"`            // exact
 	Blocks    map[string]string `json:"blocks,omitempty"`    // reference as written -> pinned version
 	Workflows map[string]string `json:"workflows,omitempty"` // the same for referenced definitions
 	Input     Input             `json:"input"`
 	Parent    *Parent           `json:"parent,omitempty"`
-	RerunOf   string            `json:"rerunOf,omitempty"` // id of the execution of which this one repeats some entities
-	RerunBy   []string          `json:"rerunBy,omitempty"` // ids of the executions that repeat some of this one: the last ten
+	RerunOf   string            `json:"rerunOf,omitempty"` // id of the execution some of whose entities this one repeats
+	RerunBy   []string          `json:"rerunBy,omitempty"` // ids of the last ten executions that repeat some entities of this one
 	Probe     bool              `json:"probe,omitempty"`   // only the pure steps at the beginning are executed
 
-	// Key is the business key, of which at most one execution of the workflow is live, and
-	// KeyOwner the execution to which this one gave way because that has the key.
+	// Key is the business key; at most one live execution of the workflow holds it. KeyOwner is the
+	// execution to which this one gave way because that one holds the key.
 	Key      string `json:"key,omitempty"`
 	KeyOwner string `json:"keyOwner,omitempty"`
 
 	Hold     bool `json:"hold,omitempty"`     // its starter holds it before it begins
-	Stepping bool `json:"stepping,omitempty"` // it waits for an operator in front of each step
+	Stepping bool `json:"stepping,omitempty"` // it waits for an operator before each step
 	NextSeq  int  `json:"nextSeq,omitempty"`  // of the last step run that an operator has let it enter; -1 for the next one, whichever that is
 
-	// Rollback and Timeout are those that its starter wants in place of those of the definition.
+	// Rollback and Timeout are set by its starter and override those of the definition.
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Timeout  Duration     `json:"timeout,omitempty"`
 
-	// Region is that of the pools to which its jobs go. Before it is VALID it is empty where its
-	// definition says it.
+	// Region is the region of the pools for its jobs. Before VALID it is empty if only its
+	// definition sets it.
 	Region string `json:"region,omitempty"`
 
 	CreatedAt time.Time         `json:"createdAt"`
@@ -84,132 +84,133 @@ type Execution struct {
 	CorrelationID string `json:"correlation,omitempty"` // id by which the starter recognises the execution and its effects
 	TraceParent   string `json:"trace,omitempty"`       // W3C traceparent of the span that started it
 
-	// Scope is the scope of this try. PastScopes has those of earlier tries, by number:
-	// their step runs are read with the scope they had.
+	// Scope is the scope of this try. PastScopes holds the scopes of earlier tries, by number,
+	// because their step runs are read with the scope they had.
 	Scope      Scope         `json:"scope,omitzero"`
 	PastScopes map[int]Scope `json:"pastScopes,omitempty"`
 
-	// LastEnd is how the try before has ended; nil in the first try, and once this one is RUNNING.
+	// LastEnd is how the previous try ended; nil in the first try, and once this one is RUNNING.
 	LastEnd *LastEnd `json:"lastEnd,omitempty"`
 
-	// Conflicts counts lock conflicts since the execution was created; from the second
-	// on it reserves the lock it waits for. BlockedBy names that lock.
+	// Conflicts counts lock conflicts since the execution was created. From the second one on, it
+	// reserves the lock that it waits for. BlockedBy names that lock.
 	Conflicts int        `json:"conflicts,omitempty"`
 	BlockedBy *BlockedBy `json:"blockedBy,omitempty"`
 	LockSince time.Time  `json:"lockSince,omitzero"` // when this try first asked for locks
 	LockMode  LockMode   `json:"lockMode,omitempty"` // exclusive if empty
 	Unlocked  bool       `json:"unlocked,omitempty"` // an operator released the locks before the end was acknowledged
 
-	// Kept are the entities whose locks the execution still holds, after it ended unsafely
-	// or an operator released some; nil for all. An empty set is not nil. Within one epoch
-	// it only ever loses places, and Narrowed counts the commits that changed it.
+	// Kept are the entities whose locks the execution still holds after it ended unsafely or an
+	// operator released some; nil for all. An empty set is not nil. Within one epoch the set only
+	// loses places; Narrowed counts the commits that changed it.
 	Kept     *Places `json:"kept,omitempty"`
 	Narrowed int64   `json:"narrowed,omitempty"`
 
-	// Dropped are entities that were locked by others and that the definition says to
-	// skip in that case: the first of them. DroppedCount counts all.
+	// Dropped lists the first of the entities that were skipped, as the definition says, because
+	// others had locked them. DroppedCount counts all of them.
 	Dropped      []BlockedBy `json:"dropped,omitempty"`
 	DroppedCount int         `json:"droppedCount,omitempty"`
 
 	Wait           *Wait     `json:"wait,omitempty"`           // what it waits for in BLOCKED_WAITING and WAITING
-	NotBefore      time.Time `json:"notBefore,omitzero"`       // as its starter asked
-	RateAt         time.Time `json:"rateAt,omitzero"`          // when the rate of its workflow lets it begin; zero: it has not taken of that
-	Deadline       time.Time `json:"deadline,omitzero"`        // of the execution; zero for none
+	NotBefore      time.Time `json:"notBefore,omitzero"`       // as requested by its starter
+	RateAt         time.Time `json:"rateAt,omitzero"`          // when the rate of its workflow lets it begin; zero if it has not taken from the rate
+	Deadline       time.Time `json:"deadline,omitzero"`        // deadline of the execution; zero for none
 	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities are in the inventory
 
-	// Cursor is where the execution is in its program. While Threads is not empty, they are
-	// where it is: the branches of steps that execute several side by side.
+	// Cursor is the position of the execution in its program. While Threads is not empty, the
+	// threads hold the positions: they are the branches of steps that execute several in parallel.
 	Cursor
 	Threads []Thread `json:"threads,omitempty"`
 
-	// OnlyFailed is set by a retry that keeps the results of jobs that ended with OK.
+	// OnlyFailed is set by a retry that keeps the results of jobs that ended OK.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
 
 	// KeptBranches are those of the step with which a retry begins, until it has entered that.
 	KeptBranches *KeptBranches `json:"keptBranches,omitempty"`
 
-	// RollbackTries is how many tries, the last ones, have only rolled back what was executed before.
+	// RollbackTries is how many of the last tries have only rolled back what was executed before
+	// them.
 	RollbackTries int `json:"rollbackTries,omitempty"`
 
-	// Forced says that an operator wants this try even if results that it keeps are outdated.
+	// Forced means that an operator wants this try even if results that it keeps are outdated.
 	Forced bool `json:"forced,omitempty"`
 
-	// WentBack is the first try in which the execution has gone back to an earlier step, 0 for
-	// none. From then on the order of its step runs is not that of the program.
+	// WentBack is the first try in which the execution went back to an earlier step; 0 for none.
+	// From then on the order of its step runs is not that of the program.
 	WentBack int `json:"wentBack,omitempty"`
 
-	// ResumeSeq is the number of the step run of an earlier try, in a loop, at which this try
-	// begins; 0 if it begins outside loops.
+	// ResumeSeq is the number of the step run of an earlier try, inside a loop, at which this try
+	// begins; 0 if it begins outside of loops.
 	ResumeSeq int `json:"resumeSeq,omitempty"`
 
-	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
+	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, including rollbacks
 	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq
 
-	// Announced is the number of the last event that those who observe the execution are known
-	// to have been handed. Its timer stays near as long as there are later ones and somebody
-	// observes.
+	// Announced is the number of the last event known to have been handed on to subscribers. Its
+	// timer stays near as long as there are later events and somebody is subscribed.
 	Announced int64 `json:"announced,omitempty"`
 
-	// Piped says that pipes make rows of its jobs, who are handed its events as those are who observe it.
+	// Piped means that pipes turn its jobs into rows, so that its events are handed on even without
+	// subscriptions.
 	Piped bool `json:"piped,omitempty"`
 
-	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero when nothing is left to do
+	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero if nothing is left to do
 	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept
 
 	Cause        Cause            `json:"cause,omitempty"`
 	Reason       string           `json:"reason,omitempty"`
 	Error        *Failure         `json:"error,omitempty"`
 	RolledBack   bool             `json:"rolledBack,omitempty"`
-	Output       *Value           `json:"output,omitempty"` // what the definition says that it gives, once it has completed; stored under ValueKey of step run 0
+	Output       *Value           `json:"output,omitempty"` // output as defined by the definition, once it has completed; stored under ValueKey of step run 0
 	Result       *Result          `json:"result,omitempty"` // outcomes of the entities; nil if none failed
 	Undo         *Undo            `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
 	Cancellation *Cancellation    `json:"cancellation,omitempty"`
-	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // the last one
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // the latest one
 
-	// Events are the newest events; older ones are moved to items of their own. Sequence
-	// is the number of the last event, PagedThrough that of the last one moved.
+	// Events are the newest events; older ones are moved to items of their own. Sequence is the
+	// number of the last event; PagedThrough that of the last one moved.
 	Events       []Event `json:"events,omitempty"`
 	Sequence     int64   `json:"sequence"`
 	PagedThrough int64   `json:"pagedThrough,omitempty"`
 
 	Cost Cost `json:"cost,omitzero"`
 
-	// ItemBytes is the size of the item as it was read or committed last, without the
-	// mailbox: no sender can fill it. It determines the cost of the next write, and whether the
-	// execution may continue. It is not stored.
+	// ItemBytes is the size of the item as last read or committed, without the mailbox, because no
+	// sender may fill it up. It determines the cost of the next write, and whether the execution
+	// may continue. It is not stored.
 	ItemBytes int `json:"-"`
 
-	// Waiters are the ids of executions to wake when this one releases its locks. They
-	// are read with the item and changed without changing Version.
+	// Waiters are the ids of executions to wake when this one releases its locks. They are read
+	// with the item, and changed without changing Version.
 	Waiters []string `json:"-"`
 
-	// Signals is the mailbox: what was sent to the execution and not consumed, in the order in
-	// which it came. SignalOrder is the Order of the next one. They are read with the item, and
-	// a signal that comes does not change Version. A commit takes out what CommitOptions names,
-	// and changes nothing else about them.
+	// Signals is the mailbox: signals sent to the execution and not yet consumed, in order of
+	// arrival. SignalOrder is the Order of the next one. They are read with the item, and a new
+	// signal does not change Version. A commit removes what CommitOptions names, and changes
+	// nothing else about them.
 	Signals     []Signal `json:"-"`
 	SignalOrder int64    `json:"-"`
 
-	// Heard are the keys of the signals that were consumed last, HeardOut is how many have left
-	// this list. Both are changed by commits that consume. AwaitedSignals are the names that
-	// open waits want, for which places of the mailbox are kept: each commit writes them.
+	// Heard are the keys of the signals consumed last; HeardOut is how many have left this list.
+	// Commits that consume signals change both. AwaitedSignals are the names that open waits want,
+	// for which the mailbox reserves space; each commit writes them.
 	Heard          []string `json:"-"`
 	HeardOut       int64    `json:"-"`
 	AwaitedSignals []string `json:"-"`
 
-	// FailureStreak is also written without changing Version. The next successful commit
-	// removes it.
+	// FailureStreak is also written without changing Version. The next successful commit removes
+	// it.
 	FailureStreak *FailureStreak `json:"-"`
 }
 
 // FailureStreak describes consecutive failures to advance an execution. While a service
 // is unavailable nothing is counted, and the time of the outage is not part of the streak.
 type FailureStreak struct {
-	Since            time.Time `json:"since"`                     // of the first, later by the outages since
-	Count            int       `json:"count"`                     // of failures that are no outage
-	Reason           string    `json:"reason"`                    // of the last
-	UnavailableSince time.Time `json:"unavailableSince,omitzero"` // of the outage that lasts; zero if none does
-	Unfinished       bool      `json:"unfinished,omitempty"`      // the last one has begun, and not ended yet
+	Since            time.Time `json:"since"`                     // time of the first failure, moved later by outages since
+	Count            int       `json:"count"`                     // number of failures that are not outages
+	Reason           string    `json:"reason"`                    // reason of the last failure
+	UnavailableSince time.Time `json:"unavailableSince,omitzero"` // start of a continuing outage; zero if there is none
+	Unfinished       bool      `json:"unfinished,omitempty"`      // the last attempt has begun and not ended yet
 }
 
 // Parent is the execution that started this one.
@@ -220,34 +221,34 @@ type Parent struct {
 	Depth      int    `json:"depth"`           // from 1
 	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this execution has ended
 
-	Member      *SetMember   `json:"member,omitempty"`      // of a set; nil for a child that the step run has alone
-	Compensates *Compensated `json:"compensates,omitempty"` // what it undoes; nil for one that undoes nothing
+	Member      *SetMember   `json:"member,omitempty"`      // position in a set; nil for a single child
+	Compensates *Compensated `json:"compensates,omitempty"` // what it undoes; nil if nothing
 }
 
-// SetMember says which of the children of a step run an execution is.
+// SetMember says which of a step run's children an execution is.
 type SetMember struct {
 	Lane    int `json:"lane"`              // its number in the set, from 0
-	Lanes   int `json:"lanes"`             // how many there are
-	Window  int `json:"window,omitempty"`  // how many may be at work at a time
-	Ordinal int `json:"ordinal,omitempty"` // of the step run: its done sets have it in their key
-	Item    int `json:"item"`              // the number of its item in the list, from 0
+	Lanes   int `json:"lanes"`             // size of the set
+	Window  int `json:"window,omitempty"`  // how many may run at a time
+	Ordinal int `json:"ordinal,omitempty"` // Ordinal of the step run, which is part of the key of its done sets
+	Item    int `json:"item"`              // index of its item in the list, from 0
 }
 
-// MaxDepth bounds how deep executions may start executions.
+// MaxDepth bounds how deeply executions may start further executions.
 const MaxDepth = 10
 
-// Cursor is a place in a program. PC is the index of the step that is open or entered next.
-// Iteration is the iteration of that step, and DelayDoneSeq the Seq of the step run whose
-// delay is over.
+// Cursor is a position in a program. PC is the index of the step that is open or entered next.
+// Iteration is the iteration of that step. DelayDoneSeq is the Seq of the step run whose delay is
+// over.
 type Cursor struct {
 	PC           int `json:"pc,omitempty"`
 	Iteration    int `json:"iteration,omitempty"`
 	DelayDoneSeq int `json:"delayDoneSeq,omitempty"`
-	Resumes      int `json:"resumes,omitempty"` // Seq of the step run whose wait the next one goes on with
+	Resumes      int `json:"resumes,omitempty"` // Seq of the step run whose wait the next one continues from
 }
 
-// Thread is one branch of a step that executes several side by side. Its own cursor says
-// where it is, until it is over.
+// Thread is one branch of a step that executes several in parallel. It has a cursor of its own
+// until it is over.
 type Thread struct {
 	In    int `json:"in"`    // Seq of the step run whose branch it is
 	Index int `json:"index"` // of the branch
@@ -266,8 +267,8 @@ type Delay struct {
 	Until time.Time `json:"until"`
 }
 
-// Age orders executions in lock conflicts: the smaller one is older. A child is as old as
-// its outermost ancestor.
+// Age returns what orders executions in lock conflicts: the smaller one is older. A child is as old
+// as its outermost ancestor.
 func (x *Execution) Age() string {
 	if x.Parent != nil {
 		return x.Parent.Root
@@ -275,8 +276,8 @@ func (x *Execution) Age() string {
 	return x.ID
 }
 
-// WorksOn reports whether the execution is in a state in which a child of the step run may do something:
-// while it is rolled back, that is one that undoes.
+// WorksOn reports whether the execution is in a state in which a child of the step run may do
+// something. During a rollback, that is only a child that undoes.
 func (x *Execution) WorksOn(r *StepRun) bool {
 	if r.Kind == JobRollback {
 		return x.State == statemachines.ExecutionRollback
@@ -287,10 +288,10 @@ func (x *Execution) WorksOn(r *StepRun) bool {
 // Awaited reports whether a parent waits for this execution while holding its locks.
 func (x *Execution) Awaited() bool { return x.Parent != nil && x.Parent.Waits }
 
-// WaitKind is what kind of thing an execution waits for.
+// WaitKind is the kind of thing that an execution waits for.
 type WaitKind string
 
-// The kinds, as the API names them.
+// Kinds of waits, as the API names them.
 const (
 	WaitLock        WaitKind = "LOCK"
 	WaitCondition   WaitKind = "CONDITION"
@@ -308,8 +309,8 @@ const (
 	WaitEngine      WaitKind = "ENGINE" // attempts to advance the execution fail
 )
 
-// ListedWaits are the kinds that lists tell, and by which they can be filtered. The others are told
-// of one execution alone: each takes reads of its own.
+// ListedWaits returns the kinds that lists show and can filter by. The others are shown only for a
+// single execution, because each takes reads of its own.
 func ListedWaits() []WaitKind {
 	return []WaitKind{
 		WaitInput, WaitSignal, WaitTimer, WaitCondition, WaitChild, WaitChildInput, WaitHold, WaitStep, WaitLock, WaitWorker, WaitAcknowledge, WaitEngine,
@@ -321,24 +322,24 @@ type Wait struct {
 	Kind      WaitKind  `json:"kind"`
 	Since     time.Time `json:"since"`
 	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or its deadline
-	Step      string    `json:"step,omitempty"`      // label
-	Reason    string    `json:"reason,omitempty"`    // what a step waits for, as people read it
+	Step      string    `json:"step,omitempty"`      // label of the step
+	Reason    string    `json:"reason,omitempty"`    // what a step waits for, in readable form
 	Condition string    `json:"condition,omitempty"` // source of a startWhen or of a wait.when, or "notBefore"
-	Child     string    `json:"child,omitempty"`     // id
-	Event     int64     `json:"event,omitempty"`     // of HOLD and STEP: number of the event with which it began
+	Child     string    `json:"child,omitempty"`     // id of the child
+	Event     int64     `json:"event,omitempty"`     // for HOLD and STEP: number of the event with which it began
 }
 
-// MaxInlineInputBytes is the largest size, in bytes, of parameters and selector in the
-// state item. Larger ones are stored in an item of their own and read when needed.
+// MaxInlineInputBytes is the largest size, in bytes, of parameters and selector in the state item.
+// Larger ones are stored in an item of their own and read when needed.
 const MaxInlineInputBytes = 256
 
-// Input is what the starter passed. Either it is here, or Offloaded says that it is in an
-// item of its own.
+// Input is what the starter passed. It is either here or, if Offloaded is set, in an item of its
+// own.
 type Input struct {
 	Offloaded  bool            `json:"offloaded,omitempty"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Selector   *Selector       `json:"selector,omitempty"`
-	Metadata   json.RawMessage `json:"metadata,omitempty"` // an object of at most [MaxMetadataBytes]: kept for the starter and never read
+	Metadata   json.RawMessage `json:"metadata,omitempty"` // an object of at most [MaxMetadataBytes], kept for the starter and never read
 
 	Sealed *Sealed           `json:"sealed,omitempty"` // the parameters that are sealed, which Parameters does not have
 	Plain  map[string]string `json:"-"`                // those that are still to be sealed
@@ -347,8 +348,8 @@ type Input struct {
 // MaxMetadataBytes is the size of the metadata of an execution, a definition, a step or a block as JSON.
 const MaxMetadataBytes = 4 << 10
 
-// BlockedBy names what blocks locking: the execution that holds the entity, at its lock
-// epoch, or the older execution that has reserved it.
+// BlockedBy names what blocks locking: the execution that holds the entity, at its lock epoch, or
+// the older execution that has reserved it.
 type BlockedBy struct {
 	Entity      EntityKey `json:"entity"`
 	Execution   string    `json:"execution"`
@@ -356,15 +357,15 @@ type BlockedBy struct {
 	Reservation bool      `json:"reservation,omitempty"`
 	Since       time.Time `json:"since"`
 
-	// Place is the entity's place in the holder's list, 0 if it is unknown, and Narrowed
-	// how often the holder had released entities, both as read. NeedsPerson says that the
-	// holder waits for an operator; the reservations of who waits for it are void.
+	// Place is the entity's place in the holder's list, 0 if unknown. Narrowed is how often the
+	// holder had released entities. Both are as read. NeedsPerson means that the holder waits for
+	// an operator; reservations of executions that wait for it are void.
 	Place       int   `json:"place,omitempty"`
 	Narrowed    int64 `json:"narrowed,omitempty"`
 	NeedsPerson bool  `json:"needsPerson,omitempty"`
 
-	// Others are the other executions that are live where a limit has no place left. Each of them that
-	// ends frees one. NeedsPerson says then that all of them wait for an operator.
+	// Others are the other live executions when a concurrency limit is reached: the end of any one
+	// of them frees a slot. NeedsPerson then means that all of them wait for an operator.
 	Others []SlotHolder `json:"others,omitempty"`
 }
 
@@ -377,23 +378,23 @@ type Undo struct {
 // Cause is the class of an execution's failure.
 type Cause string
 
-// The causes.
+// Causes of failure.
 const (
-	CauseValidation   Cause = "VALIDATION"    // the definition, a block, the parameters or the selection are not right: nothing was locked
+	CauseValidation   Cause = "VALIDATION"    // the definition, a block, the parameters or the selection are invalid; nothing was locked
 	CauseLockTimeout  Cause = "LOCK_TIMEOUT"  // the locks were not free in time, or the definition does not wait for them
-	CauseLockDeadlock Cause = "LOCK_DEADLOCK" // it and others waited for each other, and it gave way
-	CauseStepFailed   Cause = "STEP_FAILED"   // more failed in a step than is tolerated
-	CauseAssertion    Cause = "ASSERTION"     // an assertion of a step is not true
+	CauseLockDeadlock Cause = "LOCK_DEADLOCK" // executions waited for each other, and this one was ended
+	CauseStepFailed   Cause = "STEP_FAILED"   // more jobs failed in a step than are tolerated
+	CauseAssertion    Cause = "ASSERTION"     // an assertion of a step is false
 	CauseWorkerCrash  Cause = "WORKER_CRASH"  // a worker was lost, and its job cannot be repeated
 	CauseJobTimeout   Cause = "JOB_TIMEOUT"   // a job took too long
 	CauseUnclaimed    Cause = "UNCLAIMED"     // no worker has claimed the jobs of a step
 	CauseChildFailed  Cause = "CHILD_FAILED"  // an execution that a step has started has failed
 	CauseTimeout      Cause = "TIMEOUT"       // the execution, a step or a wait took too long
-	CauseLimit        Cause = "LIMIT"         // it has reached a limit
-	CauseOutdated     Cause = "OUTDATED"      // others have changed its entities since, and it would go on with what it had found or done before
+	CauseLimit        Cause = "LIMIT"         // it reached a limit
+	CauseOutdated     Cause = "OUTDATED"      // others have changed its entities since, so that its earlier results or findings are outdated
 	CauseCancelled    Cause = "CANCELLED"     // somebody has cancelled it
-	CauseInternal     Cause = "INTERNAL"      // a fault of the engine
-	CauseRestored     Cause = "RESTORED"      // the tables were restored to an earlier time: what the execution did since is unknown
+	CauseInternal     Cause = "INTERNAL"      // an error in the engine
+	CauseRestored     Cause = "RESTORED"      // the tables were restored to an earlier time, so it is unknown what the execution did since
 )
 
 // Cancellation records who cancelled an execution, and why.
@@ -413,11 +414,11 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// Status is the normalised lifecycle status of the execution.
+// Status returns the normalised lifecycle status of the execution.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
 
-// TimeOf is the innermost loop around a step run, by the number that step runs in it have in
-// In, and which time of it the step run is in, from 0; 0 and 0 for none.
+// TimeOf returns the innermost loop around a step run, as the number that step runs inside the loop
+// have in In, and the round of the step run, from 0. It returns 0 and 0 if there is no loop.
 func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
 	for r != nil && r.In > 0 {
 		around := x.StepRunBySeq(r.In)
@@ -429,16 +430,16 @@ func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
 	return 0, 0
 }
 
-// SameTime reports whether two step runs of a step are in the same time of the same loop, or
-// both in none.
+// SameTime reports whether two runs of a step belong to the same round of the same loop, or both to
+// none.
 func (x *Execution) SameTime(a, b *StepRun) bool {
 	loopA, indexA := x.TimeOf(a)
 	loopB, indexB := x.TimeOf(b)
 	return loopA == loopB && indexA == indexB
 }
 
-// InEarlierTime reports whether a step run is in an earlier time than another one of a loop around
-// both or, with waves, in an earlier wave of a rollout.
+// InEarlierTime reports whether a step run belongs to an earlier round than another one, in a loop
+// around both or, with waves, to an earlier wave of a rollout.
 func (x *Execution) InEarlierTime(r, other *StepRun, waves bool) bool {
 	for ; r != nil && r.In > 0; r = x.StepRunBySeq(r.In) {
 		if around := x.StepRunBySeq(r.In); around == nil || around.Times == 0 || !waves && len(around.Waves) > 0 {
@@ -453,8 +454,8 @@ func (x *Execution) InEarlierTime(r, other *StepRun, waves bool) bool {
 	return false
 }
 
-// RepetitionAround is the repetition, from 1, of a step that was open when a step run nested in it was
-// entered; 0 if that step does not repeat.
+// RepetitionAround returns the repetition, from 1, of a step that was open when a step run nested
+// in it was entered; 0 if that step does not repeat.
 func (x *Execution) RepetitionAround(step int, r *StepRun) (iteration int) {
 	for i := range x.StepRuns {
 		if o := &x.StepRuns[i]; o.StepIndex == step && o.Forward() && o.Seq < r.Seq {
@@ -464,8 +465,8 @@ func (x *Execution) RepetitionAround(step int, r *StepRun) (iteration int) {
 	return iteration
 }
 
-// WaveOf is the rollout in a wave of which a step run was entered, nil for none, and which wave
-// that is, from 0.
+// WaveOf returns the rollout in one of whose waves a step run was entered, and the number of the
+// wave, from 0. rollout is nil if there is none.
 func (x *Execution) WaveOf(r *StepRun) (rollout *StepRun, wave int) {
 	for r != nil && r.In > 0 {
 		around := x.StepRunBySeq(r.In)
@@ -477,7 +478,7 @@ func (x *Execution) WaveOf(r *StepRun) (rollout *StepRun, wave int) {
 	return nil, 0
 }
 
-// StoppedRollout is the step run of the rollout that has stopped, nil if none has.
+// StoppedRollout returns the step run of the rollout that has stopped; nil if none has.
 func (x *Execution) StoppedRollout() *StepRun {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.StoppedAt > 0 && r.SupersededBy == 0 {
@@ -487,7 +488,7 @@ func (x *Execution) StoppedRollout() *StepRun {
 	return nil
 }
 
-// StepRunBySeq is the step run with the number, nil if there is none.
+// StepRunBySeq returns the step run with a number; nil if there is none.
 func (x *Execution) StepRunBySeq(seq int) *StepRun {
 	i, found := slices.BinarySearchFunc(x.StepRuns, seq, func(r StepRun, seq int) int { return r.Seq - seq })
 	if !found {
@@ -496,7 +497,7 @@ func (x *Execution) StepRunBySeq(seq int) *StepRun {
 	return &x.StepRuns[i]
 }
 
-// LastStepRun is the last step run, nil before the first.
+// LastStepRun returns the last step run; nil before the first.
 func (x *Execution) LastStepRun() *StepRun {
 	if len(x.StepRuns) == 0 {
 		return nil
@@ -519,11 +520,10 @@ type Event struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
-// IdempotencyRecord is the execution to which an idempotency key is bound until it
-// expires.
+// IdempotencyRecord is the execution that an idempotency key is bound to until it expires.
 type IdempotencyRecord struct {
 	Execution string
-	Digest    string // of the request
+	Digest    string // digest of the request
 	ExpiresAt time.Time
 }
 
@@ -534,21 +534,21 @@ type OwnerStatus struct {
 	Kept     *Places
 	Narrowed int64
 
-	// AwaitsPerson says that it waits for a lock whose holder waits for an operator.
+	// AwaitsPerson means that it waits for a lock whose holder waits for an operator.
 	AwaitsPerson bool
 
-	// FullOfWaiters says that as many wait for it as its set of waiters has room for: to register
-	// with it changes nothing.
+	// FullOfWaiters means that its set of waiters is full, so that registering with it changes
+	// nothing.
 	FullOfWaiters bool
 }
 
-// OwnerStatus is the part of x that decides whether its locks are held.
+// OwnerStatus returns the part of x that decides whether its locks are held.
 func (x *Execution) OwnerStatus() OwnerStatus {
 	return OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson, FullOfWaiters: len(x.Waiters) >= MaxWaiters}
 }
 
-// Clone copies the execution deeply enough that a change of the copy, by assignment or by
-// append, never changes the original.
+// Clone copies the execution deeply enough that changing the copy, by assignment or by append,
+// never changes the original.
 func (x *Execution) Clone() *Execution {
 	c := *x
 	c.StepRuns = append([]StepRun(nil), x.StepRuns...)
@@ -564,8 +564,8 @@ func (x *Execution) Clone() *Execution {
 	return &c
 }
 
-// DerivedID is an execution id that is derived from a time and a text: a UUIDv7 whose
-// random part is a hash of the text. Starting the same thing again gives the same id.
+// DerivedID returns an execution id that is derived from a time and a text: a UUIDv7 whose random
+// part is a hash of the text. Starting the same thing again gives the same id.
 func DerivedID(at time.Time, seed string) string {
 	b := sha256.Sum256([]byte(seed))
 	ms := uint64(at.UnixMilli()) //nolint:gosec // times before 1970 do not occur

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Failure is why an execution, a step or a job failed. The failure of a job also says
-// whether another attempt can help.
+// Failure says why an execution, a step or a job failed. For a job it also says whether another
+// attempt can help.
 type Failure struct {
 	Code      string          `json:"code"`
 	Message   string          `json:"message"`
@@ -16,18 +16,18 @@ type Failure struct {
 	Retryable bool            `json:"retryable,omitempty"`
 	Details   json.RawMessage `json:"details,omitempty"`
 
-	// Unsent says that the call of the job was certainly never made. The job has failed
-	// and has changed nothing.
+	// Unsent means that the call of the job was certainly never made, so that the failed job has
+	// changed nothing.
 	Unsent bool `json:"unsent,omitempty"`
 }
 
-// The codes of failures that the product reports itself, in upper case. Further ones are those
-// of [Code.OfFailure]. Blocks add codes of their own.
+// Codes of failures that the product reports itself, in upper case. Others come from
+// [Code.OfFailure]. Blocks add codes of their own.
 const (
 	FailureAssertion         = "ASSERTION"              // an assertion is false or cannot be evaluated
 	FailureParameters        = "PARAMETERS"             // parameters have no value or do not match their schema
 	FailureRepeat            = "REPEAT"                 // the condition of a repetition cannot be evaluated
-	FailureRollout           = "ROLLOUT"                // an entity has no value that says in which wave it is
+	FailureRollout           = "ROLLOUT"                // an entity has no value for the expression that divides a rollout into waves
 	FailureLoop              = "LOOP"                   // the list or the condition of a loop cannot be evaluated
 	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"           // a block served over HTTP did not answer in time
@@ -35,58 +35,59 @@ const (
 	FailureUnclaimed         = "UNCLAIMED"              // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"           // the worker stopped during the call
 	FailureChangesRemain     = "CHANGES_REMAIN"         // something was executed that was not, or cannot be, undone
-	FailureEntityNotFound    = "ENTITY_NOT_FOUND"       // the inventory has no such entity, or not any more
+	FailureEntityNotFound    = "ENTITY_NOT_FOUND"       // the inventory does not contain the entity, or no longer does
 	FailureNothingSelected   = "NOTHING_SELECTED"       // the starter's selection matches no entity
 	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
-	FailureWithheld          = "WITHHELD"               // the answer to a poll had no room for the job, which was not handed out
-	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing
-	FailureOutdated          = "OUTDATED_RESULTS"       // others have changed an entity since, and the execution would go on with what it had found or done before
+	FailureWithheld          = "WITHHELD"               // the response to a poll had no space for the job, so it was not handed out
+	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it stops, and writes nothing
+	FailureOutdated          = "OUTDATED_RESULTS"       // others have changed an entity since, so that earlier results or findings are outdated
 	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
-	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches give different values for one key
-	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of one type
+	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches return different values for one key
+	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of the same type
 	FailureWaitNotGlobal     = "WAIT_NOT_GLOBAL"        // a block asks to wait in a step that cannot
 	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than a step may set
-	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are too large together
-	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deep
+	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are too large in total
+	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deeply
 	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
-	FailureSecret            = "SECRET"                 // there is no such secret, or it cannot be used
-	FailureSecretUnavailable = "SECRET_UNAVAILABLE"     // the store of secrets does not answer
-	FailureEndpoint          = "UNKNOWN_ENDPOINT"       // this stage has no endpoint of the name, or none with such a path
+	FailureSecret            = "SECRET"                 // the secret does not exist, or it cannot be used
+	FailureSecretUnavailable = "SECRET_UNAVAILABLE"     // the secret store does not respond
+	FailureEndpoint          = "UNKNOWN_ENDPOINT"       // this stage has no endpoint with this name, or the path leads out of it
 	FailureSealed            = "SEALED"                 // a sealed parameter is passed on where nobody opens it, or cannot be opened
-	FailureSecretInResult    = "SECRET_IN_RESULT"       // what a block answers has a secret where no reference can stand
+	FailureSecretInResult    = "SECRET_IN_RESULT"       // the result of a block contains a secret where no reference is possible
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 
-// LeavesCallRunning reports whether the call of the job may still be going on somewhere: it has not
-// been answered in time, or its worker was lost.
+// LeavesCallRunning reports whether the call of the job may still be running somewhere: it was not
+// answered in time, or its worker was lost.
 func (f *Failure) LeavesCallRunning() bool {
 	return f.Code == FailureTimeout || f.Code == FailureHTTPTimeout || f.Code == FailureWorkerCrash
 }
 
-// AllowsAnotherCall reports whether the job may be tried again after the failure, whatever the block
-// and the retry policy say: only a repeatable block is called again while a call may be going on.
+// AllowsAnotherCall reports whether the job may be tried again after the failure, whatever the
+// block and the retry policy say. While a call may still be running, only a repeatable block is
+// called again.
 func (f *Failure) AllowsAnotherCall(repeatable bool) bool {
 	return repeatable || f.Unsent || !f.LeavesCallRunning() && f.Code != FailureHTTPUnreachable
 }
 
-// Withheld reports whether the job was never handed out, because the answer to the poll of its worker
-// had no room for it. The next attempt of the pack executes it, whatever the retry policy says.
+// Withheld reports whether the job was never handed out, because the response to its worker's poll
+// had no space for it. The next attempt of the pack executes it, whatever the retry policy says.
 func (f *Failure) Withheld() bool {
 	return f != nil && f.Code == FailureWithheld && f.Retryable
 }
 
-// The largest parts of a failure, in bytes. Failures are stored in the state item of their
-// execution, and no block may exhaust its size.
+// Largest parts of a failure, in bytes. Failures are stored in the state item of their execution,
+// and no block may fill that up.
 const (
 	MaxFailureCode    = 100
 	MaxFailureMessage = 1 << 10
 	MaxFailureDetails = 2 << 10
 )
 
-// Truncated returns the failure as it is stored: texts that are too long are cut. Details
-// that are too large become {"truncated": "..."} with their beginning.
+// Truncated returns the failure as it is stored: texts that are too long are cut. Details that are
+// too large become {"truncated": "..."} with their beginning.
 func (f *Failure) Truncated() *Failure {
 	if f == nil {
 		return nil
@@ -95,7 +96,7 @@ func (f *Failure) Truncated() *Failure {
 	b.Code, b.Message = Truncate(f.Code, MaxFailureCode), Truncate(f.Message, MaxFailureMessage)
 	if len(f.Details) > MaxFailureDetails {
 		b.Details = nil
-		// Quoting the text once more takes up to six bytes for a character.
+		// Quoting the text again takes up to six bytes for each character.
 		if d, err := EncodeJSON(map[string]string{"truncated": Truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
 			b.Details = d
 		}
@@ -103,8 +104,8 @@ func (f *Failure) Truncated() *Failure {
 	return &b
 }
 
-// Truncate returns a text cut to at most n bytes, in whole characters, with an ellipsis
-// where it was cut.
+// Truncate cuts a text to at most n bytes, at a character boundary, and adds an ellipsis if it was
+// cut.
 func Truncate(s string, n int) string {
 	const ellipsis = "…"
 	s = strings.ToValidUTF8(s, "?")

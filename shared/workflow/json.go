@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// EncodeJSON encodes a value as JSON. Unlike json.Marshal it does not escape <, > and &:
-// that would make six bytes of each, also of those in a [json.RawMessage], so that what
-// has been accepted would not fit where it is stored, sent or served.
+// EncodeJSON encodes a value as JSON. Unlike json.Marshal it does not escape <, > and &, even in a
+// [json.RawMessage]. Escaping would turn each of them into six bytes, so that an accepted value
+// might not fit where it is stored, sent or served.
 func EncodeJSON(v any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -1,8 +1,8 @@
 package workflow
 
-// BusinessKey is the item of a business key of a workflow: the execution that took it last. The
-// key is held while that execution exists and has not ended. The item is never removed, and each
-// write of it raises Revision by one. It is zero for a key that no execution has taken.
+// BusinessKey is the item of a workflow's business key: the execution that took it last. The key is
+// held while that execution exists and has not ended. The item is never removed, and each write
+// increases Revision by one. A key that no execution has taken is zero.
 type BusinessKey struct {
 	Execution string
 	Revision  int64

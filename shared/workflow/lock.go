@@ -9,34 +9,34 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Lock is the lock item of one entity. It is created when the entity is first locked and
-// never deleted, so that its token only increases.
+// Lock is the lock item of one entity. It is created when the entity is first locked and never
+// deleted, so that its token only increases.
 type Lock struct {
 	Entity     EntityKey
 	Owner      string // execution id
 	OwnerEpoch int64
-	Place      int   // of the entity in the owner's list, see Places; 0 if it is unknown
-	Token      int64 // the revision of the last take or join: increases with each new holder
+	Place      int   // of the entity in the owner's list, see Places; 0 if unknown
+	Token      int64 // revision of the last take or join; increases with each new holder
 	Revision   int64 // +1 with every write; 0 for an item that does not exist
 	Since      int64 // Unix milliseconds of the last take or join
 
-	// Mode is shared, or empty for an exclusive lock. A shared lock has Holders, by
-	// execution id, in place of an owner.
+	// Mode is shared, or empty for an exclusive lock. A shared lock has Holders, by execution id,
+	// instead of an owner.
 	Mode    LockMode
 	Holders map[string]Holder
 
-	// Reserver is the id of an execution that has lost repeatedly and gets the lock
-	// next; ReserverAge is its age, which is that of its outermost ancestor.
+	// Reserver is the id of an execution that has lost repeatedly and gets the lock next.
+	// ReserverAge is its age, which is that of its outermost ancestor.
 	Reserver    string
 	ReserverAge string
 
-	// Recent are the last executions that took the lock, each once, in the order in which
-	// they took it. Those that joined a shared lock are not recorded, only who made it one.
+	// Recent are the last executions that took the lock, each once, in the order in which they took
+	// it. Executions that joined a shared lock are not recorded, only the one that made it shared.
 	Recent RecentHolders
 }
 
-// RecentHolders are executions that took a lock. Their text has an id, a place and a token each, as
-// "ID:PLACE:TOKEN", or "ID:PLACE:TOKEN:s" of one that shares the lock, with blanks between them.
+// RecentHolders are executions that took a lock. As text they are separated by blanks; each has the
+// form "ID:PLACE:TOKEN", or "ID:PLACE:TOKEN:s" if it shares the lock.
 type RecentHolders []RecentHolder
 
 // RecentHolder is an execution that took a lock, the entity's place in its list, and the token of
@@ -51,7 +51,7 @@ type RecentHolder struct {
 // MaxRecentHolders bounds the executions that a lock item names.
 const MaxRecentHolders = 10
 
-// With are the holders after an execution has taken the lock.
+// With returns the holders after an execution has taken the lock.
 func (r RecentHolders) With(taken RecentHolder) RecentHolders {
 	next := make(RecentHolders, 0, MaxRecentHolders+1)
 	for _, h := range r {
@@ -63,9 +63,9 @@ func (r RecentHolders) With(taken RecentHolder) RecentHolders {
 	return next[max(0, len(next)-MaxRecentHolders):]
 }
 
-// Since are the executions, besides one, that took the lock exclusively after a token. Who was
-// named before them is forgotten where all that are named came after it: then all is false, and there may be
-// others.
+// Since returns the executions, except one, that took the lock exclusively after a token. all is
+// false if there may be others: if all named holders came after the token, earlier ones may have
+// been forgotten.
 func (r RecentHolders) Since(execution string, token int64) (others []string, all bool) {
 	for _, h := range r {
 		if h.Execution != execution && !h.Shared && h.Token > token {
@@ -89,8 +89,8 @@ func (r RecentHolders) String() string {
 	return b.String()
 }
 
-// ParseRecentHolders reads the text, and leaves out what it does not understand. An older release
-// writes no tokens: what it has written counts as taken with the last token, that of the item.
+// ParseRecentHolders reads the text, and skips what it does not understand. An older release writes
+// no tokens; its holders count as having taken the lock with the last token, that of the item.
 func ParseRecentHolders(text string, last int64) (r RecentHolders) {
 	for entry := range strings.FieldsSeq(text) {
 		f := strings.Split(entry, ":")
@@ -109,11 +109,10 @@ func ParseRecentHolders(text string, last int64) (r RecentHolders) {
 	return r
 }
 
-// LockMode is how an execution holds its entities.
+// LockMode says how an execution holds its entities.
 type LockMode string
 
-// The lock modes; exclusive is the default. Shared is for executions whose blocks are
-// all pure.
+// Lock modes; exclusive is the default. Shared is for executions whose blocks are all pure.
 const (
 	LockExclusive LockMode = "exclusive"
 	LockShared    LockMode = "shared"
@@ -124,7 +123,7 @@ type Holder struct {
 	Epoch int64 `json:"e"`
 	Token int64 `json:"t"`
 	Since int64 `json:"s"`           // Unix milliseconds
-	Place int   `json:"p,omitempty"` // of the entity in the holder's list, see Places; 0 if it is unknown
+	Place int   `json:"p,omitempty"` // of the entity in the holder's list, see Places; 0 if unknown
 }
 
 // MaxHolders bounds the executions that share one lock; others wait.
@@ -136,19 +135,19 @@ type LockRequest struct {
 	Epoch     int64
 	Place     int // of the entity in the execution's list
 	Now       time.Time
-	Recent    RecentHolders // what the item names after a take or a share
+	Recent    RecentHolders // recent holders to store with a take or a share
 }
 
-// JoinConditions is what an execution that joins a shared lock has read, and what must
-// still hold when it joins.
+// JoinConditions is what an execution that joins a shared lock has read, and what must still hold
+// when it joins.
 type JoinConditions struct {
 	Age          string           // of the execution: only older reservations block it, and none if it is empty
 	VoidReserver string           // a reserver whose reservation was read as void
 	DeadHolders  map[string]int64 // holders that were read as no longer holding the lock, with their epochs in the item
-	Limit        int              // how many holders there may be afterwards, dead ones included; 0 for MaxHolders
+	Limit        int              // number of holders allowed afterwards, including dead ones; 0 for MaxHolders
 }
 
-// MaxHolders is how many holders there may be after a join.
+// MaxHolders returns how many holders are allowed after a join.
 func (j JoinConditions) MaxHolders() int {
 	if j.Limit > 0 {
 		return min(j.Limit, MaxHolders)
@@ -156,31 +155,29 @@ func (j JoinConditions) MaxHolders() int {
 	return MaxHolders
 }
 
-// Reservation says which execution gets a lock next. Age is that of its outermost
-// ancestor.
+// Reservation says which execution gets a lock next. Age is that of its outermost ancestor.
 type Reservation struct {
 	Execution string
 	Age       string
 }
 
-// Holds reports whether the execution holds the lock of the entity at the place, taken at
-// the epoch. The states that hold nothing are a closed list: a state that this binary does
-// not know counts as holding. Where the place is unknown, 0, the entity counts as kept.
+// Holds reports whether the execution holds the lock of the entity at a place, taken at an epoch.
+// The states that hold nothing are a closed list: a state that this binary does not know counts as
+// holding. If the place is unknown (0), the entity counts as kept.
 func (o OwnerStatus) Holds(epoch int64, place int) bool {
 	return o.Epoch == epoch && statemachines.HoldsLocks(o.State) && (o.Kept == nil || place == 0 && o.Kept.Len() > 0 || o.Kept.Contains(place))
 }
 
-// NeedsPerson reports whether the execution keeps its locks until an operator has looked
-// at it.
+// NeedsPerson reports whether the execution keeps its locks until an operator has looked at it.
 func (o OwnerStatus) NeedsPerson() bool {
 	return o.State == statemachines.ExecutionFailedUnsafe || o.State == statemachines.ExecutionCancelled
 }
 
-// Reserves reports whether the reservations of the execution are valid: they are until it
-// has its locks, unless it waits for an execution that waits for an operator. After that it holds what it had reserved or no longer wants it, so a
-// reservation it left behind does not become valid again when an operator retries it. An
-// execution that does not exist reserves nothing. The states in which reservations are
-// void are a closed list, too.
+// Reserves reports whether the reservations of the execution are valid. They are valid until it has
+// its locks, unless it waits for an execution that waits for an operator. After that it either
+// holds what it had reserved or no longer wants it, so a leftover reservation does not become valid
+// again when an operator retries it. An execution that does not exist reserves nothing. The states
+// in which reservations are void are a closed list, too.
 func (o OwnerStatus) Reserves() bool {
 	switch {
 	case o.State == statemachines.ExecutionLocking:
@@ -193,12 +190,11 @@ func (o OwnerStatus) Reserves() bool {
 	return o.State != "" && !statemachines.Acknowledged(o.State)
 }
 
-// Older reports whether age a is that of an older execution than age b. Ages are ids of
-// executions.
+// Older reports whether age a is that of an older execution than age b. Ages are ids of executions.
 func Older(a, b string) bool { return a < b }
 
-// HolderOf is the entry of the execution if it holds the lock at the epoch, as its owner
-// or as one of its holders.
+// HolderOf returns the entry of the execution if it holds the lock at the epoch, as its owner or as
+// one of its holders.
 func (l Lock) HolderOf(execution string, epoch int64) (Holder, bool) {
 	if h, ok := l.Holders[execution]; ok && h.Epoch == epoch {
 		return h, true
@@ -209,7 +205,7 @@ func (l Lock) HolderOf(execution string, epoch int64) (Holder, bool) {
 	return Holder{}, false
 }
 
-// HeldSince is when the execution took or joined the lock, zero if it does not hold it.
+// HeldSince returns when the execution took or joined the lock; zero if it does not hold it.
 func (l Lock) HeldSince(execution string) time.Time {
 	since := int64(0)
 	if h, ok := l.Holders[execution]; ok {

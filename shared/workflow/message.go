@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Wakeup is a lifecycle message: advance this execution. What else it says is a hint, and the
+// Wakeup is a lifecycle message: advance this execution. Everything else in it is a hint; the
 // stored state decides. Cost is what the sender consumed for the execution and could not record
-// elsewhere. Where messages are handled together, [Wakeup.Merge] has to keep every field.
+// elsewhere. [Wakeup.Merge] must keep every field, because messages are handled together.
 type Wakeup struct {
 	Tenant     string `json:"tenant"`
 	Execution  string `json:"execution"`
 	Reason     string `json:"reason,omitempty"`     // for logs
-	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine has to send
-	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to; without a lane, of one whose only pack is final
-	Children   []int  `json:"children,omitempty"`   // lanes of children of a set that have begun, or ended, to ask a person something
-	FromParent bool   `json:"fromParent,omitempty"` // the parent does not wait for the execution any more: it has to look
+	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine must send
+	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run that the lane belongs to; without a lane, of a step run whose only pack is final
+	Children   []int  `json:"children,omitempty"`   // lanes of children that have started, or stopped, asking a person something
+	FromParent bool   `json:"fromParent,omitempty"` // the parent no longer waits for the execution, so it must check
 	Cost       Cost   `json:"cost,omitzero"`
 
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only record that this message of the execution was dead-lettered
 
 	DueAt       time.Time `json:"-"` // when the timer that sent it was due; zero for other wake-ups
-	Redelivered bool      `json:"-"` // the queue has delivered it before, and nobody has deleted it
+	Redelivered bool      `json:"-"` // the queue has delivered it before without a deletion
 }
 
-// Merge adds what another message says about the same execution and lane, so that one call can
+// Merge adds the content of another message for the same execution and lane, so that one call can
 // handle both. The reason stays.
 func (w *Wakeup) Merge(other Wakeup) {
 	w.Cost.Add(other.Cost)
@@ -48,9 +48,9 @@ type DeadLetter struct {
 	Reason       string   `json:"reason"`
 	ReceiveCount int      `json:"receiveCount"`
 
-	// Provisional is set by a worker that begins the last receive of a message, in case
-	// it crashes. It is void if the pack's item exists when it is read: then a worker
-	// has claimed the pack, and the item says how that ended.
+	// Provisional is set by a worker that begins the last receive of a message, in case it crashes.
+	// It is void if the pack's item exists when it is read: then a worker has claimed the pack, and
+	// the item says how that ended.
 	Provisional bool `json:"provisional,omitempty"`
 }
 
@@ -62,51 +62,52 @@ type Work struct {
 	Pool       string    `json:"pool"`
 	Pure       bool      `json:"pure,omitempty"`
 	Idempotent bool      `json:"idempotent,omitempty"`
-	Timeout    Duration  `json:"timeout"` // one attempt of one job
+	Timeout    Duration  `json:"timeout"` // for one attempt of one job
 	HTTP       *Endpoint `json:"http,omitempty"`
 	Retry      *Retry    `json:"retry,omitempty"`
-	Lanes      int       `json:"lanes"` // of the step run
+	Lanes      int       `json:"lanes"` // number of lanes of the step run
 
-	// Pace is how often a job of the step run begins, and PacedFrom when the first may; zero for no pace.
+	// Pace is how often a job of the step run starts; PacedFrom is when the first may start. Pace
+	// is zero if there is none.
 	Pace      Rate      `json:"pace,omitzero"`
 	PacedFrom time.Time `json:"pacedFrom,omitzero"`
 
-	// EngineDriven says that only the engine can decide what follows a lane: the step
-	// run belongs to a pipeline, or its retry policy has a condition. The worker that
-	// finishes a pack then reports the lane to the engine.
+	// EngineDriven means that only the engine can decide what follows a lane, because the step run
+	// belongs to a pipeline or its retry policy has a condition. The worker that finishes a pack
+	// then reports the lane to the engine.
 	EngineDriven bool `json:"engineDriven,omitempty"`
 
-	// FailuresDecideNothing says that no number of failed jobs ends the step run before its
-	// last lane is over. The engine is not woken for a lane in which jobs have failed.
+	// FailuresDecideNothing means that no number of failed jobs ends the step run before its last
+	// lane is over. So the engine is not woken for a lane with failed jobs.
 	FailuresDecideNothing bool `json:"failuresDecideNothing,omitempty"`
 
-	// CannotWait says that the step cannot wait for what its block asks: it has more than one job,
-	// or it repeats or waits for the answer to a callback.
+	// CannotWait means that the step cannot wait for what its block asks for: it has more than one
+	// job, it repeats, or it waits for the answer to a callback.
 	CannotWait bool `json:"cannotWait,omitempty"`
 
-	// Compensates says that the block is executed to undo what another has done. Where the
-	// execution goes on does not depend on it, and it cannot wait.
+	// Compensates means that the block is executed to undo the work of another one. It cannot wait,
+	// and where the execution continues does not depend on it.
 	Compensates bool `json:"compensates,omitempty"`
 
-	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
+	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // schema of the block's result
 
 	Secrets []SecretPlace `json:"secrets,omitempty"` // where the parameters of all jobs hold secrets
 	Sealed  *Sealed       `json:"sealed,omitempty"`  // the sealed parameters of the execution, if some of these are such
 
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution
 	TraceParent     string `json:"trace,omitempty"`           // of the execution
-	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of the engine: a message with a lower one is from before the tables were restored
+	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of the engine: a message with a lower value is from before the tables were restored
 }
 
 // Repeatable reports whether the jobs may be executed again.
 func (w *Work) Repeatable() bool { return w.Pure || w.Idempotent }
 
-// LaneNotBefore is the time before which the first attempt of a lane does not begin; zero for none.
+// LaneNotBefore returns the earliest start of a lane's first attempt; zero for none.
 func (w *Work) LaneNotBefore(lane int) time.Time { return w.Pace.At(w.PacedFrom, lane) }
 
 // Decides reports whether the end of a lane may decide something about its step run, so that the
-// engine has to look: it completes its done set, which has so many lanes then, or it was not
-// successful and more is known than that jobs have failed, or failures may end the step run.
+// engine must look. It may if it completes its done set, which then has done lanes. It may also if
+// the lane was not successful, unless only failures are known and failures cannot end the step run.
 func (w *Work) Decides(end LaneResult, lane, done int) bool {
 	shard := lane / LanesPerShard
 	failures := end.Failures
@@ -114,7 +115,7 @@ func (w *Work) Decides(end LaneResult, lane, done int) bool {
 	return end.Unsuccessful && counts || done >= min(LanesPerShard, w.Lanes-shard*LanesPerShard)
 }
 
-// MaxAttempts is how often one job is tried.
+// MaxAttempts returns how often one job is tried.
 func (w *Work) MaxAttempts() int {
 	if w.Retry == nil {
 		return 1
@@ -123,29 +124,29 @@ func (w *Work) MaxAttempts() int {
 }
 
 // PackMessage carries one pack to the workers of a pool. Everything in it is immutable, so
-// that duplicates do no harm.
+// duplicates do no harm.
 //
-// Chain holds the lanes that follow in the same slot of the window. The worker that
-// finishes this pack sends the next one, so that the window moves without the engine and
-// without stored inputs. If the chain was cut because of its size, ChainCut is the next
-// lane, and the engine sends it when the worker reports this one.
+// Chain holds the lanes that follow in the same slot of the window. The worker that finishes this
+// pack sends the next one, so that the window moves without the engine and without stored inputs.
+// If the chain was cut because of its size, ChainCut is the next lane, and the engine sends it when
+// the worker reports this one.
 type PackMessage struct {
 	Key          PackKey     `json:"key"`
 	Work         Work        `json:"work"`
 	Jobs         []JobInput  `json:"jobs,omitempty"`
 	JobsRef      *PayloadRef `json:"jobsRef,omitempty"`      // where the jobs are, if they are too large for a message
-	Unsuccessful bool        `json:"unsuccessful,omitempty"` // an earlier attempt left a job without success that is not tried again
-	Failures     JobFailures `json:"failures,omitzero"`      // of the jobs of earlier attempts that are not tried again
-	HasUpdates   bool        `json:"updates,omitempty"`      // a job of an earlier attempt asks for updates of entities
+	Unsuccessful bool        `json:"unsuccessful,omitempty"` // an earlier attempt left an unsuccessful job that is not tried again
+	Failures     JobFailures `json:"failures,omitzero"`      // failures of earlier attempts that are not tried again
+	HasUpdates   bool        `json:"updates,omitempty"`      // a job of an earlier attempt requests entity updates
 	NotBefore    time.Time   `json:"notBefore,omitzero"`
 	NotAfter     time.Time   `json:"notAfter"`
 	SentAt       time.Time   `json:"sentAt,omitzero"` // or when it may be begun, if that is later: about its place in the queue
 	Chain        []LaneJobs  `json:"chain,omitempty"`
-	ChainCut     int         `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
-	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet written down
+	ChainCut     int         `json:"chainCut,omitempty"` // 0 for none: the engine always sends lane 0
+	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet recorded
 
-	// HoldsToken says that a job has the token of a callback in its parameters: the message is
-	// stored nowhere as it is.
+	// HoldsToken means that a job has a callback token in its parameters. So the message must not
+	// be stored as it is.
 	HoldsToken bool `json:"holdsToken,omitempty"`
 }
 
@@ -171,9 +172,9 @@ type LaneJobs struct {
 // MaxMessageJobBytes is about how many bytes of jobs a message carries.
 const MaxMessageJobBytes = 512 << 10
 
-// OffloadPayload returns the message in a form that fits its queue. A chain that is too
-// large is left to the engine. Jobs that are too large are stored in items of their own by
-// save. The message itself is not changed, because others may hold it.
+// OffloadPayload returns the message in a form that fits its queue. A chain that is too large is
+// left to the engine. Jobs that are too large are stored in items of their own by save. The message
+// itself does not change, because others may hold it.
 func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (PayloadRef, error)) (*PackMessage, error) {
 	jobBytes, chainBytes := estimateBytes(m.Jobs), 0
 	for i := range m.Chain {
@@ -193,7 +194,7 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 		if next.Jobs = withoutCheckpoints(m.Jobs); estimateBytes(next.Jobs) <= MaxMessageJobBytes {
 			return &next, nil
 		}
-		return nil, Errorf(CodeInternal, "the jobs of pack %s hold a token and are not stored", m.Key) // a plan with such parameters fails
+		return nil, Errorf(CodeInternal, "the jobs of pack %s hold a token and are not stored", m.Key) // a plan with such parameters fails earlier
 	}
 	data, err := EncodeJSON(m.Jobs)
 	if err != nil {
@@ -207,8 +208,7 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	return &next, nil
 }
 
-// LoadPayload returns the message with its jobs, which load reads if they are stored
-// apart.
+// LoadPayload returns the message with its jobs. If they are stored separately, load reads them.
 func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, error)) (*PackMessage, error) {
 	if m.JobsRef == nil || m.JobsRef.Pack == nil {
 		return m, nil
@@ -225,7 +225,7 @@ func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, 
 	return &next, nil
 }
 
-// estimateBytes is about how many bytes the jobs take in a message.
+// estimateBytes returns about how many bytes the jobs take in a message.
 func estimateBytes(jobs []JobInput) (n int) {
 	for i := range jobs {
 		n += 200 + jobs[i].Checkpoints.Bytes() + len(jobs[i].Resume) + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
@@ -233,7 +233,7 @@ func estimateBytes(jobs []JobInput) (n int) {
 	return n
 }
 
-// withoutCheckpoints are the jobs as those of a first attempt.
+// withoutCheckpoints returns the jobs as for a first attempt.
 func withoutCheckpoints(jobs []JobInput) []JobInput {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -242,13 +242,13 @@ func withoutCheckpoints(jobs []JobInput) []JobInput {
 	return jobs
 }
 
-// ExpiredAt reports whether no worker may begin the message any more at the given time or,
-// if that is later, when it may be begun at the earliest.
+// ExpiredAt reports whether no worker may begin the message any more: at the given time or, if
+// later, at the earliest time when it may begin.
 func (m *PackMessage) ExpiredAt(now time.Time) bool {
 	return now.After(m.NotAfter) || m.NotBefore.After(m.NotAfter)
 }
 
-// NextLane is the message of the next lane of the chain, nil at the end of the chain.
+// NextLane returns the message of the next lane of the chain; nil at the end of the chain.
 func (m *PackMessage) NextLane() *PackMessage {
 	if len(m.Chain) == 0 {
 		return nil
@@ -258,8 +258,8 @@ func (m *PackMessage) NextLane() *PackMessage {
 	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotBefore: m.Work.LaneNotBefore(key.Lane), NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
 }
 
-// NextAttempt is the message of the next attempt, with the jobs that have the given
-// indexes. It keeps the chain, because the lane is not over yet.
+// NextAttempt returns the message of the next attempt, with the jobs at the given indexes. It keeps
+// the chain, because the lane is not over yet.
 func (m *PackMessage) NextAttempt(indexes []int, notBefore time.Time) *PackMessage {
 	next := *m
 	next.Key.Attempt++

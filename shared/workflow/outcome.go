@@ -7,28 +7,28 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// EntityOutcome is what an execution has made of one entity, once it has ended.
+// EntityOutcome is the outcome of one entity in an execution that has ended.
 type EntityOutcome string
 
-// The outcomes of an entity, from the best to the worst.
+// Outcomes of an entity, from the best to the worst.
 const (
 	EntitySucceeded    EntityOutcome = "SUCCEEDED"     // none of its jobs finally failed
 	EntitySkipped      EntityOutcome = "SKIPPED"       // it was left out before anything ran on it
-	EntityFailedSafe   EntityOutcome = "FAILED_SAFE"   // it failed, and nothing that is not pure was executed on it or all of that is undone
+	EntityFailedSafe   EntityOutcome = "FAILED_SAFE"   // it failed; nothing that is not pure was executed on it, or all of that was undone
 	EntityLeft         EntityOutcome = "LEFT"          // it failed in a known way, and the definition says to leave it as it is
-	EntityFailedUnsafe EntityOutcome = "FAILED_UNSAFE" // it failed, and an operator has to look at it
+	EntityFailedUnsafe EntityOutcome = "FAILED_UNSAFE" // it failed, and an operator must look at it
 )
 
-// EntityOutcomes are the outcomes of an entity, from the best to the worst.
+// EntityOutcomes returns the outcomes of an entity, from the best to the worst.
 func EntityOutcomes() []EntityOutcome {
 	return []EntityOutcome{EntitySucceeded, EntitySkipped, EntityFailedSafe, EntityLeft, EntityFailedUnsafe}
 }
 
-// OutcomeSets lists, of each outcome but SUCCEEDED, the entities that have it, by place.
+// OutcomeSets lists, for each outcome except SUCCEEDED, the entities that have it, by place.
 // Entities in no set have succeeded.
 type OutcomeSets map[EntityOutcome]Places
 
-// Of is the outcome of the entity at a place.
+// Of returns the outcome of the entity at a place.
 func (s OutcomeSets) Of(place int) EntityOutcome {
 	for outcome, places := range s {
 		if places.Contains(place) {
@@ -38,20 +38,20 @@ func (s OutcomeSets) Of(place int) EntityOutcome {
 	return EntitySucceeded
 }
 
-// Outcome is how an execution has ended, as its entities tell: the worst outcome of any.
+// Outcome is how an execution ended, judged by its entities: the worst outcome of any.
 type Outcome string
 
-// The outcomes of an execution.
+// Outcomes of an execution.
 const (
 	OutcomeSucceeded    Outcome = "SUCCEEDED"
-	OutcomePartial      Outcome = "PARTIAL" // it completed, and something in it failed
+	OutcomePartial      Outcome = "PARTIAL" // it completed, but something in it failed
 	OutcomeFailedSafe   Outcome = "FAILED_SAFE"
 	OutcomeFailedUnsafe Outcome = "FAILED_UNSAFE"
 	OutcomeCancelled    Outcome = "CANCELLED"
 	OutcomeProbed       Outcome = "PROBED" // it only executed the pure steps at its beginning
 )
 
-// Outcomes are the outcomes of an execution.
+// Outcomes returns the outcomes of an execution.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeSucceeded, OutcomePartial, OutcomeFailedSafe, OutcomeFailedUnsafe, OutcomeCancelled, OutcomeProbed}
 }
@@ -59,21 +59,21 @@ func Outcomes() []Outcome {
 // RollbackMode says whether a failed execution is rolled back.
 type RollbackMode string
 
-// The rollback modes; RollbackAuto is the default.
+// Rollback modes; RollbackAuto is the default.
 const (
 	RollbackAuto  RollbackMode = "auto"
 	RollbackNever RollbackMode = "never"
 )
 
-// Result is what the state item keeps of the outcomes of the entities. An execution in
-// which nothing failed has none.
+// Result is what the state item keeps about the outcomes of the entities. An execution in which
+// nothing failed has none.
 type Result struct {
 	Sets  OutcomeSets           `json:"sets,omitempty"`  // empty if they are too large for the item
 	Count map[EntityOutcome]int `json:"count,omitempty"` // by outcome, without SUCCEEDED
-	Named []EntityFailure       `json:"named,omitempty"` // the first that failed, the worst outcomes first
+	Named []EntityFailure       `json:"named,omitempty"` // the first entities that failed, the worst outcomes first
 }
 
-// EntityFailure is why one entity failed.
+// EntityFailure says why one entity failed.
 type EntityFailure struct {
 	Entity  string        `json:"entity"` // "type/id"
 	Outcome EntityOutcome `json:"outcome"`
@@ -82,10 +82,10 @@ type EntityFailure struct {
 	Message string        `json:"message"`
 }
 
-// LastEnd is how an execution had ended before a new try, as far as an end of that try needs it
-// that comes before it has executed anything.
+// LastEnd is how an execution had ended before a new try. It holds what is needed if that try ends
+// before it has executed anything.
 type LastEnd struct {
-	Unsafe    bool      `json:"unsafe,omitempty"` // as FAILED_UNSAFE, acknowledged or not; else as FAILED_SAFE
+	Unsafe    bool      `json:"unsafe,omitempty"` // FAILED_UNSAFE, acknowledged or not; otherwise FAILED_SAFE
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Result    *Result   `json:"result,omitempty"`
 }
@@ -93,7 +93,7 @@ type LastEnd struct {
 // MaxNamedFailures bounds [Result].Named.
 const MaxNamedFailures = 10
 
-// Outcome is how the execution has ended, "" before its end.
+// Outcome returns how the execution ended; "" before its end.
 func (x *Execution) Outcome() Outcome {
 	switch x.State {
 	case statemachines.ExecutionCompleted, statemachines.ExecutionCompletedAck:
@@ -114,7 +114,7 @@ func (x *Execution) Outcome() Outcome {
 	return ""
 }
 
-// FailedSteps are the step runs whose failures the execution has left when it has ended.
+// FailedSteps returns the step runs whose failures remain at the end of the execution.
 func (x *Execution) FailedSteps() (failed []*StepRun) {
 	for i := range x.StepRuns {
 		if x.leavesFailure(x.StepRuns[i]) {
@@ -124,7 +124,7 @@ func (x *Execution) FailedSteps() (failed []*StepRun) {
 	return failed
 }
 
-// RestOutcome is the outcome of the entities about which nothing is recorded.
+// RestOutcome returns the outcome of the entities about which nothing is recorded.
 func (x *Execution) RestOutcome() EntityOutcome {
 	switch outcome := x.Outcome(); {
 	case outcome == OutcomeSucceeded || outcome == OutcomePartial || outcome == OutcomeProbed || x.Result != nil && len(x.Result.Sets) > 0:
@@ -137,8 +137,8 @@ func (x *Execution) RestOutcome() EntityOutcome {
 	return EntityFailedSafe
 }
 
-// EntityOutcome is what the execution has made of the entity at a place, "" before its end.
-// known is false if the sets were too large to be kept.
+// EntityOutcome returns the outcome of the entity at a place; "" before the end of the execution.
+// known is false if the sets were too large to keep.
 func (x *Execution) EntityOutcome(place int) (outcome EntityOutcome, known bool) {
 	switch {
 	case x.Outcome() == "":
@@ -159,8 +159,7 @@ func (o EntityOutcome) Failed() bool {
 	return o == EntityFailedSafe || o == EntityLeft || o == EntityFailedUnsafe
 }
 
-// leavesFailure reports whether something in the step run failed and no later try has
-// done it again.
+// leavesFailure reports whether something in the step run failed and no later try has repeated it.
 func (x *Execution) leavesFailure(r StepRun) bool {
 	if r.Child != nil && r.Child.Partial && r.SupersededBy == 0 && !x.RetriedLater(&r) {
 		return true

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// PackKey names one pack item. StepRunOrdinal and StepRunSeq name the step run.
-// PipelinePos is the position of the step in a per-entity pipeline, 0 without one.
+// PackKey identifies one pack item. StepRunOrdinal and StepRunSeq identify the step run.
+// PipelinePos is the position of the step in a per-entity pipeline; 0 without one.
 type PackKey struct {
 	Tenant         string `json:"tenant"`
 	Execution      string `json:"x"`
@@ -18,10 +18,10 @@ type PackKey struct {
 	Attempt        int    `json:"a"` // from 1
 }
 
-// Shard is the number of the done set that the lane belongs to.
+// Shard returns the number of the done set that the lane belongs to.
 func (k PackKey) Shard() int { return k.Lane / LanesPerShard }
 
-// StepRunKey names the step run the pack belongs to.
+// StepRunKey returns the key of the step run that the pack belongs to.
 func (k PackKey) StepRunKey() StepRunKey {
 	return StepRunKey{Tenant: k.Tenant, Execution: k.Execution, Ordinal: k.StepRunOrdinal, Seq: k.StepRunSeq}
 }
@@ -30,7 +30,7 @@ func (k PackKey) String() string {
 	return fmt.Sprintf("%s/%d.%d/%d.%d.%d", k.Execution, k.StepRunOrdinal, k.StepRunSeq, k.Lane, k.PipelinePos, k.Attempt)
 }
 
-// StepRunKey names a step run's packs and done sets.
+// StepRunKey identifies a step run's packs and done sets.
 type StepRunKey struct {
 	Tenant    string
 	Execution string
@@ -38,7 +38,7 @@ type StepRunKey struct {
 	Seq       int
 }
 
-// Pack is the key of an attempt of a lane of the step run.
+// Pack returns the key of an attempt of a lane of the step run.
 func (k StepRunKey) Pack(lane, attempt int) PackKey {
 	return PackKey{Tenant: k.Tenant, Execution: k.Execution, StepRunOrdinal: k.Ordinal, StepRunSeq: k.Seq, Lane: lane, Attempt: attempt}
 }
@@ -53,8 +53,8 @@ const (
 	PackCancelled PackState = "CANCELLED"
 )
 
-// Pack is the item that decides which worker has the jobs of one message, and that keeps
-// the result of each.
+// Pack is the item that decides which worker has the jobs of one message, and that keeps the result
+// of each job.
 type Pack struct {
 	Key             PackKey
 	State           PackState
@@ -64,13 +64,13 @@ type Pack struct {
 	Nonce           string    // of the claim call, to recognise a claim whose reply was lost
 	Worker          string
 	ClaimedAt       time.Time
-	Confirmed       bool // a polling worker has reported about the claim, so it has got the answer to its poll
+	Confirmed       bool // a polling worker has reported about the claim, so it has received the response to its poll
 	FinishedAt      time.Time
 	Jobs            []JobRecord
-	Cost            Cost // what its worker has consumed until the last write
+	Cost            Cost // what its worker had consumed at the last write
 
-	// ExpectedLease, if set, makes a write conditional on the lease in the item, because
-	// others may write under the same token. It is not stored.
+	// ExpectedLease, if set, makes a write conditional on the lease in the item, because others may
+	// write under the same token. It is not stored.
 	ExpectedLease time.Time
 }
 
@@ -82,7 +82,7 @@ func (p *Pack) Final() bool {
 // MaxPackToken bounds the takeovers of one pack: the fence has two digits for it.
 const MaxPackToken = 99
 
-// WorkerLost is why nobody knows what became of a job: the worker that had claimed its pack, when,
+// WorkerLost returns why the result of a job is unknown: which worker had claimed its pack, when,
 // and until when it had promised to report.
 func (p *Pack) WorkerLost() *Failure {
 	details, err := EncodeJSON(struct {
@@ -96,10 +96,10 @@ func (p *Pack) WorkerLost() *Failure {
 	return &Failure{Code: FailureWorkerCrash, Message: "the worker stopped during the call: whether the block was executed is unknown", Details: details}
 }
 
-// maxShownWorker is how much of the name of a worker a failure has, in bytes.
+// maxShownWorker bounds a worker's name in a failure, in bytes.
 const maxShownWorker = 128
 
-// ClaimVerdict is what a worker may do with an existing pack item.
+// ClaimVerdict says what a worker may do with an existing pack item.
 type ClaimVerdict int
 
 // The verdicts.
@@ -107,11 +107,11 @@ const (
 	ClaimFinal        ClaimVerdict = iota // the pack is final: continue with what follows it
 	ClaimLeased                           // another lease is valid: try again when it ends
 	ClaimTakeOver                         // the lease has expired: take over, conditional on token and lease as read
-	ClaimLeftToEngine                     // the engine has to close it
+	ClaimLeftToEngine                     // the engine must close it
 )
 
-// EvaluateClaim decides what a worker may do with an existing pack. skew is the largest
-// difference between clocks, maxToken the limit on takeovers.
+// EvaluateClaim decides what a worker may do with an existing pack. skew is the largest difference
+// between clocks; maxToken is the limit on takeovers.
 func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) ClaimVerdict {
 	switch {
 	case p.Final():
@@ -124,14 +124,14 @@ func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) Cla
 	return ClaimTakeOver
 }
 
-// RetryableJobs lists the indexes of the jobs that the next attempt of a final pack has:
-// those with a retryable failure, while attempts are left, and those that were withheld. A
-// cancelled pack has no next attempt.
+// RetryableJobs lists the indexes of the jobs that the next attempt of a final pack has: jobs with
+// a retryable failure, while attempts are left, and jobs that were withheld. A cancelled pack has
+// no next attempt.
 func RetryableJobs(p *Pack, maxAttempts int) []int {
 	return p.NextJobs(maxAttempts, func(f *Failure) bool { return f.Retryable })
 }
 
-// NextJobs is RetryableJobs where retry says which failures are retried.
+// NextJobs works like RetryableJobs, but retry says which failures are retried.
 func (p *Pack) NextJobs(maxAttempts int, retry func(*Failure) bool) []int {
 	if p.State != PackFinished || p.Key.Attempt > MaxRetries {
 		return nil
@@ -145,7 +145,7 @@ func (p *Pack) NextJobs(maxAttempts int, retry func(*Failure) bool) []int {
 	return indexes
 }
 
-// Unsuccessful reports whether a final pack has a job that did not end with OK.
+// Unsuccessful reports whether a final pack has a job that did not end OK.
 func (p *Pack) Unsuccessful() bool {
 	for _, j := range p.Jobs {
 		if j.Code != JobCodeOK {
@@ -155,8 +155,7 @@ func (p *Pack) Unsuccessful() bool {
 	return false
 }
 
-// HasUpdates reports whether a job of the pack that ended with OK asks for updates of
-// entities.
+// HasUpdates reports whether a job of the pack that ended OK requests entity updates.
 func (p *Pack) HasUpdates() bool {
 	for _, j := range p.Jobs {
 		if j.Code == JobCodeOK && len(j.Updates) > 0 {
@@ -166,16 +165,16 @@ func (p *Pack) HasUpdates() bool {
 	return false
 }
 
-// DoneSet is the set of lanes of one shard that are over, and of those with an
+// DoneSet is the set of lanes of one shard that are over, and of those among them with an
 // unsuccessful job. Lanes are numbered within the shard, from 0.
 type DoneSet struct {
 	Done         map[int]bool
 	Unsuccessful map[int]bool
-	Failures     map[int]JobFailures // of the unsuccessful lanes for which they are known
-	WithUpdates  map[int]bool        // lanes with jobs that ask for updates of entities
+	Failures     map[int]JobFailures // failure counts of unsuccessful lanes, if known
+	WithUpdates  map[int]bool        // lanes with jobs that request entity updates
 	Cost         Cost
 
-	// Added reports that the lane was not in the set before, in the answer of AddDone.
+	// Added means, in the result of AddDone, that the lane was not in the set before.
 	Added bool
 }
 
@@ -197,8 +196,8 @@ func (s *DoneSet) Include(lane int, end LaneResult) {
 	s.Cost.Add(end.Cost)
 }
 
-// AddFailures marks a lane as unsuccessful. If its counts are given twice, the larger ones
-// hold.
+// AddFailures marks a lane as unsuccessful. If its counts are given twice, the larger ones are
+// kept.
 func (s *DoneSet) AddFailures(lane int, f JobFailures) {
 	s.Unsuccessful[lane] = true
 	if f != (JobFailures{}) {
@@ -207,11 +206,11 @@ func (s *DoneSet) AddFailures(lane int, f JobFailures) {
 	}
 }
 
-// LaneResult is what the done set keeps of a lane that is over.
+// LaneResult is what the done set keeps about a finished lane.
 type LaneResult struct {
-	Unsuccessful bool        // some job did not end with OK
-	Failures     JobFailures // of its jobs
-	HasUpdates   bool        // some job asks for updates of entities
+	Unsuccessful bool        // some job did not end OK
+	Failures     JobFailures // counts of its failed jobs
+	HasUpdates   bool        // some job requests entity updates
 	Cost         Cost
 }
 
@@ -231,8 +230,8 @@ func (f *JobFailures) Add(c JobCode) {
 	}
 }
 
-// Failures counts the jobs of the pack that have failed or whose outcome is unknown, without
-// those at the given indexes, on top of before.
+// Failures counts the jobs of the pack that have failed or whose outcome is unknown, without those
+// at the given indexes, and adds them to before.
 func (p *Pack) Failures(before JobFailures, without []int) JobFailures {
 	for _, j := range p.Jobs {
 		if !slices.Contains(without, j.Index) {

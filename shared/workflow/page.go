@@ -2,8 +2,8 @@ package workflow
 
 import "strings"
 
-// Caller is who makes a request: the tenant whose data it may read, and the actor whose
-// name the history records.
+// Caller is who makes a request: the tenant whose data it may read, and the actor whose name the
+// history records.
 type Caller struct {
 	Tenant        string
 	Actor         string
@@ -14,8 +14,8 @@ type Caller struct {
 // MaxRolesBytes bounds the roles of a caller.
 const MaxRolesBytes = 4 << 10
 
-// RoleNames are the roles of the caller. Only commas separate them: who is in the group "platform
-// admin" does not have the role admin.
+// RoleNames returns the roles of the caller. Only commas separate them: a member of the group
+// "platform admin" does not have the role admin.
 func (c Caller) RoleNames() []string {
 	var names []string
 	for name := range strings.SplitSeq(c.Roles, ",") {
@@ -49,9 +49,9 @@ type Page struct {
 	Token string
 }
 
-// List is a part of a list. NextToken is empty on the last page. Skipped are the ids of
-// executions that may belong to this part and that cannot be read, because a newer version
-// of the engine wrote them.
+// List is a part of a list. NextToken is empty on the last page. Skipped are the ids of executions
+// that may belong to this part but cannot be read, because a newer version of the engine wrote
+// them.
 type List[T any] struct {
 	Items     []T
 	NextToken string

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Places is a set of entities of one execution, by their places: an entity's place is its
-// number, from 1, in the list of which the execution asked for the locks. A place means the
-// same entity in every lock item that the execution writes at one lock epoch.
+// Places is a set of entities of one execution, by their places. The place of an entity is its
+// number, from 1, in the list of locks that the execution asked for. A place means the same entity
+// in every lock item that the execution writes at one lock epoch.
 //
-// The set is stored as text: as ranges ("1-40,42"), or as a bitmap if that is shorter. In
-// both forms a set over n entities takes at most n/6 bytes and some.
+// The set is stored as text: as ranges ("1-40,42"), or as a bitmap if that is shorter. In both
+// forms a set over n entities takes little more than n/6 bytes.
 type Places struct{ ranges []placeRange }
 
 // placeRange is the places from First to Last.
@@ -24,7 +24,7 @@ type placeRange struct{ first, last int }
 // MaxPlace is the largest place that a set can hold.
 const MaxPlace = 1_000_000
 
-// NewPlaces is the set of the places given, in any order.
+// NewPlaces returns the set of the given places, which may be in any order.
 func NewPlaces(places ...int) Places {
 	sorted := slices.Clone(places)
 	slices.Sort(sorted)
@@ -44,7 +44,7 @@ func (s *Places) append(r placeRange) {
 	s.ranges = append(s.ranges, r)
 }
 
-// All are the places in ascending order.
+// All returns the places in ascending order.
 func (s Places) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range s.ranges {
@@ -57,7 +57,7 @@ func (s Places) All() iter.Seq[int] {
 	}
 }
 
-// At is the place with the number, from 0, in ascending order; -1 if there are fewer.
+// At returns the place at an index, from 0, in ascending order; -1 if there are fewer places.
 func (s Places) At(number int) int {
 	for _, r := range s.ranges {
 		n := r.last - r.first + 1
@@ -69,7 +69,7 @@ func (s Places) At(number int) int {
 	return -1
 }
 
-// Len is the number of places.
+// Len returns the number of places.
 func (s Places) Len() (n int) {
 	for _, r := range s.ranges {
 		n += r.last - r.first + 1
@@ -86,12 +86,12 @@ func (s Places) Contains(place int) bool {
 	return i < len(s.ranges) && s.ranges[i].first <= place
 }
 
-// Without is the set without the places of another.
+// Without returns the set without the places of another.
 func (s Places) Without(o Places) Places {
 	return s.filter(func(p int) bool { return !o.Contains(p) })
 }
 
-// Both are the places that are in both sets.
+// Both returns the places that are in both sets.
 func (s Places) Both(o Places) Places { return s.filter(o.Contains) }
 
 func (s Places) filter(keep func(int) bool) Places {
@@ -104,13 +104,13 @@ func (s Places) filter(keep func(int) bool) Places {
 	return kept
 }
 
-// With is the set with the places of another.
+// With returns the set with the places of another.
 func (s Places) With(o Places) Places {
 	return NewPlaces(slices.AppendSeq(slices.Collect(s.All()), o.All())...)
 }
 
-// maxRangesText is the length up to which a set is written as ranges, which people can read,
-// whatever a bitmap would take.
+// maxRangesText is the length up to which a set is written as ranges, which people can read, even
+// if a bitmap is shorter.
 const maxRangesText = 64
 
 // bitmapPrefix distinguishes a bitmap from ranges.

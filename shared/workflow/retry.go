@@ -11,17 +11,17 @@ import (
 // Retry repeats failed jobs of a step. The delay grows by the factor Backoff with each
 // attempt.
 type Retry struct {
-	MaxRetries int      `json:"maxRetries"`         // 0 to 98; attempts are one more
+	MaxRetries int      `json:"maxRetries"`         // 0 to 98; the number of attempts is one more
 	Delay      Duration `json:"delay,omitempty"`    // before the second attempt
 	Backoff    float64  `json:"backoff,omitempty"`  // factor, 1 by default
 	MaxDelay   Duration `json:"maxDelay,omitempty"` // 0 no cap
 	Jitter     float64  `json:"jitter,omitempty"`   // 0 to 1, the random share of the delay
-	On         []string `json:"on,omitempty"`       // codes of the failures that are repeated; without them, those that are retryable
-	When       string   `json:"when,omitempty"`     // CEL over error, in place of On
-	Fresh      bool     `json:"fresh,omitempty"`    // an attempt gets nothing of what the one before has saved
+	On         []string `json:"on,omitempty"`       // codes of failures to retry; if empty, all retryable failures
+	When       string   `json:"when,omitempty"`     // CEL over error, instead of On
+	Fresh      bool     `json:"fresh,omitempty"`    // the next attempt gets no checkpoints from the previous one
 }
 
-// Retries reports whether a failure is one that the policy repeats, as far as On says so.
+// Retries reports whether On allows a retry of the failure.
 func (r *Retry) Retries(f *Failure) bool {
 	if r == nil || len(r.On) == 0 {
 		return f.Retryable
@@ -32,7 +32,7 @@ func (r *Retry) Retries(f *Failure) bool {
 // MaxRetries is the largest retry.maxRetries: the fence has two digits for the attempt.
 const MaxRetries = 98
 
-// DelayBefore is the delay before the given attempt, from 2, without jitter.
+// DelayBefore returns the delay before an attempt, from 2, without jitter.
 func (r *Retry) DelayBefore(attempt int) time.Duration {
 	if r == nil || attempt < 2 {
 		return 0
@@ -53,11 +53,11 @@ func (r *Retry) DelayBefore(attempt int) time.Duration {
 	return time.Duration(d)
 }
 
-// MaxRetryAfter is the longest pause that an answer can ask for.
+// MaxRetryAfter is the longest pause that a response can ask for.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter is the pause that the answer of an HTTP server has asked for with its failure: retryAfter
-// in the details, in seconds.
+// RetryAfter returns the pause that an HTTP server has asked for with its failure: retryAfter in
+// the details, in seconds.
 func (f *Failure) RetryAfter() time.Duration {
 	if f == nil || !strings.HasPrefix(f.Code, "HTTP_") || len(f.Details) == 0 {
 		return 0
@@ -71,7 +71,8 @@ func (f *Failure) RetryAfter() time.Duration {
 	return time.Duration(min(details.RetryAfter, MaxRetryAfter.Seconds()) * float64(time.Second))
 }
 
-// RetryAfter is the longest pause that the answers to the jobs at the indexes have asked for.
+// RetryAfter returns the longest pause that the responses to the jobs at the indexes have asked
+// for.
 func (p *Pack) RetryAfter(indexes []int) (longest time.Duration) {
 	for i := range p.Jobs {
 		if slices.Contains(indexes, p.Jobs[i].Index) {
@@ -84,7 +85,7 @@ func (p *Pack) RetryAfter(indexes []int) (longest time.Duration) {
 // Duration is a time.Duration written as text in Go syntax, "90s" or "12m".
 type Duration time.Duration
 
-// Std is the value as a time.Duration.
+// Std returns the value as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // MarshalText writes the duration in Go syntax.

@@ -7,25 +7,25 @@ import (
 	"io"
 )
 
-// Waves is how a rollout divides the entities of its execution: which waves there are, and in
-// which of them each entity is. It is made once, when the rollout is entered, and is the list of
-// its step run.
+// Waves is how a rollout divides the entities of its execution: which waves there are, and which
+// wave each entity is in. It is made once, when the rollout is entered, and is the list of its step
+// run.
 type Waves struct {
 	List []Wave `json:"waves"`
 
-	// Of has a byte for each place, from place 1 on: the number of the wave, from 1; 0 for an
+	// Of has a byte for each place, starting with place 1: the number of the wave, from 1; 0 for an
 	// entity in none. It is compressed.
 	Of []byte `json:"of,omitempty"`
 }
 
-// Wave is one wave: what its entities have in common, or the share that it completes, and how
-// many they are.
+// Wave is one wave: what its entities have in common, or the share that it completes, and its
+// number of entities.
 type Wave struct {
 	Name     string `json:"name"`
 	Entities int    `json:"entities"`
 }
 
-// Encode is the waves as JSON, with the wave of each place, from place 1 on.
+// Encode returns the waves as JSON. numbers has the wave of each place, starting with place 1.
 func (w *Waves) Encode(numbers []byte) (json.RawMessage, error) {
 	var b bytes.Buffer
 	c, err := flate.NewWriter(&b, flate.BestCompression)
@@ -42,7 +42,7 @@ func (w *Waves) Encode(numbers []byte) (json.RawMessage, error) {
 	return EncodeJSON(w)
 }
 
-// Numbers is the wave of each place, from place 1 on.
+// Numbers returns the wave of each place, starting with place 1.
 func (w *Waves) Numbers() ([]byte, error) {
 	numbers, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(w.Of)), MaxPlace))
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// A reference to a secret, ${secret.NAME}, stands in a parameter of a step that calls a block, or
-// in a header of a block served over HTTP. Whatever is planned, stored, sent or shown has the text
-// of the reference. A worker puts the value in its place in memory, right before it calls the
-// block. It knows the places from the definition and never looks for references in a value: so
-// data that has the text of one stays what it is.
+// A reference to a secret, ${secret.NAME}, may appear in a parameter of a step that calls a block,
+// or in a header of a block served over HTTP. Everything that is planned, stored, sent or shown
+// contains the text of the reference. A worker replaces it by the value in memory, right before it
+// calls the block. The worker knows the places from the definition and never searches values for
+// references, so that data that happens to look like a reference stays unchanged.
 
-// SecretPlace is a text in parameters that holds secrets.
+// SecretPlace is a text in parameters that contains secrets.
 type SecretPlace struct {
-	Path  []string     `json:"path"` // names of fields, and numbers of items
+	Path  []string     `json:"path"` // names of fields, and indexes of items
 	Parts []SecretPart `json:"parts"`
 }
 
@@ -30,7 +30,7 @@ type SecretPart struct {
 
 // Limits of references to secrets.
 const (
-	MaxSecretPlaces = 20 // of one step
+	MaxSecretPlaces = 20 // in one step
 	MinSecretBytes  = 8  // a shorter one could not be told from other text in a result
 	MaxSecretBytes  = 64 << 10
 )
@@ -43,10 +43,10 @@ var (
 )
 
 // ValidSecretName reports whether a text may be the name of a secret: one to four parts of letters,
-// digits, _ and -, with / between them.
+// digits, _ and -, separated by /.
 func ValidSecretName(name string) bool { return secretNameRE.MatchString(name) }
 
-// SecretReference is the text that stands for a secret.
+// SecretReference returns the text that stands for a secret.
 func SecretReference(name string) string {
 	if strings.HasPrefix(name, sealedPrefix) {
 		return SealedText
@@ -54,7 +54,7 @@ func SecretReference(name string) string {
 	return "${secret." + name + "}"
 }
 
-// SplitSecrets splits a text at its references to secrets. There is one part if it has none.
+// SplitSecrets splits a text at its references to secrets. Without references there is one part.
 func SplitSecrets(text string) (parts []SecretPart) {
 	rest := 0
 	for _, m := range secretRefRE.FindAllStringSubmatchIndex(text, -1) {
@@ -70,10 +70,10 @@ func SplitSecrets(text string) (parts []SecretPart) {
 	return parts
 }
 
-// HasSecrets reports whether a text holds references to secrets.
+// HasSecrets reports whether a text contains references to secrets.
 func HasSecrets(text string) bool { return secretRefRE.MatchString(text) }
 
-// JoinSecrets is a text with what value returns in the place of each secret.
+// JoinSecrets returns a text in which each secret is replaced by what value returns.
 func JoinSecrets(parts []SecretPart, value func(name string) string) string {
 	var text strings.Builder
 	for _, p := range parts {
@@ -86,7 +86,7 @@ func JoinSecrets(parts []SecretPart, value func(name string) string) string {
 	return text.String()
 }
 
-// SecretNames adds the names of the secrets that the parts hold.
+// SecretNames appends the names of the secrets in the parts.
 func SecretNames(names []string, parts []SecretPart) []string {
 	for _, p := range parts {
 		if p.Secret != "" {
@@ -96,8 +96,8 @@ func SecretNames(names []string, parts []SecretPart) []string {
 	return names
 }
 
-// FillSecrets returns parameters with what value returns for each secret in their places. It is an
-// error if another text stands in a place than the definition has there.
+// FillSecrets returns parameters in which each secret is replaced by what value returns. It returns
+// an error if a place contains a text other than the one in the definition.
 func FillSecrets(parameters json.RawMessage, places []SecretPlace, value func(name string) string) (json.RawMessage, error) {
 	var err error
 	for _, p := range places {
@@ -109,7 +109,7 @@ func FillSecrets(parameters json.RawMessage, places []SecretPlace, value func(na
 	return parameters, nil
 }
 
-// ReplaceText replaces a text at a place of a value. It is an error if another value stands there.
+// ReplaceText replaces a text at a place of a value. It returns an error if another value is there.
 func ReplaceText(v json.RawMessage, at []string, was, with string) (json.RawMessage, error) {
 	if len(at) == 0 {
 		var text string

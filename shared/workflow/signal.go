@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Signal is a message from outside to one execution, by name. It lies in the mailbox of the
-// execution until a wait takes it: in the state item, but outside its version, so that a
-// signal is accepted or refused by the very write that stores it.
+// Signal is a message from outside to one execution, by name. It stays in the mailbox of the
+// execution until a wait takes it. The mailbox is in the state item but outside of its version, so
+// that the write that stores a signal also accepts or refuses it.
 type Signal struct {
 	ID     string // the sender's Idempotency-Key, see NewSignalID
 	Name   string
@@ -24,13 +24,13 @@ type Signal struct {
 	Reason string
 	Digest string // of name and data
 
-	// Data is JSON; empty for none. Data of more than MaxInlineSignal are stored apart
-	// from the state item, and Stored refers to them.
+	// Data is JSON; empty for none. Data larger than MaxInlineSignal are stored outside the state
+	// item, and Stored refers to them.
 	Data   json.RawMessage
 	Stored *PayloadRef
 
-	// Forwarded says that an execution that gives way hands it over: only one that has checked
-	// in accepts it. It is not stored.
+	// Forwarded means that an execution that gives way hands it over: only an execution that has
+	// checked in accepts it. It is not stored.
 	Forwarded bool
 
 	// Order is greater than that of every signal that the execution accepted before.
@@ -40,21 +40,21 @@ type Signal struct {
 // Bounds of a mailbox. A signal takes less than a KiB of the state item.
 const (
 	MaxSignals        = 64 // in the mailbox
-	MaxUnawaited      = 48 // the other places are kept for names that a wait wants
-	MaxHeard          = 64 // consumed signals that the state item remembers; older ones are remembered in items of their own
+	MaxUnawaited      = 48 // the rest of the mailbox is reserved for names that a wait wants
+	MaxHeard          = 64 // consumed signals that the state item remembers; older ones are in items of their own
 	MaxSignalBytes    = 256 << 10
 	MaxInlineSignal   = 128 // bytes of data in the state item
 	MaxSignalName     = 64
 	MaxSignalID       = 64
 	MaxSignalSender   = 256
 	MaxSignalReason   = 128
-	MaxAwaitedSignals = 32 // names
+	MaxAwaitedSignals = 32 // number of names
 )
 
 // ValueOfSignals is the owner of stored data of signals, see Store.SaveValue.
 const ValueOfSignals = "sig"
 
-// SignalNamePattern is what names of signals match.
+// SignalNamePattern is the pattern of signal names.
 const SignalNamePattern = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
 
 var signalNameRE = regexp.MustCompile(SignalNamePattern)
@@ -62,7 +62,7 @@ var signalNameRE = regexp.MustCompile(SignalNamePattern)
 // ValidSignalName reports whether s can be the name of a signal.
 func ValidSignalName(s string) bool { return signalNameRE.MatchString(s) }
 
-// NewSignalID is the id of the signal that is sent with an Idempotency-Key. A long key is
+// NewSignalID returns the id of a signal that is sent with an Idempotency-Key. A long key is
 // replaced by its digest.
 func NewSignalID(key string) string {
 	if len(key) <= MaxSignalID {
@@ -72,13 +72,13 @@ func NewSignalID(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SignalKey is a digest of a signal's id, by which the store and Execution.Heard know it.
+// SignalKey returns a digest of a signal's id. The store and Execution.Heard know the signal by it.
 func SignalKey(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// SignalDigest identifies the content of a signal. White space in the data does not count.
+// SignalDigest identifies the content of a signal, ignoring insignificant white space in the data.
 func SignalDigest(name string, data json.RawMessage) string {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, data); err != nil {
@@ -89,23 +89,23 @@ func SignalDigest(name string, data json.RawMessage) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// SignalResult says what became of a signal.
+// SignalResult says what happened to a signal.
 type SignalResult string
 
-// The results. A duplicate has been accepted before; a mismatch has the id of another signal
-// that was accepted before.
+// Results of a signal. A duplicate has been accepted before; a mismatch has the id of a different
+// signal that was accepted before.
 const (
 	SignalAccepted  SignalResult = "accepted"
 	SignalDuplicate SignalResult = "duplicate"
 	SignalMismatch  SignalResult = "mismatch"
-	SignalRefused   SignalResult = "refused" // by the state of the execution
-	SignalLimit     SignalResult = "limit"   // the mailbox has no place for it
+	SignalRefused   SignalResult = "refused" // because of the state of the execution
+	SignalLimit     SignalResult = "limit"   // the mailbox is full
 )
 
-// KnowsSignal is the first of two judgements of a signal, and comes before RefusesSignal: one
-// that was accepted before is a duplicate whatever the state and however full the mailbox. It
-// returns "" for a signal that is not in the mailbox, and not among those last consumed:
-// where HeardOut is not 0, the store remembers others.
+// KnowsSignal is the first of two checks of a signal, before RefusesSignal: a signal that was
+// accepted before is a duplicate, whatever the state and however full the mailbox. It returns ""
+// for a signal that is neither in the mailbox nor among those consumed last. If HeardOut is not 0,
+// the store remembers further ones.
 func (x *Execution) KnowsSignal(s Signal) SignalResult {
 	for _, known := range x.Signals {
 		if known.ID != s.ID {
@@ -122,14 +122,14 @@ func (x *Execution) KnowsSignal(s Signal) SignalResult {
 	return ""
 }
 
-// AcceptedIn reports whether an execution in that state accepts the signal. One that is handed
-// over is refused by an execution that has still to check in, and may itself give way.
+// AcceptedIn reports whether an execution in that state accepts the signal. An execution that has
+// yet to check in refuses a forwarded signal, because it may itself give way.
 func (s Signal) AcceptedIn(state statemachines.ExecutionState) bool {
 	return statemachines.AcceptsSignals(state) && (!s.Forwarded || !statemachines.ChecksIn(state))
 }
 
-// RefusesSignal is the second judgement: of a signal that was not accepted before. It returns
-// "" if the execution accepts it.
+// RefusesSignal is the second check, for a signal that was not accepted before. It returns "" if
+// the execution accepts it.
 func (x *Execution) RefusesSignal(s Signal) SignalResult {
 	switch {
 	case !s.AcceptedIn(x.State):
@@ -140,9 +140,9 @@ func (x *Execution) RefusesSignal(s Signal) SignalResult {
 	return SignalLimit
 }
 
-// HearSignals returns what the state item remembers of consumed signals once those with
-// the ids are consumed, oldest first, and the keys of those that have left it: only such as
-// were consumed by an earlier commit.
+// HearSignals returns what the state item remembers about consumed signals after those with the ids
+// are consumed, the oldest first. left are the keys that have left this list; they are all from
+// earlier commits.
 func (x *Execution) HearSignals(ids []string) (heard, left []string) {
 	heard = slices.Clone(x.Heard)
 	for _, id := range ids {
@@ -157,7 +157,7 @@ type CommitOptions struct {
 	Release bool // remove the waiters, and return them
 
 	// Consumed are the ids of signals to remove from the mailbox. SignalsSeen makes the commit
-	// depend on that no signal has come since the execution was read.
+	// require that no signal has arrived since the execution was read.
 	Consumed    []string
 	SignalsSeen bool
 }

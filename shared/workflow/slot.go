@@ -2,19 +2,19 @@ package workflow
 
 import "strings"
 
-// slotType is the type of the entities that stand for the executions of a workflow that may be live at
-// the same time. No entity of the inventory has such a type.
+// slotType is the entity type that stands for a workflow's concurrency limit. No entity of the
+// inventory has this type.
 const slotType = "~run"
 
-// MaxConcurrency is the largest limit of executions that are live at the same time: each of them is
-// asked, and registered with, by those that wait.
+// MaxConcurrency is the largest concurrency limit: executions that wait must read and register with
+// each live one.
 const MaxConcurrency = 32
 
-// MaxConcurrencyKey is the longest key of such a limit, in bytes.
+// MaxConcurrencyKey is the longest key of a concurrency limit, in bytes.
 const MaxConcurrencyKey = 128
 
-// SlotKey names what the executions of a workflow share of which only so many may be live at the same
-// time: all of them, or those with the key.
+// SlotKey returns the key of a workflow's concurrency limit: for all its executions, or for those
+// with the given key.
 func SlotKey(fullName, key string) EntityKey {
 	id := strings.ReplaceAll(fullName, "/", ".")
 	if key != "" {
@@ -23,11 +23,12 @@ func SlotKey(fullName, key string) EntityKey {
 	return EntityKey{Type: slotType, ID: id}
 }
 
-// IsSlot reports whether the key names such a limit and no entity.
+// IsSlot reports whether the key names a concurrency limit rather than an entity.
 func (k EntityKey) IsSlot() bool { return k.Type == slotType }
 
-// HoldsEntity is Holds for an entity or a slot. A slot is held for as long as the execution holds
-// anything at the epoch, whatever it has released since: acknowledging or unlocking it gives it back.
+// HoldsEntity works like Holds, for an entity or a slot. A slot is held as long as the execution
+// holds anything at the epoch, whatever it has released since: acknowledging or unlocking the
+// execution returns it.
 func (o OwnerStatus) HoldsEntity(key EntityKey, epoch int64, place int) bool {
 	if key.IsSlot() {
 		o.Kept = nil
@@ -35,14 +36,14 @@ func (o OwnerStatus) HoldsEntity(key EntityKey, epoch int64, place int) bool {
 	return o.Holds(epoch, place)
 }
 
-// Slot is a limit that an execution takes part in.
+// Slot is a concurrency limit that applies to an execution.
 type Slot struct {
 	Key   EntityKey
 	Limit int
 }
 
-// Holders are the executions that block an execution, all of them: one, or those that are live where
-// a limit has no place left.
+// Holders returns all executions that block an execution: a single one, or the live ones when a
+// concurrency limit is reached.
 func (b BlockedBy) Holders() []BlockedBy {
 	all := []BlockedBy{b}
 	all[0].Others = nil
@@ -54,7 +55,7 @@ func (b BlockedBy) Holders() []BlockedBy {
 	return all
 }
 
-// SlotHolder is one of the executions that are live where a limit has no place left.
+// SlotHolder is one of the live executions when a concurrency limit is reached.
 type SlotHolder struct {
 	Execution string `json:"execution"`
 	Epoch     int64  `json:"epoch"`

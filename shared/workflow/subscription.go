@@ -12,46 +12,47 @@ import (
 	"time"
 )
 
-// Subscription is who is told of the events of executions, and of which.
+// Subscription says where events of executions are sent, and which ones.
 type Subscription struct {
 	Name string             `json:"name"`
-	ID   string             `json:"id"` // another one each time that it is made: what is meant for a removed one of the same name is dropped
+	ID   string             `json:"id"` // different each time it is created: deliveries for a removed one with the same name are dropped
 	To   SubscriptionTarget `json:"to"`
 
-	// Events are the types that it is told of, such as execution.settled, or the beginning of
-	// types followed by a star: execution.*; all if empty. States are those that an event leads
-	// to. Workflows are full names. An execution needs all Labels. All of these have to fit.
+	// Events are the event types that it wants, such as execution.settled, or prefixes followed by
+	// a star, such as execution.*; all if empty. States are the states that an event leads to.
+	// Workflows are full names. An execution must have all Labels. All of these conditions must
+	// match.
 	Events    []string          `json:"events,omitempty"`
 	States    []string          `json:"states,omitempty"`
 	Workflows []string          `json:"workflows,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
-	// Since is the time of the first event that it is told of. Who changes executions may know
-	// of a subscription only half a minute after it was written. It is zero as long as nobody
-	// knows whether it was written.
+	// Since is the time of the first event that it receives. Processes that change executions may
+	// learn of a subscription only half a minute after it was written. It is zero as long as it is
+	// unknown whether it was written.
 	Since time.Time `json:"since,omitzero"`
 
 	CreatedAt time.Time          `json:"createdAt"`
 	CreatedBy string             `json:"createdBy,omitempty"`
-	Suspended *SubscriptionPause `json:"suspended,omitempty"` // nil while it is told
+	Suspended *SubscriptionPause `json:"suspended,omitempty"` // nil while it receives events
 	Dead      int                `json:"dead,omitempty"`      // deliveries in a row that were given up
 	Revision  int64              `json:"revision"`            // +1 with every write
 	RemovedAt time.Time          `json:"removedAt,omitzero"`
 }
 
-// SubscriptionTarget is where events are sent to: exactly one of these.
+// SubscriptionTarget is where events are sent: exactly one of these.
 type SubscriptionTarget struct {
 	URL      string `json:"url,omitempty"`      // a webhook
-	EventBus string `json:"eventBus,omitempty"` // name or ARN of a bus of EventBridge
-	Topic    string `json:"topic,omitempty"`    // ARN of a topic of SNS
-	Workflow string `json:"workflow,omitempty"` // is started
-	Secret   []byte `json:"secret,omitempty"`   // of a webhook: what its requests are signed with, sealed
+	EventBus string `json:"eventBus,omitempty"` // name or ARN of an EventBridge bus
+	Topic    string `json:"topic,omitempty"`    // ARN of an SNS topic
+	Workflow string `json:"workflow,omitempty"` // a workflow to start
+	Secret   []byte `json:"secret,omitempty"`   // for a webhook: the secret that signs its requests, encrypted
 
-	// Text sends a short text for people, as chats take it, in the place of the events.
+	// Text sends a short text for people instead of the events, as chats expect it.
 	Text bool `json:"text,omitempty"`
 }
 
-// Kind names the kind of a target.
+// Kind returns the kind of the target.
 func (t SubscriptionTarget) Kind() string {
 	switch {
 	case t.URL != "":
@@ -64,14 +65,14 @@ func (t SubscriptionTarget) Kind() string {
 	return "workflow"
 }
 
-// AlertTarget is where people are told of failures: a webhook that takes {"text": ...}, as chats
-// have it, or a topic of SNS.
+// AlertTarget is where people are notified of failures: a webhook that takes {"text": ...}, as
+// chats do, or an SNS topic.
 type AlertTarget struct{ URL, Topic string }
 
-// AlertStates are the states of which people are told, of COMPLETED only where some entities failed.
+// AlertStates are the states that people are notified of; COMPLETED only if some entities failed.
 var AlertStates = []string{"COMPLETED", "FAILED_SAFE", "FAILED_UNSAFE", "CANCELLED"}
 
-// SubscriptionPause says why and since when a subscription is not told.
+// SubscriptionPause says why and since when a subscription is suspended.
 type SubscriptionPause struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
@@ -79,18 +80,18 @@ type SubscriptionPause struct {
 
 // Limits of subscriptions.
 const (
-	MaxSubscriptions = 20 // of a tenant: each costs a message for each step of each execution that it is told of
+	MaxSubscriptions = 20 // for a tenant: each costs a message for each step of each execution that it follows
 )
 
-// FollowUpActor is the beginning of the creator of what a subscription has started. The rest is
-// the name of the subscription.
+// FollowUpActor is the prefix of the creator of executions that a subscription has started. The
+// rest is the name of the subscription.
 const FollowUpActor = "~subscription/"
 
-// On reports whether the subscription is there, and is told of events.
+// On reports whether the subscription exists and receives events.
 func (s *Subscription) On() bool { return s.RemovedAt.IsZero() && s.Suspended == nil }
 
-// Follows reports whether the subscription is told of events of an execution. What a
-// subscription has started starts nothing itself, so that no chain is endless.
+// Follows reports whether the subscription receives events of an execution. An execution that a
+// subscription has started does not start others, so that there are no endless chains.
 func (s *Subscription) Follows(x *Execution) bool {
 	if s.Since.IsZero() || !s.RemovedAt.IsZero() || s.To.Workflow != "" && strings.HasPrefix(x.CreatedBy, FollowUpActor) {
 		return false
@@ -106,13 +107,14 @@ func (s *Subscription) Follows(x *Execution) bool {
 	return true
 }
 
-// MatchesEventType reports whether a pattern is a type of events, or the beginning of one and a star.
+// MatchesEventType reports whether a pattern equals an event type, or is a prefix of it followed by
+// a star.
 func MatchesEventType(pattern, eventType string) bool {
 	start, open := strings.CutSuffix(pattern, "*")
 	return open && strings.HasPrefix(eventType, start) || pattern == eventType
 }
 
-// Wants reports whether the subscription is told of an event of an execution that it follows.
+// Wants reports whether the subscription receives an event of an execution that it follows.
 func (s *Subscription) Wants(e *Event) bool {
 	if e.At.Before(s.Since) || len(s.States) > 0 && (e.Layer != "execution" || e.From == e.To || !slices.Contains(s.States, e.To)) {
 		return false
@@ -122,8 +124,8 @@ func (s *Subscription) Wants(e *Event) bool {
 	})
 }
 
-// Announcement is a message to those who observe: look at the events of this execution. It may
-// be lost, and then the timer of the execution sends another.
+// Announcement is a message to hand on the events of this execution to its subscribers. It may be
+// lost; the timer of the execution then sends another.
 type Announcement struct {
 	Tenant    string `json:"tenant"`
 	Execution string `json:"execution"`
@@ -132,40 +134,40 @@ type Announcement struct {
 // ObservedThrough says which events of an execution have been handed on.
 type ObservedThrough struct {
 	Sequence int64
-	By       string    // who is at work
-	Until    time.Time // and may be until then
+	By       string    // handler at work
+	Until    time.Time // end of its lease
 }
 
 // Delivery is a message with events of one execution for one subscription. It is kept until the
-// receiver has it. It holds the events, so that it does not matter how late that is.
+// receiver has it. It contains the events, so that it does not matter how late that is.
 type Delivery struct {
 	Tenant         string          `json:"tenant"`
 	Subscription   string          `json:"subscription"`
 	SubscriptionID string          `json:"subscriptionId"`
 	Execution      string          `json:"execution"`
 	Workflow       string          `json:"workflow"`
-	After          int64           `json:"after"`   // the events that it is about follow this one
-	Through        int64           `json:"through"` // and this is the last one
-	Events         []ObservedEvent `json:"events"`  // those of them that the subscription is told of
+	After          int64           `json:"after"`   // its events follow this one
+	Through        int64           `json:"through"` // number of the last event
+	Events         []ObservedEvent `json:"events"`  // the events among them that the subscription wants
 
-	Rows *PipedJobs `json:"rows,omitempty"` // of a delivery to a table: the jobs of which rows are made
+	Rows *PipedJobs `json:"rows,omitempty"` // for a delivery to a table: the jobs from which rows are made
 }
 
-// PipedJobs are jobs of a step run that has ended, of which pipes make rows of a table.
+// PipedJobs are jobs of an ended step run from which pipes make rows of a table.
 type PipedJobs struct {
-	Table   string `json:"table,omitempty"` // "" while the tables of the step are not known: the delivery is divided among them
-	StepRun int    `json:"stepRun"`         // Seq
-	From    int    `json:"from"`            // the index of the first of the jobs
-	To      int    `json:"to"`              // and that after the last one
+	Table   string `json:"table,omitempty"` // "" while the tables of the step are unknown: the delivery is split into one for each table
+	StepRun int    `json:"stepRun"`         // Seq of the step run
+	From    int    `json:"from"`            // index of the first job
+	To      int    `json:"to"`              // index after the last job
 
-	// Jobs names the jobs of a part of a step, so that the step is planned once and not for each part
-	// of it; empty for a whole step.
+	// Jobs names the jobs of a part of a step, so that the step is planned once and not for each
+	// part; empty for a whole step.
 	Jobs []PipedJob `json:"jobs,omitempty"`
 
-	Again bool `json:"again,omitempty"` // somebody has asked for it: what becomes of it is remembered at once
+	Again bool `json:"again,omitempty"` // requested by somebody: its result is recorded at once
 }
 
-// PipedJob names a job of a part of a step: its index, and the entity or the number of the item that
+// PipedJob names a job in a part of a step: its index, and the entity or the index of the item that
 // it is for.
 type PipedJob struct {
 	Index  int        `json:"i"`
@@ -173,21 +175,21 @@ type PipedJob struct {
 	Item   *int       `json:"item,omitempty"`
 }
 
-// TableSubscriber is what a table is called among those that events are delivered to.
+// TableSubscriber returns the name of a table among the receivers of events.
 func TableSubscriber(table string) string { return "~table/" + table }
 
-// PipedStepRun is the step run, by its Seq, of whose jobs a delivery has made rows of a table.
+// PipedStepRun returns the Seq of the step run from whose jobs a delivery has made rows of a table.
 func PipedStepRun(table string, a DeliveryAttempt) (seq int, ok bool) {
 	rest, ok := strings.CutPrefix(a.Delivery, TableSubscriber(table)+":"+a.Execution+":")
 	if !ok || a.Execution == "" {
 		return 0, false
 	}
-	whole, _, _ := strings.Cut(rest, ".") // that of a part has the index of its first job behind
+	whole, _, _ := strings.Cut(rest, ".") // a part is followed by the index of its first job
 	seq, err := strconv.Atoi(whole)
 	return seq, err == nil && seq > 0
 }
 
-// ID identifies what is delivered. It is the same each time.
+// ID identifies what is delivered. It is the same for each attempt.
 func (d *Delivery) ID() string {
 	if p := d.Rows; p != nil && len(p.Jobs) > 0 {
 		return fmt.Sprintf("%s:%s:%d.%d", d.SubscriptionID, d.Execution, p.StepRun, p.From)
@@ -197,35 +199,36 @@ func (d *Delivery) ID() string {
 	return d.SubscriptionID + ":" + d.Execution + ":" + strconv.FormatInt(d.Through, 10)
 }
 
-// DeliveryAttempt is what became of a delivery when it was tried last. It has nothing of what was sent.
+// DeliveryAttempt is the result of the latest attempt of a delivery. It contains nothing of what
+// was sent.
 type DeliveryAttempt struct {
 	At        time.Time `json:"at"`
-	Delivery  string    `json:"delivery"` // as the receiver has it
+	Delivery  string    `json:"delivery"` // id as the receiver sees it
 	Execution string    `json:"execution,omitempty"`
-	Attempts  int       `json:"attempts"` // with this one
+	Attempts  int       `json:"attempts"` // including this one
 	Delivered bool      `json:"delivered"`
-	Status    int       `json:"status,omitempty"` // of the answer of a webhook
+	Status    int       `json:"status,omitempty"` // status of a webhook's response
 	Error     string    `json:"error,omitempty"`
-	Test      bool      `json:"test,omitempty"` // it was asked for, and tells of no execution
+	Test      bool      `json:"test,omitempty"` // a requested test, which belongs to no execution
 }
 
-// MaxDeliveryAttempts bounds the deliveries that are remembered of a subscription: each is kept under
-// one of so many keys, in the place of an earlier one.
+// MaxDeliveryAttempts bounds the deliveries that are recorded for a subscription. There are only so
+// many keys, so that a new record replaces an earlier one.
 const MaxDeliveryAttempts = 100
 
-// DeliveryKey is the key under which a delivery is remembered. Each time that it is tried it is the same.
+// DeliveryKey returns the key under which a delivery is recorded. It is the same for each attempt.
 func DeliveryKey(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return fmt.Sprintf("%02d", binary.BigEndian.Uint32(sum[:])%MaxDeliveryAttempts)
 }
 
-// TestEventType is the type of the event of a test: no execution has one.
+// TestEventType is the event type of a test: no execution has it.
 const TestEventType = "subscription.test"
 
-// ObservedEvent is an event as others than its tenant's users may see it: who is told of the
-// events of an execution is not told what it works with.
+// ObservedEvent is an event as people outside of its tenant may see it: receivers of events do not
+// see the data of an execution.
 type ObservedEvent struct {
-	ID       string         `json:"id"` // of the execution, and the sequence: whoever has it twice can tell
+	ID       string         `json:"id"` // of the execution and the sequence, so that a receiver recognises duplicates
 	Sequence int64          `json:"sequence"`
 	At       time.Time      `json:"at"`
 	Layer    string         `json:"layer"`
@@ -237,16 +240,16 @@ type ObservedEvent struct {
 	Data     map[string]any `json:"data,omitempty"`
 }
 
-// observedData are the fields of an event's data that are told: numbers, and names out of
-// definitions and of this program. Texts of callers and of blocks are not: a reason or a message
-// may quote a parameter, a result or an answer.
+// observedData are the fields of an event's data that are passed on: numbers, and names from
+// definitions and from this program. Texts from callers and blocks are not passed on, because a
+// reason or a message may quote a parameter, a result or an answer.
 var observedData = map[string]bool{
 	"alreadyOk": true, "answers": true, "capped": true, "case": true, "child": true, "count": true, "droppedCount": true, "failed": true, "handled": true, "index": true,
 	"jobs": true, "kind": true, "level": true, "need": true, "notExecuted": true, "ok": true, "repeat": true, "rerunOf": true, "skipped": true, "stoppedAt": true,
 	"times": true, "trigger": true, "unfit": true, "unknown": true, "unmet": true, "wave": true, "waves": true, "workflow": true,
 }
 
-// Observed is the event as those see it who are told of it.
+// Observed returns the event as its receivers see it.
 func (e *Event) Observed(execution string) ObservedEvent {
 	o := ObservedEvent{
 		ID: execution + ":" + strconv.FormatInt(e.Sequence, 10), Sequence: e.Sequence, At: e.At, Layer: e.Layer, Type: e.Type, From: e.From, To: e.To, Step: e.Step, Actor: e.Actor,

@@ -23,7 +23,7 @@ type Table struct {
 	Revision    int64     `json:"revision"` // +1 with every write
 }
 
-// Column is one column of a table. Each row has a value in one that is required.
+// Column is one column of a table. If it is required, each row has a value in it.
 type Column struct {
 	Name     string     `json:"name"`
 	Type     ColumnType `json:"type"`
@@ -33,7 +33,7 @@ type Column struct {
 // ColumnType is the type of the values of a column.
 type ColumnType string
 
-// The types. A datetime is text as RFC 3339 has it; json is any value.
+// Column types. A datetime is RFC 3339 text; json is any value.
 const (
 	ColumnString   ColumnType = "string"
 	ColumnNumber   ColumnType = "number"
@@ -44,14 +44,14 @@ const (
 
 // Limits of tables.
 const (
-	MaxTables       = 100 // of a tenant
-	MaxColumns      = 50  // of a table
+	MaxTables       = 100 // for a tenant
+	MaxColumns      = 50  // for a table
 	MaxRowBytes     = 16 << 10
 	MinRowRetention = time.Hour
 	MaxRowRetention = 3650 * 24 * time.Hour
 )
 
-// ColumnPattern is what names of columns look like: expressions read them.
+// ColumnPattern is the pattern of column names, which expressions read.
 const ColumnPattern = `^[A-Za-z_][A-Za-z0-9_]{0,63}$`
 
 var columnRE = regexp.MustCompile(ColumnPattern)
@@ -59,7 +59,7 @@ var columnRE = regexp.MustCompile(ColumnPattern)
 // Row is one row of a table. What the pipe or the step has put into it is in Values, by column. The rest
 // says of which job or step it is.
 type Row struct {
-	ID        string          `json:"id"` // follows from the job and the pipe, so that there is one row however often it is put
+	ID        string          `json:"id"` // derived from the job and the pipe, so that repeated writes make one row
 	At        time.Time       `json:"at"` // when the step run of the job ended, or that of the step began
 	Execution string          `json:"execution"`
 	Workflow  string          `json:"workflow"`
@@ -73,7 +73,7 @@ func RowID(execution string, stepRunSeq, index, pipe int) string {
 	return fmt.Sprintf("%s.%06d.%06d.%02d", execution, stepRunSeq, index, pipe)
 }
 
-// The codes of what does not fit a table.
+// Codes of values that do not fit a table.
 const (
 	IssueTableNotFound   = "table_not_found"
 	IssueColumnNotFound  = "column_not_found"
@@ -81,7 +81,7 @@ const (
 	IssueMissingRequired = "missing_required"
 )
 
-// Column finds a column, nil if the table has none of that name.
+// Column returns a column by name; nil if the table does not have it.
 func (t *Table) Column(name string) *Column {
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {
@@ -90,7 +90,7 @@ func (t *Table) Column(name string) *Column {
 	return &t.Columns[i]
 }
 
-// ColumnNames are the names of all columns.
+// ColumnNames returns the names of all columns.
 func (t *Table) ColumnNames() []string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -130,8 +130,8 @@ func (t *Table) Check(reserved func(string) bool) (issues []Issue) {
 	return issues
 }
 
-// CheckChange lists why a table cannot become another one: rows that are there have to fit, and so
-// have the pipes of definitions that are published.
+// CheckChange lists why a table cannot be changed into another one: existing rows must fit, and so
+// must the pipes of published definitions.
 func (t *Table) CheckChange(next *Table) (issues []Issue) {
 	for _, c := range t.Columns {
 		n := next.Column(c.Name)
@@ -153,8 +153,8 @@ func columnPath(t *Table, name string) string {
 	return "columns[" + strconv.Itoa(slices.Index(t.ColumnNames(), name)) + "]"
 }
 
-// CheckColumns lists what does not fit of a row with values in the given columns, of which nothing
-// else is known. path is where a column is written.
+// CheckColumns lists what does not fit in a row with values in the given columns. Only the names of
+// the columns are known. path returns where a column is written.
 func (t *Table) CheckColumns(columns []string, at string, path func(column string) string) (issues []Issue) {
 	for _, name := range columns {
 		if t.Column(name) == nil {
@@ -169,8 +169,8 @@ func (t *Table) CheckColumns(columns []string, at string, path func(column strin
 	return issues
 }
 
-// MakeRow makes the values of a row, JSON by column. A null is no value. The error is CodeInvalid
-// with everything that does not fit, CodeTooLarge if there is too much.
+// MakeRow makes the values of a row: JSON, by column. A null counts as no value. It returns
+// CodeInvalid with everything that does not fit, and CodeTooLarge if there is too much.
 func (t *Table) MakeRow(values map[string]json.RawMessage) (json.RawMessage, error) {
 	row := map[string]json.RawMessage{}
 	for name, raw := range values {
@@ -201,13 +201,13 @@ func (t *Table) MakeRow(values map[string]json.RawMessage) (json.RawMessage, err
 	return made, err
 }
 
-// Fits says why a value cannot be one of a column, "" if it can.
+// Fits returns why a value does not fit the column; "" if it does.
 func (c *Column) Fits(raw json.RawMessage) (message string) {
 	_, message = c.Type.convert(raw)
 	return message
 }
 
-// convert returns a value as a column has it, or why it cannot.
+// convert returns a value in the form of the column, or why it cannot.
 func (t ColumnType) convert(raw json.RawMessage) (value json.RawMessage, message string) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -237,7 +237,7 @@ func (t ColumnType) convert(raw json.RawMessage) (value json.RawMessage, message
 		ok = ok || t == ColumnBoolean
 	}
 	if !ok {
-		return nil, fmt.Sprintf("want a value of type %s", t) // which it has is not said: errors are kept
+		return nil, fmt.Sprintf("want a value of type %s", t) // the value itself is not quoted, because errors are stored
 	}
 	return raw, ""
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// VerifyScheme is how the calls of a trigger prove who makes them.
+// VerifyScheme is how calls of a trigger prove who makes them.
 type VerifyScheme string
 
 // The schemes.
@@ -24,16 +24,16 @@ const (
 	VerifyToken  VerifyScheme = "token"  // the secret itself
 )
 
-// Verification says how the calls of a trigger prove who makes them: with the secret, in the header.
+// Verification says how calls of a trigger prove who makes them: with the secret, in the header.
 type Verification struct {
 	Scheme    VerifyScheme `json:"scheme"`
 	Secret    string       `json:"secret"`              // name, which begins with [TriggerSecretPrefix]
-	Header    string       `json:"header,omitempty"`    // "" is that of the scheme
-	Tolerance Duration     `json:"tolerance,omitempty"` // how far the time of a call may be away; 0 is [DefaultTolerance]
+	Header    string       `json:"header,omitempty"`    // "" for the default of the scheme
+	Tolerance Duration     `json:"tolerance,omitempty"` // how far the time of a call may differ; 0 is [DefaultTolerance]
 }
 
-// TriggerSecretPrefix begins the names of the secrets of triggers. Who serves triggers, for callers
-// that it does not know, may read no others.
+// TriggerSecretPrefix is the prefix of the names of trigger secrets. The function that serves
+// triggers, for unknown callers, may read no other secrets.
 const TriggerSecretPrefix = "hooks/"
 
 // The tolerances of calls.
@@ -42,7 +42,7 @@ const (
 	MaxTolerance     = time.Hour
 )
 
-// HeaderName is the name of the header that has the proof, in lower case.
+// HeaderName returns the name of the header with the proof, in lower case.
 func (v *Verification) HeaderName() string {
 	if v.Header != "" {
 		return strings.ToLower(v.Header)
@@ -58,10 +58,10 @@ func (v *Verification) HeaderName() string {
 	return strings.ToLower(SignatureHeader)
 }
 
-// Timed reports whether the proof has a time, so that an old one is refused.
+// Timed reports whether the proof contains a time, so that an old one is refused.
 func (v *Verification) Timed() bool { return v.Scheme == VerifyHMAC || v.Scheme == VerifyStripe }
 
-// Window is how far the time of a call may be away.
+// Window returns how far the time of a call may differ.
 func (v *Verification) Window() time.Duration {
 	if v.Tolerance > 0 {
 		return v.Tolerance.Std()
@@ -69,13 +69,13 @@ func (v *Verification) Window() time.Duration {
 	return DefaultTolerance
 }
 
-// maxSignatures bounds the signatures of one call: senders that change their secret send two.
+// maxSignatures bounds the signatures of one call: senders that are changing their secret send two.
 const maxSignatures = 8
 
 // Check reports whether the value of the header proves that a call with this body comes from
-// somebody who has the secret. signed identifies what is proved: the same call has the same, whatever
-// is not signed says; it is empty if nothing but the secret is proved. All comparisons take the same
-// time whatever differs.
+// somebody who has the secret. signed identifies what is proved: it is the same for the same call,
+// whatever the unsigned parts say, and is empty if only the secret is proved. All comparisons take
+// constant time.
 func (v *Verification) Check(secret []byte, header string, body []byte, now time.Time) (signed string, ok bool) {
 	if len(secret) < MinSecretBytes {
 		return "", false
@@ -126,8 +126,8 @@ func equalHex(text string, mac []byte) bool {
 	return err == nil && subtle.ConstantTimeCompare(given, mac) == 1
 }
 
-// Rate is how often something may happen: Count times in a row, and then again each time that a
-// Count-th of Per has passed.
+// Rate limits how often something may happen: Count times at once, and then again each time
+// Per/Count has passed.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -135,7 +135,7 @@ type Rate struct {
 
 var rateRE = regexp.MustCompile(`^([1-9][0-9]{0,5})/([0-9]+(?:ms|s|m|h))$`)
 
-// RatePattern is how a rate is written: 60/1m.
+// RatePattern is the format of a rate, such as 60/1m.
 var RatePattern = rateRE.String()
 
 // Bounds of rates.
@@ -158,7 +158,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{n, per}, nil
 }
 
-// String writes it as it is read.
+// String formats the rate so that ParseRate can read it.
 func (r Rate) String() string {
 	n, unit := r.Per.Milliseconds(), "ms"
 	for _, larger := range []struct {
@@ -172,10 +172,11 @@ func (r Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + strconv.FormatInt(n, 10) + unit
 }
 
-// Each is the time after which one more may happen.
+// Each returns the time after which one more may happen.
 func (r Rate) Each() time.Duration { return r.Per / time.Duration(r.Count) }
 
-// At is when number n, from 0, of what begins evenly from then on may begin; zero if there is no rate.
+// At returns when number n, from 0, may start in a series that starts evenly from the given time;
+// zero if there is no rate.
 func (r Rate) At(from time.Time, n int) time.Time {
 	if r.IsZero() {
 		return time.Time{}
@@ -186,7 +187,7 @@ func (r Rate) At(from time.Time, n int) time.Time {
 // IsZero reports whether there is no rate.
 func (r Rate) IsZero() bool { return r.Count == 0 }
 
-// MarshalJSON writes it as it is read.
+// MarshalJSON encodes the rate as text.
 func (r Rate) MarshalJSON() ([]byte, error) { return EncodeJSON(r.String()) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -199,15 +200,16 @@ func (r *Rate) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// RateState is what is known of a rate that is limited: the time at which all that happened will
-// have been made up for, and how often it has happened. It is the generic cell rate algorithm.
+// RateState is the state of a rate limit: the time at which everything so far will be made up for,
+// and how often it has happened. It implements the generic cell rate algorithm.
 type RateState struct {
 	FreeAt   time.Time
 	Sequence int64
 }
 
-// Take is the state after one more at now, which has to wait for so long. If that is longer than
-// within, nothing is taken. Times have the resolution in which they are stored: microseconds.
+// Take returns the state after one more use at now, and how long that use must wait. If that is
+// longer than within, nothing is taken. Times have the resolution in which they are stored:
+// microseconds.
 func (s RateState) Take(r Rate, within time.Duration, now time.Time) (next RateState, wait time.Duration) {
 	free := s.FreeAt
 	if free.Before(now) {
@@ -221,32 +223,32 @@ func (s RateState) Take(r Rate, within time.Duration, now time.Time) (next RateS
 	return RateState{free, s.Sequence + 1}, wait
 }
 
-// TriggerCall is what became of a call of a trigger. It has nothing of what was sent.
+// TriggerCall is the result of a call of a trigger. It contains nothing of what was sent.
 type TriggerCall struct {
 	At        time.Time     `json:"at"`
-	Status    int           `json:"status"`              // of the answer
-	Code      Code          `json:"code,omitempty"`      // of what was refused
-	Execution string        `json:"execution,omitempty"` // that was started, or has the signal
+	Status    int           `json:"status"`              // status of the response
+	Code      Code          `json:"code,omitempty"`      // why it was refused
+	Execution string        `json:"execution,omitempty"` // execution that was started, or has the signal
 	Duplicate bool          `json:"duplicate,omitempty"` // it was accepted before
-	By        string        `json:"by,omitempty"`        // who has fired it by hand
+	By        string        `json:"by,omitempty"`        // who fired it by hand
 	Issues    []RefusedPart `json:"issues,omitempty"`
 }
 
-// BusEvent is an event of EventBridge for the triggers of a tenant.
+// BusEvent is an EventBridge event for the triggers of a tenant.
 type BusEvent struct {
 	Tenant string          `json:"tenant"`
 	Event  json.RawMessage `json:"event"`
 }
 
-// RefusedPart is a part of a call that does not fit.
+// RefusedPart is a part of a call that is invalid.
 type RefusedPart struct {
 	Path string `json:"path"`
 	Code string `json:"code"`
 }
 
-// Bounds of the calls that are remembered of a trigger: each is kept under one of so many keys, the
-// newest in the place of the oldest.
+// Bounds of the calls that are recorded for a trigger. There are only so many keys, so that the
+// newest call replaces the oldest.
 const (
 	MaxTriggerCalls   = 100
-	MaxRefusedMinutes = 20 // in each of which one call of a kind is remembered that proves nothing, is above the rate, or was made before
+	MaxRefusedMinutes = 20 // in each of them one call of a kind is recorded that proves nothing, exceeds the rate, or is a duplicate
 )

@@ -1,6 +1,6 @@
 package workflow
 
-// ScopeOf is the scope of the try to which the step run belongs.
+// ScopeOf returns the scope of the try that the step run belongs to.
 func (x *Execution) ScopeOf(r *StepRun) Scope {
 	if scope, ok := x.PastScopes[r.Try]; ok {
 		return scope
@@ -8,5 +8,6 @@ func (x *Execution) ScopeOf(r *StepRun) Scope {
 	return x.Scope
 }
 
-// LastForwardTry is the last try that was to execute steps: those since have only rolled back what is left of it.
+// LastForwardTry returns the last try that was meant to execute steps: later tries have only rolled
+// back what is left of it.
 func (x *Execution) LastForwardTry() int { return x.Try - x.RollbackTries }

@@ -2,7 +2,7 @@ package workflow
 
 import "slices"
 
-// VersionKind says what a version index is of.
+// VersionKind says what a version index is for.
 type VersionKind string
 
 // The kinds of version indexes.
@@ -11,12 +11,12 @@ const (
 	BlockVersions      VersionKind = "block"
 )
 
-// VersionIndex names the versions of one definition or block. It is one small item: who
-// looks for the newest version does not read all of them.
+// VersionIndex lists the versions of one definition or block in one small item, so that finding the
+// newest version does not need to read all of them.
 type VersionIndex struct {
 	Versions []IndexedVersion `json:"versions"`        // the newest first
-	Older    bool             `json:"older,omitempty"` // there are older versions, for which there was no room
-	Revision int64            `json:"-"`               // grows with every write; 0 if the index is not stored
+	Older    bool             `json:"older,omitempty"` // there are older versions that did not fit
+	Revision int64            `json:"-"`               // increases with every write; 0 if the index is not stored
 }
 
 // IndexedVersion is an exact version, and whether it is archived.
@@ -25,7 +25,7 @@ type IndexedVersion struct {
 	Archived bool   `json:"archived,omitempty"`
 }
 
-// NewVersionIndex makes the index of all versions of a name. It has room for the newest
+// NewVersionIndex makes the index of all versions of a name. It holds the newest
 // MaxIndexedVersions.
 func NewVersionIndex(all []IndexedVersion) VersionIndex {
 	sorted := NewestFirst(all)
@@ -44,7 +44,7 @@ func NewestFirst(all []IndexedVersion) []IndexedVersion {
 	})
 }
 
-// Has reports whether the index names a version, or has no room for it.
+// Has reports whether the index contains a version, or has dropped versions as old as that.
 func (x VersionIndex) Has(version string) bool {
 	if slices.ContainsFunc(x.Versions, func(v IndexedVersion) bool { return v.Version == version }) {
 		return true
@@ -57,9 +57,9 @@ func (x VersionIndex) Has(version string) bool {
 	return ok && v.Compare(oldest) < 0
 }
 
-// Newest is the newest version that satisfies a reference and is not archived. If all that
-// satisfy it are archived it is the newest of those, and if there is none, the zero value.
-// known is false if an older version, which the index has no room for, may be the answer.
+// Newest returns the newest version that satisfies a reference and is not archived. If all matching
+// versions are archived, it returns the newest of them; if none matches, the zero value. known is
+// false if an older version, which is not in the index, may be the answer.
 func (x VersionIndex) Newest(ref Ref) (newest IndexedVersion, known bool) {
 	for _, v := range x.Versions {
 		switch {

@@ -13,69 +13,69 @@ import (
 )
 
 // StepWait is what a step run waits for. It is over when the step run has ended, or when it is
-// decided or has lapsed: a step run that also has a job waits for that then.
+// decided or has lapsed: a step run that also has a job then waits only for that.
 type StepWait struct {
 	Kind    WaitKind  `json:"kind"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`           // when it ends by itself, or its deadline
 	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
-	Title   string    `json:"title,omitempty"` // the beginning of what people are asked; the name of a signal
+	Title   string    `json:"title,omitempty"` // beginning of the question to people; name of a signal
 	Decided bool      `json:"decided,omitempty"`
-	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: something is taken for the answer, or its job is being stopped
-	Asked   bool      `json:"asked,omitempty"`  // by the block of the step, which is called again then
-	Unfit   int       `json:"unfit,omitempty"`  // signals that it has taken and that did not fit: the history has the first
+	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: a default replaces the answer, or its job is being stopped
+	Asked   bool      `json:"asked,omitempty"`  // requested by the block of the step, which is called again afterwards
+	Unfit   int       `json:"unfit,omitempty"`  // signals that it has taken and that did not match; the history has the first
 
-	// Need is how many people have to answer, 0 if nobody has. In an approval, Approval, the
-	// first rejection decides.
+	// Need is how many people must answer; 0 if nobody must. In an approval (Approval), the first
+	// rejection decides.
 	Need     int  `json:"need,omitempty"`
 	Approval bool `json:"approval,omitempty"`
 
-	// Level is how often it has been escalated. The executions of the levels up to Paged have
-	// been started. Reminded is how many reminders have been recorded.
+	// Level is how often it has been escalated. The executions of levels up to Paged have been
+	// started. Reminded is how many reminders have been recorded.
 	Level    int `json:"level,omitempty"`
 	Paged    int `json:"paged,omitempty"`
 	Reminded int `json:"reminded,omitempty"`
 
-	// Generation is that of its tokens: those of earlier ones are revoked. Issued are the tokens,
-	// without their text.
+	// Generation is the generation of its tokens; tokens of earlier generations are revoked. Issued
+	// lists the tokens, without their text.
 	Generation int64         `json:"generation,omitempty"`
 	Issued     []IssuedToken `json:"issued,omitempty"`
 
 	Question *Value `json:"question,omitempty"` // JSON of a Question
-	Default  *Value `json:"default,omitempty"`  // what is taken for the answer at the deadline
+	Default  *Value `json:"default,omitempty"`  // the answer to use at the deadline
 
 	DefaultRejects bool `json:"defaultRejects,omitempty"` // of an approval: Default rejects it
 }
 
-// Answer is what somebody has answered to a step run that waits.
+// Answer is an answer to a waiting step run.
 type Answer struct {
 	By      string    `json:"by"`
 	At      time.Time `json:"at"`
 	Via     string    `json:"via,omitempty"`     // how it came, if not by a command: AnswerByToken
-	TokenBy string    `json:"tokenBy,omitempty"` // who has made the token, and so whose right it has used up
+	TokenBy string    `json:"tokenBy,omitempty"` // issuer of the token, whose right it has used up
 	Key     string    `json:"key"`               // see AnswerKey
-	Digest  string    `json:"digest"`            // of the value as it was sent, so that the same key cannot bring another one
+	Digest  string    `json:"digest"`            // digest of the value as sent, so that the same key cannot carry a different one
 	Rejects bool      `json:"rejects,omitempty"`
 	Value   *Value    `json:"value,omitempty"`
 }
 
-// CallbackBearer is the name by which somebody answers with the token that the job of a step has
-// brought him.
+// CallbackBearer is the name under which somebody answers with the callback token from a step's
+// job.
 const CallbackBearer = "callback"
 
-// AnswerPage is the path of the page on which the bearer of a token answers. The token comes behind
-// a # there, which browsers do not send.
+// AnswerPage is the path of the page where the bearer of a token answers. The token follows a #,
+// which browsers do not send.
 const AnswerPage = "/answer"
 
 // MaxCallbackParameterBytes bounds the parameters of a step with a callback: its message is sent
-// with them, and they are never stored with the token.
+// with them, because they are never stored with the token.
 const MaxCallbackParameterBytes = 256 << 10
 
-// AnswerByToken is how an answer came that a token allowed.
+// AnswerByToken means that an answer came with a token.
 const AnswerByToken = "token"
 
-// IssuedToken says that somebody has made a token, with which another one answers by his right.
-// It does not have the token.
+// IssuedToken records that somebody has issued a token with which another person answers by his
+// right. It does not contain the token.
 type IssuedToken struct {
 	By         string    `json:"by"`
 	For        string    `json:"for"`
@@ -84,8 +84,8 @@ type IssuedToken struct {
 	Generation int64     `json:"generation,omitempty"`
 }
 
-// BearerOf is who can answer now with the right of somebody, "" for nobody. Where one person
-// decides it makes no difference.
+// BearerOf returns who can currently answer with somebody's right; "" for nobody. It also returns
+// "" if a single answer decides, because then it makes no difference.
 func (r *StepRun) BearerOf(by string, now time.Time) string {
 	for _, l := range r.Wait.Issued {
 		if l.By == by && r.Wait.Need > 1 && r.StateOf(l, now) == TokenActive {
@@ -95,7 +95,7 @@ func (r *StepRun) BearerOf(by string, now time.Time) string {
 	return ""
 }
 
-// TokenState is what has become of a token.
+// TokenState is the state of a token.
 type TokenState string
 
 // The states of tokens.
@@ -155,20 +155,20 @@ func shortDigest(parts ...string) string {
 type Question struct {
 	Title    string          `json:"title,omitempty"`
 	Schema   json.RawMessage `json:"schema,omitempty"` // JSON Schema of an answer; absent accepts any value
-	Show     json.RawMessage `json:"show,omitempty"`   // what the one who answers is shown
+	Show     json.RawMessage `json:"show,omitempty"`   // what is shown to the person who answers
 	Who      Who             `json:"who,omitzero"`
 	Escalate []Escalation    `json:"escalate,omitempty"`
 }
 
-// Who says who may answer: these actors, and whoever has one of these roles. Without any,
+// Who says who may answer: these actors, and everybody with one of these roles. If both are empty,
 // everybody may.
 type Who struct {
 	Actors     []string `json:"actors,omitempty"`
 	Roles      []string `json:"roles,omitempty"`
-	NotStarter bool     `json:"notStarter,omitempty"` // not who started the execution
+	NotStarter bool     `json:"notStarter,omitempty"` // but not whoever started the execution
 }
 
-// Escalation is who else may answer from a level on, and which execution is started then.
+// Escalation says who else may answer from a level on, and which execution is started then.
 type Escalation struct {
 	Actors     []string        `json:"actors,omitempty"`
 	Roles      []string        `json:"roles,omitempty"`
@@ -176,7 +176,7 @@ type Escalation struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
-// At is who may answer at a level of escalation.
+// At returns who may answer at a level of escalation.
 func (q *Question) At(level int) Who {
 	who := Who{Actors: slices.Clone(q.Who.Actors), Roles: slices.Clone(q.Who.Roles), NotStarter: q.Who.NotStarter}
 	if len(who.Actors)+len(who.Roles) == 0 {
@@ -214,7 +214,7 @@ func (w Who) String() string {
 	return s
 }
 
-// TakesAnswers reports whether an execution takes answers to its step runs that wait.
+// TakesAnswers reports whether an execution takes answers to its waiting step runs.
 func (x *Execution) TakesAnswers() bool {
 	return x.State == statemachines.ExecutionWaiting || x.State == statemachines.ExecutionRunning
 }
@@ -224,8 +224,8 @@ func (r *StepRun) HasAnswered(by string) bool {
 	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.By == by })
 }
 
-// HasUsedRight reports whether somebody's right to answer has been used up: he has answered by
-// it, or another one has with a token of his. Each answer uses up another right.
+// HasUsedRight reports whether somebody's right to answer has been used up: by him, or by somebody
+// with a token of his. Each answer uses up a different right.
 func (r *StepRun) HasUsedRight(whose string) bool {
 	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return cmp.Or(a.TokenBy, a.By) == whose })
 }
