@@ -383,8 +383,8 @@ const (
 	CauseValidation   Cause = "VALIDATION"    // the definition, a block, the parameters or the selection are invalid; nothing was locked
 	CauseLockTimeout  Cause = "LOCK_TIMEOUT"  // the locks were not free in time, or the definition does not wait for them
 	CauseLockDeadlock Cause = "LOCK_DEADLOCK" // executions waited for each other, and this one was ended
-	CauseStepFailed   Cause = "STEP_FAILED"   // more jobs failed in a step than are tolerated
-	CauseAssertion    Cause = "ASSERTION"     // an assertion of a step is false
+	CauseStepFailed   Cause = "STEP_FAILED"   // a step had more failures than are tolerated
+	CauseAssertion    Cause = "ASSERTION"     // an assertion of a step is not true
 	CauseWorkerCrash  Cause = "WORKER_CRASH"  // a worker was lost, and its job cannot be repeated
 	CauseJobTimeout   Cause = "JOB_TIMEOUT"   // a job took too long
 	CauseUnclaimed    Cause = "UNCLAIMED"     // no worker has claimed the jobs of a step
