@@ -12,12 +12,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Block declares a function block with parameters of type P and a result of type R.
-// Both travel as JSON: parameters with a field that P does not have are refused, so
-// that a misspelt parameter is not ignored.
+// Block declares a function block with parameters of type P and a result of type R. Both travel as
+// JSON. Parameters with a field that P does not have are refused, so that a misspelt parameter is
+// not ignored.
 //
-// Name, Version and Execute are required. A block with Rollback is reversible. A
-// block with Acquire can find the entities of an execution.
+// Name, Version and Execute are required. A block with Rollback is reversible. A block with Acquire
+// can find the entities of an execution.
 type Block[P, R any] struct {
 	Name        string // package/name
 	Version     string // exact, such as 1.2.3
@@ -29,7 +29,7 @@ type Block[P, R any] struct {
 	Idempotent   bool // running it again for the same attempt has the same effect
 	UndoHarmless bool // Rollback does no harm if Execute has done nothing
 
-	Timeout         time.Duration   // of one attempt; 30s if zero
+	Timeout         time.Duration   // for one attempt; 30s if zero
 	ParameterSchema json.RawMessage // JSON Schema of P; empty accepts everything
 	ResultSchema    json.RawMessage // JSON Schema of R; empty accepts everything
 
@@ -39,8 +39,8 @@ type Block[P, R any] struct {
 	// Acquire finds entities for an execution. It must not change anything.
 	Acquire func(ctx context.Context, job *Job, p P) ([]workflow.EntityKey, error)
 
-	// Rollback undoes Execute. result is what Execute returned, or nil if the job has
-	// left no result.
+	// Rollback undoes Execute. result is what Execute returned, or nil if the job has left no
+	// result.
 	Rollback func(ctx context.Context, job *Job, p P, result *R) error
 }
 
@@ -77,7 +77,7 @@ type jobHandler func(ctx context.Context, job *Job) JobResult
 
 // run adapts the typed block to a jobHandler.
 func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
-	// A block relies on the entity type it declares. An acquire has no entity yet.
+	// A block relies on the entity type that it declares. An acquire has no entity yet.
 	if job.Operation != workflow.JobAcquire {
 		switch {
 		case b.RunOn != "" && b.RunOn != workflow.RunOnGlobal && job.Entity == nil:

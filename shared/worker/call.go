@@ -12,13 +12,13 @@ import (
 // and said of its progress.
 type Called struct {
 	JobResult
-	Progress []workflow.JobProgress // in the order in which the block said so
+	Progress []workflow.JobProgress // in the order in which the block reported it
 	Logs     *workflow.JobLogs      // as a pack with one job would keep them
 }
 
-// Call calls the block of the first job of a message as Handle does, with its time-out and its secrets,
-// but without a pack: nothing is claimed, stored or sent. It is for tests of blocks; package workertest
-// makes the message.
+// Call calls the block of a message's first job as Handle does, with its timeout and its secrets,
+// but without a pack: nothing is claimed, stored or sent. It is for tests of blocks; package
+// workertest makes the message.
 func (w *Worker) Call(ctx context.Context, m *workflow.PackMessage) Called {
 	in := &m.Jobs[0]
 	var mu sync.Mutex

@@ -10,17 +10,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Checkpoint saves where the job is, under a key, as JSON. When it returns nil, the value is stored: if
-// this worker is lost and another one takes the job over, or if the attempt fails and the job is tried
-// again, the block finds it in [Job.Checkpoints]. A nil value removes what is saved under the key.
+// Checkpoint saves the job's position, under a key, as JSON. When it returns nil, the value is
+// stored. If this worker is lost and another one takes the job over, or if the attempt fails and
+// the job is tried again, the block finds the value in [Job.Checkpoints]. A nil value removes what
+// is saved under the key.
 //
-// A job saves at most 64 KiB under 100 keys, and all jobs of a pack 128 KiB: save where the job is, not
-// what it has made. Each call writes the pack, so save at times that are worth it, such as every few
-// seconds. An error says that nothing is known to be stored; a CLAIM_LOST that the job is not this
-// worker's any more, or is to be cancelled: stop then.
+// A job can save at most 64 KiB under 100 keys, and all jobs of a pack together 128 KiB: save the
+// position of the job, not its output. Each call writes the pack, so call it only when it is worth
+// a write, such as every few seconds. An error means that the value may not be stored. CLAIM_LOST
+// means that the job no longer belongs to this worker, or is to be cancelled: stop then.
 //
-// The job of a block that is neither pure nor idempotent is never taken over: what it saved is kept
-// for people, and for its next attempt if it fails.
+// The job of a block that is neither pure nor idempotent is never taken over. What it has saved is
+// kept for people, and for its next attempt if it fails.
 func (j *Job) Checkpoint(ctx context.Context, key string, value any) error {
 	raw, err := workflow.EncodeJSON(value)
 	if err != nil {
@@ -32,8 +33,8 @@ func (j *Job) Checkpoint(ctx context.Context, key string, value any) error {
 	return j.state().add(ctx, workflow.Checkpoints{key: raw})
 }
 
-// Checkpoints are what the job has saved, by key: in this attempt and, unless the retry policy says
-// `fresh`, in those before.
+// Checkpoints returns what the job has saved, by key: in this attempt and, unless the retry policy
+// says `fresh`, in earlier ones.
 func (j *Job) Checkpoints() map[string]json.RawMessage {
 	s := j.state()
 	s.mu.Lock()
@@ -54,8 +55,8 @@ func (j *Job) LoadCheckpoint(key string, into any) (bool, error) {
 	return true, json.Unmarshal(raw, into)
 }
 
-// Progress says how far the job is, for people: in percent, and in up to 200 bytes of text. It only
-// notes it. The next heartbeat of the job, or whatever else is written of it, takes it along, so it may be
+// Progress reports the progress of the job to people: in percent, and in up to 200 bytes of text.
+// The call only records it. The next heartbeat or other write of the job stores it, so it may be
 // called at any time.
 func (j *Job) Progress(percent float64, message string) {
 	s := j.state()
@@ -69,23 +70,24 @@ func (j *Job) Progress(percent float64, message string) {
 
 func (j *Job) state() *savedState {
 	if j.saved == nil {
-		j.saved = &savedState{} // a job in the test of a block: it keeps what it saves
+		j.saved = &savedState{} // a job in the test of a block keeps what it saves here
 	}
 	return j.saved
 }
 
 // savedState is what a job has saved, and how it saves more.
 type savedState struct {
-	save   func(ctx context.Context, all workflow.Checkpoints) error // nil: they are only kept here
+	save   func(ctx context.Context, all workflow.Checkpoints) error // nil: values are kept only here
 	report func(percent float64, message string)
 	log    func(lines ...workflow.LogLine)
-	clean  *remover // of the secrets that the job is called with
+	clean  *remover // removes the secrets that the job is called with
 
-	mu          sync.Mutex // one call at a time
+	mu          sync.Mutex // allows one call at a time
 	checkpoints workflow.Checkpoints
 }
 
-// without is the state of a job that is called with secrets: no value of them is saved.
+// without returns the state of a job that is called with secrets, which are removed from what it
+// saves.
 func (s *savedState) without(secrets jobSecrets) *savedState {
 	if len(secrets) > 0 {
 		s.clean = secrets.remover()
@@ -109,8 +111,9 @@ func (s *savedState) add(ctx context.Context, more workflow.Checkpoints) error {
 	return err
 }
 
-// beginSaving returns what a job saves with. Its record has what was saved before, from its claim on: a
-// record without checkpoints is that of a job that has removed them. The caller holds s.mu.
+// beginSaving returns the state with which a job saves. Its record holds what was saved before,
+// ever since its claim: a record without checkpoints means that the job has removed them. The
+// caller holds s.mu.
 func (s *session) beginSaving(i int) *savedState {
 	return &savedState{
 		checkpoints: s.pack.Jobs[i].Checkpoints,
@@ -120,14 +123,14 @@ func (s *session) beginSaving(i int) *savedState {
 	}
 }
 
-// isRunning reports whether the job may still save something: it runs in this session. The caller
-// holds s.mu.
+// isRunning reports whether the job may still save something, because it runs in this session. The
+// caller holds s.mu.
 func (s *session) isRunning(i int) bool {
 	return !s.ended && s.pack.Jobs[i].Code == workflow.JobCodeStarted
 }
 
-// saveCheckpoints writes what a job has saved, with everything else that is known of the pack, under
-// the token of the claim: a worker that has lost the pack writes nothing.
+// saveCheckpoints writes what a job has saved, with everything else that is known about the pack,
+// under the token of the claim: a worker that has lost the pack writes nothing.
 func (s *session) saveCheckpoints(ctx context.Context, i int, all workflow.Checkpoints) error {
 	s.mu.Lock()
 	if !s.isRunning(i) {
@@ -147,7 +150,7 @@ func (s *session) saveCheckpoints(ctx context.Context, i int, all workflow.Check
 	return s.renewLease(ctx, noJob)
 }
 
-// noteProgress records how far a job is. What writes the pack next takes it along.
+// noteProgress records the progress of a job. The next write of the pack stores it.
 func (s *session) noteProgress(i int, percent float64, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,15 +182,15 @@ func (s *session) isUnclaimed() bool {
 }
 
 // claimForSaving claims a pack of pure jobs while they run, because one of them saves something. If
-// another worker has the pack, its jobs go on here unclaimed, and what they save is not stored.
+// another worker has the pack, its jobs continue here unclaimed, and what they save is not stored.
 func (s *session) claimForSaving(ctx context.Context) error {
 	if tried, err := s.claimUnclaimed(ctx); tried || err != nil {
 		return err
 	}
-	return s.renewLease(ctx, noJob) // another job of the pack has claimed it, a moment ago
+	return s.renewLease(ctx, noJob) // another job has just claimed the pack
 }
 
-// claimUnclaimed is claimForSaving unless the pack is claimed already.
+// claimUnclaimed works like claimForSaving, unless the pack is already claimed.
 func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
 	select {
 	case s.writeSlot <- struct{}{}:
@@ -211,8 +214,8 @@ func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case ok:
-		// With an old pack, an earlier call has written the claim, and its reply was lost: this one has
-		// written nothing.
+		// If there is an old pack, an earlier call has written the claim and its reply was lost;
+		// this call has written nothing.
 		if old != nil {
 			p.Lease = old.Lease
 		} else {
@@ -231,8 +234,8 @@ func (s *session) claimUnclaimed(ctx context.Context) (tried bool, err error) {
 	return true, errClaimLost
 }
 
-// keptCheckpoints adds what a block has saved with its answer to what the pack has of its job. What
-// does not fit is not kept, and the failure says so.
+// keptCheckpoints adds what a block has saved with its response to the checkpoints of its job in
+// the pack. Checkpoints that do not fit are dropped, and the failure says so.
 func keptCheckpoints(p *workflow.Pack, i int, a JobResult) JobResult {
 	if len(a.Checkpoints) == 0 || a.Failure == nil {
 		return a
@@ -245,7 +248,7 @@ func keptCheckpoints(p *workflow.Pack, i int, a JobResult) JobResult {
 	return a
 }
 
-// addCheckpoints adds to what a job has saved, all or nothing.
+// addCheckpoints adds to what a job has saved: all or nothing.
 func addCheckpoints(p *workflow.Pack, i int, more workflow.Checkpoints) error {
 	all, err := p.Jobs[i].Checkpoints.With(more)
 	if err == nil {
@@ -260,11 +263,11 @@ func addCheckpoints(p *workflow.Pack, i int, more workflow.Checkpoints) error {
 // JobReport is what another program reports about a job that it is still running.
 type JobReport struct {
 	Checkpoints workflow.Checkpoints
-	Progress    *workflow.JobProgress // At is not read
+	Progress    *workflow.JobProgress // At is ignored
 	Logs        []workflow.LogLine    // that it has not reported before; without At: now
 }
 
-// recordReport adds what another program reports of a running job to its record.
+// recordReport adds another program's report about a running job to the job's record.
 func (s *session) recordReport(i int, r JobReport, now time.Time) error {
 	if err := addCheckpoints(s.pack, i, r.Checkpoints); err != nil {
 		return err

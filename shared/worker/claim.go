@@ -11,13 +11,12 @@ import (
 // others are changing.
 const maxClaimAttempts = 4
 
-// claim claims the pack for this worker, or finds out that it is final. stop reports
-// that there is nothing more to do now; d is then the message's disposition.
+// claim claims the pack for this worker, or finds out that it is final. stop reports that there is
+// nothing more to do now; d is then the message's disposition.
 //
-// The lease counts from before the request. A claim whose reply was lost is
-// recognised by its nonce. A valid claim is never adopted because it has the same
-// worker name. Pure jobs need no claim: their pack is written when they have ended. It
-// is read before they begin, because a closed step run starts no job.
+// The lease counts from before the request. A claim whose reply was lost is recognised by its
+// nonce; a matching worker name is never enough. Pure jobs need no claim: their pack is written
+// when they have ended. It is read before they begin, because a closed step run starts no job.
 func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err error) {
 	t0 := s.w.opts.Now()
 	if t0.After(s.m.NotAfter) {
@@ -49,7 +48,7 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 			s.adoptPack(p)
 			return d, false, nil
 		}
-		s.unclaimed = false // what they have saved must not be lost
+		s.unclaimed = false // saved checkpoints must not be lost
 	}
 	ok, old, err := s.ports.Packs.Claim(ctx, p)
 	if err != nil {
@@ -85,9 +84,9 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 	return d, false, nil
 }
 
-// newRecords returns the job records of a first claim. All jobs of a repeatable
-// block, and all jobs that another program runs, count as started. Of any other
-// pack only the first job does; it starts at once.
+// newRecords returns the job records of a first claim. All jobs of a repeatable block, and all jobs
+// that another program runs, count as started. In any other pack only the first job does; it starts
+// at once.
 func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 	records := make([]workflow.JobRecord, len(s.m.Jobs))
 	for i, j := range s.m.Jobs {

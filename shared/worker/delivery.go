@@ -8,15 +8,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// HandleBatch handles the messages of one Lambda event in parallel. It returns the
-// ids of those that have to come again, in their order; the list is never nil. The event
-// source mapping deletes all other messages. failed counts those of them in which the worker
-// failed: jobs that did not fit into the invocation and a claim that was lost are ordinary.
-// Each message gets ports of its own.
+// HandleBatch handles the messages of one Lambda event in parallel. It returns, in order, the ids
+// of the messages that must be delivered again; the list is never nil. The event source mapping
+// deletes all other messages. failed counts those of them in which the worker failed. Jobs that did
+// not fit into the invocation and lost claims are normal and not counted. Each message gets its own
+// ports.
 //
-// A message that has to wait is sent again with a delay, never reported as failed:
-// a failed message stays hidden for the visibility time-out of the queue, which is
-// much longer than a lease.
+// A message that must wait is sent again with a delay, and never reported as failed: a failed
+// message stays hidden for the visibility timeout of the queue, which is much longer than a lease.
 func HandleBatch(ctx context.Context, w *Worker, batch []Delivery, decode func(body string) (*workflow.PackMessage, error), newPorts func() Ports) (unfinished []string, failed int) {
 	budget := time.Duration(0)
 	if end, ok := ctx.Deadline(); ok {
@@ -98,17 +97,17 @@ func (h *deliveryHandler) handle(ctx context.Context, d Delivery) (err error) {
 }
 
 const (
-	// maxVisibilityDelay is the longest time for which a message is deferred in its
-	// queue. One that has to wait longer is sent again.
+	// maxVisibilityDelay is the longest time by which a message is deferred in its queue. A message
+	// that must wait longer is sent again.
 	maxVisibilityDelay = 3 * time.Second
 
-	// maxReceivesBeforeResend is how often a message may be deferred. After that it is
-	// sent again: a queue gives up on a message that is received too often.
+	// maxReceivesBeforeResend is how often a message may be deferred. After that it is sent again,
+	// because a queue gives up on a message that is received too often.
 	maxReceivesBeforeResend = 8
 )
 
-// Settle deletes or defers a delivered message, as its disposition says. A message
-// that has to wait for long is sent again and deleted instead.
+// Settle deletes or defers a delivered message, as its disposition says. A message that must wait
+// for long is sent again and deleted instead.
 func (w *Worker) Settle(ctx context.Context, s Source, d Delivery, m *workflow.PackMessage, disposition Disposition, p Ports) error {
 	switch {
 	case !disposition.Done && disposition.RetryAfter <= maxVisibilityDelay && d.ReceiveCount < maxReceivesBeforeResend:

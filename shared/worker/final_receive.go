@@ -29,7 +29,7 @@ type FinalReceiveOptions struct {
 type FinalReceive struct {
 	opts       FinalReceiveOptions
 	wakeup     workflow.Wakeup
-	maxJobTime time.Duration // all jobs of the pack together
+	maxJobTime time.Duration // for all jobs of the pack together
 }
 
 // NewFinalReceive returns the final receive of a pack's message, or nil if the queue
@@ -59,10 +59,9 @@ func NewFinalWakeupReceive(o FinalReceiveOptions, id string, receives int, l wor
 // maxQueueDelay is the longest delay a queue supports.
 const maxQueueDelay = 15 * time.Minute
 
-// ReportUnclaimedStart is called when jobs start whose pack nobody has claimed. If
-// they crash the process, nothing else reports it. So it sends a provisional report
-// that arrives after the time the jobs may take. The engine ignores the report if
-// the pack item exists by then.
+// ReportUnclaimedStart is called when jobs start whose pack nobody has claimed. If they crash the
+// process, nothing else reports it. So it sends a provisional report that arrives after the longest
+// time that the jobs may take. The engine ignores the report if the pack item exists by then.
 func (r *FinalReceive) ReportUnclaimedStart(ctx context.Context) {
 	if r == nil {
 		return

@@ -11,12 +11,12 @@ import (
 // process has been asked to stop; otherwise they would be lost.
 const finishTimeout = 10 * time.Second
 
-// finish writes the results of the jobs if the pack is still this session's, and
-// returns the final pack. ownWrite reports that this session has made the pack final;
-// a pack of pure jobs may have been finished by another worker.
+// finish writes the results of the jobs if the pack still belongs to this session, and returns the
+// final pack. ownWrite reports that this session has made the pack final; a pack of pure jobs may
+// have been finished by another worker.
 //
-// The lease may have expired by now. As long as no other worker has taken over the
-// pack, the results are still valid.
+// The lease may have expired by now. As long as no other worker has taken over the pack, the
+// results are still valid.
 func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -30,7 +30,7 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 	}
 	ok, old, err := s.writePack(ctx, p, put)
 	if s.unclaimed && err == nil && !ok && old != nil && old.State == workflow.PackClaimed && old.Nonce == p.Nonce && old.Token == p.Token {
-		ok, old, err = s.writePack(ctx, p, s.ports.Packs.Finish) // its own claim, whose reply was lost
+		ok, old, err = s.writePack(ctx, p, s.ports.Packs.Finish) // the session's own claim, whose reply was lost
 	}
 	if s.unclaimed && err == nil && !ok && old != nil && !old.Final() {
 		now := s.w.opts.Now()
@@ -56,16 +56,15 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 	return nil, false, errClaimLost
 }
 
-// claimedElsewhereError is returned for pure jobs whose pack another worker holds. It
-// says what to do with the message.
+// claimedElsewhereError is returned for pure jobs whose pack another worker holds. It says what to
+// do with the message.
 type claimedElsewhereError struct{ disposition Disposition }
 
 func (e *claimedElsewhereError) Error() string { return "another worker holds the pack" }
 
-// mergeExpiredClaim returns the final pack of pure jobs that ran here without a
-// claim, although another worker had claimed the pack and its lease has expired:
-// packs leased to other programs are always claimed. Jobs that ended under that
-// claim keep their results.
+// mergeExpiredClaim returns the final pack of pure jobs that ran here without a claim, although
+// another worker had claimed the pack and its lease has expired. (Packs leased to other programs
+// are always claimed.) Jobs that ended under that claim keep their results.
 func mergeExpiredClaim(expired, end *workflow.Pack) *workflow.Pack {
 	p := *end
 	p.Token = expired.Token + 1
@@ -80,8 +79,8 @@ func mergeExpiredClaim(expired, end *workflow.Pack) *workflow.Pack {
 	return &p
 }
 
-// saveProgress writes the jobs that have ended when others have not. The worker that
-// takes over the pack then neither repeats them nor marks them UNKNOWN.
+// saveProgress writes the jobs that have ended while others have not. The worker that takes over
+// the pack then neither repeats them nor marks them UNKNOWN.
 func (s *session) saveProgress(ctx context.Context) {
 	s.mu.Lock()
 	unsaved := countEnded(s.pack.Jobs) > s.savedCount
@@ -94,9 +93,8 @@ func (s *session) saveProgress(ctx context.Context) {
 	}
 }
 
-// finalPack returns the pack as it is to be finished: all jobs have ended, or it is
-// released because the engine has asked to cancel. It returns nil if jobs are left
-// for any other reason.
+// finalPack returns the pack to be finished: all jobs have ended, or it is released because the
+// engine has asked to cancel. It returns nil if jobs are left for any other reason.
 func (s *session) finalPack() *workflow.Pack {
 	s.mu.Lock()
 	defer s.mu.Unlock()

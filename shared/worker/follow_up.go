@@ -9,15 +9,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// sendFollowUps sends what follows a pack that is known to be final, no matter who
-// finished it. Failed jobs with attempts left get their next attempt. Otherwise the
-// lane is added to the done set, the next lane of the window is sent, and the engine
-// is woken if this completes the set, or if the lane was unsuccessful and that may decide
-// something. All of it may be done twice; the message is deleted only after all of it is done.
+// sendFollowUps sends what follows a pack that is known to be final, no matter who finished it.
+// Failed jobs with attempts left get their next attempt. Otherwise the lane is added to the done
+// set and the next lane of the window is sent. The engine is woken if this completes the set, or if
+// the lane was unsuccessful and that may decide something. All of it may be done twice; the message
+// is deleted only after all of it is done.
 //
-// The pack's cost goes into the done set if this session finished the pack. A
-// session that finds the pack final adds only its own cost: the rest has been
-// counted.
+// The pack's cost goes into the done set if this session finished the pack. A session that finds
+// the pack final adds only its own cost, because the rest has been counted.
 func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite bool) (Disposition, error) {
 	if s.m.Work.EngineDriven {
 		// Only the engine knows what follows. It also records the end of the lane.
@@ -31,7 +30,7 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	end := workflow.LaneResult{Unsuccessful: s.m.Unsuccessful || p.Unsuccessful(), Failures: p.Failures(s.m.Failures, nil), HasUpdates: s.m.HasUpdates || p.HasUpdates()}
 	total := s.m.Work.Lanes
 	if total == 1 {
-		// The engine reads the pack itself. The pack has all costs but those of its last
+		// The engine reads the pack itself. The pack contains all costs except those of its last
 		// write and of this message.
 		cost := s.ports.Meter.Take()
 		cost.QueueRequests++
@@ -51,8 +50,8 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 		return Disposition{}, err
 	}
 	expired := s.m.ExpiredAt(s.w.opts.Now()) // so is the next lane; the engine may be waiting for this pack to close the step run
-	// Only whoever adds the lane sends the next one: each copy of a message would otherwise
-	// begin a chain of copies. If that worker dies before it has sent it, the timer does.
+	// Only the worker that adds the lane sends the next one; otherwise each copy of a message would
+	// begin a chain of copies. If that worker dies before sending it, the timer sends it.
 	if set.Added && p.State == workflow.PackFinished && !expired {
 		if err := s.sendNextLane(ctx); err != nil {
 			return Disposition{}, err
@@ -66,8 +65,8 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	return doneDisposition, nil
 }
 
-// sendRetry sends the next attempt of the jobs at the given indexes. Whoever has finished the
-// pack keeps an attempt that is due soon.
+// sendRetry sends the next attempt of the jobs at the given indexes. If the worker finished the
+// pack itself, it keeps an attempt that is due soon.
 func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int, ownWrite bool) (Disposition, error) {
 	pause := max(s.m.Work.Retry.DelayBefore(p.Key.Attempt+1), p.RetryAfter(indexes))
 	at := p.FinishedAt.Add(s.withJitter(pause))
@@ -92,18 +91,18 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 	return doneDisposition, s.sendPack(ctx, next)
 }
 
-// keepsRetry reports whether this worker waits for the attempt itself: it is due soon, and the
-// process has time for it then.
+// keepsRetry reports whether this worker waits for the attempt itself, because it is due soon and
+// the process will have time for it.
 func (s *session) keepsRetry(ctx context.Context, next *workflow.PackMessage) bool {
 	now := s.w.opts.Now()
 	pause := next.NotBefore.Sub(now)
 	return pause <= maxRetryPause && !next.NotBefore.After(s.keepsRetriesUntil) && !next.ExpiredAt(now) && s.hasTimeIn(ctx, pause)
 }
 
-// withJitter lengthens a pause by up to the retry policy's share of it. It never
-// shortens the pause, and no other worker starts the attempt before its end.
+// withJitter lengthens a pause by up to the jitter of the retry policy. It never shortens the
+// pause, and no other worker starts the attempt before the end of the pause.
 func (s *session) withJitter(d time.Duration) time.Duration {
-	if s.m.Work.Retry == nil { // only jobs that were withheld
+	if s.m.Work.Retry == nil { // only withheld jobs
 		return d
 	}
 	return d + time.Duration(float64(d)*s.m.Work.Retry.Jitter*s.w.opts.Jitter())
@@ -123,9 +122,9 @@ func (s *session) sendNextLane(ctx context.Context) error {
 	return nil
 }
 
-// sendPack sends one pack. If the pack has expired, it wakes the engine instead, which
-// decides what becomes of it. It returns an error if the queue did not take the message:
-// then the present message stays in its queue and is delivered again.
+// sendPack sends one pack. If the pack has expired, it wakes the engine instead, which decides what
+// to do with it. It returns an error if the queue did not accept the message: then the current
+// message stays in its queue and is delivered again.
 func (s *session) sendPack(ctx context.Context, m *workflow.PackMessage) error {
 	if m.ExpiredAt(s.w.opts.Now()) {
 		return s.sendWakeup(ctx, workflow.Wakeup{})

@@ -20,18 +20,18 @@ func retryDisposition(d time.Duration) Disposition {
 	return Disposition{RetryAfter: max(d, time.Millisecond)}
 }
 
-// These errors end a session before its pack is final. The message stays in the
-// queue; its next delivery finds out what became of the pack.
+// These errors end a session before its pack is final. The message stays in the queue; its next
+// delivery finds out the state of the pack.
 var (
 	errClaimLost     = &workflow.Error{Code: workflow.CodeClaimLost, Message: "another worker has taken over the pack, or the engine has closed it"}
 	errWorkerStopped = &workflow.Error{Code: workflow.CodeClaimLost, Message: "the worker stopped before all jobs of the pack ran"}
 	errPackCancelled = &workflow.Error{Code: workflow.CodeClaimLost, Message: "the pack has been cancelled"}
 )
 
-// Handle works on the pack of one message: it claims the pack, runs its jobs, writes
-// their results and sends what follows. A next attempt that is due soon is not sent but
-// follows at once. On an error the message must stay in its queue: the next delivery, or the
-// engine's timer, does what is left.
+// Handle works on the pack of one message: it claims the pack, runs its jobs, writes their results
+// and sends what follows. A next attempt that is due soon is not sent but follows at once. On an
+// error the message must stay in its queue: the next delivery, or the engine's timer, does what is
+// left.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
 	keepUntil := w.opts.Now().Add(maxRetriesKept)
 	for {
@@ -46,15 +46,16 @@ func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (
 	}
 }
 
-// A worker waits itself for the next attempt of a pack if that is due within maxRetryPause, and
-// only for maxRetriesKept after it has got the message: it is invisible in its queue for longer.
+// A worker waits for the next attempt of a pack itself if that is due within maxRetryPause, but
+// only until maxRetriesKept after it received the message. The message is invisible in its queue
+// for longer than that.
 const (
 	maxRetryPause  = 2 * time.Second
 	maxRetriesKept = 10 * time.Second
 )
 
-// handlePack is Handle for one attempt of a pack. next is the attempt that follows, if it is
-// due soon.
+// handlePack works like Handle, for one attempt of a pack. next is the attempt that follows, if it
+// is due soon.
 func (w *Worker) handlePack(ctx context.Context, m *workflow.PackMessage, p Ports, keepUntil time.Time) (d Disposition, next *workflow.PackMessage, err error) {
 	s := w.newSession(m, p)
 	if !w.opts.Sequential {
@@ -131,9 +132,9 @@ func (w *Worker) predatesRestore(m *workflow.PackMessage) bool {
 	return w.opts.MinFencingToken != nil && m.Work.MinFencingToken < w.opts.MinFencingToken()
 }
 
-// needsNoClaim reports whether the jobs run without a claim. They are pure, so two
-// workers may run them at once. Long ones are claimed all the same: otherwise the
-// engine would take them for jobs that no worker serves.
+// needsNoClaim reports whether the jobs run without a claim. They are pure, so two workers may run
+// them at once. Long jobs are claimed anyway: otherwise the engine would take them for jobs that no
+// worker serves.
 func (w *Worker) needsNoClaim(m *workflow.PackMessage) bool {
 	return m.Work.Pure && m.Work.Kind != workflow.JobRollback && m.Work.Timeout.Std() <= w.opts.UnclaimedTimeout/2
 }

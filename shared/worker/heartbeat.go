@@ -25,7 +25,7 @@ type heartbeater struct {
 	lastSent time.Time  // when the last successful heartbeat was sent
 	held     map[workflow.ClaimedPack]int
 	draining bool // an operator wants it to receive no more packs
-	drained  bool // the log says that it has none left
+	drained  bool // the log has said that it has no packs left
 }
 
 func newHeartbeater(w *Worker, o PollOptions) *heartbeater {
@@ -79,16 +79,17 @@ func (h *heartbeater) send(ctx context.Context) error {
 	return err
 }
 
-// isDraining reports whether an operator has drained the worker. It then receives no packs, and ends
-// those that it has. The process goes on: one that ended would be started again.
+// isDraining reports whether an operator has drained the worker. It then receives no packs, and
+// finishes those that it has. The process continues, because a process that ended would be started
+// again.
 func (h *heartbeater) isDraining() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.draining
 }
 
-// logDraining logs that the worker begins to drain, and that it has nothing left. The caller holds
-// h.mu.
+// logDraining logs that the worker starts to drain, and later that it has no packs left. The caller
+// holds h.mu.
 func (h *heartbeater) logDraining(ctx context.Context, draining bool) {
 	if draining && !h.draining {
 		h.w.opts.Logger.InfoContext(ctx, "an operator drains this worker: it receives no more packs until it is started again", observe.Worker, h.w.opts.Name)
@@ -99,7 +100,7 @@ func (h *heartbeater) logDraining(ctx context.Context, draining bool) {
 	}
 }
 
-// descriptor returns what the worker registers itself with.
+// descriptor returns the data with which the worker registers.
 func (w *Worker) descriptor() workflow.Worker {
 	d := workflow.Worker{ID: w.opts.Name, Pool: topology.PoolInRegion(w.opts.Pool, w.opts.Region), Version: w.opts.Version}
 	for _, b := range w.Blocks() {
@@ -115,7 +116,7 @@ func (h *heartbeater) addPack(k workflow.PackKey) {
 	h.held[k.ClaimedPack()]++
 }
 
-// removePack undoes one addPack.
+// removePack reverses one addPack.
 func (h *heartbeater) removePack(k workflow.PackKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,28 +32,27 @@ type Job struct {
 	Entity     *workflow.EntityKey
 	Attributes json.RawMessage // of the entity, as read under its lock
 	Parameters json.RawMessage
-	Result     json.RawMessage // of a ROLLBACK: the result to undo
+	Result     json.RawMessage // for a ROLLBACK: the result to undo
 
 	// Token is the entity's lock token. Fence is the text to pass to the device,
 	// which must refuse a fence that sorts below the highest it has seen.
 	Token int64
 	Fence string
 
-	// Deadline is when the worker stops waiting for the job, whether the job watches
-	// its context or not. A job that goes on after that has a lower fence than its
-	// next attempt.
+	// Deadline is when the worker stops waiting for the job, whether or not the job watches its
+	// context. A job that continues after that has a lower fence than its next attempt.
 	Deadline time.Time
 
-	// Resume is what has come of the wait that the block has asked for with [Job.Wait] when it was
-	// called before; nil in the first call.
+	// Resume is the result of the wait that the block requested with [Job.Wait] in its previous
+	// call; nil in the first call.
 	Resume *workflow.Resume
 
 	saved        *savedState
 	outcome      sm.Outcome
 	wait         *workflow.AskedWait
 	next         string
-	ownUpdate    workflow.Update   // of the job's own entity
-	otherUpdates []workflow.Update // of other entities
+	ownUpdate    workflow.Update   // for the job's own entity
+	otherUpdates []workflow.Update // for other entities
 }
 
 // newJob returns the job as its block sees it.
@@ -62,7 +61,7 @@ func newJob(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadl
 	if len(in.Resume) > 0 {
 		resume = &workflow.Resume{}
 		if json.Unmarshal(in.Resume, resume) != nil {
-			resume = nil // no engine sends that
+			resume = nil // the engine never sends that
 		}
 	}
 	return &Job{
@@ -126,14 +125,14 @@ func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
 // NoOp makes the outcome of a successful job NOOP: there was nothing to do.
 func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
 
-// Next makes the execution go on with another step of the definition than the one that
-// follows: the one with the label, beside this step or beside a step around it, or "end".
-// Only a job of a global step may do so.
+// Next lets the execution continue with a step other than the following one: the step with the
+// label, which is next to this step or to a surrounding one, or "end". Only a job of a global step
+// may call it.
 func (j *Job) Next(label string) { j.next = label }
 
-// Wait makes the step wait for a time, a signal or input before the execution goes on, and then
-// calls the block again, with what has come in Resume. The result of this call is not that of the
-// step. Only a job of a global step may do so.
+// Wait makes the step wait for a time, a signal or input before the execution continues. The block
+// is then called again, with the result of the wait in Resume. The result of this call is not the
+// result of the step. Only a job of a global step may call it.
 func (j *Job) Wait(w workflow.AskedWait) { j.wait = &w }
 
 // successResult returns the result of a successful job, with its outcome and
@@ -158,8 +157,8 @@ func (j *Job) successResult(result json.RawMessage) JobResult {
 	return a
 }
 
-// EndpointCaller runs the jobs of blocks that are served at an endpoint. The
-// package httpblock has one for HTTP.
+// EndpointCaller runs the jobs of blocks that are served at an endpoint. Package httpblock has one
+// for HTTP.
 type EndpointCaller interface {
 	Call(ctx context.Context, endpoint *workflow.Endpoint, job *Job) JobResult
 }
@@ -193,13 +192,13 @@ func newJobError(code string, retryable bool, err error) error {
 	return &jobError{code: code, retryable: retryable, err: err}
 }
 
-// Unsent says of an error of [Retryable] or [Terminal] that the block has certainly done nothing: the
-// job needs no undo.
+// Unsent marks an error from [Retryable] or [Terminal]: the block has certainly done nothing, so
+// the job needs no undo.
 func Unsent(err error) error {
 	return changed(err, func(e *jobError) { e.unsent = true })
 }
 
-// WithDetails gives an error of [Retryable] or [Terminal] details, which are recorded as JSON.
+// WithDetails adds details, which are recorded as JSON, to an error from [Retryable] or [Terminal].
 func WithDetails(err error, details any) error {
 	return changed(err, func(e *jobError) { e.details = details })
 }
@@ -221,7 +220,7 @@ func failureResult(err error) JobResult {
 	if errors.As(err, &e) {
 		f.Code, f.Retryable, f.Unsent = e.code, e.retryable, e.unsent
 		if e.details != nil {
-			f.Details, _ = workflow.EncodeJSON(e.details) // what has no JSON form is left out
+			f.Details, _ = workflow.EncodeJSON(e.details) // details that cannot be encoded as JSON are left out
 		}
 	}
 	return JobResult{Outcome: sm.OutcomeError, Failure: f}

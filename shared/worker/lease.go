@@ -9,9 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maintainLease renews the lease while jobs run. If it cannot be renewed, for
-// whatever reason, the jobs are aborted a margin before it ends. stop ends both
-// loops.
+// maintainLease renews the lease while jobs run. If it cannot be renewed, for whatever reason, the
+// jobs are aborted shortly before it ends. stop ends both loops.
 func (s *session) maintainLease(ctx context.Context, abort context.CancelFunc) (stop func()) {
 	if s.w.opts.Sequential {
 		return func() {}
@@ -27,9 +26,9 @@ func (s *session) maintainLease(ctx context.Context, abort context.CancelFunc) (
 	return func() { cancel(); loops.Wait() }
 }
 
-// heartbeatLoop extends the visibility of the message and renews the lease, unless
-// another write has just renewed it. The renewal saves the jobs that have ended and
-// shows whether the engine has asked to cancel.
+// heartbeatLoop extends the visibility of the message and renews the lease, unless another write
+// has just renewed it. The renewal saves the jobs that have ended and shows whether the engine has
+// asked to cancel.
 func (s *session) heartbeatLoop(ctx context.Context, abort context.CancelFunc) {
 	for wait := s.w.opts.HeartbeatInterval; sleep(ctx, wait); {
 		wait = s.w.opts.HeartbeatInterval
@@ -48,7 +47,7 @@ func (s *session) heartbeatLoop(ctx context.Context, abort context.CancelFunc) {
 		case errors.Is(err, error(errClaimLost)):
 			abort()
 			return
-		case errors.Is(err, error(errPackCancelled)): // running jobs may end under the present lease
+		case errors.Is(err, error(errPackCancelled)): // running jobs may finish under the current lease
 		case err != nil && ctx.Err() == nil:
 			wait = s.w.opts.HeartbeatInterval / 4
 			s.w.logWarning(ctx, "lease not renewed", s.m, err)
@@ -79,11 +78,10 @@ func (s *session) extendVisibility(ctx context.Context) {
 // noJob tells renewLease that no job starts.
 const noJob = -1
 
-// renewLease writes a new lease, which counts from before the request, together with
-// the jobs that have ended. Unless start is noJob, it also records that job as
-// STARTED. errClaimLost means that the pack is no longer this session's or is final,
-// and errPackCancelled that no further job may start. After any other error it is
-// unknown whether the write succeeded.
+// renewLease writes a new lease, which counts from before the request, together with the jobs that
+// have ended. Unless start is noJob, it also records that job as STARTED. errClaimLost means that
+// the pack no longer belongs to this session or is final; errPackCancelled means that no further
+// job may start. After any other error it is unknown whether the write succeeded.
 func (s *session) renewLease(ctx context.Context, start int) error {
 	select {
 	case s.writeSlot <- struct{}{}:
@@ -104,8 +102,8 @@ func (s *session) renewLease(ctx context.Context, start int) error {
 	t0 := s.w.opts.Now()
 	previousEnd := p.Lease
 	if p.Lease = t0.Add(s.w.opts.LeaseDuration); p.Lease.UnixMilli() <= previousEnd.UnixMilli() {
-		// Each write needs a lease of its own, to the millisecond. Another process that
-		// read the pack before this write must not be able to take it over after it.
+		// Each write needs a unique lease, to the millisecond. Otherwise another process that read
+		// the pack before this write could take it over after it.
 		p.Lease = previousEnd.Add(time.Millisecond)
 	}
 	if start != noJob {

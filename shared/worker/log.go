@@ -31,14 +31,14 @@ func jobAttrs(m *workflow.PackMessage, in *workflow.JobInput) []slog.Attr {
 	return attrs
 }
 
-// logWarning logs a problem with a pack that the protocol recovers from.
+// logWarning logs a problem with a pack from which the protocol recovers.
 func (w *Worker) logWarning(ctx context.Context, msg string, m *workflow.PackMessage, err error) {
 	w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, msg, append(PackAttrs(m), observe.Err(err))...)
 }
 
-// isFailure reports whether the worker could not do its part. A claim that was lost, to another
-// worker or because the engine has closed the pack, and jobs that did not fit into the
-// invocation are ordinary: the next delivery finds out what is left.
+// isFailure reports whether the worker failed to do its part. A claim lost to another worker, a
+// pack that the engine has closed, and jobs that did not fit into the invocation are normal: the
+// next delivery finds out what is left.
 func isFailure(err error) bool { return err != nil && !workflow.Is(err, workflow.CodeClaimLost) }
 
 // logUnfinished logs a message that will be delivered again, as a warning if the worker has
@@ -93,7 +93,8 @@ func logPanic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, ca
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 }
 
-// logWorkerPanic logs a panic of the worker itself while it knew what a job is about, secrets too.
+// logWorkerPanic logs a panic of the worker's own code while it had the data of a job in hand,
+// possibly including secrets.
 func logWorkerPanic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, cause any) {
 	log.LogAttrs(ctx, slog.LevelError, "panic", append(PackAttrs(m), observe.BlockPanicAttrs(cause, debug.Stack())...)...)
 }

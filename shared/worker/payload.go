@@ -17,9 +17,8 @@ func loadMessagePayload(ctx context.Context, m *workflow.PackMessage, ports Port
 	})
 }
 
-// loadRollbackInputs loads the results to undo that are too large for the message. It
-// runs before the pack is claimed: a job whose input cannot be read must not count
-// as started.
+// loadRollbackInputs loads results to undo that are too large for the message. It runs before the
+// pack is claimed: a job whose input cannot be read must not count as started.
 func (s *session) loadRollbackInputs(ctx context.Context) error {
 	for _, in := range s.m.Jobs {
 		if in.ResultRef == nil || in.ResultRef.Pack == nil {
@@ -101,8 +100,8 @@ func (s *session) offloadResults(ctx context.Context, p *workflow.Pack) error {
 	return nil
 }
 
-// offloadEntities stores the entities that ACQUIRE jobs have found in separate items,
-// in place of a result, which such a job does not have.
+// offloadEntities stores the entities that ACQUIRE jobs have found in separate items, in place of a
+// result, which such a job does not have.
 func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 	for i, rec := range p.Jobs {
 		if len(rec.Entities) == 0 {
@@ -122,8 +121,8 @@ func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 	return nil
 }
 
-// failOversized fails the jobs whose output other than the result exceeds their
-// share of the item. It returns the remaining size of all such output.
+// failOversized fails the jobs whose output, apart from the result, exceeds their share of the
+// item. It returns the remaining size of all such output.
 func (s *session) failOversized(p *workflow.Pack) (otherBytes int) {
 	share := maxPackItemBytes / len(p.Jobs)
 	for i, rec := range p.Jobs {

@@ -22,8 +22,8 @@ type PollOptions struct {
 	// Default: 20s.
 	HeartbeatInterval time.Duration
 
-	// UnreachableAfter is how long the worker goes on receiving packs while its
-	// heartbeats fail. Then it receives none until a heartbeat succeeds. Default: 2m.
+	// UnreachableAfter is how long the worker continues to receive packs while its heartbeats fail.
+	// Then it receives none until a heartbeat succeeds. Default: 2m.
 	UnreachableAfter time.Duration
 }
 
@@ -43,13 +43,12 @@ const (
 	emptyReceiveDelay = 50 * time.Millisecond // pause after an empty receive, in case the queue does not wait by itself
 )
 
-// Poll receives packs and works on them until ctx ends, on as many at a time as the
-// worker's Concurrency. Then it stops receiving and waits for the packs it works on,
-// at most for the worker's StopTimeout. After that it aborts their jobs and leaves
-// the packs to their leases: another worker takes them over, which repeats the jobs
-// that may run again and marks the others UNKNOWN.
+// Poll receives packs and works on them until ctx ends, on as many at a time as the worker's
+// Concurrency. Then it stops receiving and waits for the packs it works on, but no longer than the
+// worker's StopTimeout. After that it aborts their jobs and leaves the packs to their leases:
+// another worker takes them over, repeats the jobs that may run again and marks the others UNKNOWN.
 //
-// Poll always returns nil. It logs errors and goes on.
+// Poll always returns nil. It logs errors and continues.
 func Poll(ctx context.Context, w *Worker, o PollOptions) error {
 	o = o.withDefaults()
 	workCtx, abort := context.WithCancel(context.WithoutCancel(ctx))
@@ -78,7 +77,7 @@ func Poll(ctx context.Context, w *Worker, o PollOptions) error {
 		deliveries, err := o.Source.Receive(ctx, min(maxReceiveBatch, w.opts.Concurrency-len(slots)+1))
 		<-slots
 		switch {
-		case ctx.Err() != nil: // what was received is returned below
+		case ctx.Err() != nil: // received messages are returned below
 		case err != nil:
 			w.opts.Logger.WarnContext(ctx, "receive failed", observe.Err(err))
 			sleep(ctx, receiveErrorDelay)

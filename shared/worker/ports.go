@@ -18,22 +18,22 @@ type Ports struct {
 	// it with every heartbeat. Nil: it is not called.
 	ExtendVisibility func(ctx context.Context, d time.Duration) error
 
-	// TimeBudget is how much time the process had for all messages it received at
-	// once. A job with a longer time-out starts only if at least nine tenths of the
-	// budget are left. Zero: unknown.
+	// TimeBudget is how much time the process had for all messages that it received at once. A job
+	// with a longer timeout starts only if at least nine tenths of the budget are left. Zero:
+	// unknown.
 	TimeBudget time.Duration
 
-	// OnUnclaimedStart is called when jobs start whose pack is not claimed. Nil: it is
-	// not called.
+	// OnUnclaimedStart is called when jobs start without a claim of their pack. Nil: it is not
+	// called.
 	OnUnclaimedStart func(ctx context.Context)
 }
 
-// Packs is the worker's access to pack items and done sets: reads and
-// conditional writes of single items, nothing else. A method whose condition does not hold returns
-// ok=false and the item as it is, nil if there is none. A write whose reply was lost
-// but that is found in the item (same nonce, same token) is reported as ok.
+// Packs is the worker's access to pack items and done sets: reads and conditional writes of single
+// items, nothing else. A method whose condition does not hold returns ok=false and the current
+// item, nil if there is none. A write whose reply was lost is reported as ok if it is found in the
+// item (same nonce, same token).
 type Packs interface {
-	// Pack is a strongly consistent read of the item; nil if there is none.
+	// Pack reads the item, strongly consistent; nil if there is none.
 	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
 
 	// Claim puts p (CLAIMED, token 1) if there is no item.
@@ -43,8 +43,8 @@ type Packs interface {
 	// seen's token and lease and without a cancel request.
 	TakeOver(ctx context.Context, seen, next *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// Extend writes p's lease, job records, time of the claim and Confirmed if the item is CLAIMED with p's token,
-	// has no cancel request and no later lease: a delayed heartbeat must not undo a
+	// Extend writes p's lease, job records, time of the claim and Confirmed if the item is CLAIMED
+	// with p's token, has no cancel request and no later lease: a delayed heartbeat must not undo a
 	// later one.
 	Extend(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
@@ -54,8 +54,8 @@ type Packs interface {
 	// FinishUnclaimed puts p if there is no item. It is for pure blocks.
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// AddDone adds the lane to its shard's done set and returns the new set. Added is set
-	// if the lane is new; after a lost reply it may not be.
+	// AddDone adds the lane to its shard's done set and returns the new set. Added is set if the
+	// lane is new; after a lost reply it may be false.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
 	// MarkPool replaces the mark of a pool.
@@ -71,8 +71,8 @@ type Packs interface {
 
 // Sender sends what follows a pack.
 type Sender interface {
-	// SendPacks sends packs to the queues of their pools, each not before its time. It
-	// returns the keys of those that could not be sent.
+	// SendPacks sends packs to the queues of their pools, each not before its time. It returns the
+	// keys of the packs that could not be sent.
 	SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error)
 	WakeupSender
 }
@@ -115,9 +115,9 @@ type Delivery struct {
 type WorkerRegistry interface {
 	// Register adds the worker. Repeating it changes nothing.
 	Register(ctx context.Context, w workflow.Worker) error
-	// Heartbeat records that the worker is alive and which packs it works on;
-	// CodeNotFound if the worker is not registered (any more). draining says that it is to receive no
-	// more packs.
+	// Heartbeat records that the worker is alive and which packs it works on. It returns
+	// CodeNotFound if the worker is not, or no longer, registered. draining means that it should
+	// receive no more packs.
 	Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) (draining bool, err error)
 	// Unregister removes a worker that stops.
 	Unregister(ctx context.Context, id string) error

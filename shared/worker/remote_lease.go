@@ -10,10 +10,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// RemoteLease is a pack whose jobs another program runs, such as one that polls over
-// HTTP. The service keeps the delivery protocol for that program: a Worker with the
-// program's name and nonce claims the pack, renews its lease and finishes it. Each
-// call may come from another process, so all state is in the pack item.
+// RemoteLease is a pack whose jobs another program runs, such as one that polls over HTTP. The
+// service follows the delivery protocol on behalf of that program: a Worker with the program's name
+// and nonce claims the pack, renews its lease and finishes it. Each call may come from another
+// process, so all state is in the pack item.
 type RemoteLease struct {
 	Pack *workflow.Pack
 	Jobs []*Job // the jobs that have not ended; set only by LeaseRemote
@@ -24,15 +24,15 @@ type RemoteResult struct {
 	Results  map[string]JobResult // by job id
 	NotBegun []string             // ids of jobs it will not start, after it was asked to cancel
 
-	// Reports are what the program says of jobs that it is still running, by job id. Heartbeat says
-	// that it reports nothing else, and asks for more time.
+	// Reports are the program's reports about jobs that it is still running, by job id. Heartbeat
+	// means that it reports nothing else, and asks for more time.
 	Reports   map[string]JobReport
 	Heartbeat bool
 }
 
-// LeaseRemote claims a message's pack and returns it with its open jobs. All of them
-// count as started with the claim. lease is nil if there is nothing to run: then d
-// says what to do with the message.
+// LeaseRemote claims a message's pack and returns it with its open jobs. All of them count as
+// started with the claim. lease is nil if there is nothing to run: then d says what to do with the
+// message.
 //
 // Pure jobs are claimed too: the claim proves that the results come from its holder.
 func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Ports) (lease *RemoteLease, d Disposition, err error) {
@@ -61,11 +61,11 @@ func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Por
 	return s.newRemoteLease(), Disposition{}, nil
 }
 
-// RepeatRemote leases a pack once more to the program that claimed it, because the
-// program has not got the answer to its poll: seen is not confirmed. The token stays,
-// the lease and the jobs' deadlines begin again. lease is nil if the pack may not be
-// handed out any more: its message has expired, it is to be cancelled, the claim was
-// lost, or somebody has reported about it meanwhile.
+// RepeatRemote leases a pack again to the program that claimed it, because the program has not
+// received the response to its poll: seen is not confirmed. The token stays; the lease and the
+// jobs' deadlines start over. lease is nil if the pack must not be handed out any more: its message
+// has expired, it is to be cancelled, the claim was lost, or somebody has reported about it in
+// between.
 func (w *Worker) RepeatRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, p Ports) (lease *RemoteLease, err error) {
 	if m, err = loadMessagePayload(ctx, m, p); err != nil {
 		return nil, err
@@ -116,13 +116,13 @@ func (s *session) newRemoteLease() *RemoteLease {
 	return lease
 }
 
-// maxAnswerBytes bounds the inputs of the jobs that one answer carries. A reply of a
-// Lambda function has 6 MiB, of which base64 leaves 4.5 MiB; the rest is for the fixed
-// fields and the receipt. One job always fits.
+// maxAnswerBytes bounds the inputs of the jobs that one response carries. The response of a Lambda
+// function has 6 MiB, of which base64 leaves 4.5 MiB; the rest is for the fixed fields and the
+// receipt. One job always fits.
 const maxAnswerBytes = 3 << 20
 
-// jobsBeyondAnswer returns the jobs whose inputs do not fit into one answer with those
-// before them. Only results to undo and large attributes or parameters are that long.
+// jobsBeyondAnswer returns the jobs whose inputs no longer fit into one response after those before
+// them. Only results to undo and large attributes or parameters are that long.
 func (s *session) jobsBeyondAnswer() map[int]bool {
 	withheld := map[int]bool{}
 	total := 0
@@ -138,7 +138,7 @@ func (s *session) jobsBeyondAnswer() map[int]bool {
 	return withheld
 }
 
-// withheldRecord is the record of a job that the answer cannot carry. It fails with the
+// withheldRecord returns the record of a job that the response cannot carry. It fails with the
 // claim, without having been called. The next attempt carries only the jobs that have failed.
 func (s *session) withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
 	failure := failureResult(Retryable(workflow.FailureWithheld, fmt.Errorf(
@@ -151,17 +151,17 @@ func (s *session) withheldRecord(rec workflow.JobRecord, now time.Time) workflow
 // write.
 const maxResumeAttempts = 6
 
-// ResumeRemote continues the lease of a pack as it was read. It records the results,
-// fails the jobs whose deadline has passed and, if jobs are left, renews the lease. A
-// nil r only asks for more time. lease is nil once the pack is final: then d says
-// what to do with its message. CodeClaimLost means that the pack is no longer the
-// program's and that nothing has changed, CodeTooLarge that what it reports cannot be kept.
+// ResumeRemote continues the lease of a pack as read. It records the results, fails the jobs whose
+// deadline has passed and, if jobs are left, renews the lease. A nil r only asks for more time.
+// lease is nil once the pack is final: then d says what to do with its message. CodeClaimLost means
+// that the pack no longer belongs to the program and nothing has changed; CodeTooLarge means that
+// what it reports cannot be kept.
 //
-// A pack that is to be cancelled is left as it is while the program only asks for
-// more time. It is finished with the first results.
+// A pack that is to be cancelled is left unchanged while the program only asks for more time. It is
+// finished with the first results.
 //
-// Two calls may be made at once: each write is conditional on the pack as it was
-// read, and is tried again after a concurrent write.
+// Two calls may be made at once: each write is conditional on the pack as read, and is tried again
+// after a concurrent write.
 func (w *Worker) ResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {
 	if m, err = loadMessagePayload(ctx, m, p); err != nil {
 		return nil, d, err
@@ -185,7 +185,7 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 	s.adoptPack(&pack)
 	s.cancelled = seen.CancelRequested
 	if err := s.recordRemoteResults(r); err != nil {
-		if r != nil && r.Heartbeat && !s.cancelled { // what one job says too much of costs no claim
+		if r != nil && r.Heartbeat && !s.cancelled { // an oversized report about one job must not cost the claim
 			pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
 			if lost := s.renewLease(ctx, noJob); lost != nil && !errors.Is(lost, error(errPackCancelled)) {
 				return nil, d, lost
@@ -207,8 +207,8 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 	return &RemoteLease{Pack: s.pack}, d, nil
 }
 
-// recordRemoteResults ends the jobs that r reports, and those whose deadline has
-// passed. Of the others it records what r says of them; an error says which of that cannot be kept.
+// recordRemoteResults ends the jobs that r reports, and those whose deadline has passed. For the
+// others it records the reports in r; an error says which of these cannot be kept.
 func (s *session) recordRemoteResults(r *RemoteResult) error {
 	if r == nil {
 		r = &RemoteResult{}
@@ -258,21 +258,20 @@ func (s *session) finishAndFollowUp(ctx context.Context) (d Disposition, err err
 	return s.sendFollowUps(ctx, p, ownWrite)
 }
 
-// concurrentWriteError is returned by a write that finds the pack written by another
-// call under the same claim. pack is the pack as it is now.
+// concurrentWriteError means that another call under the same claim has written the pack first.
+// pack is its current state.
 type concurrentWriteError struct{ pack *workflow.Pack }
 
 func (e *concurrentWriteError) Error() string { return "the pack was changed by a concurrent write" }
 
-// isConcurrentWrite reports whether p was not written because old, the pack in the
-// item, was written meanwhile under the same claim.
+// isConcurrentWrite reports whether p was not written because another call under the same claim has
+// written old, the pack in the item.
 func isConcurrentWrite(p, old *workflow.Pack) bool {
 	return !p.ExpectedLease.IsZero() && old != nil && old.State == workflow.PackClaimed && old.Token == p.Token && !old.Lease.Equal(p.ExpectedLease)
 }
 
-// remoteJobDeadline returns when the worker stops waiting for the i-th job of a
-// remote pack. The program may run the jobs one after the other, so each also has the
-// time of those before it.
+// remoteJobDeadline returns when the worker stops waiting for the i-th job of a remote pack. The
+// program may run the jobs one after the other, so each job also gets the time of those before it.
 func remoteJobDeadline(m *workflow.PackMessage, p *workflow.Pack, i int) time.Time {
 	return p.ClaimedAt.Add(time.Duration(i+1) * m.Work.Timeout.Std())
 }

@@ -10,19 +10,19 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// JobResult is the result of one job. Blocks do not build it: it is what their
-// results and errors become, and what an EndpointCaller or another program returns.
+// JobResult is the result of one job. Blocks do not build it: their results and errors are
+// converted to it, and an EndpointCaller or another program returns it.
 type JobResult struct {
 	Outcome  sm.Outcome
 	Result   json.RawMessage
 	Updates  json.RawMessage      // a list of workflow.Update
-	Next     string               // label of the step with which the execution goes on, or "end"; empty for what the definition says
+	Next     string               // label of the step with which the execution continues, or "end"; empty to follow the definition
 	Wait     *workflow.AskedWait  // what the step waits for before the block is called again; nil for nothing
 	Entities []workflow.EntityKey // what an ACQUIRE has found
 	Failure  *workflow.Failure    // nil if the job succeeded
 
-	// Checkpoints are what a block that has failed at an endpoint, or in another program, has saved
-	// with its answer.
+	// Checkpoints are what a failed block at an endpoint, or in another program, has saved with its
+	// response.
 	Checkpoints workflow.Checkpoints
 
 	// Logs are what a block at an endpoint, or in another program, has logged; without At: now.
@@ -35,11 +35,10 @@ const MaxEntities = 10_000
 // maxIssues is how many issues the details of a failure list.
 const maxIssues = 20
 
-// validated returns the result as it may be recorded. A success whose output is not
-// valid becomes a failure that is not retried: the block has done its work. A result
-// that merely does not match its schema is kept, so that a rollback can use it; one that
-// nobody could read is not. A failure stays what it is, without details that nobody
-// could read.
+// validated returns the result as it may be recorded. A success with invalid output becomes a
+// failure that is not retried, because the block has done its work. A result that only does not
+// match its schema is kept, so that a rollback can use it; an unreadable one is not. A failure
+// stays the same, without unreadable details.
 func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if a.Failure != nil {
 		return withReadableDetails(a)
@@ -60,7 +59,7 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
 	}
 	if work.Kind != workflow.JobExecute || work.Compensates {
-		a.Next, a.Wait = "", nil // only what executes a step goes on, or waits
+		a.Next, a.Wait = "", nil // only an EXECUTE continues elsewhere, or waits
 	}
 	if a.Wait != nil && (work.CannotWait || onEntity) {
 		return invalidResult(a, workflow.FailureWaitNotGlobal, "the step cannot wait for what the block asks", []workflow.Issue{{Path: "wait", Code: "invalid", Message: "want a step with runOn: global, without foreach, repeat and callback"}})
@@ -93,7 +92,7 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	return a
 }
 
-// waitProblem is what is wrong with what a block asks to wait for.
+// waitProblem returns what is wrong with the wait that a block asks for.
 func waitProblem(a JobResult) *workflow.Issue {
 	switch {
 	case a.Wait == nil:
@@ -113,8 +112,8 @@ func waitProblem(a JobResult) *workflow.Issue {
 	return nil
 }
 
-// checkJSON finds what keeps a value from a block from being stored; the same keeps a
-// value out of a request to the API and out of an import. An absent value is valid.
+// checkJSON finds out why a value from a block cannot be stored. The same check applies to values
+// in API requests and imports. An absent value is valid.
 func checkJSON(raw json.RawMessage, path string) *workflow.Issue {
 	if len(raw) == 0 {
 		return nil
@@ -122,8 +121,8 @@ func checkJSON(raw json.RawMessage, path string) *workflow.Issue {
 	return schema.CheckJSON(raw, path, yamldoc.JoinPath)
 }
 
-// withReadableDetails returns a failure whose details can be stored. Details that cannot
-// become {"omitted": "..."} with the reason.
+// withReadableDetails returns a failure whose details can be stored. Other details become
+// {"omitted": "..."} with the reason.
 func withReadableDetails(a JobResult) JobResult {
 	issue := checkJSON(a.Failure.Details, "error.details")
 	if issue == nil {

@@ -11,8 +11,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// abandonDelay is how long a job may go on after its context has ended before the
-// worker stops waiting for it.
+// abandonDelay is how long a job may continue after its context has ended before the worker stops
+// waiting for it.
 const abandonDelay = 500 * time.Millisecond
 
 // runJob runs one job and records its result in the session's pack.
@@ -43,9 +43,9 @@ func (s *session) runJob(ctx context.Context, i int) {
 	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result.retriedAs(&s.m.Work), startedAt, s.w.opts.Now())
 }
 
-// recoverJob makes a panic of the worker's own code the failure of the job that it was about: it does
-// not end the process, which works for others too. Panics of blocks are recovered where blocks are
-// called, and a simulation ends its processes by panics.
+// recoverJob turns a panic of the worker's own code into the failure of the job that it was working
+// on, so that the process, which works for others too, goes on. Panics of blocks are recovered
+// where blocks are called. A simulation ends its processes by panics.
 func (s *session) recoverJob(ctx context.Context, i int) {
 	if s.w.opts.Sequential {
 		return
@@ -62,9 +62,9 @@ func (s *session) recoverJob(ctx context.Context, i int) {
 	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], why, now, now)
 }
 
-// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says, and
-// never if the call must not be made twice and may still be going on. It is the only place that
-// decides so: those that make a failure say what it is.
+// retriedAs marks a failure as retryable if the retry policy says so, whatever the block says; but
+// never if the call must not be made twice and may still be running. This is the only place that
+// decides about retries; the code that makes a failure only says what it is.
 func (a JobResult) retriedAs(work *workflow.Work) JobResult {
 	if a.Failure == nil {
 		return a
@@ -148,9 +148,9 @@ func (w *Worker) jobTimeout(ctx context.Context, m *workflow.PackMessage) time.D
 	return t
 }
 
-// awaitResult runs a job and recovers its panic. It waits until the job returns, or
-// until abandonDelay after the end of its context. A job that runs longer is
-// abandoned: its device recognises it by its fence and idempotency key.
+// awaitResult runs a job and recovers its panic. It waits until the job returns, or until
+// abandonDelay after the end of its context. A job that runs longer is abandoned: its device
+// recognises it by its fence and idempotency key.
 func (w *Worker) awaitResult(ctx context.Context, handler jobHandler, job *Job, attrs []slog.Attr) JobResult {
 	results := make(chan JobResult, 1)
 	go func() {

@@ -18,19 +18,19 @@ import (
 
 // SecretSource reads the values of secrets.
 type SecretSource interface {
-	// Secret is the value of a tenant's secret; CodeNotFound if there is none that can be
+	// Secret returns the value of a tenant's secret; CodeNotFound if there is none that can be
 	// used. No error contains a value.
 	Secret(ctx context.Context, tenant, name string) (string, error)
 }
 
-// secretTimeout bounds the time in which the secrets of one job are read.
+// secretTimeout bounds the reading of the secrets of one job.
 const secretTimeout = 10 * time.Second
 
-// jobSecrets are the values of the secrets that one job is called with, by name.
+// jobSecrets maps the names of the secrets that one job is called with to their values.
 type jobSecrets map[string]string
 
-// loadSecrets reads the secrets that a message's jobs are called with: those of its parameters and
-// of the headers of its endpoint. A failure says that the job was not called.
+// loadSecrets reads the secrets that a message's jobs are called with: those in its parameters and
+// in the headers of its endpoint. On a failure the job was not called.
 func (w *Worker) loadSecrets(ctx context.Context, m *workflow.PackMessage) (jobSecrets, *workflow.Failure) {
 	names := secretsOf(&m.Work)
 	if len(names) == 0 {
@@ -87,14 +87,14 @@ func (w *Worker) openSealed(ctx context.Context, m *workflow.PackMessage, parame
 	return value, nil
 }
 
-// secretsDelay is how long a message with secrets stays hidden after a poll that may not have it.
+// secretsDelay is how long a message with secrets stays hidden after a poll that must not have it.
 const secretsDelay = 5 * time.Second
 
-// errSecretsWithheld is why another program gets no jobs with secrets. Who decides that such a job
-// fails is a worker that has secrets, or nobody claims it.
+// errSecretsWithheld is why another program gets no jobs with secrets. Such a job fails only if a
+// worker that has secrets decides so, or if nobody claims it.
 var errSecretsWithheld = workflow.Errorf(workflow.CodeUnavailable, "the step is called with secrets or sealed parameters, which are not given to workers that poll over HTTP: serve its block over HTTP, or with the SDK")
 
-// secretsOf are the names of the secrets that jobs are called with.
+// secretsOf returns the names of the secrets that jobs are called with.
 func secretsOf(work *workflow.Work) (names []string) {
 	for _, p := range work.Secrets {
 		names = workflow.SecretNames(names, p.Parts)
@@ -110,7 +110,7 @@ func secretFailure(code, message string) *workflow.Failure {
 
 func (all jobSecrets) value(name string) string { return all[name] }
 
-// fill puts the secrets into a job's parameters.
+// fill inserts the secrets into a job's parameters.
 func (all jobSecrets) fill(job *Job, places []workflow.SecretPlace) *workflow.Failure {
 	if len(places) == 0 {
 		return nil
@@ -139,9 +139,9 @@ func (all jobSecrets) endpoint(e *workflow.Endpoint) *workflow.Endpoint {
 	return &filled
 }
 
-// removed returns a result in which the reference to a secret stands wherever its value did: as it
-// is, and as it is written in JSON, in an address and in base64. Where no reference can stand, as in
-// the id of an entity, the result becomes a failure.
+// removed returns a result in which each value of a secret is replaced by its reference. It finds
+// values in plain form, and as written in JSON, in a URL and in base64. If a value is where no
+// reference is possible, as in the id of an entity, the result becomes a failure.
 func (all jobSecrets) removed(a JobResult) JobResult {
 	if len(all) == 0 {
 		return a
@@ -187,20 +187,20 @@ func replaceEach(texts []string, text func(string) string) []string {
 
 // remover replaces secrets by the references to them.
 type remover struct {
-	forms     map[string]string // the reference by each form of each secret
+	forms     map[string]string // reference by each form of each secret
 	text      func(string) string
 	inNames   bool   // also inside the names of fields
-	misplaced string // where a secret stands that cannot be replaced
+	misplaced string // where a secret was found that cannot be replaced
 }
 
-// remover replaces every form of every secret. Longer ones come first: one secret may be a part of
-// another.
+// remover returns a remover for every form of every secret. Longer forms come first, because one
+// secret may be part of another.
 func (all jobSecrets) remover() *remover {
 	forms := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		value := all[name]
-		quoted, _ := workflow.EncodeJSON(value) // a text can be encoded
-		var escaped bytes.Buffer                // as others write it who escape <, > and &
+		quoted, _ := workflow.EncodeJSON(value) // a string can always be encoded
+		var escaped bytes.Buffer                // as encoders write it that escape <, > and &
 		json.HTMLEscape(&escaped, quoted)
 		for _, form := range []string{
 			value, string(quoted[1 : len(quoted)-1]), escaped.String()[1 : escaped.Len()-1], url.QueryEscape(value), url.PathEscape(value),
@@ -219,16 +219,16 @@ func (all jobSecrets) remover() *remover {
 	return &remover{forms: forms, text: strings.NewReplacer(pairs...).Replace}
 }
 
-// keep says that a text cannot be replaced.
+// keep records that a text contains a secret and cannot be replaced.
 func (r *remover) keep(text, where string) {
 	if r.text(text) != text {
 		r.misplaced = where
 	}
 }
 
-// json replaces secrets in a value: in strings, and names of fields and numbers that are a secret as
-// a whole. A value without any stays as it is, and so does its order. What is no JSON is replaced as
-// text.
+// json replaces secrets in a value: in strings, in names of fields, and in numbers that equal a
+// secret as a whole. A value without secrets stays unchanged, including its order. Text that is not
+// JSON is replaced as text.
 func (r *remover) json(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
@@ -316,7 +316,7 @@ func (r *remover) value(v any, changed *bool) any {
 	return v
 }
 
-// decodeTree decodes a value with its numbers as they are written.
+// decodeTree decodes a value and keeps its numbers as written.
 func decodeTree(raw json.RawMessage) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -324,14 +324,14 @@ func decodeTree(raw json.RawMessage) (v any, ok bool) {
 	return v, err == nil && !d.More()
 }
 
-// encodeTree encodes a value if it is not the one that it was.
+// encodeTree encodes a value if it has changed.
 func encodeTree(raw json.RawMessage, v any, changed bool) json.RawMessage {
 	if !changed {
 		return raw
 	}
 	replaced, err := workflow.EncodeJSON(v)
 	if err != nil {
-		return json.RawMessage("null") // what has been decoded can be encoded
+		return json.RawMessage("null") // a decoded value can be encoded
 	}
 	return replaced
 }

@@ -16,15 +16,15 @@ type session struct {
 	ports  Ports
 	remote bool // another program runs the jobs
 
-	// rollbackInputs holds the inputs whose result to undo was too large for the
-	// message, by job index.
+	// rollbackInputs holds the inputs whose result to undo was too large for the message, by job
+	// index.
 	rollbackInputs map[int]*workflow.JobInput
 
-	// withheld holds the jobs that the answer to a poll cannot carry, by job index.
+	// withheld holds the jobs that the response to a poll cannot carry, by job index.
 	withheld map[int]bool
 
-	// keepsRetriesUntil is the time up to which a next attempt that is due soon is not sent. It is
-	// keptRetry then.
+	// keepsRetriesUntil is the time up to which a next attempt that is due soon is kept, in
+	// keptRetry, instead of being sent.
 	keepsRetriesUntil time.Time
 	keptRetry         *workflow.PackMessage
 
@@ -35,23 +35,23 @@ type session struct {
 	mu         sync.Mutex // guards the fields below while jobs run
 	unclaimed  bool       // pure jobs: the pack is not claimed and has no lease
 	pack       *workflow.Pack
-	leaseEnd   time.Time    // end of the last lease that is known to be written; pack.Lease may be later
+	leaseEnd   time.Time    // end of the last lease known to be written; pack.Lease may be later
 	firstClaim bool         // no other worker has held the pack
 	started    map[int]bool // jobs this session has started, by index
 	savedCount int          // ended jobs that are in the item
-	readAt     time.Time    // of unclaimed jobs: before the last read of the pack
+	readAt     time.Time    // for unclaimed jobs: time before the last read of the pack
 	cancelled  bool         // the engine has asked to stop
-	claimLost  bool         // the pack is no longer this session's
-	ended      bool         // no job of the session saves anything any more
-	watchLease func()       // of unclaimed jobs that are claimed while they run: aborts them before the lease ends
+	claimLost  bool         // the pack no longer belongs to this session
+	ended      bool         // no job of the session can save anything any more
+	watchLease func()       // for unclaimed jobs that are claimed while they run: aborts them before the lease ends
 }
 
 func (w *Worker) newSession(m *workflow.PackMessage, p Ports) *session {
 	return &session{w: w, m: m, ports: p, started: map[int]bool{}, writeSlot: make(chan struct{}, 1)}
 }
 
-// runJobs runs every job that may run and renews the lease meanwhile. It returns
-// when all jobs have ended, or when no more may start and those started have ended.
+// runJobs runs every job that may run and renews the lease while they run. It returns when all jobs
+// have ended, or when no more may start and those started have ended.
 func (s *session) runJobs(ctx context.Context) error {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
@@ -95,9 +95,8 @@ func (s *session) runConcurrently(ctx context.Context) {
 	all.Wait()
 }
 
-// runSequentially runs the jobs of a block that must not run twice, one after the
-// other. Each is recorded as STARTED before it starts. If one may not start, those
-// after it may not either.
+// runSequentially runs the jobs of a block that must not run twice, one after the other. Each is
+// recorded as STARTED before it starts. If one must not start, those after it must not either.
 func (s *session) runSequentially(ctx context.Context) {
 	for i := range s.pack.Jobs {
 		if !s.isRunnable(i) {
@@ -110,8 +109,8 @@ func (s *session) runSequentially(ctx context.Context) {
 	}
 }
 
-// isRunnable reports whether a job still has to run: it has not started, or it may
-// run again, or this very claim recorded it as STARTED.
+// isRunnable reports whether a job still has to run: it has not started, or it may run again, or
+// this very claim recorded it as STARTED.
 func (s *session) isRunnable(i int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +123,10 @@ func (s *session) isRunnable(i int) bool {
 	return false
 }
 
-// markStarted records a job of a block that must not run twice as STARTED. The same
-// write renews the lease. The first job of a first claim was recorded by the claim.
-// A failed write may have reached the item: then the job does not start here, and it
-// becomes UNKNOWN when the pack is taken over or closed.
+// markStarted records a job of a block that must not run twice as STARTED. The same write renews
+// the lease. The first job of a first claim was recorded by the claim. A failed write may have
+// reached the item: then the job does not start here, and becomes UNKNOWN when the pack is taken
+// over or closed.
 func (s *session) markStarted(ctx context.Context, i int) bool {
 	s.mu.Lock()
 	code := s.pack.Jobs[i].Code
@@ -135,8 +134,8 @@ func (s *session) markStarted(ctx context.Context, i int) bool {
 	return code == workflow.JobCodeStarted || (ctx.Err() == nil && s.hasTimeFor(ctx) && s.renewLease(ctx, i) == nil)
 }
 
-// canStart is called immediately before a job starts. It reports whether the pack is
-// still this session's, is not cancelled, and has a lease that does not end soon.
+// canStart is called immediately before a job starts. It reports whether the pack still belongs to
+// this session, is not cancelled, and has a lease that does not end soon.
 func (s *session) canStart(ctx context.Context) bool {
 	minRemaining := 2 * s.w.opts.LeaseMargin
 	if s.w.opts.Sequential {
@@ -154,7 +153,7 @@ func (s *session) canStart(ctx context.Context) bool {
 	return ctx.Err() == nil && !s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin
 }
 
-// maxReadAge is how long ago the pack of an unclaimed job may have been read when the job
+// maxReadAge is the largest age that the last read of an unclaimed job's pack may have when the job
 // begins.
 const maxReadAge = 500 * time.Millisecond
 
@@ -170,9 +169,8 @@ func (s *session) readUnclaimed(ctx context.Context) (*workflow.Pack, error) {
 	return p, err
 }
 
-// stillOpen reports whether unclaimed jobs may still begin: the engine makes the pack of a
-// step run final when it closes the step run. One read serves all jobs that begin at about
-// the same time.
+// stillOpen reports whether unclaimed jobs may still begin: when the engine closes a step run, it
+// makes the packs final. One read serves all jobs that begin at about the same time.
 func (s *session) stillOpen(ctx context.Context) bool {
 	select {
 	case s.writeSlot <- struct{}{}:
@@ -184,7 +182,7 @@ func (s *session) stillOpen(ctx context.Context) bool {
 	known := s.cancelled || s.w.opts.Now().Sub(s.readAt) <= maxReadAge
 	s.mu.Unlock()
 	if known {
-		return true // canStart looks at cancelled
+		return true // canStart checks cancelled
 	}
 	if _, err := s.readUnclaimed(ctx); err != nil {
 		if ctx.Err() == nil {
@@ -195,12 +193,12 @@ func (s *session) stillOpen(ctx context.Context) bool {
 	return true
 }
 
-// hasTimeFor reports whether the process has time left for a whole job. A job that
-// would be cut off is better left to the next delivery. But a process that has used
-// less than a tenth of its time starts it anyway: no later process will have more.
+// hasTimeFor reports whether the process has time left for a whole job. A job that would be cut off
+// is better left to the next delivery. But a process that has used less than a tenth of its time
+// starts it anyway, because no later process will have more.
 func (s *session) hasTimeFor(ctx context.Context) bool { return s.hasTimeIn(ctx, 0) }
 
-// hasTimeIn is hasTimeFor after a pause.
+// hasTimeIn works like hasTimeFor, after a pause.
 func (s *session) hasTimeIn(ctx context.Context, pause time.Duration) bool {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -213,9 +211,8 @@ func (s *session) hasTimeIn(ctx context.Context, pause time.Duration) bool {
 	return time.Until(end)-pause >= needed
 }
 
-// leaseRemaining returns how long the lease is still valid, by the more cautious of
-// two clocks: the monotonic clock does not jump, and the wall clock goes on while the
-// machine is asleep.
+// leaseRemaining returns how long the lease is still valid, by the more cautious of two clocks: the
+// monotonic clock does not jump, and the wall clock continues while the machine is asleep.
 func (s *session) leaseRemaining() time.Duration {
 	now := s.w.opts.Now()
 	s.mu.Lock()
@@ -226,8 +223,8 @@ func (s *session) leaseRemaining() time.Duration {
 	return min(s.leaseEnd.Sub(now), s.leaseEnd.Round(0).Sub(now.Round(0)))
 }
 
-// jobInput returns the input of a job by its index in the step run, nil if the
-// message has no such job.
+// jobInput returns the input of a job by its index in the step run; nil if the message has no such
+// job.
 func (s *session) jobInput(index int) *workflow.JobInput {
 	if in := s.rollbackInputs[index]; in != nil {
 		return in

@@ -24,7 +24,7 @@ type Options struct {
 	// Pool serves the blocks that name no pool. Default: "default".
 	Pool string
 
-	// Region is that of the executions for which it works; empty for those without one.
+	// Region is the region of the executions that it works for; empty for executions without one.
 	Region string
 
 	// Version is the version of the program. It is shown with a polling worker.
@@ -70,7 +70,7 @@ type Options struct {
 	// HTTPBlocks calls blocks that are served over HTTP. Nil: the worker runs none.
 	HTTPBlocks EndpointCaller
 
-	// Secrets has the values of the secrets that jobs are called with. Nil: such jobs fail.
+	// Secrets returns the values of the secrets that jobs are called with. Nil: such jobs fail.
 	Secrets SecretSource
 
 	// Sealed opens the sealed parameters that jobs are called with. Nil: such jobs fail.
@@ -197,7 +197,7 @@ func (w *Worker) serves(m *workflow.PackMessage) bool {
 	return w.blocks[m.Work.Block].handler != nil
 }
 
-// handlerFor returns what runs the message's jobs, which are called with the secrets.
+// handlerFor returns the handler for the message's jobs, which are called with the secrets.
 func (w *Worker) handlerFor(m *workflow.PackMessage, secrets jobSecrets) jobHandler {
 	if m.Work.HTTP != nil {
 		endpoint := secrets.endpoint(m.Work.HTTP)

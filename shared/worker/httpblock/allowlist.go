@@ -70,19 +70,19 @@ func newAllowList(entries []string) allowList {
 	return list
 }
 
-// hostsOf are the hosts of endpoints, each with its port.
+// hostsOf returns the hosts of endpoints, each with its port.
 func hostsOf(endpoints workflow.Endpoints) (hosts []string) {
 	for _, address := range endpoints {
 		u, err := url.Parse(address)
 		if err != nil {
-			continue // it was checked when it was configured
+			continue // it was checked in the configuration
 		}
 		hosts = append(hosts, net.JoinHostPort(u.Hostname(), portOf(u)))
 	}
 	return hosts
 }
 
-// portOf is the port of an address.
+// portOf returns the port of an address.
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
@@ -122,11 +122,11 @@ func plainHost(host string) string {
 // credentials. Unlike the IPv4 addresses they are not link-local.
 var awsMetadataPrefix = netip.MustParsePrefix("fd00:ec2::/32")
 
-// allowsAddress reports whether an allowed host name may resolve to an address. The owner
-// of a name's DNS records must not gain access to this machine. So link-local addresses,
-// which include instance metadata and credentials, are never allowed. Loopback addresses
-// are allowed only if the list has Loopback, the address itself or "localhost". Other
-// private addresses are allowed: many blocks have one.
+// allowsAddress reports whether an allowed host name may resolve to an address. The owner of a
+// name's DNS records must not gain access to this machine. So link-local addresses, which include
+// instance metadata and credentials, are never allowed. Loopback addresses are allowed only if the
+// list has Loopback, the address itself or "localhost". Other private addresses are allowed,
+// because many blocks have one.
 func (l allowList) allowsAddress(name, port string, resolved netip.Addr) bool {
 	ip := resolved.Unmap().WithZone("")
 	switch {

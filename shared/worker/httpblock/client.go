@@ -48,12 +48,12 @@ type Client struct {
 // a proxy.
 func New(allow []string) *Client { return NewWithEndpoints(allow, nil) }
 
-// NewWithEndpoints is New for a stage with endpoints. Their hosts may be called too.
+// NewWithEndpoints works like New, for a stage with endpoints, whose hosts may be called too.
 func NewWithEndpoints(allow []string, endpoints workflow.Endpoints) *Client {
 	c := &Client{endpoints: endpoints, allow: newAllowList(append(allow[:len(allow):len(allow)], hostsOf(endpoints)...))}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = c.allow.dial
-	t.Proxy = nil // a proxy would connect where dial may not
+	t.Proxy = nil // a proxy would connect to hosts that dial must not
 	t.MaxIdleConnsPerHost = 64
 	c.http = &http.Client{
 		Transport:     t,
@@ -65,10 +65,10 @@ func NewWithEndpoints(allow []string, endpoints workflow.Endpoints) *Client {
 // errHostNotAllowed is returned for a host that is not on the allow list.
 var errHostNotAllowed = errors.New("the host is not on the worker's allow list; add it to worker.allowHosts or LOCKSTEP_WORKER_ALLOW_HOSTS")
 
-// Call posts a job to an endpoint and returns its result. A transport error, a status
-// other than 200 and an invalid response become failures with codes of their own,
-// HTTP_<status>, HTTP_TIMEOUT, HTTP_UNREACHABLE, HTTP_INVALID, HTTP_FORBIDDEN and
-// LIMIT. A failure is marked as unsent if the block was certainly not called.
+// Call posts a job to an endpoint and returns its result. A transport error, a status other than
+// 200 and an invalid response become failures with codes of their own: HTTP_<status>, HTTP_TIMEOUT,
+// HTTP_UNREACHABLE, HTTP_INVALID, HTTP_FORBIDDEN and LIMIT. A failure is marked as unsent if the
+// block was certainly not called.
 func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.JobResult {
 	address := e.URL
 	if e.Endpoint != "" {
@@ -152,8 +152,8 @@ func (c *Client) post(ctx context.Context, req *http.Request, operation workflow
 	return a
 }
 
-// Post posts a body to a URL that may be called, for others than blocks, and returns the status of
-// the answer, whatever it is. Of the answer itself it reads little, and keeps nothing.
+// Post posts a body to an allowed URL, for callers other than blocks, and returns the status of the
+// response, whatever it is. It reads little of the response body, and keeps nothing of it.
 func (c *Client) Post(ctx context.Context, to string, header map[string]string, body []byte) (status int, err error) {
 	if err := c.Allows(to); err != nil {
 		return 0, err
@@ -173,7 +173,7 @@ func (c *Client) Post(ctx context.Context, to string, header map[string]string, 
 	return reply.StatusCode, reply.Body.Close()
 }
 
-// maxDiscarded is how much of an answer that nobody reads is waited for.
+// maxDiscarded bounds how much of an unused response is read.
 const maxDiscarded = 64 << 10
 
 // Allows returns an error if a URL may not be called.
@@ -191,9 +191,9 @@ func markUnsent(a worker.JobResult) worker.JobResult {
 	return a
 }
 
-// send makes the call of a job. It returns the answer with its body, of which it reads one byte more
-// than is allowed, or why there is none. Whether a call that may still be going on is made again is not
-// decided here.
+// send makes the call of a job. It returns the response with its body, or why there is none. It
+// reads one byte more of the body than is allowed. Whether a call that may still be running is
+// repeated is not decided here.
 func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, []byte, *workflow.Failure) {
 	reply, err := c.http.Do(req)
 	if err != nil {
@@ -207,8 +207,9 @@ func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, [
 	return reply, text, nil
 }
 
-// sendFailure is the failure for a time-out or a failed connection. The request may have been received,
-// unless no connection was made. Its text has no address: that may hold what nobody should read.
+// sendFailure returns the failure for a timeout or a failed connection. The request may have been
+// received, unless no connection was made. Its text contains no address, because that may contain
+// secrets.
 func sendFailure(ctx context.Context, err error) *workflow.Failure {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -226,9 +227,9 @@ func sendFailure(ctx context.Context, err error) *workflow.Failure {
 	return &workflow.Failure{Code: workflow.FailureHTTPUnreachable, Message: "the call failed: " + err.Error(), Retryable: true, Unsent: unsent}
 }
 
-// ParseResponse decodes the response of a block to an operation. It returns an error
-// that names the place for anything that the contract does not allow, and for text that
-// could not be stored (see schema.CheckJSON). Unknown fields are ignored.
+// ParseResponse decodes the response of a block to an operation. It returns an error that names the
+// place for anything that the contract does not allow, and for text that cannot be stored (see
+// schema.CheckJSON). Unknown fields are ignored.
 func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, error) {
 	if issue := schema.CheckJSON(text, "", yamldoc.JoinPath); issue != nil {
 		return worker.JobResult{}, fmt.Errorf("invalid response: %s", issue)

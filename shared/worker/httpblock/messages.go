@@ -101,8 +101,8 @@ type response struct {
 	Logs        workflow.LogLines    `json:"logs"`
 }
 
-// fields are the fields of an object that are read, with those of the objects in them;
-// nil for a value that is taken as it is.
+// fields maps the fields of an object that are read to the fields of the objects inside them; nil
+// for a value that is taken as a whole.
 type fields map[string]fields
 
 var entityFields = fields{"type": nil, "id": nil}
@@ -115,8 +115,8 @@ var responseFields = fields{
 	"error": {"code": nil, "message": nil, "retryable": nil, "details": nil},
 }
 
-// checkCase finds a field whose name differs in case only from one that is read.
-// encoding/json reads it nevertheless, readers in other languages do not.
+// checkCase finds a field whose name differs only in case from one that is read. encoding/json
+// accepts such a field, but readers in other languages do not.
 func (known fields) checkCase(v any, path string) error {
 	switch v := v.(type) {
 	case []any:

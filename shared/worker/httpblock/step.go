@@ -20,8 +20,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// call is what an http step is called with. The definition has checked what is not up to
-// expressions.
+// call holds the parameters of an http step. The definition has checked everything that does not
+// depend on expressions.
 type call struct {
 	Method   string                     `json:"method"`
 	URL      string                     `json:"url"`
@@ -45,8 +45,8 @@ type answer struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 }
 
-// maxErrorBody is the largest answer that the details of a failure have. A larger one is left out,
-// and not cut: a secret that is cut is not found any more.
+// maxErrorBody is the largest response body that the details of a failure contain. A larger one is
+// left out rather than cut, because a secret that is cut could not be recognised.
 const maxErrorBody = 1 << 10
 
 // RegisterStep adds the blocks of http steps to a worker.
@@ -63,7 +63,7 @@ func (c *Client) RegisterStep(w *worker.Worker) {
 	}
 }
 
-// callStep makes the call of an http step. repeatable says that it may be made again.
+// callStep makes the call of an http step. repeatable means that it may be made again.
 func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeatable bool) (json.RawMessage, error) {
 	if in.Endpoint != "" {
 		address, err := c.endpoints.Address(in.Endpoint, in.Path)
@@ -110,13 +110,13 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 	return workflow.EncodeJSON(result)
 }
 
-// keyOf is the key of a job, the same in each of its attempts: a server that has answered one must
-// know the next one again.
+// keyOf returns the key of a job. It is the same in each of its attempts, so that a server that has
+// answered one recognises the next.
 func keyOf(job *worker.Job) string {
 	return strings.TrimSuffix(job.ID, "."+strconv.Itoa(job.Attempt))
 }
 
-// request makes the request, with its body.
+// request builds the request, with its body.
 func (in *call) request(ctx context.Context) (*http.Request, []byte, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -151,8 +151,8 @@ func (in *call) request(ctx context.Context) (*http.Request, []byte, error) {
 	return req, body, nil
 }
 
-// addQuery adds the parameters of the query, sorted by name. A list is a parameter several times,
-// and null none.
+// addQuery adds the parameters of the query, sorted by name. A list adds a parameter several times,
+// and null adds none.
 func (in *call) addQuery(u *url.URL) error {
 	if len(in.Query) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func (in *call) addQuery(u *url.URL) error {
 	return nil
 }
 
-// body is the body of the request: a text as it is, anything else as JSON.
+// body returns the body of the request: a string as it is, anything else as JSON.
 func (in *call) body() (body []byte, contentType string, err error) {
 	if len(in.Body) == 0 {
 		return nil, "", nil
@@ -195,7 +195,7 @@ func (in *call) body() (body []byte, contentType string, err error) {
 	return body, contentType, nil
 }
 
-// scalar is a value as text. Null is not given.
+// scalar returns a value as text. Null counts as not given.
 func scalar(raw json.RawMessage) (text string, given bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -216,7 +216,7 @@ func scalar(raw json.RawMessage) (text string, given bool, err error) {
 	return "", false, errors.New("not a text")
 }
 
-// expects reports whether a status is what the step expects: 2xx, unless it says.
+// expects reports whether a status is what the step expects: 2xx, unless the step says otherwise.
 func (in *call) expects(status int) bool {
 	if len(in.Expect) == 0 {
 		return status/100 == 2
@@ -229,7 +229,8 @@ func (in *call) includes(part string) bool {
 	return len(in.Include) == 0 || slices.Contains(in.Include, part)
 }
 
-// headersOf are the headers of an answer, in lower case. Cookies are left out: they are credentials.
+// headersOf returns the headers of a response, in lower case. Cookies are left out, because they
+// are credentials.
 func headersOf(h http.Header) map[string]string {
 	all := make(map[string]string, len(h))
 	for name, values := range h {
@@ -240,7 +241,8 @@ func headersOf(h http.Header) map[string]string {
 	return all
 }
 
-// bodyOf is the body of an answer: JSON if it says so and is, else text, null if it is empty.
+// bodyOf returns the body of a response: JSON if it is declared as JSON and is valid, otherwise
+// text; null if it is empty.
 func bodyOf(contentType string, body []byte) (json.RawMessage, error) {
 	if len(body) == 0 {
 		return json.RawMessage("null"), nil
@@ -258,8 +260,9 @@ func bodyOf(contentType string, body []byte) (json.RawMessage, error) {
 	return workflow.EncodeJSON(string(body))
 }
 
-// statusFailure is the failure for a status that the step does not expect. 429 and 503 refuse the
-// request. Any other of 500 or more says nothing of what has been done with it.
+// statusFailure returns the failure for a status that the step does not expect. 429 and 503 mean
+// that the request was refused. Any other status of 500 or more does not tell what was done with
+// the request.
 func statusFailure(reply *http.Response, body []byte, repeatable bool) error {
 	details := map[string]any{"status": reply.StatusCode}
 	if after := retryAfter(reply.Header, time.Now()); after > 0 {
@@ -281,7 +284,8 @@ func retryableStatus(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests
 }
 
-// retryAfter is how long an answer asks to wait before the next request; 0 if it does not ask.
+// retryAfter returns how long a response asks to wait before the next request; 0 if it does not
+// ask.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -294,7 +298,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(at.Sub(now).Round(time.Second), 0), workflow.MaxRetryAfter)
 }
 
-// asError is a failure as a block returns it.
+// asError returns a failure in the form in which a block returns it.
 func asError(f *workflow.Failure) error {
 	err := worker.Terminal(f.Code, errors.New(f.Message))
 	if f.Retryable {

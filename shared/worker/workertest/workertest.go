@@ -1,7 +1,7 @@
-// Package workertest calls the blocks of a worker in tests, without a service. What calls them is the
-// worker itself: parameters are read as in a pack, a panic and a time-out become failures, and a
-// result is checked by the block's schema. It is a package of its own because programs that serve
-// blocks do not need it.
+// Package workertest calls the blocks of a worker in tests, without a service. The worker itself
+// makes the calls: parameters are read as in a pack, a panic and a timeout become failures, and a
+// result is checked against the block's schema. It is a package of its own because programs that
+// serve blocks do not need it.
 package workertest
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Job is one call of a block. Parameters, Attributes, Undo and the values of Checkpoints are encoded
-// as JSON, unless they are JSON (a json.RawMessage).
+// Job is one call of a block. Parameters, Attributes, Undo and the values of Checkpoints are
+// encoded as JSON, unless they already are JSON (a json.RawMessage).
 type Job struct {
 	Block      string           // package/name, or with a version
 	Operation  workflow.JobKind // empty: EXECUTE
 	Entity     string           // type/id; empty: none
 	Attributes any              // of the entity
 	Parameters any
-	Undo       any // of a ROLLBACK: the result to undo; nil for none
+	Undo       any // for a ROLLBACK: the result to undo; nil for none
 
 	Attempt     int            // empty: 1
 	Token       int64          // lock token of the entity; empty: 1
@@ -35,21 +35,21 @@ type Job struct {
 	Timeout     time.Duration // empty: that of the block, or 30s
 }
 
-// Result is what has come of a call.
+// Result is the result of a call.
 type Result struct {
 	Outcome     statemachines.Outcome
 	JSON        json.RawMessage            // what the block returned; nil if it failed
 	Failure     *workflow.Failure          // nil if it succeeded
-	Updates     []workflow.Update          // of entities, its own first
+	Updates     []workflow.Update          // updates of entities, the job's own entity first
 	Entities    []workflow.EntityKey       // what an ACQUIRE has found
-	Checkpoints map[string]json.RawMessage // what is saved in the end
-	Progress    []workflow.JobProgress     // what it said, in order
+	Checkpoints map[string]json.RawMessage // everything saved at the end
+	Progress    []workflow.JobProgress     // reported progress, in order
 	Logs        []workflow.LogLine         // the end of what it logged, as much as is kept with a job
 	LogsDropped int                        // lines before these
-	Next        string                     // the step with which the execution is to go on; empty for none
+	Next        string                     // the step with which the execution should continue; empty for none
 	Wait        *workflow.AskedWait        // what it asks to wait for; nil for nothing
 
-	entity string // type/id, of the job
+	entity string // type/id of the job's entity
 }
 
 // Decode decodes what the block returned into a pointer.
@@ -62,7 +62,8 @@ func (r *Result) Decode(into any) error {
 	return d.Decode(into)
 }
 
-// Attribute is the value to which the job sets an attribute of its own entity; nil if it does not.
+// Attribute returns the value to which the job sets an attribute of its own entity; nil if it does
+// not.
 func (r *Result) Attribute(name string) json.RawMessage {
 	for _, u := range r.Updates {
 		if value, ok := u.Set[name]; ok && u.Entity.String() == r.entity {
@@ -72,8 +73,8 @@ func (r *Result) Attribute(name string) json.RawMessage {
 	return nil
 }
 
-// Call calls a block of a worker. What a service would refuse before any call fails the test: a block
-// that the worker does not have, and parameters that do not match its schema.
+// Call calls a block of a worker. If a service would refuse the call, the test fails: the worker
+// does not have the block, or the parameters do not match its schema.
 func Call(tb testing.TB, w *worker.Worker, job Job) Result {
 	tb.Helper()
 	m, err := message(w, job)
@@ -96,7 +97,7 @@ func Call(tb testing.TB, w *worker.Worker, job Job) Result {
 	return r
 }
 
-// Execute is Call for a job that has to succeed, with the result in its type.
+// Execute works like Call for a job that must succeed, and returns the result in its type.
 func Execute[R any](tb testing.TB, w *worker.Worker, job Job) (R, Result) {
 	tb.Helper()
 	var value R
@@ -107,7 +108,7 @@ func Execute[R any](tb testing.TB, w *worker.Worker, job Job) (R, Result) {
 	return value, r
 }
 
-// message is the message of a pack with one job.
+// message returns the message of a pack with one job.
 func message(w *worker.Worker, job Job) (*workflow.PackMessage, error) {
 	b, err := find(w, job.Block)
 	if err != nil {
@@ -178,7 +179,7 @@ func find(w *worker.Worker, written string) (found workflow.Block, err error) {
 	var newest workflow.Semver
 	for _, b := range w.Blocks() {
 		names = append(names, b.Ref().String())
-		version, _ := workflow.ParseSemver(b.Version) // was registered with it
+		version, _ := workflow.ParseSemver(b.Version) // checked when it was registered
 		if b.Ref().FullName() == ref.FullName() && ref.Matches(b.Version) && (found.Name == "" || version.Compare(newest) > 0) {
 			found, newest = b, version
 		}
