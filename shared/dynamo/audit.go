@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of an audit entry. The status is apart, because it is written later.
+// Attributes of an audit entry. The status is a separate attribute, because it is written later.
 const (
 	attrAuditEntry  = "entry"
 	attrAuditStatus = "status"
@@ -25,7 +25,8 @@ func auditEntryKey(tenant string, e workflow.AuditEntry) table.Key {
 	return table.Key{PK: auditKey(tenant, e.At.UTC().Format("2006-01")), SK: e.ID}
 }
 
-// BeginAudit stores an entry. Ids are made for one request, so one that is there is this one.
+// BeginAudit stores an entry. Ids are unique to one request, so an existing entry with this id is
+// the same one.
 func (r *Registry) BeginAudit(ctx context.Context, tenant string, e workflow.AuditEntry) error {
 	doc, err := workflow.EncodeJSON(e)
 	if err != nil {
@@ -46,7 +47,7 @@ func (r *Registry) EndAudit(ctx context.Context, tenant string, e workflow.Audit
 	return err
 }
 
-// AuditEntries lists the entries of a month that are from one time to another, newest first. It reads no others.
+// AuditEntries lists the entries of a month between two times, newest first. It reads no others.
 func (r *Registry) AuditEntries(ctx context.Context, tenant, month string, from, to time.Time, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 	after, err := decodePageToken(page)
 	if err != nil || to.Before(from) { // DynamoDB refuses a BETWEEN whose bounds are the wrong way round

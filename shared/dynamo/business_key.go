@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The item of a business key has no expiry: its revision must never begin again.
+// The item of a business key has no expiry, because its revision must never start over.
 func businessKeyKey(tenant, workflowName, key string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "key#" + workflowName + "#" + key, SK: "-"}
 }

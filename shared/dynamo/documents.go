@@ -36,9 +36,10 @@ func putDocument(ctx context.Context, t *table.Table, key table.Key, doc table.V
 	return err
 }
 
-// putRevised writes an item with a document of a revision, and whatever more holds, if the item still
-// has the revision before, or is absent if this is the first one. If it is not written, same reports
-// whether the item has this document already: an earlier call wrote it, and its reply was lost.
+// putRevised writes an item with a document of a revision, and the attributes in more, if the item
+// still has the previous revision, or is absent if this is the first one. If it is not written,
+// same reports whether the item already has this document because an earlier call wrote it and its
+// reply was lost.
 func putRevised(ctx context.Context, t *table.Table, key table.Key, revision int64, document any, more table.Item) (ok, same bool, err error) {
 	doc, err := encodeDocument(document)
 	if err != nil {
@@ -73,8 +74,8 @@ func listDocuments[T any](ctx context.Context, t *table.Table, partition string,
 // chunkConcurrency is how many chunks are read or written at a time.
 const chunkConcurrency = 8
 
-// putChunks writes n chunks, compressed, each in an item of its own. It asks for a chunk
-// when it is about to write it.
+// putChunks writes n chunks, compressed, each in an item of its own. It asks for a chunk only when
+// it is about to write it.
 func putChunks(ctx context.Context, t *table.Table, n int, key func(i int) table.Key, chunk func(i int) ([]byte, error)) error {
 	return parallel.Each(ctx, chunkConcurrency, n, func(ctx context.Context, i int) error {
 		plain, err := chunk(i)

@@ -10,10 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a done set. Lanes are numbered from 0 within the shard, which keeps
-// the whole set below 1 KB, so that each ADD costs one write unit. An unsuccessful lane
-// is written with its counts, see [failedLane]. Consumption is added up in numbers of
-// their own, units by table.
+// Attributes of a done set. Lanes are numbered from 0 within the shard, which keeps the whole set
+// below 1 KB, so that each ADD costs one write unit. An unsuccessful lane is written with its
+// counts, see [failedLane]. Consumption is added up in separate numbers, units by table.
 const (
 	attrDoneLanes     = "done"
 	attrFailedLanes   = "bad"
@@ -25,7 +24,7 @@ const (
 	prefixReadUnits   = "r_"
 )
 
-// DoneSet is a strongly consistent read of a shard's done set.
+// DoneSet reads a shard's done set, strongly consistent.
 func (p *Packs) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
 	it, err := p.t.Get(ctx, doneSetKey(stepRun, shard))
 	if err != nil {
@@ -34,9 +33,9 @@ func (p *Packs) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard 
 	return doneSetOf(it), nil
 }
 
-// AddDone adds a lane to its shard's done set and returns the new set. The set is
-// exact; a repetition after a lost reply counts the cost twice, so that the cost
-// errs on the high side, and does not report the lane as added.
+// AddDone adds a lane to its shard's done set and returns the new set. The set is exact. A
+// repetition after a lost reply counts the cost twice, so that the cost errs on the high side, and
+// does not report the lane as added.
 func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
 	number := key.Lane % workflow.LanesPerShard
 	lane := table.NumberSet(number)
@@ -72,7 +71,7 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.
 	return set, nil
 }
 
-// AddDoneLanes adds lanes of one shard that are over well.
+// AddDoneLanes adds lanes of one shard that ended successfully.
 func (p *Packs) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
 	if len(lanes) == 0 {
 		return nil
@@ -85,8 +84,8 @@ func (p *Packs) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, s
 	return err
 }
 
-// failedLane is an unsuccessful lane with its counts in one number. A lane may be added
-// twice with the same counts, which a number of its own could not tell from two lanes.
+// failedLane encodes an unsuccessful lane with its counts in one number. A lane may be added twice
+// with the same counts; a separate counter could not tell that from two lanes.
 func failedLane(lane int, f workflow.JobFailures) int {
 	return lane + 1000*f.Failed + 1_000_000*f.Unknown
 }

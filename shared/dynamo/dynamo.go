@@ -35,7 +35,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// Tables are the physical names of the tables.
+// Tables holds the physical names of the tables.
 type Tables struct {
 	Executions string
 	Jobs       string
@@ -67,8 +67,7 @@ func Open(client *dynamodb.Client, tables Tables) *DB {
 	return &DB{client: client, tables: tables}
 }
 
-// View is the tables for one unit of work, whose consumption is metered
-// separately.
+// View gives access to the tables for one unit of work, whose consumption is metered separately.
 type View struct {
 	Store    *Store
 	Locks    *Locks

@@ -22,23 +22,23 @@ const (
 	attrGroups     = "groups"
 	attrWatchers   = "watchers"
 
-	// The version at which the entity was deleted. It counts only while it is the item's
-	// version: whoever writes the entity again brings it back by that alone.
+	// The version at which the entity was deleted. It is valid only while it equals the item's
+	// version: any write of the entity restores it.
 	attrDeleted = "deleted"
 
-	// The version at which the entity is about to be deleted. It counts only while it is the
-	// item's version too.
+	// The version at which the entity is about to be deleted. It, too, is valid only while it
+	// equals the item's version.
 	attrDeleting = "deleting"
 )
 
-// ifEntityExists and ifEntityMissing are the conditions that an entity is there, and that it
-// is not.
+// ifEntityExists and ifEntityMissing are the conditions that an entity exists, and that it does
+// not.
 const (
 	ifEntityExists  = "attribute_exists(#pk) AND (attribute_not_exists(#deleted) OR #deleted <> #version)"
 	ifEntityMissing = "attribute_not_exists(#pk) OR #deleted = #version"
 )
 
-// isDeleted reports whether an item is what is left of a deleted entity.
+// isDeleted reports whether an item is the remainder of a deleted entity.
 func isDeleted(it table.Item) bool {
 	return it.Has(attrDeleted) && it.Int(attrDeleted) == it.Int(attrVersion)
 }
@@ -63,8 +63,8 @@ func entityKey(tenant string, key workflow.EntityKey) table.Key {
 	return table.Key{PK: entityPartitionKey(tenant, key.Type, hashShard(key.ID, entityShards)), SK: key.ID}
 }
 
-// PutEntities upserts entities; of duplicates the last one counts. The writes that
-// replace the entities also take their watchers, at no extra cost.
+// PutEntities creates or replaces entities; of duplicates the last one counts. The writes that
+// replace the entities also remove their watchers, at no extra cost.
 func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
 	if err := r.putEntityTypes(ctx, tenant, entities); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 	return slices.Sorted(maps.Keys(watchers)), err
 }
 
-// WriteEntities writes entities that are still as they were read, or creates them.
+// WriteEntities writes entities that have not changed since they were read, or creates them.
 func (r *Registry) WriteEntities(ctx context.Context, tenant string, writes []workflow.EntityWrite) ([]bool, []string, error) {
 	var created []workflow.Entity
 	for i := range writes {
@@ -130,7 +130,7 @@ func (r *Registry) WriteEntities(ctx context.Context, tenant string, writes []wo
 	return written, slices.Sorted(maps.Keys(watchers)), err
 }
 
-// MarkDeletion writes the mark alone: the version and the watchers stay.
+// MarkDeletion writes only the mark: the version and the watchers stay.
 func (r *Registry) MarkDeletion(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64) (bool, error) {
 	ok, _, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
@@ -140,8 +140,8 @@ func (r *Registry) MarkDeletion(ctx context.Context, tenant string, key workflow
 	return ok, err
 }
 
-// DeleteEntity leaves an item with the version and the token of the entity. No function may
-// delete items: DynamoDB does, some time after until.
+// DeleteEntity leaves an item with the version and the token of the entity. No function may delete
+// items; DynamoDB deletes this one some time after until.
 func (r *Registry) DeleteEntity(ctx context.Context, tenant string, key workflow.EntityKey, seenVersion int64, until time.Time) (bool, []string, error) {
 	ok, old, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
@@ -159,9 +159,9 @@ func (r *Registry) DeleteEntity(ctx context.Context, tenant string, key workflow
 	return isDeleted(old) && old.Int(attrVersion) == seenVersion+1, nil, nil
 }
 
-// AddWatcher adds an execution to those that are woken when the entity is written.
-// If the condition fails, the item as it was distinguishes an entity that does not
-// exist from one whose set is full; the latter is ok.
+// AddWatcher adds an execution to those that are woken when the entity is written. If the condition
+// fails, the returned old item distinguishes an entity that does not exist from one whose set is
+// full; the latter is ok.
 func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (bool, error) {
 	ok, old, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
@@ -172,7 +172,8 @@ func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.E
 	return ok || old != nil && !isDeleted(old), err
 }
 
-// entityUpdate sets an entity's attributes and groups, and takes its watchers.
+// entityUpdate returns an update that sets an entity's attributes and groups, and removes its
+// watchers.
 func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	c := table.Update{
 		Key: entityKey(tenant, e.Key()), Set: table.Item{},
@@ -195,9 +196,9 @@ func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	return c
 }
 
-// ReplaceEntity writes an entity if its version is still the one seen. If the item
-// has the next version and the same token, this write has been made: by this call,
-// whose reply was lost, or by another handler of the same execution.
+// ReplaceEntity writes an entity if its version is still the one seen. If the item has the next
+// version and the same token, this write has already been made: by this call, whose reply was lost,
+// or by another handler of the same execution.
 func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (bool, []string, error) {
 	c := entityUpdate(tenant, &e)
 	c.Set[attrVersion], c.Set[attrToken] = table.N(seenVersion+1), table.N(e.Token)
@@ -212,9 +213,9 @@ func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.
 	return old != nil && e.Token > 0 && old.Int(attrVersion) == seenVersion+1 && old.Int(attrToken) == e.Token, nil, nil
 }
 
-// Entities reads entities by key; missing ones are left out. Where it reads many of a type it
-// queries, see [table.Table.GetDense]. It decodes each item as it arrives, so that a scope is not
-// in memory both as items and as entities.
+// Entities reads entities by key; it leaves out missing ones. If it reads many of a type, it uses a
+// query, see [table.Table.GetDense]. It decodes each item as it arrives, so that a scope is not in
+// memory both as items and as entities.
 func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
 	itemKeys := make([]table.Key, len(keys))
 	byItem := make(map[table.Key]workflow.EntityKey, len(keys))
@@ -241,7 +242,7 @@ func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.
 	return entities, nil
 }
 
-// EntitiesOf lists a type's entities in order of id, across its shards.
+// EntitiesOf lists a type's entities ordered by id, across its shards.
 func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -261,7 +262,7 @@ func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, pa
 	})
 }
 
-// withoutDeleted leaves out what is left of deleted entities.
+// withoutDeleted leaves out the remainders of deleted entities.
 func withoutDeleted(rows table.Rows) table.Rows {
 	return func(yield func(table.Item, error) bool) {
 		for it, err := range rows {
@@ -294,8 +295,8 @@ func entityOf(entityType string, it table.Item) (workflow.Entity, error) {
 
 func entityTypesKey(tenant string) string { return table.TenantPrefix(tenant) + "entitytypes" }
 
-// putEntityTypes records the types of entities, before the entities are put, so
-// that the type of every entity is listed. It costs one write per type.
+// putEntityTypes records the types of entities before the entities are put, so that the type of
+// every entity is listed. It costs one write for each type.
 func (r *Registry) putEntityTypes(ctx context.Context, tenant string, entities []workflow.Entity) error {
 	written := map[string]bool{}
 	for i := range entities {

@@ -12,14 +12,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// attrDescendants is the set of ids of the executions that one and its descendants have
-// started: a count would grow when a handler repeats a start.
+// attrDescendants is the set of ids of the executions that an execution and its descendants have
+// started. It is not a counter, because that would grow when a handler repeats a start.
 const (
 	attrDescendants     = "ids"
 	attrDescendantCount = "count"
 )
 
-// CountDescendants counts n descendants of root, once. An item that the release before has written
+// CountDescendants counts n descendants of root, only once. An item written by the previous release
 // has no count: each of its ids is one execution.
 func (s *Store) CountDescendants(ctx context.Context, tenant, root, as string, n, limit int) (bool, error) {
 	if n > limit {
@@ -57,14 +57,14 @@ func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Inpu
 }
 
 // A chunk of a scope has scopeChunkBytes on average and maxScopeChunkBytes at most, before
-// compression: a lane of a pipeline reads and decodes a whole one.
+// compression: a lane of a pipeline reads and decodes a whole chunk.
 const (
 	scopeChunkBytes    = 64 << 10
 	maxScopeChunkBytes = 300 << 10
 )
 
-// SaveScope stores entities in chunks under key. It
-// encodes a chunk when it writes it, so that few of them are in memory at a time.
+// SaveScope stores entities in chunks under key. It encodes each chunk only when it writes it, so
+// that few of them are in memory at a time.
 func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks, perChunk int, err error) {
 	perChunk = scopePerChunk(entities)
 	chunks = (len(entities) + perChunk - 1) / perChunk
@@ -75,11 +75,12 @@ func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities 
 		})
 }
 
-// scopePerChunk is how many entities a chunk has: the same number in each, so that the place of an
-// entity says in which it is, and so few that the largest chunk fits.
+// scopePerChunk returns how many entities a chunk has. The number is the same for each chunk, so
+// that the place of an entity tells which chunk it is in, and small enough that the largest chunk
+// fits.
 func scopePerChunk(entities []workflow.ScopeEntity) int {
-	const fields = len(`{"key":{"type":"","id":""},"place":,"token":,"attributes":},`) + 2*20 // and the digits of two numbers
-	upTo := make([]int, len(entities)+1)                                                      // bytes of the first so many
+	const fields = len(`{"key":{"type":"","id":""},"place":,"token":,"attributes":},`) + 2*20 // plus the digits of two numbers
+	upTo := make([]int, len(entities)+1)                                                      // running total of bytes
 	for i := range entities {
 		e := &entities[i]
 		upTo[i+1] = upTo[i] + fields + len(e.Key.Type) + len(e.Key.ID) + len(e.Attributes)
@@ -114,8 +115,8 @@ func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, from, to 
 // attrLastSequence is the sequence number of the last event of a page.
 const attrLastSequence = "last"
 
-// SaveEvents stores a page of events. Of two pages that start with the same event
-// the longer one stays: a late handler must not shorten what another has stored.
+// SaveEvents stores a page of events. If two pages start with the same event, the longer one stays:
+// a late handler must not shorten what another has stored.
 func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -183,8 +184,7 @@ func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, 
 	return events, nil
 }
 
-// Discard sets a time to live of at on every item of the execution but the state
-// item.
+// Discard sets a time to live of at on every item of the execution except the state item.
 func (s *Store) Discard(ctx context.Context, tenant, id string, at time.Time) error {
 	return s.t.Discard(ctx, executionKey(tenant, id, skState).PK, skState, at)
 }

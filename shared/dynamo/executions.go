@@ -21,10 +21,10 @@ const (
 	attrWaiters       = "waiters"
 	attrFailureStreak = "failures"
 
-	// What decides about locks, besides state and epoch. The release before knows none of
-	// these and leaves them as they are: whatever it may write must not make them count.
-	// An execution with kept entities has a schema that it refuses to change. The other
-	// two are valid for one epoch, which they name.
+	// Attributes that decide about locks, besides state and epoch. The previous release does not
+	// know them and leaves them unchanged, so they must not count after whatever it writes. An
+	// execution with kept entities has a schema that the previous release refuses to change. The
+	// other two are valid only for one epoch, which they name.
 	attrKept         = "kept"         // the places, as text
 	attrNarrowed     = "narrowed"     // how often entities were released
 	attrAwaitsPerson = "awaitsPerson" // the epoch at which its blocker waits for an operator
@@ -37,7 +37,7 @@ const (
 // Store stores executions.
 type Store struct{ t *table.Table }
 
-// Load is a strongly consistent read of the state item.
+// Load reads the state item, strongly consistent.
 func (s *Store) Load(ctx context.Context, tenant, id string) (*workflow.Execution, error) {
 	it, err := s.t.Get(ctx, executionKey(tenant, id, skState))
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Store) Load(ctx context.Context, tenant, id string) (*workflow.Executio
 	return executionOf(it)
 }
 
-// LoadMany makes strongly consistent reads, in the order of ids; missing ones are
-// left out, and so are those that a newer version wrote, which newer names.
+// LoadMany reads state items, strongly consistent, in the order of ids. It leaves out missing ones
+// and those that a newer version wrote; newer names the latter.
 func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error) {
 	byKey := map[table.Key]*workflow.Execution{} // nil for those of a newer version
 	err = s.t.GetEach(ctx, stateKeys(tenant, ids), true, func(it table.Item) (err error) {
@@ -76,10 +76,10 @@ func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) (foun
 	return found, newer, nil
 }
 
-// Heads makes strongly consistent reads of what decides about locks.
+// Heads reads, strongly consistent, the parts that decide about locks.
 func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
-	// The schema version is not read: these attributes decide whether an execution
-	// holds its locks, whatever version wrote them.
+	// The schema version is not read: these attributes decide whether an execution holds its locks,
+	// whatever version wrote them.
 	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson, attrWaiters)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	}
 	bytes := set.Size()
 	if next.Schema < workflow.SchemaVersion {
-		delete(set, table.AttrSchema) // a signal that came since may have raised it
+		delete(set, table.AttrSchema) // a signal that arrived since may have raised it
 	}
 	if next.FailureStreak == nil {
 		remove = append(remove, attrFailureStreak)
@@ -153,8 +153,8 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	}
 	next.ItemBytes, next.Heard, next.HeardOut = bytes, heard, heardOut
 	if !ok {
-		// Either another handler has committed, or a signal has come, or this write has
-		// and its reply was lost. In that case the waiters were lost with the reply.
+		// Either another handler has committed, or a signal has arrived, or this write has
+		// succeeded and its reply was lost. In the last case the waiters were lost with the reply.
 		return nil, old.Text(attrCommit) == next.Commit && old.Int(attrVersion) == next.Version, nil
 	}
 	return old.StringSet(attrWaiters), true, nil
@@ -190,7 +190,7 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 	})
 }
 
-// ListByState lists ids that the index lists at a state, newest first.
+// ListByState lists the ids that the index lists under a state, newest first.
 func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
 	index := topology.IndexByStatus
 	shards := make([]table.Rows, topology.StatusShards)
@@ -222,8 +222,8 @@ func (s *Store) ListByState(ctx context.Context, tenant string, state statemachi
 	return ids, nil
 }
 
-// executionAttributes returns the attributes of the state item, without its keys
-// and waiters, and the names of those that it must not have.
+// executionAttributes returns the attributes of the state item, without its keys and waiters, and
+// the names of those that it must not have.
 func executionAttributes(x *workflow.Execution) (set table.Item, remove []string, err error) {
 	doc, err := codec.EncodeExecution(x)
 	if err != nil {

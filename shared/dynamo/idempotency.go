@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a binding, besides the digest. DynamoDB deletes an expired item up
-// to days late, so the condition compares the expiry too.
+// Attributes of a binding, besides the digest. DynamoDB may delete an expired item days late, so
+// the condition compares the expiry too.
 const (
 	attrBoundExecution = "execution"
 	attrExpiresAt      = "expires"
@@ -38,8 +38,8 @@ func (r *Registry) BindIdempotencyKey(ctx context.Context, tenant, key string, w
 		return want, true, nil
 	}
 	bound := bindingOf(old)
-	// An execution id is made for one request. If the key is bound to it, this write
-	// was made and its reply was lost.
+	// An execution id is unique to one request. If the key is bound to it, this write was made and
+	// its reply was lost.
 	return bound, bound.Execution == want.Execution, nil
 }
 
@@ -56,8 +56,8 @@ func (r *Registry) MoveIdempotencyKey(ctx context.Context, tenant, key, from, to
 	return old != nil && old.Text(attrBoundExecution) == to && old.Int(attrExpiresAt) > now.UnixMilli(), nil
 }
 
-// IdempotencyRecord is a strongly consistent read of what a key is bound to; zero
-// if it is free or its binding has expired at now.
+// IdempotencyRecord reads what a key is bound to, strongly consistent; zero if it is free or its
+// binding has expired at now.
 func (r *Registry) IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error) {
 	it, err := r.t.Get(ctx, bindingKey(tenant, key))
 	if err != nil || it == nil || it.Int(attrExpiresAt) <= now.UnixMilli() {

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Attributes that several kinds of items have. Each kind's own are in its file;
-// those that are keys of an index have their names from topology.
+// Attributes common to several kinds of items. Those of a single kind are in its file; those that
+// are keys of an index have their names from topology.
 const (
 	attrState    = "state"
 	attrVersion  = "version"
@@ -42,17 +42,17 @@ func eventsKey(tenant, id string, first int64) table.Key {
 	return executionKey(tenant, id, fmt.Sprintf("%s%012d", skEvents, first))
 }
 
-// heardKey is the key of the item that remembers a consumed signal.
+// heardKey returns the key of the item that remembers a consumed signal.
 func heardKey(tenant, id, signal string) table.Key {
 	return executionKey(tenant, id, "heard#"+signal)
 }
 
-// valueKey is the key of one chunk of a value.
+// valueKey returns the key of one chunk of a value.
 func valueKey(tenant, id, owner string, ref workflow.PayloadRef, chunk int) table.Key {
 	return executionKey(tenant, id, fmt.Sprintf("value#%s#%s#%d", owner, ref.Digest, chunk))
 }
 
-// statusKey is the partition of the by-status index for one shard and a state of
+// statusKey returns the partition of the by-status index for one shard and a state of
 // [statemachines.ListedAs].
 func statusKey(tenant string, shard int, state statemachines.ExecutionState) string {
 	return table.TenantPrefix(tenant) + strconv.Itoa(shard) + "#" + string(state)
@@ -81,10 +81,10 @@ func packKey(k workflow.PackKey) table.Key {
 	return table.Key{PK: packShardKey(k.StepRunKey(), k.Shard()), SK: fmt.Sprintf("%s#%03d#%02d", lanePrefix(k.Lane), k.PipelinePos, k.Attempt)}
 }
 
-// lanePrefix is the beginning of the sort keys of a lane's packs.
+// lanePrefix returns the prefix of the sort keys of a lane's packs.
 func lanePrefix(lane int) string { return fmt.Sprintf("%s%05d", skPackPrefix, lane) }
 
-// payloadKey is the key of one chunk of a pack's payload.
+// payloadKey returns the key of one chunk of a pack's payload.
 func payloadKey(k workflow.PackKey, ref workflow.PayloadRef, chunk int) table.Key {
 	return table.Key{
 		PK: packShardKey(k.StepRunKey(), k.Shard()),
@@ -108,7 +108,7 @@ func hashShard(name string, shards uint32) int {
 	return int(h.Sum32() % shards)
 }
 
-// dueShard is the partition of an index of due items that holds the item.
+// dueShard returns the partition of an index of due items that holds the item.
 func dueShard(name string) table.Value {
 	return table.S(strconv.Itoa(hashShard(name, topology.DueShards)))
 }

@@ -21,14 +21,14 @@ const (
 	attrReservationAge = "resAge"
 	attrLockMode       = "mode"
 
-	// The owner's place, {t: token, p: place}. It counts only with the item's token: an
-	// older release that takes the lock leaves it as it is.
+	// The owner's place, {t: token, p: place}. It is valid only with the item's token: an older
+	// release that takes the lock leaves it unchanged.
 	attrPlace      = "place"
 	attrPlaceToken = "t"
 
-	// Two maps by execution id: {e: epoch, s: since, p: place}, and tokens. There are two
-	// because a token is the revision that the same write makes, and a write cannot
-	// compute inside a map that it adds.
+	// Two maps by execution id: {e: epoch, s: since, p: place}, and tokens. There are two because a
+	// token is the revision that the same write makes, and a write cannot compute inside a map that
+	// it adds.
 	attrHolders     = "holders"
 	attrTokens      = "tokens"
 	attrHolderEpoch = "e"
@@ -105,13 +105,13 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 	if ok || err != nil {
 		return ok, err
 	}
-	// The item may already hold this take: the call's own, whose reply was lost, or
-	// that of another handler of the same execution at the same epoch. Either way
-	// the execution holds the entity. A reservation may have raised rev since.
+	// The item may already have this take: from this call, whose reply was lost, or from another
+	// handler of the same execution at the same epoch. Either way the execution holds the entity. A
+	// reservation may have raised rev since.
 	return old.Text(attrOwner) == r.Execution && old.Int(attrOwnerEpoch) == r.Epoch && old.Int(attrToken) == seen+1, nil
 }
 
-// setRecent sets the executions that the item names. A text is never empty.
+// setRecent sets the recent holders of the item. The text is never empty.
 func setRecent(c *table.Update, recent workflow.RecentHolders) {
 	if len(recent) > 0 {
 		c.Set[attrRecent] = table.S(recent.String())
@@ -165,10 +165,10 @@ func holderEntry(h workflow.Holder) table.Value {
 	return table.M(entry)
 }
 
-// Join adds the requester to the holders of a shared lock, whatever its rev. It is
-// safe because rev is raised, so that no exclusive take based on an older read
-// succeeds; because an entry with a later epoch is never overwritten; and because a
-// holder is removed only if it was read as dead at the epoch that its entry has.
+// Join adds the requester to the holders of a shared lock, whatever its rev. This is safe for three
+// reasons: rev is raised, so that no exclusive take based on an older read succeeds; an entry with
+// a later epoch is never overwritten; and a holder is removed only if it was read as dead at the
+// epoch of its entry.
 func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, j workflow.JoinConditions) (int64, bool, error) {
 	c := table.Update{
 		Key:            lockKey(tenant, key),
@@ -211,8 +211,8 @@ func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey,
 	return token, ok, nil
 }
 
-// heldToken is the token that the requester already has, from a call whose reply
-// was lost or from another handler of the same execution at the same epoch.
+// heldToken returns the token that the requester already has, from a call whose reply was lost or
+// from another handler of the same execution at the same epoch.
 func heldToken(it table.Item, r workflow.LockRequest) (token int64, ok bool) {
 	h, ok := holdersOf(it)[r.Execution]
 	if !ok || h.Epoch != r.Epoch {

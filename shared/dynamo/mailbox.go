@@ -14,15 +14,15 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Attributes of the state item that are its mailbox. Those of a signal are named by its
-// key, see [workflow.SignalKey]. A signal writes them without changing the version.
+// Attributes of the state item that form its mailbox. Those of a signal are named by its key, see
+// [workflow.SignalKey]. A signal writes them without changing the version.
 const (
 	prefixSignal      = "sg#"      // + key: the signal
 	prefixSignalOrder = "so#"      // + key: its order
-	attrSignalOrder   = "sigO"     // the order of the next signal; it never becomes smaller
+	attrSignalOrder   = "sigO"     // order of the next signal; it never decreases
 	attrSignalCount   = "sigN"     // signals in the mailbox
-	attrAwaited       = "sigW"     // the names that open waits want
-	attrHeard         = "heard"    // keys of consumed signals, oldest first: a list, because in a text contains finds parts
+	attrAwaited       = "sigW"     // names that open waits want
+	attrHeard         = "heard"    // keys of consumed signals, oldest first: a list, because contains on a string finds substrings
 	attrHeardOut      = "heardOut" // how many keys have left that list for items of their own
 )
 
@@ -35,12 +35,12 @@ const (
 	attrSignalReason = "r"
 	attrSignalDigest = "h"
 	attrSignalData   = "d"
-	attrSignalStored = "v" // digest of data that are stored apart
+	attrSignalStored = "v" // digest of data that are stored separately
 	attrSignalBytes  = "vb"
 )
 
-// maxSendRounds bounds the rounds of a send. Each but the first follows a commit that
-// consumed signals.
+// maxSendRounds bounds the rounds of a send. Each but the first follows a commit that consumed
+// signals.
 const maxSendRounds = 10
 
 // SendSignal puts a signal into the mailbox of an execution.
@@ -66,8 +66,8 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, signal workfl
 		if x.HeardOut == heardOut {
 			return x.RefusesSignal(signal), x.State, nil
 		}
-		// Keys have left the list. This one may be among them, and whether it is has to be
-		// read after heardOut: the next write depends on that being the same.
+		// Keys have left the list. This one may be among them, which must be read after heardOut:
+		// the next write requires heardOut to be unchanged.
 		it, err := s.t.Get(ctx, heardKey(tenant, id, workflow.SignalKey(signal.ID)))
 		if err != nil {
 			return "", "", err
@@ -80,9 +80,9 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, signal workfl
 	return "", "", workflow.Errorf(workflow.CodeUnavailable, "execution %s consumes signals all the time: send it again", id)
 }
 
-// sendUpdate is the write of a signal, if heardOut is still what was read. It makes the item
-// unreadable for releases that know no signals: they would end the execution without having
-// seen it.
+// sendUpdate returns the write of a signal, on the condition that heardOut is unchanged. It makes
+// the item unreadable for releases that do not know signals, because they would end the execution
+// without having seen the signal.
 func sendUpdate(tenant, id string, signal workflow.Signal, heardOut int64) table.Update {
 	states, values := stateCondition(signal.AcceptedIn)
 	conditions := []string{
@@ -112,9 +112,9 @@ func sendUpdate(tenant, id string, signal workflow.Signal, heardOut int64) table
 	}
 }
 
-// addMailbox adds to a commit what it changes about the mailbox. Keys that leave the list of
-// those consumed last are written to items of their own first. They were consumed by earlier
-// commits, so it does no harm if this one fails.
+// addMailbox adds to a commit what it changes in the mailbox. Keys that leave the list of recently
+// consumed signals are first written to items of their own. They were consumed by earlier commits,
+// so it does no harm if this commit fails.
 func (s *Store) addMailbox(ctx context.Context, c *table.Update, next *workflow.Execution, o workflow.CommitOptions) (heard []string, heardOut int64, err error) {
 	if len(next.AwaitedSignals) > 0 {
 		c.Set[attrAwaited] = table.StringSet(next.AwaitedSignals...)

@@ -8,8 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of the item that says how far the events of an execution have been handed on to
-// those who observe it.
+// Attributes of the item that says up to which event the history of an execution has been handed on
+// to its subscribers.
 const (
 	attrObservedSequence = "seq"
 	attrObservedBy       = "by"
@@ -18,7 +18,7 @@ const (
 
 func observedKey(tenant, id string) table.Key { return executionKey(tenant, id, "observed") }
 
-// ObservedThrough reads how far the events have been handed on, strongly consistent.
+// ObservedThrough reads, strongly consistent, up to which event the history has been handed on.
 func (s *Store) ObservedThrough(ctx context.Context, tenant, id string) (workflow.ObservedThrough, error) {
 	it, err := s.t.Get(ctx, observedKey(tenant, id))
 	return observedThroughOf(it), err
@@ -34,7 +34,7 @@ func observedThroughOf(it table.Item) (o workflow.ObservedThrough) {
 	return o
 }
 
-// seenSequence is the condition that the events have been handed on as far as was seen.
+// seenSequence returns the condition that the cursor is still at the sequence seen.
 func seenSequence(seen int64) string {
 	if seen == 0 {
 		return "(attribute_not_exists(#seq) OR #seq = :seen)"
@@ -42,7 +42,7 @@ func seenSequence(seen int64) string {
 	return "#seq = :seen"
 }
 
-// LeaseObserved lets one work at handing on the events, unless another one does.
+// LeaseObserved gives one handler the lease to hand on the events, unless another has it.
 func (s *Store) LeaseObserved(ctx context.Context, tenant, id string, seen int64, by string, now, until time.Time) (bool, error) {
 	ok, _, err := s.t.Update(ctx, table.Update{
 		Key: observedKey(tenant, id), Set: table.Item{attrObservedBy: table.S(by), attrObservedUntil: table.N(until.UnixMilli())},

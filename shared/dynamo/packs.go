@@ -24,8 +24,8 @@ const (
 	attrFinishedAt      = "finished"
 )
 
-// The conditions on a claim. A takeover compares the lease too: the holder may
-// have renewed it since it was read.
+// Conditions on a claim. A takeover compares the lease too, because the holder may have renewed it
+// since it was read.
 const (
 	ifClaimed        = "#state = :claimed"
 	ifTokenHeld      = ifClaimed + " AND #token = :token"
@@ -33,12 +33,12 @@ const (
 	andNotCancelled  = " AND attribute_not_exists(#cancel)"
 )
 
-// tokenValues are the values of [ifTokenHeld].
+// tokenValues returns the values for [ifTokenHeld].
 func tokenValues(token int) table.Item {
 	return table.Item{"claimed": table.S(string(workflow.PackClaimed)), "token": table.N(int64(token))}
 }
 
-// leaseValues are the values of [ifLeaseUnchanged].
+// leaseValues returns the values for [ifLeaseUnchanged].
 func leaseValues(p *workflow.Pack) table.Item {
 	values := tokenValues(p.Token)
 	values["lease"] = table.N(table.Millis(p.Lease))
@@ -49,7 +49,7 @@ func leaseValues(p *workflow.Pack) table.Item {
 // and for workers.
 type Packs struct{ t *table.Table }
 
-// Pack is a strongly consistent read; nil if absent.
+// Pack reads a pack, strongly consistent; nil if absent.
 func (p *Packs) Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error) {
 	it, err := p.t.Get(ctx, packKey(key))
 	if err != nil || it == nil {
@@ -65,11 +65,12 @@ func (p *Packs) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, sha
 
 // LanePacks reads all packs of lanes of one shard, from first to last.
 func (p *Packs) LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
-	from, to := lanePrefix(first), lanePrefix(last+1) // to is no key, since a key goes on after its lane
+	from, to := lanePrefix(first), lanePrefix(last+1) // to is not a key itself, because a key continues after its lane
 	if len(from) == len(to) {
 		return p.query(ctx, stepRun, first/workflow.LanesPerShard, "#sk BETWEEN :first AND :last", table.Item{"first": table.S(from), "last": table.S(to)})
 	}
-	// Lanes above 99,999 have one digit more: in the shard with both they are not in order.
+	// Lanes above 99,999 have one more digit. In the shard that contains both lengths they are not
+	// in order.
 	all, err := p.ShardPacks(ctx, stepRun, first/workflow.LanesPerShard)
 	return slices.DeleteFunc(all, func(p *workflow.Pack) bool { return p.Key.Lane < first || p.Key.Lane > last }), err
 }
@@ -175,7 +176,8 @@ func (p *Packs) putPack(ctx context.Context, pack *workflow.Pack, condition stri
 	return pack.Nonce != "" && old.Nonce == pack.Nonce && old.Token == pack.Token && old.State == pack.State, old, nil
 }
 
-// Extend writes p's lease and job records, and what says since when its holder has it.
+// Extend writes p's lease and job records, and the attributes that say since when its holder has
+// it.
 func (p *Packs) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
 	doc, err := codec.EncodePack(pack)
 	if err != nil {

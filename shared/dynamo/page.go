@@ -15,7 +15,7 @@ import (
 // pageBytes bounds the size of a page's items; [pageLimit] bounds their number.
 const pageBytes = 1 << 20
 
-// pageLimit is how many items a page may have.
+// pageLimit returns how many items a page may have.
 func pageLimit(p workflow.Page) int {
 	if p.Limit <= 0 {
 		return workflow.DefaultPageSize
@@ -23,8 +23,8 @@ func pageLimit(p workflow.Page) int {
 	return min(p.Limit, workflow.MaxPageSize)
 }
 
-// encodePageToken makes a token of the place after which the next page starts: a
-// sort key, or the keys of an index.
+// encodePageToken makes a token for the place after which the next page starts: a sort key, or the
+// keys of an index.
 func encodePageToken(after string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(after))
 }
@@ -41,9 +41,8 @@ func invalidPageToken() error {
 	return workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 }
 
-// partitionQuery asks for the items of a partition after a sort key; "" starts at
-// the first. It reads one item more than the page has, so that the last page is
-// known to be the last.
+// partitionQuery asks for the items of a partition after a sort key; "" starts at the first. It
+// reads one item more than the page has, so that the last page is known to be the last.
 func partitionQuery(pk, after string, limit int) table.Query {
 	q := table.Query{KeyCondition: "#pk = :pk", Values: table.Item{"pk": table.S(pk)}, PageSize: limit + 1, Consistent: true}
 	if after != "" {
@@ -52,7 +51,7 @@ func partitionQuery(pk, after string, limit int) table.Query {
 	return q
 }
 
-// collectPage makes a page of the first rows, in order of their sort keys.
+// collectPage makes a page from the first rows, ordered by sort key.
 func collectPage[T any](rows table.Rows, limit int, decode func(table.Item) (T, error)) (workflow.List[T], error) {
 	return collect(rows, limit, decode, func(it table.Item) string { return it.Key().SK })
 }
@@ -115,7 +114,7 @@ func listDue[T any](ctx context.Context, t *table.Table, index topology.Index, s
 	})
 }
 
-// dueStartKey is where a page of [listDue] starts. No partition key holds a space.
+// dueStartKey returns where a page of [listDue] starts. No partition key contains a space.
 func dueStartKey(index topology.Index, shard int, page workflow.Page) (table.Item, error) {
 	if page.Token == "" {
 		return nil, nil

@@ -21,15 +21,15 @@ func pollKey(a workflow.PollAttempt) table.Key {
 	return table.Key{PK: table.TenantPrefix(a.Tenant) + "polls#" + a.Worker, SK: a.ID}
 }
 
-// pollChunkKey is the key of a further chunk of the receipt of that version, from 1. No
-// attempt's id has a "#".
+// pollChunkKey returns the key of a further chunk, counted from 1, of the receipt with that
+// version. No attempt's id contains a "#".
 func pollChunkKey(a workflow.PollAttempt, version string, chunk int) table.Key {
 	k := pollKey(a)
 	k.SK = fmt.Sprintf("%s#%s#%d", k.SK, version, chunk)
 	return k
 }
 
-// PollReceipt is a strongly consistent read; nil if nothing is stored for the attempt.
+// PollReceipt reads a receipt, strongly consistent; nil if nothing is stored for the attempt.
 func (p *Packs) PollReceipt(ctx context.Context, a workflow.PollAttempt) (*workflow.PollReceipt, error) {
 	it, err := p.t.Get(ctx, pollKey(a))
 	if err != nil || it == nil {
@@ -49,8 +49,8 @@ func (p *Packs) PollReceipt(ctx context.Context, a workflow.PollAttempt) (*workf
 	return r, nil
 }
 
-// SavePollReceipt replaces what is stored for the attempt if it still has the version
-// seen, "" for nothing. It recognises its own write, whose reply was lost, by the version.
+// SavePollReceipt replaces what is stored for the attempt if it still has the version seen; ""
+// means nothing is stored. It recognises its own write after a lost reply by the version.
 func (p *Packs) SavePollReceipt(ctx context.Context, a workflow.PollAttempt, seen string, next workflow.PollReceipt) (bool, error) {
 	put := func(key table.Key, chunk []byte, more table.Item, condition string, values table.Item) (bool, table.Item, error) {
 		it := table.Item{
@@ -65,7 +65,7 @@ func (p *Packs) SavePollReceipt(ctx context.Context, a workflow.PollAttempt, see
 		}
 		return p.t.Put(ctx, it, condition, values)
 	}
-	// The further chunks first: a receipt that is found is whole.
+	// Write the further chunks first, so that a receipt that is found is complete.
 	first, rest, chunks := next.Receipt, []byte(nil), 1
 	if len(first) > maxReceiptInItem {
 		first, rest = first[:maxReceiptInItem], first[maxReceiptInItem:]

@@ -38,7 +38,7 @@ func (r *Registry) PutDefinition(ctx context.Context, tenant string, d workflow.
 	if err != nil {
 		return nil, err
 	}
-	// An equal one is this write, whose reply was lost.
+	// An equal one is this write after a lost reply.
 	if existing.Digest == d.Digest && existing.PublishedBy == d.PublishedBy && existing.PublishedAt.UnixMilli() == d.PublishedAt.UnixMilli() {
 		return nil, nil
 	}
@@ -66,8 +66,7 @@ func definitionNotFound(ref workflow.Ref) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no definition %s", ref)
 }
 
-// DefinitionVersions lists definitions without their sources, in order of name and
-// version.
+// DefinitionVersions lists definitions without their sources, ordered by name and version.
 func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -78,8 +77,9 @@ func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName stri
 	return collectPage(r.t.Query(ctx, q), pageLimit(page), definitionOf)
 }
 
-// DefinitionSources lists all definitions with their sources, in the same order. It reads as many units as
-// DefinitionVersions: the table counts items before it leaves out what is not asked for.
+// DefinitionSources lists all definitions with their sources, in the same order. It reads as many
+// units as DefinitionVersions, because the table counts items before it drops attributes that are
+// not requested.
 func (r *Registry) DefinitionSources(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Registry) Block(ctx context.Context, tenant string, ref workflow.Ref) (
 // BlockVersions lists all registered versions of a block, by number.
 func (r *Registry) BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error) {
 	q := versionsQuery(blocksKey(tenant), fullName, "", 0)
-	q.PageSize = 0 // it reads all of them
+	q.PageSize = 0 // BlockVersions reads all of them
 	var all []workflow.Block
 	for it, err := range r.t.Query(ctx, q) {
 		if err != nil {
@@ -191,7 +191,7 @@ func (r *Registry) BlockVersions(ctx context.Context, tenant, fullName string) (
 	return all, nil
 }
 
-// Blocks lists all blocks in order of name and version.
+// Blocks lists all blocks ordered by name and version.
 func (r *Registry) Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -209,7 +209,7 @@ func versionIndexKey(tenant string, kind workflow.VersionKind, fullName string) 
 	return table.Key{PK: table.TenantPrefix(tenant) + "versions#" + string(kind) + "#" + fullName, SK: "index"}
 }
 
-// VersionIndex is a strongly consistent read of the index of one name's versions.
+// VersionIndex reads the index of one name's versions, strongly consistent.
 func (r *Registry) VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (index workflow.VersionIndex, err error) {
 	it, err := r.t.Get(ctx, versionIndexKey(tenant, kind, fullName))
 	if err != nil || it == nil {
@@ -238,7 +238,7 @@ func (r *Registry) PutVersionIndex(ctx context.Context, tenant string, kind work
 	return ok, err
 }
 
-// versionKey is a sort key that orders the versions of one name by number:
+// versionKey returns a sort key that orders the versions of one name by number:
 // "package/name#000001.000010.000000".
 func versionKey(ref workflow.Ref) (string, error) {
 	v, ok := workflow.ParseSemver(ref.Version)

@@ -15,7 +15,7 @@ func tenantTableKey(tenant, name string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "tables", SK: name}
 }
 
-// Table is a strongly consistent read.
+// Table reads a table, strongly consistent.
 func (r *Registry) Table(ctx context.Context, tenant, name string) (workflow.Table, error) {
 	t := workflow.Table{Name: name}
 	it, err := r.t.Get(ctx, tenantTableKey(tenant, name))
@@ -38,12 +38,12 @@ func (r *Registry) Tables(ctx context.Context, tenant string) ([]workflow.Table,
 	return listDocuments[workflow.Table](ctx, r.t, tenantTableKey(tenant, "").PK, workflow.MaxTables)
 }
 
-// Rows stores the rows of tables. They have a table of DynamoDB of their own: however many there are,
-// and whatever becomes of it, executions do not notice.
+// Rows stores the rows of tables. They are in a separate DynamoDB table, so that executions are not
+// affected, however many rows there are and whatever happens to that table.
 type Rows struct{ t *table.Table }
 
-// The rows of a table are in [topology.RowShards] partitions, so that they can be written faster than
-// one takes them, and in each in the order of their ids.
+// The rows of a table are in [topology.RowShards] partitions, because one partition limits how fast
+// they can be written. Within each partition they are ordered by id.
 func rowPartition(tenant, name string, shard int) string {
 	return table.TenantPrefix(tenant) + name + "#" + strconv.Itoa(shard)
 }
@@ -62,7 +62,7 @@ func (r *Rows) PutRow(ctx context.Context, tenant, name string, row workflow.Row
 	return err
 }
 
-// Rows lists the rows of a table in the order of their ids.
+// Rows lists the rows of a table ordered by id.
 func (r *Rows) Rows(ctx context.Context, tenant, name string, page workflow.Page) (workflow.List[workflow.Row], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -71,8 +71,8 @@ func (r *Rows) Rows(ctx context.Context, tenant, name string, page workflow.Page
 	limit := pageLimit(page)
 	shards := make([]table.Rows, topology.RowShards)
 	for n := range shards {
-		q := partitionQuery(rowPartition(tenant, name, n), "", limit/topology.RowShards) // its share of the page; more is read where it is more
-		if q.Consistent = false; after != "" {                                           // of another shard, as it may be: no key to start after
+		q := partitionQuery(rowPartition(tenant, name, n), "", limit/topology.RowShards) // the shard's share of the page; more is read if the share is larger
+		if q.Consistent = false; after != "" {                                           // after may be a key of another shard, so it cannot be the start key
 			q.KeyCondition += " AND #sk > :after"
 			q.Values["after"] = table.S(after)
 		}

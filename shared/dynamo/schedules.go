@@ -10,15 +10,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// A tenant's schedules are one partition. The sparse index holds those that have a
-// next fire time, so that a schedule is one item, which moves in the index with
-// the same write.
+// A tenant's schedules are one partition. The sparse index holds those that have a next fire time.
+// So a schedule is one item, and the same write moves it in the index.
 func schedulesKey(tenant string) string { return table.TenantPrefix(tenant) + "schedules" }
 
 // attrEnabled marks a schedule that is not off.
 const attrEnabled = "enabled"
 
-// Schedule is a strongly consistent read.
+// Schedule reads a schedule, strongly consistent.
 func (r *Registry) Schedule(ctx context.Context, tenant, name string) (spec.Schedule, error) {
 	it, err := r.t.Get(ctx, table.Key{PK: schedulesKey(tenant), SK: name})
 	if err != nil || it == nil {
@@ -41,7 +40,7 @@ func (r *Registry) PutSchedule(ctx context.Context, s spec.Schedule) (bool, erro
 	return ok, err
 }
 
-// Schedules lists a tenant's schedules that are not off, in order of name.
+// Schedules lists a tenant's schedules that are not off, ordered by name.
 func (r *Registry) Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[spec.Schedule], error) {
 	after, err := decodePageToken(page)
 	if err != nil {

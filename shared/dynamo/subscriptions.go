@@ -10,22 +10,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// removedRetention is how long it is known that a subscription was removed.
+// removedRetention is how long the removal of a subscription is remembered.
 const removedRetention = 30 * 24 * time.Hour
 
 func subscriptionKey(tenant, name string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "subscriptions", SK: name}
 }
 
-// The newest deliveries of a subscription are a partition.
+// The newest deliveries of a subscription are one partition.
 func deliveryKey(tenant, subscription, key string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "deliveries#" + subscription, SK: key}
 }
 
-// deliveryRetention is how long a delivery is remembered if no other takes its place.
+// deliveryRetention is how long a delivery is remembered unless another one replaces it.
 const deliveryRetention = 7 * 24 * time.Hour
 
-// PutDeliveryAttempt remembers what became of a delivery.
+// PutDeliveryAttempt stores the result of a delivery.
 func (r *Registry) PutDeliveryAttempt(ctx context.Context, tenant, subscription string, a workflow.DeliveryAttempt) error {
 	doc, err := encodeDocument(a)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Registry) DeliveryAttempts(ctx context.Context, tenant, subscription st
 	return list, err
 }
 
-// Subscriptions lists the subscriptions of a tenant, removed ones included, strongly consistent.
+// Subscriptions lists the subscriptions of a tenant, including removed ones, strongly consistent.
 func (r *Registry) Subscriptions(ctx context.Context, tenant string) ([]workflow.Subscription, error) {
 	return listDocuments[workflow.Subscription](ctx, r.t, subscriptionKey(tenant, "").PK, workflow.MaxSubscriptions)
 }

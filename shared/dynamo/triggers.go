@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// A tenant's triggers are one partition, and the calls of each another.
+// A tenant's triggers are one partition, and the calls of each trigger are another.
 func triggerKey(tenant, name string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "triggers", SK: name}
 }
@@ -22,10 +22,10 @@ func triggerCallKey(tenant, name, key string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "trigger#" + name, SK: key}
 }
 
-// callRetention is how long a call of a trigger is remembered if no other takes its place.
+// callRetention is how long a call of a trigger is remembered unless another one replaces it.
 const callRetention = 30 * 24 * time.Hour
 
-// Trigger is a strongly consistent read.
+// Trigger reads a trigger, strongly consistent.
 func (r *Registry) Trigger(ctx context.Context, tenant, name string) (spec.PublishedTrigger, error) {
 	t := spec.PublishedTrigger{Name: name}
 	it, err := r.t.Get(ctx, triggerKey(tenant, name))
@@ -66,25 +66,25 @@ func (r *Registry) TriggerCalls(ctx context.Context, tenant, name string) ([]wor
 	return list, err
 }
 
-// Attributes of a rate: the time at which all that was taken will have been made up for, in
-// microseconds, and how often one was taken.
+// Attributes of a rate: the time, in microseconds, at which all uses so far will have been made up
+// for, and the number of uses.
 const (
 	attrFreeAt = "freeAt"
 	attrTaken  = "taken"
 )
 
-// rateRetention is how long an item of a rate is kept of which nothing has to be made up for.
+// rateRetention is how long the item of a rate is kept after everything has been made up for.
 const rateRetention = 24 * time.Hour
 
-// maxRateRounds is how often a rate is tried again because others take of it.
+// maxRateRounds bounds how often a call retries because others use the rate at the same time.
 const maxRateRounds = 4
 
-// TakeRate takes one of what a rate allows. The first write is for a rate of which something has to be
-// made up for, and is the only one of a rate that is in use; the second is for any other. Its item is
-// gone some time after everything is made up for.
+// TakeRate takes one use from a rate. The first write handles a rate with uses that have yet to be
+// made up for; a rate in steady use needs no other. The second write handles any other rate. The
+// item disappears some time after everything has been made up for.
 func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (int64, time.Duration, error) {
 	at, cost, all := now.UnixMicro(), rate.Each().Microseconds(), rate.Per.Microseconds()
-	last := at + all + within.Microseconds() // when all may be made up for that is taken now
+	last := at + all + within.Microseconds() // latest time by which all uses, including this one, must be made up for
 	ttl := table.N(time.UnixMicro(last).Add(rateRetention).Unix())
 	u := table.Update{
 		Key: table.Key{PK: table.TenantPrefix(tenant) + "rate#" + name, SK: "-"},

@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// AddHolderWaiter adds a waiter to by.Execution if that still holds its locks at by.Epoch
-// and has released no entity since by was read. A condition cannot ask for one place of
-// the kept ones, but within an epoch they only change together with the count.
+// AddHolderWaiter adds a waiter to by.Execution if that still holds its locks at by.Epoch and has
+// released no entity since by was read. A condition cannot test for one place in the set of kept
+// entities, but within an epoch that set only changes together with the count.
 func (s *Store) AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (workflow.OwnerStatus, bool, error) {
 	condition, values := stateCondition(statemachines.HoldsLocks)
 	values["epoch"] = table.N(by.Epoch)
@@ -39,9 +39,8 @@ func (s *Store) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter 
 	return ok, err
 }
 
-// stateCondition is the condition that the state is none of those for which
-// qualifies is false. It lists those that do not qualify: a state that this version
-// does not know qualifies.
+// stateCondition returns the condition that excludes the states for which qualifies is false. It
+// lists the states that do not qualify, so a state that this version does not know qualifies.
 func stateCondition(qualifies func(statemachines.ExecutionState) bool) (condition string, values table.Item) {
 	values = table.Item{}
 	var list []string
@@ -55,9 +54,9 @@ func stateCondition(qualifies func(statemachines.ExecutionState) bool) (conditio
 	return "NOT (#" + attrState + " IN (" + strings.Join(list, ", ") + "))", values
 }
 
-// addWaiter adds a waiter under the condition and returns the execution's status after
-// that. If the condition fails, the item as it was distinguishes an execution that no
-// longer qualifies from one whose set is full; the latter is ok.
+// addWaiter adds a waiter under the condition and returns the execution's status afterwards. If the
+// condition fails, the returned old item distinguishes an execution that no longer qualifies from
+// one whose set is full; the latter is ok.
 func (s *Store) addWaiter(ctx context.Context, tenant, id, waiter, condition string, values table.Item, qualifies func(workflow.OwnerStatus) bool) (workflow.OwnerStatus, bool, error) {
 	values["max"] = table.N(workflow.MaxWaiters)
 	ok, found, err := s.t.Update(ctx, table.Update{

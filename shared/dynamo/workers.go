@@ -20,15 +20,15 @@ const (
 	attrHeldPacks     = "heldPacks"
 )
 
-// removedWorkerTTL is how long an item outlives its worker, so that a reader of the
-// index, which lags behind, finds it removed.
+// removedWorkerTTL is how long an item outlives its worker, so that a reader of the index, which
+// lags, finds it removed.
 const removedWorkerTTL = time.Hour
 
 func workerKey(tenant, id string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "workers", SK: id}
 }
 
-// Worker is a strongly consistent read; nil if absent.
+// Worker reads a worker, strongly consistent; nil if absent.
 func (w *Workers) Worker(ctx context.Context, tenant, id string) (*workflow.Worker, error) {
 	it, err := w.t.Get(ctx, workerKey(tenant, id))
 	if err != nil || it == nil {
@@ -41,7 +41,7 @@ func (w *Workers) Worker(ctx context.Context, tenant, id string) (*workflow.Work
 	return &worker, nil
 }
 
-// Workers lists a tenant's workers in order of id, without removed ones.
+// Workers lists a tenant's workers ordered by id, without removed ones.
 func (w *Workers) Workers(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Worker], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
@@ -87,8 +87,8 @@ func (w *Workers) PutWorker(ctx context.Context, seen, next *workflow.Worker) (b
 	return ok, err
 }
 
-// Heartbeat writes the time of a heartbeat of a worker that is in the state, and the packs
-// that it holds unless held is nil.
+// Heartbeat writes the heartbeat time of a worker in the given state, and the packs that it holds
+// unless held is nil.
 func (w *Workers) Heartbeat(ctx context.Context, tenant, id string, state statemachines.WorkerState, at time.Time, held []workflow.ClaimedPack) (bool, *workflow.Worker, error) {
 	c := table.Update{
 		Key:       workerKey(tenant, id),
@@ -137,8 +137,8 @@ func heldPackSet(held ...workflow.ClaimedPack) table.Value {
 	return table.StringSet(names...)
 }
 
-// DueWorkers lists the workers of one shard whose state has to be checked by now.
-// Only Tenant and ID are set.
+// DueWorkers lists the workers of one shard whose state must be checked by now. Only Tenant and ID
+// are set.
 func (w *Workers) DueWorkers(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Worker], error) {
 	return listDue(ctx, w.t, topology.IndexWorkersDue, shard, time.Time{}, now, page, func(it table.Item) workflow.Worker {
 		tenant, _ := table.SplitTenant(it.Key().PK)
@@ -146,7 +146,7 @@ func (w *Workers) DueWorkers(ctx context.Context, shard int, now time.Time, page
 	})
 }
 
-// workerDocument is what a worker's registration says about it.
+// workerDocument is the data of a worker's registration.
 type workerDocument struct {
 	Pool         string    `json:"pool,omitempty"`
 	Blocks       []string  `json:"blocks,omitempty"`

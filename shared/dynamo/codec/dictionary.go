@@ -1,8 +1,8 @@
 package codec
 
-// The dictionaries hold the most frequent parts of stored documents, the most
-// frequent last. They are part of the stored format: once one is released, never
-// change it, but add the next one under the next number.
+// The dictionaries contain the most frequent parts of stored documents, the most frequent last.
+// They are part of the stored format: never change one that has been released, but add a new one
+// under the next number.
 
 const executionDictionary1 = `"conflicts":1,"blockedBy":{"entity":{"type":"device","id":"` + `"},"execution":"","epoch":1,"reservation":true,"since":"2026-` +
 	`"cancellation":{"source":"user","reason":"","by":"","at":"2026-","rollback":"auto"},"rolledBack":true,` +

@@ -152,7 +152,7 @@ func decodeFields(fields []json.RawMessage, targets ...any) error {
 	return nil
 }
 
-// defaultLayer is the layer of most events of a type.
+// defaultLayer returns the layer of most events of a type.
 func defaultLayer(eventType string) string {
 	switch word, _, _ := strings.Cut(eventType, "."); word {
 	case "workflow", "step", "job":

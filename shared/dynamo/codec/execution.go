@@ -55,7 +55,8 @@ func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	return executionCompressor.Compress(plain), nil
 }
 
-// DecodeExecution decodes it. Fields with an attribute of their own stay empty.
+// DecodeExecution decodes the document of a state item. Fields with an attribute of their own stay
+// empty.
 func DecodeExecution(packed []byte) (*workflow.Execution, error) {
 	plain, err := executionCompressor.Decompress(packed)
 	if err != nil {

@@ -66,7 +66,7 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 	return packCompressor.Compress(plain), nil
 }
 
-// rawOrNil is nil for an empty value, so that it is left out or null.
+// rawOrNil returns nil for an empty value, so that it is left out or null.
 func rawOrNil(r json.RawMessage) any {
 	if len(r) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func isZero(v any) bool {
 	return false
 }
 
-// DecodePack decodes it into a pack.
+// DecodePack decodes the part of a pack that changes into p.
 func DecodePack(p *workflow.Pack, packed []byte) error {
 	plain, err := packCompressor.Decompress(packed)
 	if err != nil || len(plain) == 0 {

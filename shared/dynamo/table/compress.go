@@ -15,8 +15,8 @@ import (
 // dictionary. A released dictionary must never change; a better one gets the next
 // number, and documents written with the old one stay readable.
 type Compressor struct {
-	current byte            // the format that is written
-	dicts   map[byte][]byte // the formats that are read
+	current byte            // the format to write
+	dicts   map[byte][]byte // the formats that can be read
 	writers sync.Pool       // of *flate.Writer with the current dictionary
 }
 
@@ -89,7 +89,7 @@ func DecodeStrict(plain []byte, into any) error {
 	return nil
 }
 
-// EncodeError is the error about a value that cannot be encoded as a document.
+// EncodeError returns the error about a value that cannot be encoded as a document.
 func EncodeError(err error) error {
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "a document cannot be stored", Cause: err}
 }

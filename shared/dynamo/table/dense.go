@@ -10,22 +10,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/parallel"
 )
 
-// A range of a partition is queried for at least minDense keys. Its pages have firstPage items
-// at first and then twice as many each time, up to maxPage.
+// A range of a partition is queried if at least minDense keys are in it. Its pages have firstPage
+// items at first and then twice as many each time, up to maxPage.
 const (
 	minDense  = 32
 	firstPage = 64
 	maxPage   = 1024
 )
 
-// readUnit is how many bytes a read unit pays for. To get an item costs at least one unit, but a
-// query pays for the sum of what it reads.
+// readUnit is how many bytes a read unit pays for. Getting an item costs at least one unit, whereas
+// a query pays for the sum of what it reads.
 const readUnit = 4096
 
-// GetDense is [Table.GetEach] for keys of few partitions, which are perhaps most of what is in
-// them: small items that lie side by side cost a query far less than getting each. It queries the
-// range of the keys of each partition with many, for as long as that costs at most half as much as
-// getting those of them that it finds, and gets the others.
+// GetDense works like [Table.GetEach], for keys that are in few partitions and may be most of their
+// items: querying small adjacent items costs far less than getting each. For each partition with
+// many keys it queries their range, as long as that costs at most half as much as getting the items
+// that it finds. It gets all other items individually.
 func (t *Table) GetDense(ctx context.Context, keys []Key, consistent bool, read func(Item) error) error {
 	partitions := map[string][]string{} // sort keys
 	for _, k := range keys {
@@ -59,8 +59,8 @@ func (t *Table) GetDense(ctx context.Context, keys []Key, consistent bool, read 
 	return t.GetEach(ctx, rest, consistent, read)
 }
 
-// queryDense queries the range of some sort keys of a partition, which are sorted, and returns
-// those up to which it has not come.
+// queryDense queries the range of some sorted sort keys of a partition, and returns the keys that
+// it has not reached.
 func (t *Table) queryDense(ctx context.Context, pk string, wanted []string, consistent bool, read func(Item) error) (left []string, err error) {
 	last := wanted[len(wanted)-1]
 	q := Query{
@@ -88,7 +88,7 @@ func (t *Table) queryDense(ctx context.Context, pk string, wanted []string, cons
 			}
 		}
 		if seen < q.PageSize {
-			return nil, nil // what is between the keys has been read to its end
+			return nil, nil // the whole range between the keys has been read
 		}
 		i, passed := slices.BinarySearch(wanted, at)
 		if passed {

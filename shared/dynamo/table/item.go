@@ -161,8 +161,8 @@ func NewerVersionError() error {
 	return workflow.Errorf(workflow.CodeUnavailable, "the item was written by a newer version of the engine")
 }
 
-// Size is the size of an item in bytes, as DynamoDB counts it: names and values in
-// UTF-8, numbers at half a byte per digit.
+// Size returns the size of an item in bytes, as DynamoDB counts it: names and values in UTF-8,
+// numbers at half a byte for each digit.
 func (it Item) Size() int {
 	n := 0
 	for name, v := range it {
@@ -198,7 +198,7 @@ func (it Item) Size() int {
 
 func numberSize(digits string) int { return (len(digits)+1)/2 + 1 }
 
-// Millis is a time as it is stored, in Unix milliseconds; 0 for none.
+// Millis returns a time as stored, in Unix milliseconds; 0 for none.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 )
 
-// capacityMeter is middleware that asks for the consumed capacity and counts it,
-// for each attempt separately.
+// capacityMeter is middleware that requests the consumed capacity and counts it, for each attempt
+// separately.
 type capacityMeter struct {
 	role  string
 	meter *cost.Meter
@@ -69,8 +69,8 @@ func (c capacityMeter) countAttempt(ctx context.Context, in middleware.FinalizeI
 	case *dynamodb.UpdateItemOutput:
 		c.addWrite(r.ConsumedCapacity)
 	}
-	// A failed condition costs write units by the size of the item it was checked on,
-	// but the error does not have them.
+	// A failed condition costs write units by the size of the item that was checked, but the error
+	// does not contain them.
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		c.meter.Write(c.role, float64(max(1, (Item(refused.Item).Size()+1023)/1024)))

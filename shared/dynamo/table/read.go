@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/parallel"
 )
 
-// Get is a strongly consistent read of one item; nil if absent.
+// Get reads one item, strongly consistent; nil if absent.
 func (t *Table) Get(ctx context.Context, key Key) (Item, error) {
 	var it Item
 	err := t.retry(ctx, func(ctx context.Context) error {
@@ -32,12 +32,12 @@ func (t *Table) Get(ctx context.Context, key Key) (Item, error) {
 }
 
 const (
-	batchKeys        = 100 // the most that BatchGetItem takes
+	batchKeys        = 100 // the most that BatchGetItem accepts
 	batchConcurrency = 8   // batches of one call in flight at a time
 )
 
-// GetMany reads items by key; absent ones are left out, keys may repeat.
-// projection, if given, names the attributes to return besides the keys.
+// GetMany reads items by key; it leaves out absent ones, and keys may repeat. projection, if given,
+// names the attributes to return besides the keys.
 func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projection ...string) (map[Key]Item, error) {
 	byKey := make(map[Key]Item, len(keys))
 	err := t.GetEach(ctx, keys, consistent, func(it Item) error {
@@ -53,8 +53,8 @@ func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projec
 	return byKey, nil
 }
 
-// GetEach is GetMany for many large items: it calls read with each item, one at a time and
-// in no order, and keeps none. It leaves it to read to refuse a newer version, see
+// GetEach works like GetMany, for many large items: it calls read with each item, one at a time and
+// in no particular order, and keeps none. read must refuse items of a newer version, see
 // [Item.CheckSchema].
 func (t *Table) GetEach(ctx context.Context, keys []Key, consistent bool, read func(Item) error, projection ...string) error {
 	var distinct []Key
@@ -83,8 +83,8 @@ func (t *Table) GetEach(ctx context.Context, keys []Key, consistent bool, read f
 	})
 }
 
-// getBatch reads one batch. It asks again, after a pause, for the keys that
-// DynamoDB leaves unprocessed; only answers without any item count as tries.
+// getBatch reads one batch. It asks again, after a pause, for the keys that DynamoDB leaves
+// unprocessed; only responses without any item count as attempts.
 func (t *Table) getBatch(ctx context.Context, keys []Key, consistent bool, attributes []string) ([]Item, error) {
 	want := types.KeysAndAttributes{ConsistentRead: &consistent}
 	for _, k := range keys {
@@ -124,10 +124,9 @@ func (t *Table) getBatch(ctx context.Context, keys []Key, consistent bool, attri
 	}
 }
 
-// Query asks for the items of one partition, of the table or of an index, in
-// order of their sort keys.
+// Query asks for the items of one partition, of the table or of an index, ordered by sort key.
 type Query struct {
-	KeyCondition string // in the notation of [Update], on the partition key and perhaps the sort key
+	KeyCondition string // in the notation of [Update], on the partition key and optionally the sort key
 	Values       Item
 	Index        string // "" is the table
 	Consistent   bool   // never with an index
@@ -137,7 +136,7 @@ type Query struct {
 	Projection   []string // attributes to return besides the keys; all if empty
 }
 
-// projectionOf is the projection expression of some attributes and the keys.
+// projectionOf returns the projection expression for some attributes and the keys.
 func projectionOf(attributes []string) string {
 	projection := "#pk, #sk"
 	for _, name := range attributes {
@@ -146,7 +145,7 @@ func projectionOf(attributes []string) string {
 	return projection
 }
 
-// Rows are the items that a query answers.
+// Rows are the items that a query returns.
 type Rows = iter.Seq2[Item, error]
 
 // Query reads lazily, a page at a time: a caller that stops early pays only for the
@@ -164,7 +163,7 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 	}
 }
 
-// queryRaw is Query without looking at the schema versions of the items.
+// queryRaw works like Query, but does not check the schema versions of the items.
 func (t *Table) queryRaw(ctx context.Context, q Query) Rows {
 	return func(yield func(Item, error) bool) {
 		in := &dynamodb.QueryInput{
@@ -212,8 +211,8 @@ func (t *Table) queryRaw(ctx context.Context, q Query) Rows {
 	}
 }
 
-// Merge merges several ordered answers into one. It reads their first pages in
-// parallel and ends at the first error.
+// Merge merges several ordered results into one. It reads their first pages in parallel and ends at
+// the first error.
 func Merge(ctx context.Context, less func(a, b Item) bool, parts []Rows) Rows {
 	type part struct {
 		next func() (Item, error, bool)

@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A call is made at most maxAttempts times. The pauses have full jitter: between
-// nothing and a bound that doubles from baseBackoff up to maxBackoff.
+// A call is made at most maxAttempts times. The pauses have full jitter: between zero and a bound
+// that doubles from baseBackoff up to maxBackoff.
 const (
 	maxAttempts = 8
 	baseBackoff = 25 * time.Millisecond
@@ -23,9 +23,9 @@ const (
 
 var errUnprocessed = errors.New("keys remain unprocessed")
 
-// retry repeats a call until it succeeds, fails with an error that a retry does not
-// change, or the attempts or the context's time are used up. It returns a failed
-// condition as the SDK's error, and every other error with a code.
+// retry repeats a call until it succeeds, fails with an error that a retry cannot change, or runs
+// out of attempts or time. It returns a failed condition as the SDK's error, and every other error
+// with a code.
 func (t *Table) retry(ctx context.Context, call func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := call(ctx)
@@ -48,7 +48,7 @@ func (t *Table) retry(ctx context.Context, call func(context.Context) error) err
 	}
 }
 
-// backoff waits before the next attempt; it is an error if the context ends first.
+// backoff waits before the next attempt; it returns an error if the context ends first.
 func backoff(ctx context.Context, try int) error {
 	d := rand.N(min(baseBackoff<<try, maxBackoff))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
@@ -79,8 +79,8 @@ var transientCodes = map[string]bool{
 	"RequestTimeout":                         true,
 }
 
-// isTransient reports whether a retry can help. An error that does not come from
-// the service is one of the network.
+// isTransient reports whether a retry can help. An error that does not come from the service is a
+// network error.
 func isTransient(err error) bool {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -105,10 +105,9 @@ func (t *Table) classify(err error) error {
 	return &workflow.Error{Code: code, Message: "the " + t.role + " table refused the request", Cause: err}
 }
 
-// isMalformed reports whether a call was refused for its content, which is a bug of
-// ours and will fail again. Every other refusal (permissions, keys, credentials, a
-// missing table) has to be corrected by an operator and is not the fault of the
-// execution.
+// isMalformed reports whether a call was refused because of its content, which is a bug in this
+// program and will fail again. Every other refusal (permissions, keys, credentials, a missing
+// table) must be corrected by an operator and is not the fault of the execution.
 func isMalformed(err error) bool {
 	var api smithy.APIError
 	return !errors.As(err, &api) || api.ErrorCode() == "ValidationException" || api.ErrorCode() == "SerializationException"

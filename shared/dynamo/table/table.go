@@ -39,14 +39,14 @@ func New(client *dynamodb.Client, name, role string, meter *cost.Meter) *Table {
 	return &Table{client: client, name: name, role: role, meter: meter}
 }
 
-// options are the options of every call: the meter, and no retries by the SDK, so
-// that [Table.retry] makes all of them.
+// options returns the options of every call: the meter, and no retries by the SDK, so that
+// [Table.retry] makes all of them.
 func (t *Table) options(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
 	o.APIOptions = append(o.APIOptions, capacityMeter{t.role, t.meter}.register)
 }
 
-// Key names an item.
+// Key identifies an item.
 type Key struct{ PK, SK string }
 
 // Attributes returns the key as an item.
@@ -59,8 +59,8 @@ var (
 	tenantUnescaper = strings.NewReplacer("%23", "#", "%25", "%")
 )
 
-// TenantPrefix is how a key of a tenant starts. It escapes the separator, so that no
-// tenant's name can reach into the keys of another.
+// TenantPrefix returns the prefix of a tenant's keys. It escapes the separator, so that no tenant's
+// name can reach into the keys of another.
 func TenantPrefix(name string) string { return tenantEscaper.Replace(name) + "#" }
 
 // SplitTenant splits a partition key into the tenant and what follows its prefix.

@@ -26,9 +26,9 @@ type Update struct {
 	Add    Item
 	Delete Item // members of sets
 
-	// SetExpressions set paths inside attributes, or by arithmetic: "#map.#member =
-	// :value" and the like, in the notation of Condition. Names maps an alias to the
-	// name of a member that is not a plain word.
+	// SetExpressions set paths inside attributes, or compute values: "#map.#member = :value" and
+	// the like, in the notation of Condition. Names maps an alias to the name of a member that is
+	// not a plain word.
 	SetExpressions []string
 	Names          map[string]string
 
@@ -38,11 +38,11 @@ type Update struct {
 	Return types.ReturnValue // what a successful write returns; nothing if empty
 }
 
-// Update writes an item. If the condition fails, ok is false and answer is the item
-// as it is, nil if absent. Otherwise answer is what Return asks for.
+// Update writes an item. If the condition fails, ok is false and answer is the current item, nil if
+// absent. Otherwise answer is what Return asks for.
 //
-// A call whose reply is lost is repeated and may then fail its own condition: the
-// caller has to look for its own mark in the item.
+// A call whose reply is lost is repeated and may then fail its own condition: the caller must look
+// for its own mark in the item.
 func (t *Table) Update(ctx context.Context, c Update) (ok bool, answer Item, err error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &t.name,
@@ -88,8 +88,8 @@ func (t *Table) Update(ctx context.Context, c Update) (ok bool, answer Item, err
 	})
 }
 
-// Put writes a whole item, under a condition in the notation of [Update]; "" is no
-// condition. ok and old are as of [Table.Update].
+// Put writes a whole item, under a condition in the notation of [Update]; "" means no condition. ok
+// and old are as in [Table.Update].
 func (t *Table) Put(ctx context.Context, it Item, condition string, values Item) (ok bool, old Item, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &t.name,
@@ -130,9 +130,9 @@ func (t *Table) write(ctx context.Context, send func(context.Context) (Item, err
 // discardConcurrency is how many items are updated at a time.
 const discardConcurrency = 16
 
-// Discard sets a time to live on the items of a partition, except the one with the
-// sort key keep: DynamoDB deletes them within days after at. Items that already
-// have one are left as they are, so that a repetition writes nothing.
+// Discard sets a time to live on the items of a partition, except the one with the sort key keep:
+// DynamoDB deletes them within days after at. Items that already have one are left unchanged, so
+// that a repetition writes nothing.
 func (t *Table) Discard(ctx context.Context, pk, keep string, at time.Time) error {
 	var keys []Key
 	for it, err := range t.Query(ctx, Query{KeyCondition: "#pk = :pk", Values: Item{"pk": S(pk)}, Consistent: true, Projection: []string{topology.AttrTTL}}) {
