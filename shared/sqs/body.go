@@ -19,8 +19,8 @@ import (
 // batch, in bytes.
 const maxBody = 1 << 20
 
-// A body larger than compressThreshold is compressed and then starts with
-// compressPrefix. It may decompress to at most maxDecodedBytes.
+// A body larger than compressThreshold is compressed and then starts with compressPrefix. It may
+// decompress to at most maxDecodedBytes.
 const (
 	compressThreshold = 64 << 10
 	compressPrefix    = "deflate1:"
@@ -55,8 +55,8 @@ type busEventBody struct {
 	workflow.BusEvent
 }
 
-// DecodeBusEvent decodes the body of a message of the queue hooks-in, which a rule of EventBridge
-// makes, with errors as [DecodeWakeup].
+// DecodeBusEvent decodes the body of a message in the queue hooks-in, which an EventBridge rule
+// makes. Its errors are as in [DecodeWakeup].
 func DecodeBusEvent(body string) (workflow.BusEvent, error) {
 	var b busEventBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -78,7 +78,8 @@ func EncodeDelivery(d *workflow.Delivery) (string, error) {
 	return encodeBody(deliveryBody{bodyVersion, *d})
 }
 
-// DecodeAnnouncement decodes the body of a message of the queue events, with errors as [DecodeWakeup].
+// DecodeAnnouncement decodes the body of a message in the queue events, with errors as in
+// [DecodeWakeup].
 func DecodeAnnouncement(body string) (workflow.Announcement, error) {
 	var b announcementBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -90,7 +91,8 @@ func DecodeAnnouncement(body string) (workflow.Announcement, error) {
 	return b.Announcement, nil
 }
 
-// DecodeDelivery decodes the body of a message of the queue hooks-out, with errors as [DecodeWakeup].
+// DecodeDelivery decodes the body of a message in the queue hooks-out, with errors as in
+// [DecodeWakeup].
 func DecodeDelivery(body string) (*workflow.Delivery, error) {
 	var b deliveryBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -111,14 +113,14 @@ func DecodeDelivery(body string) (*workflow.Delivery, error) {
 // EncodeWakeup encodes the body of a lifecycle message.
 func EncodeWakeup(w workflow.Wakeup) (string, error) { return encodeBody(wakeupBody{bodyVersion, w}) }
 
-// EncodePack encodes the body of a pack's message; CodeTooLarge if it does not fit
-// into one.
+// EncodePack encodes the body of a pack's message; CodeTooLarge if it does not fit into one
+// message.
 func EncodePack(m *workflow.PackMessage) (string, error) {
 	return encodeBody(packBody{bodyVersion, *m})
 }
 
-// DecodeWakeup decodes the body of a lifecycle message. CodeInvalid means that no
-// version can decode it, CodeUnavailable that a newer version can.
+// DecodeWakeup decodes the body of a lifecycle message. CodeInvalid means that no version can
+// decode it; CodeUnavailable means that a newer version can.
 func DecodeWakeup(body string) (workflow.Wakeup, error) {
 	var b wakeupBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -130,7 +132,7 @@ func DecodeWakeup(body string) (workflow.Wakeup, error) {
 	return b.Wakeup, nil
 }
 
-// DecodePack decodes the body of a pack's message, with errors as [DecodeWakeup].
+// DecodePack decodes the body of a pack's message, with errors as in [DecodeWakeup].
 func DecodePack(body string) (*workflow.PackMessage, error) {
 	var b packBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -168,10 +170,10 @@ func encodeBody(v any) (string, error) {
 	return body, nil
 }
 
-// escapeForbidden escapes what SQS accepts in no message and encoding/json leaves as it is:
-// U+FFFE and U+FFFF, and bytes that are not UTF-8. In JSON they stand only in strings.
+// escapeForbidden escapes what SQS never accepts and encoding/json does not escape: U+FFFE and
+// U+FFFF, and bytes that are not UTF-8. In JSON they occur only in strings.
 func escapeForbidden(plain []byte) []byte {
-	var out []byte // plain up to at, escaped; nil as long as nothing had to be
+	var out []byte // plain up to at, escaped; nil as long as nothing had to be escaped
 	at := 0
 	for i := 0; i < len(plain); {
 		r, size := utf8.DecodeRune(plain[i:])
@@ -214,7 +216,7 @@ func decodeBody(body string, into any, version *int) error {
 			return invalidMessage(fmt.Errorf("it decompresses to more than %d bytes", maxDecodedBytes))
 		}
 	}
-	// The version is checked first: unknown fields of a newer one are not an error.
+	// The version is checked first, so that unknown fields of a newer one are not an error.
 	var header struct {
 		V int `json:"v"`
 	}

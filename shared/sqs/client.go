@@ -1,6 +1,6 @@
-// Package sqs sends and receives messages over SQS: packs go to the queue of their
-// pool, wake-ups to the lifecycle queue. All queues are standard ones. A message may
-// arrive twice, late, or in any order; its receivers allow for that.
+// Package sqs sends and receives messages over SQS: packs go to the queue of their pool, wake-ups
+// to the lifecycle queue. All queues are standard queues. A message may arrive twice, late, or in
+// any order; its receivers allow for that.
 //
 //   - client.go: the queues, and where a pool's queue is.
 //   - sender.go: sending, in batches.
@@ -32,7 +32,7 @@ type Queues struct {
 	Events    string            // URL; announcements of events
 	HooksOut  string            // URL; events for their receivers
 	HooksIn   string            // URL; events of EventBridge
-	Pools     map[string]string // URLs by pool; they come before Prefix
+	Pools     map[string]string // URLs by pool; they take precedence over Prefix
 	Prefix    string            // the queue of any other pool has this name followed by the pool's
 
 	// Fair sends every message in the message group of its tenant, so that one
@@ -89,7 +89,7 @@ func (c *Client) EngineQueueURL(role string) string {
 }
 
 const (
-	missingTTL   = 5 * time.Second // how long SQS is not asked again for a queue that did not exist
+	missingTTL   = 5 * time.Second // how long SQS is not asked again about a queue that did not exist
 	maxQueueName = 80              // the longest name of a queue
 )
 
@@ -132,10 +132,10 @@ func (c *Client) queueURL(ctx context.Context, now time.Time, pool string) (stri
 	}
 	name := c.queues.Prefix + topology.PoolInQueueName(pool)
 	if len(name) > maxQueueName {
-		return "", nil // SQS would refuse the name, which would count as a bug of ours
+		return "", nil // SQS would refuse the name, which would count as a bug in this program
 	}
 	if topology.NamesDeadLetters(pool) {
-		return "", nil // a block that an earlier release registered: the queue has the dead letters of others
+		return "", nil // a block registered by an earlier release: that queue holds the dead letters of others
 	}
 	out, err := c.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil && !isQueueNotFound(err) {
@@ -152,7 +152,7 @@ func (c *Client) queueURL(ctx context.Context, now time.Time, pool string) (stri
 	return *out.QueueUrl, nil
 }
 
-// isQueueNotFound recognises both names that the error has had.
+// isQueueNotFound recognises both names that SQS has used for the error.
 func isQueueNotFound(err error) bool {
 	var typed *types.QueueDoesNotExist
 	if errors.As(err, &typed) {
@@ -162,7 +162,7 @@ func isQueueNotFound(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode() == "AWS.SimpleQueueService.NonExistentQueue" || api.ErrorCode() == "QueueDoesNotExist")
 }
 
-// wrapError gives an error of the SDK a code; our own errors have theirs.
+// wrapError gives an error of the SDK a code; our own errors have one.
 func wrapError(err error) error {
 	var ours *workflow.Error
 	if err == nil || errors.As(err, &ours) {

@@ -22,8 +22,8 @@ type DeadLetterQueue struct {
 	url, dlqURL string
 }
 
-// OpenDeadLetterQueue finds the dead-letter queue of the queue with the URL by its
-// redrive policy. It returns nil if the queue has none.
+// OpenDeadLetterQueue finds the dead-letter queue of the queue with the URL by its redrive policy.
+// It returns nil if the queue has none.
 func OpenDeadLetterQueue(ctx context.Context, client *awssqs.Client, url string) (*DeadLetterQueue, error) {
 	name := types.QueueAttributeNameRedrivePolicy
 	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name}})
@@ -42,8 +42,8 @@ func OpenDeadLetterQueue(ctx context.Context, client *awssqs.Client, url string)
 	return &DeadLetterQueue{client, url, url[:strings.LastIndex(url, "/")+1] + policy.Target[strings.LastIndex(policy.Target, ":")+1:]}, nil
 }
 
-// dlqPollWait makes polls long ones, in seconds. A short poll asks only some of SQS's
-// servers, so that an empty answer would mean nothing.
+// dlqPollWait makes polls long polls, in seconds. A short poll asks only some of SQS's servers, so
+// that an empty response would mean nothing.
 const dlqPollWait = 1
 
 // Receive receives up to n messages, at most 10, and hides them from other receivers
@@ -69,8 +69,8 @@ func (q *DeadLetterQueue) Receive(ctx context.Context, n int, visibility time.Du
 	return letters, nil
 }
 
-// Count returns about how many messages there are, received ones included. A message
-// that was just deleted may still be counted.
+// Count returns the approximate number of messages, including received ones. A message that was
+// just deleted may still be counted.
 func (q *DeadLetterQueue) Count(ctx context.Context) (int, error) {
 	counts, err := queueCounts(ctx, q.client, q.dlqURL, nil,
 		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
@@ -91,7 +91,7 @@ func (q *DeadLetterQueue) Release(ctx context.Context, letters []deadletter.Mess
 				Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &letters[i].Handle, VisibilityTimeout: 0,
 			})
 		}
-		// A message that is not released becomes visible when its time is over.
+		// A message that is not released becomes visible when its timeout ends.
 		_, err := q.client.ChangeMessageVisibilityBatch(ctx, in)
 		errs, letters = errors.Join(errs, err), letters[n:]
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 )
 
-// countRequests is middleware that counts each attempt of a call by the bytes of the
-// messages that it sends; a nil meter counts nothing.
+// countRequests returns middleware that counts each attempt of a call by the bytes of the messages
+// that it sends; a nil meter counts nothing.
 func countRequests(meter *cost.Meter) func(*awssqs.Options) {
 	return func(o *awssqs.Options) {
 		if meter == nil {

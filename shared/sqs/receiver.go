@@ -39,7 +39,7 @@ func (r *Receiver) Receive(ctx context.Context, n int) ([]worker.Delivery, error
 	return r.ReceiveWithin(ctx, n, maxReceiveWait)
 }
 
-// ReceiveWithin is Receive with a shorter wait, rounded down to whole seconds.
+// ReceiveWithin works like Receive, with a shorter wait, rounded down to whole seconds.
 func (r *Receiver) ReceiveWithin(ctx context.Context, n int, wait time.Duration) ([]worker.Delivery, error) {
 	out, err := r.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
 		QueueUrl:                    &r.url,
@@ -60,7 +60,7 @@ func (r *Receiver) ReceiveWithin(ctx context.Context, n int, wait time.Duration)
 	return deliveries, nil
 }
 
-// receiveCount is how often a message has been received; 0 if SQS does not say.
+// receiveCount returns how often a message has been received; 0 if SQS does not say.
 func receiveCount(m types.Message) int {
 	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 	return n
@@ -80,8 +80,8 @@ func (r *Receiver) Defer(ctx context.Context, d worker.Delivery, after time.Dura
 	return wrapError(err)
 }
 
-// Depth returns about how many messages the queue holds: waiting, received and not
-// deleted, and delayed.
+// Depth returns the approximate number of messages in the queue: waiting, received and not deleted,
+// and delayed.
 func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, err error) {
 	counts, err := queueCounts(ctx, r.client, r.url, nil,
 		types.QueueAttributeNameApproximateNumberOfMessages,
@@ -93,7 +93,7 @@ func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, e
 	return counts[0], counts[1], counts[2], nil
 }
 
-// queueCounts reads attributes of a queue that are numbers.
+// queueCounts reads numeric attributes of a queue.
 func queueCounts(ctx context.Context, client *awssqs.Client, url string, options []func(*awssqs.Options), names ...types.QueueAttributeName) ([]int, error) {
 	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names}, options...)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // Sender sends packs and wake-ups.
 type Sender struct {
 	parent  *Client
-	options func(*awssqs.Options) // of every call: the meter
+	options func(*awssqs.Options) // for every call: the meter
 }
 
 // The limits of SQS, and how often refused entries are sent again.
@@ -33,9 +33,9 @@ const (
 	baseBackoff      = 50 * time.Millisecond
 )
 
-// SendPacks sends packs to the queues of their pools, each after its delay, and
-// returns the keys of those that could not be sent. A pool without a queue is not
-// an error. Other errors are returned after everything that can be sent was sent.
+// SendPacks sends packs to the queues of their pools, each after its delay, and returns the keys of
+// those that could not be sent. A pool without a queue is not an error. Other errors are returned
+// after everything else has been sent.
 func (s *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error) {
 	var pools []string // in order of appearance
 	byPool := map[string][]int{}
@@ -110,7 +110,7 @@ func (s *Sender) SendAnnouncements(ctx context.Context, after time.Duration, ann
 	return wrapError(err)
 }
 
-// SendDeliveries sends events to the queue of their receivers.
+// SendDeliveries sends deliveries to the queue for receivers.
 func (s *Sender) SendDeliveries(ctx context.Context, deliveries ...*workflow.Delivery) error {
 	entries := make([]batchEntry, len(deliveries))
 	for i, d := range deliveries {
@@ -124,7 +124,7 @@ func (s *Sender) SendDeliveries(ctx context.Context, deliveries ...*workflow.Del
 	return wrapError(err)
 }
 
-// QueuedWakeups returns about how many wake-ups could be received now.
+// QueuedWakeups returns the approximate number of wake-ups that could be received now.
 func (s *Sender) QueuedWakeups(ctx context.Context) (int, error) {
 	counts, err := queueCounts(ctx, s.parent.client, s.parent.queues.Lifecycle, []func(*awssqs.Options){s.options}, types.QueueAttributeNameApproximateNumberOfMessages)
 	if err != nil {
@@ -140,8 +140,8 @@ type batchEntry struct {
 	group string
 }
 
-// delaySeconds is a delay in whole seconds, rounded up, so that nothing arrives
-// before its time.
+// delaySeconds returns a delay in whole seconds, rounded up, so that nothing arrives before its
+// time.
 func delaySeconds(d time.Duration) int32 {
 	return wholeSeconds(d, maxDelay)
 }
@@ -186,8 +186,7 @@ func (s *Sender) send(ctx context.Context, url string, entries []batchEntry) (le
 	return left, err
 }
 
-// sendBatch sends one batch. It sends entries again that SQS refused for a reason of
-// its own.
+// sendBatch sends one batch. It sends entries again that SQS refused for an internal reason.
 func (s *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry) (left []batchEntry, err error) {
 	var refused []batchEntry
 	for try := 0; ; try++ {
