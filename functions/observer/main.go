@@ -1,6 +1,5 @@
-// The observer function tells those who observe executions of their events: it hands the events of
-// an execution to its subscriptions, and sends them to their receivers. It hands the events of
-// EventBridge to the triggers that take them.
+// The observer function hands the events of executions on to their subscriptions, and sends them to
+// the receivers. It also hands EventBridge events to the triggers that take them.
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Package sqsbatch handles SQS events of the lifecycle queue. Each message succeeds or
-// fails by itself, a panic fails only the messages about its execution, and the list of
-// failures is never null, which AWS would take for success.
+// Package sqsbatch handles SQS events of the lifecycle queue. Each message succeeds or fails by
+// itself, and a panic fails only the messages about its execution. The list of failures is never
+// null, which AWS would take for success.
 //
-// It is a package of its own because a Lambda main stays short, and because it is
-// tested with the event shapes that AWS sends.
+// It is a package of its own because a Lambda main stays short, and because it is tested with the
+// event shapes that AWS sends.
 package sqsbatch
 
 import (
@@ -34,13 +34,12 @@ type Engine interface {
 	RecordFailure(ctx context.Context, wakeup workflow.Wakeup, cause error)
 }
 
-// HandleWakeups returns a handler for the messages of the lifecycle queue. Messages
-// about the same execution are handled by one call of Advance, different executions in
-// parallel. Each wake-up is charged its share of the invocation and of the two requests,
-// receive and delete, that the event source mapping makes for a batch. A message that
-// fails at its last permitted receive is reported to queue, so that the reason gets into
-// the execution's history. The number of messages that failed is measured, because Lambda
-// counts the invocation as a success.
+// HandleWakeups returns a handler for the messages of the lifecycle queue. Messages about the same
+// execution are handled by one call of Advance, different executions in parallel. Each wake-up is
+// charged its share of the invocation and of the two requests, receive and delete, that the event
+// source mapping makes for a batch. A message that fails at its last permitted receive is reported
+// to queue, so that the reason gets into the execution's history. The number of failed messages is
+// measured, because Lambda counts the invocation as a success.
 func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, error), engine Engine, queue worker.WakeupSender, measure func(ctx context.Context, metric string, n int)) Handler {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		share := 1 / float64(max(1, len(event.Records)))
@@ -88,12 +87,12 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 	}
 }
 
-// timeToRecord is what is left of an invocation when its wake-ups have to end, so that
-// the failure of one that ran out of time can be recorded.
+// timeToRecord is how long before the end of an invocation its wake-ups must end, so that the
+// failure of one that ran out of time can be recorded.
 const timeToRecord = 5 * time.Second
 
-// reserveTime returns a context that ends before the invocation does, by timeToRecord or,
-// if the invocation is that short, half of its time.
+// reserveTime returns a context that ends before the invocation does: by timeToRecord or, if the
+// invocation is that short, by half of its time.
 func reserveTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -17,14 +17,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Observer hands events on, delivers them, and takes those of others. Package engine has one.
+// Observer hands events on, delivers them, and takes events from others. Package engine has one.
 type Observer interface {
 	HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error)
 	HandleEvent(ctx context.Context, e workflow.BusEvent, receives int) (retryAfter time.Duration, err error)
 	Deliver(ctx context.Context, to engine.Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error)
 }
 
-// ObservedOptions are what [HandleObserved] works with.
+// ObservedOptions configure [HandleObserved].
 type ObservedOptions struct {
 	Log       *slog.Logger
 	Engine    Observer
@@ -35,9 +35,9 @@ type ObservedOptions struct {
 	HooksInURL             string // empty for none
 }
 
-// HandleObserved handles the messages of the queues events, hooks-out and hooks-in. Announcements of one
-// execution in a batch are handled as one. A message that fails comes again, alone, and at the
-// time that is right for it.
+// HandleObserved handles the messages of the queues events, hooks-out and hooks-in. Announcements
+// of one execution in a batch are handled as one. A failed message comes again individually, after
+// its own retry delay.
 func HandleObserved(o ObservedOptions) Handler {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		failures := batchFailures{items: []events.SQSBatchItemFailure{}}
@@ -57,7 +57,7 @@ func HandleObserved(o ObservedOptions) Handler {
 					if after <= 0 {
 						continue
 					}
-					if err := o.Defer(ctx, url, m.ReceiptHandle, after); err != nil { // it comes after the time of the queue
+					if err := o.Defer(ctx, url, m.ReceiptHandle, after); err != nil { // it comes after the visibility timeout of the queue
 						o.Log.WarnContext(ctx, "message not deferred", observe.MessageID, m.MessageId, observe.Err(err))
 					}
 				}
@@ -104,10 +104,10 @@ func HandleObserved(o ObservedOptions) Handler {
 	}
 }
 
-// queueName is the name of a queue, from its ARN or URL.
+// queueName returns the name of a queue, from its ARN or URL.
 func queueName(id string) string { return id[strings.LastIndexAny(id, ":/")+1:] }
 
-// recovered calls do and makes a panic an error.
+// recovered calls do and turns a panic into an error.
 func recovered(ctx context.Context, log *slog.Logger, do func(context.Context) (time.Duration, error)) (after time.Duration, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
