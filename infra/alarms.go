@@ -18,10 +18,10 @@ import (
 
 // monitoring creates alarms and the dashboard.
 type monitoring struct {
-	scope          constructs.Construct       // of the alarms
-	topics         map[severity]awssns.ITopic // get a message when an alarm is raised and ends; may be nil
+	scope          constructs.Construct       // scope of the alarms
+	topics         map[severity]awssns.ITopic // notified when an alarm is raised and when it ends; may be nil
 	runbookURL     string                     // the page that alarms link to
-	namePrefix     string                     // of the names; if empty, they are generated
+	namePrefix     string                     // prefix of the names; if empty, they are generated
 	deploymentName string                     // dimension of the engine's own metrics
 
 	alarms []awscloudwatch.CfnAlarm
@@ -41,29 +41,29 @@ type monitoredFunction struct {
 	function awslambda.IFunction
 }
 
-// severity says how soon somebody has to look.
+// severity says how soon somebody must look.
 type severity string
 
 const (
-	critical severity = "Critical" // executions stand still, or wait for somebody: now
-	warning  severity = "Warning"  // executions are late, or would stand still later: in working hours
+	critical severity = "Critical" // executions stand still, or wait for somebody: look now
+	warning  severity = "Warning"  // executions are late, or would stand still later: look in working hours
 )
 
 // alarm describes an alarm.
 type alarm struct {
 	id            string
 	severity      severity
-	runbookAnchor string // of the runbook
+	runbookAnchor string // anchor in the runbook
 	description   string
 	metric        metric
-	sum           []metric // instead of metric: these together
+	sum           []metric // instead of metric: the sum of these
 
-	period, periods int // length in seconds, and number in a row
+	period, periods int // length in seconds, and number of periods in a row
 	lessThan        bool
 	threshold       int
 }
 
-// The anchors of docs/runbooks/README.md.
+// Anchors of docs/runbooks/README.md.
 const (
 	anchorDeadLetters     = "dead-letters"
 	anchorOldMessages     = "old-messages"
@@ -135,8 +135,8 @@ func (w *monitoring) addAPIAlarm(id *string, failed int) {
 	})
 }
 
-// addExecutionAlarms creates the alarms on the engine's own metrics: executions that do
-// not advance, the longest wait for a lock in seconds, and executions that a limit stopped.
+// addExecutionAlarms creates the alarms on the engine's own metrics: executions that do not
+// advance, the longest wait for a lock in seconds, and executions that a limit stopped.
 func (w *monitoring) addExecutionAlarms(stuck, lockAge int) {
 	w.addAlarm(alarm{
 		id: "StuckExecutions", severity: critical, runbookAnchor: anchorStuck,
@@ -183,7 +183,7 @@ func (w *monitoring) addFailureAlarms(t Thresholds) {
 	})
 }
 
-// addTableAlarm creates the alarm for requests that a table or one of its indexes throttles: an
+// addTableAlarm creates the alarm for requests that a table or one of its indexes throttles. An
 // index that throttles writes makes its table refuse them.
 func (w *monitoring) addTableAlarm(role string, table awsdynamodb.ITable, throttled int) {
 	var all []metric
@@ -228,8 +228,7 @@ func (w *monitoring) addAlarm(a alarm) {
 	w.alarms = append(w.alarms, awscloudwatch.NewCfnAlarm(w.scope, jsii.String("Alarm"+a.id), props))
 }
 
-// name returns the name of an alarm or the dashboard, nil to let CloudFormation generate
-// one.
+// name returns the name of an alarm or the dashboard; nil to let CloudFormation generate one.
 func (w *monitoring) name(part string) *string {
 	if w.namePrefix == "" {
 		return nil
@@ -242,10 +241,10 @@ type metric struct {
 	namespace, name, stat string
 	dimension             string
 	dimensionValue        *string
-	index                 string // of a table, "" for the table itself
+	index                 string // index of a table; "" for the table itself
 }
 
-// dimensions returns what a metric is about, as an alarm names it.
+// dimensions returns the dimensions of a metric, as an alarm names them.
 func (m metric) dimensions() []any {
 	all := []any{&awscloudwatch.CfnAlarm_DimensionProperty{Name: jsii.String(m.dimension), Value: m.dimensionValue}}
 	if m.index != "" {
@@ -254,7 +253,7 @@ func (m metric) dimensions() []any {
 	return all
 }
 
-// sumOf returns the metrics of an alarm on the sum of some. A metric without data counts as 0.
+// sumOf returns the metrics of an alarm on the sum of several. A metric without data counts as 0.
 func sumOf(all []metric, period int) []any {
 	var queries []any
 	var terms []string
@@ -291,8 +290,8 @@ func (w *monitoring) engineMetric(name, stat string) metric {
 	return metric{namespace: topology.MetricNamespace, name: name, stat: stat, dimension: topology.MetricDimension, dimensionValue: &w.deploymentName}
 }
 
-// visibleMessages returns the number of messages on a queue. For a dead-letter queue the
-// number of messages sent would miss those that SQS itself moves there.
+// visibleMessages returns the number of messages in a queue. For a dead-letter queue, the number of
+// messages sent would miss those that SQS itself moves there.
 func visibleMessages(q awssqs.IQueue) metric {
 	return queueMetric(q, "ApproximateNumberOfMessagesVisible", "Maximum")
 }

@@ -177,9 +177,8 @@ func (e *Engine) addOutputs() {
 	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.ScheduleDLQ.QueueUrl())
 }
 
-// deploymentName returns a name that no other engine in the account and region has. It
-// is a dimension of the engine's metrics, and the prefix of queue names that the engine
-// looks up.
+// deploymentName returns a name that no other engine in the account and region has. It is a
+// dimension of the engine's metrics, and the prefix of queue names that the engine looks up.
 func (e *Engine) deploymentName() string {
 	if e.props.NamePrefix != "" {
 		return e.props.NamePrefix
@@ -189,8 +188,7 @@ func (e *Engine) deploymentName() string {
 	})
 }
 
-// physicalName returns the physical name of a resource, nil to let CloudFormation
-// generate one.
+// physicalName returns the physical name of a resource; nil to let CloudFormation generate one.
 func (e *Engine) physicalName(name string) *string {
 	if e.props.NamePrefix == "" {
 		return nil
@@ -207,20 +205,19 @@ func (e *Engine) outputQueue(q *Queue) {
 	e.output(q.label+"DlqUrl", "Dead letters of the queue "+q.label, q.DLQ.QueueUrl())
 }
 
-// jsiiEnv silences banners that do not concern the result. The first variable takes
-// major versions of Node, the others take any value. The warning about a Node version
-// that is known to be broken stays.
+// jsiiEnv silences banners that do not concern the result. The first variable takes major versions
+// of Node; the others take any value. The warning about a Node version that is known to be broken
+// stays.
 var jsiiEnv = map[string]string{
 	"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20,22",
 	"JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION":  "true",
 	"JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION":    "true",
 }
 
-// SilenceJSII keeps the JavaScript kernel behind CDK from printing banners about the
-// version of Node. Call it before anything of CDK: the initialisation of CDK's packages
-// starts the kernel with a copy of the environment, and SilenceJSII closes it to be
-// started again. The kernel may still print a line about waitid when it ends, which is
-// harmless. Only the first call has an effect.
+// SilenceJSII keeps the JavaScript kernel behind CDK from printing banners about the version of
+// Node. Call it before anything from CDK: initialising CDK's packages starts the kernel with a copy
+// of the environment, and SilenceJSII closes it so that it starts again. The kernel may still print
+// a line about waitid when it ends, which is harmless. Only the first call has an effect.
 func SilenceJSII() { silenceOnce() }
 
 var silenceOnce = sync.OnceFunc(func() {

@@ -14,14 +14,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// EventSource is where events come from that triggers of workflows take.
+// EventSource is a source of events for the triggers of workflows.
 type EventSource struct {
-	// Bus is the name or the ARN of a bus of EventBridge in this account and region, such as default.
+	// Bus is the name or the ARN of an EventBridge bus in this account and region, such as default.
 	Bus string
-	// Sources are the sources whose events come: a whole one, or the beginning of some and a star. What
-	// the triggers do not take costs too: a message, and a share of an invocation and of a read.
+	// Sources are the event sources to receive: full names, or prefixes followed by a star. Events
+	// that no trigger takes cost too: a message, and a share of an invocation and of a read.
 	Sources []string
-	// Tenant is whose triggers take the events. Default: default.
+	// Tenant is the tenant whose triggers take the events. Default: default.
 	Tenant string
 }
 
@@ -59,7 +59,7 @@ func (s EventSource) validate() error {
 	return nil
 }
 
-// pattern is the pattern of the rule.
+// pattern returns the event pattern of the rule.
 func (s EventSource) pattern() map[string]any {
 	var sources []any
 	for _, source := range s.Sources {
@@ -87,8 +87,8 @@ func validateEventSources(all []EventSource, key awskms.IKey) error {
 	return nil
 }
 
-// addEventSources makes a rule for each source of events, which sends them to a queue of the observer
-// function. Without any there is no queue, which would be paid for.
+// addEventSources makes a rule for each source of events, which sends them to a queue of the
+// observer function. Without sources there is no queue, because a queue costs money.
 func (e *Engine) addEventSources() {
 	if len(e.props.EventSources) == 0 {
 		return
@@ -99,7 +99,7 @@ func (e *Engine) addEventSources() {
 	e.addMapping(e.Construct, q, f, e.props.concurrency(topology.FunctionObserver))
 	f.allow("DeferHooksIn", []string{*q.QueueArn()}, "sqs:ChangeMessageVisibility")
 	api := e.Functions[topology.FunctionAPI]
-	api.allowSend("SendHooksIn", q) // what is redriven
+	api.allowSend("SendHooksIn", q) // for redriven dead letters
 	api.allowRedrive(q)
 	for _, f := range []*Function{f, api} {
 		f.setEnv(topology.EnvQueueHooksIn, *q.QueueUrl())
@@ -140,8 +140,8 @@ func (e *Engine) addEventSources() {
 	}
 }
 
-// ownQueues are the queues that the engine has besides those of pools, with the alarm threshold for the
-// age of the oldest message of each.
+// ownQueues returns the queues that the engine has besides those of pools, with the alarm threshold
+// for the age of the oldest message of each.
 func (e *Engine) ownQueues() []monitoredQueue {
 	all := []monitoredQueue{
 		e.LifecycleQueue.monitored(e.props.Thresholds.WakeupAge), e.EventsQueue.monitored(e.props.Thresholds.WakeupAge), e.HooksOutQueue.monitored(deliveryAge),

@@ -20,12 +20,12 @@ type Function struct {
 	awslambda.Function
 
 	// live is what is invoked: an alias of the published version, so that the code and the
-	// configuration of a release begin to be used together, and end together if its deployment
-	// fails. For emulators, and for a function of a user, it is the function itself.
+	// configuration of a release take effect together, and are rolled back together if the
+	// deployment fails. For emulators, and for a user's function, it is the function itself.
 	live awslambda.IFunction
 
-	role        string            // as topology names it; decides the permissions
-	outside     awsiam.IGrantable // who has them in the place of a function
+	role        string            // role in topology; decides the permissions
+	outside     awsiam.IGrantable // a principal that gets the permissions instead of a function
 	environment map[string]string
 }
 
@@ -42,7 +42,7 @@ type functionSpec struct {
 // aliasName is the name of the alias of each function.
 const aliasName = "live"
 
-// qualifier returns what is invoked of the function: the alias or the newest code.
+// qualifier returns the qualifier of what is invoked: the alias, or none for the newest code.
 func (f *Function) qualifier() *string {
 	if _, ok := f.live.(awslambda.Alias); ok {
 		return jsii.String(aliasName)
@@ -53,14 +53,14 @@ func (f *Function) qualifier() *string {
 const (
 	// envLogLevel is the variable for the setting log.level.
 	envLogLevel = "LOCKSTEP_LOG_LEVEL"
-	// envWorkerRegion is that for the setting worker.region.
+	// envWorkerRegion is the variable for the setting worker.region.
 	envWorkerRegion = "LOCKSTEP_WORKER_REGION"
 
 	// batchSize is the maximum number of messages of one invocation.
 	batchSize = 10
 
-	// defaultMemory in MB. A function's share of a processor grows with its memory, but
-	// the engine's functions mostly wait for DynamoDB.
+	// defaultMemory in MB. A function's share of a processor grows with its memory, but the
+	// engine's functions mostly wait for DynamoDB.
 	defaultMemory = topology.FunctionMemoryMB
 )
 
@@ -130,9 +130,9 @@ func (e *Engine) newFunction(p functionSpec, role string) *Function {
 		Tracing:      tracing,
 		Layers:       e.props.Telemetry.lambdaLayers(),
 
-		// With JSON the same queries read the platform's lines and the engine's. The
-		// platform's lines about each start and end are not worth their price, since
-		// the metrics have the same information.
+		// With JSON the same queries read the platform's lines and the engine's. The platform's
+		// lines about each start and end are not worth their price, because the metrics contain the
+		// same information.
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
 		ApplicationLogLevelV2: lambdaLogLevel(e.props.LogLevel),
 		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
@@ -170,7 +170,7 @@ func (e *Engine) setEnvironment(f *Function) {
 	}
 	f.setEnv(topology.EnvDeployment, e.deploymentName())
 	f.setEnv(envLogLevel, e.props.LogLevel)
-	if f.Function != nil { // its collector is one of functions
+	if f.Function != nil { // its collector is for functions
 		e.props.Telemetry.setEnv(f.setEnv)
 	}
 	if e.props.Config != "" {
@@ -186,7 +186,7 @@ func (e *Engine) setEnvironment(f *Function) {
 		f.setEnv(topology.EnvRolesClaim, e.props.JWTAuth.RolesClaim)
 	}
 	if e.props.TokenKeys != "" && usesTokenKeys(f.role) {
-		f.setEnv(topology.EnvTokenKeys, e.props.TokenKeys) // where they are
+		f.setEnv(topology.EnvTokenKeys, e.props.TokenKeys) // location of the secrets
 	}
 	if e.props.Secrets != "" && usesSecrets(f.role) {
 		f.setEnv(topology.EnvSecretsFrom, e.props.Secrets)
@@ -203,9 +203,9 @@ func (e *Engine) setEnvironment(f *Function) {
 	}
 }
 
-// addMapping creates in scope the mapping by which a queue invokes a function. It limits
-// the concurrency on the mapping: with a reserved concurrency of the function, messages
-// would be received that no invocation can handle, and become dead letters.
+// addMapping creates, in scope, the mapping by which a queue invokes a function. The concurrency
+// limit is on the mapping: with a reserved concurrency of the function, messages would be received
+// that no invocation can handle, and become dead letters.
 func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
 	f.allow("Consume"+q.label, []string{*q.QueueArn()},
 		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
@@ -221,8 +221,8 @@ func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, c
 	return mapping
 }
 
-// setEnv sets a variable and checks the size of the environment. It does not count the
-// variables that a user's function has of its own.
+// setEnv sets a variable and checks the size of the environment. It does not count variables that a
+// user's function has of its own.
 func (f *Function) setEnv(key, value string) {
 	if f.environment == nil {
 		f.environment = map[string]string{}

@@ -26,7 +26,7 @@ func (e *Engine) addHTTPAPI() {
 		address = *e.URL
 	}
 	if address != "" {
-		for _, role := range []string{topology.FunctionAPI, topology.FunctionLifecycle} { // which make links
+		for _, role := range []string{topology.FunctionAPI, topology.FunctionLifecycle} { // these functions make links
 			e.Functions[role].setEnv(topology.EnvTokenAddress, address)
 		}
 	}
@@ -81,9 +81,9 @@ func (e *Engine) routes() []route {
 	return all
 }
 
-// accessLogFields are the fields of a line in the access log. They have the route and
-// the caller, never a query or a body. caller is the IAM principal that signed; with
-// tokens, subject is added.
+// accessLogFields are the fields of a line in the access log. They contain the route and the
+// caller, but never a query or a body. caller is the IAM principal that signed; with tokens,
+// subject is added.
 var accessLogFields = map[string]string{
 	"requestId": "$context.requestId", "at": "$context.requestTime", "ip": "$context.identity.sourceIp",
 	"caller": "$context.identity.userArn", "method": "$context.httpMethod", "path": "$context.path",
@@ -135,8 +135,8 @@ func (e *Engine) addGateway() (url, id *string) {
 		Action:       jsii.String("lambda:InvokeFunction"),
 		FunctionName: function.live.FunctionArn(),
 		Principal:    jsii.String("apigateway.amazonaws.com"),
-		// Every stage, method and path of this API: AWS has no narrower ARN for the
-		// requests of a catch-all route.
+		// Every stage, method and path of this API: AWS has no narrower ARN for the requests of a
+		// catch-all route.
 		SourceArn: awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
 			Service: jsii.String("execute-api"), Resource: api.Ref(), ResourceName: jsii.String("*"),
 		}),
@@ -184,9 +184,9 @@ func (e *Engine) addFunctionURL() *string {
 	return url.AttrFunctionUrl()
 }
 
-// addStage deploys the API without a path prefix, throttled, with an access log.
-// Whoever guesses at tokens, or at the secrets of triggers, is throttled before the others are:
-// these routes have a share of their own.
+// addStage deploys the API without a path prefix, throttled, with an access log. Routes where
+// tokens or trigger secrets could be guessed have a separate throttle, so that guessing does not
+// throttle the other routes.
 func (e *Engine) addStage(api awsapigatewayv2.CfnApi, guessed []awsapigatewayv2.CfnRoute) awsapigatewayv2.CfnStage {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
 		LogGroupName: jsii.String(e.accessLogGroupName()), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
@@ -243,10 +243,10 @@ func (e *Engine) corsConfiguration() any {
 	}
 }
 
-// accessLogGroupName returns the name of the access log's group. The account's resource
-// policy for log delivery covers all groups with this prefix; the gateway would add any
-// other group by name until the policy is full. The last part is the stack's own id, so
-// that a group that has outlived a stack is not in the way of the next one.
+// accessLogGroupName returns the name of the access log's group. The account's resource policy for
+// log delivery covers all groups with this prefix; the gateway would add any other group by name
+// until the policy is full. The last part is the stack's own id, so that a group that has outlived
+// a stack does not block the next one.
 func (e *Engine) accessLogGroupName() string {
 	stack := awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), awscdk.Stack_Of(e.Construct).StackId(), nil))
 	return "/aws/vendedlogs/lockstep/" + e.deploymentName() + "/api-access/" + *stack

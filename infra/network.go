@@ -13,11 +13,10 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Network connects a worker to a VPC, so that it reaches what is private. The worker then
-// reaches DynamoDB and SQS, and AWS's other services, only through endpoints or a NAT gateway
-// of that VPC.
+// Network connects a worker to a VPC, so that it can reach private hosts. The worker then reaches
+// DynamoDB, SQS and other AWS services only through endpoints or a NAT gateway of that VPC.
 type Network struct {
-	// Subnets and SecurityGroups are ids. Choose subnets of two zones or more.
+	// Subnets and SecurityGroups are ids. Choose subnets in two or more zones.
 	Subnets, SecurityGroups []string
 }
 
@@ -26,7 +25,7 @@ var (
 	securityGroupRE = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
 )
 
-// Validate returns an error that names the first invalid field; nil is no network.
+// Validate returns an error that names the first invalid field; nil means no network.
 func (n *Network) Validate() error {
 	if n == nil {
 		return nil
@@ -47,7 +46,7 @@ func (n *Network) Validate() error {
 	return nil
 }
 
-// networkActions are those that Lambda needs, with the role of a function, to connect it.
+// networkActions are the actions that Lambda needs, with the role of a function, to connect it.
 // Most of them have no resources, so they are allowed on all.
 var networkActions = []string{
 	"ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
@@ -59,10 +58,10 @@ func allowNetwork(role awsiam.IRole) {
 	allow(role, "ConnectToNetwork", []string{"*"}, networkActions...)
 }
 
-// denyNetworkToCode denies these actions to the code of a function: Lambda calls them with the
-// function's role, and so could the code, on the interfaces of everything in the account. Requests
-// of the code, and only these, carry the function's ARN. The policy names the function, which
-// depends on the policy of its role, so it is one of its own.
+// denyNetworkToCode denies these actions to the code of a function. Lambda calls them with the
+// function's role, so the code could call them too, on every network interface in the account.
+// Requests from the code, and only these, carry the function's ARN. The policy names the function,
+// which depends on the policy of its role, so it must be a separate policy.
 func denyNetworkToCode(scope constructs.Construct, id string, role awsiam.IRole, f awslambda.Function) {
 	statement := awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: jsii.String("DenyNetworkToCode"), Effect: awsiam.Effect_DENY, Actions: jsii.Strings(networkActions...), Resources: jsii.Strings("*"),
@@ -81,7 +80,7 @@ func (n *Network) connect(f awslambda.Function) {
 	})
 }
 
-// Domain is a name of your own for the HTTP interface.
+// Domain is a custom domain for the HTTP interface.
 type Domain struct {
 	// Name is the domain, such as lockstep.example.com. Point it to the output DomainTarget.
 	Name string
@@ -96,7 +95,7 @@ var (
 	certificateRE = regexp.MustCompile(`^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f-]+$`)
 )
 
-// Validate returns an error that names the first invalid field; nil is no domain.
+// Validate returns an error that names the first invalid field; nil means no domain.
 func (d *Domain) Validate() error {
 	if d == nil {
 		return nil
@@ -136,7 +135,8 @@ func (e *Engine) boundaryARN() *string {
 	})
 }
 
-// applyBoundary bounds every role of the engine, those of pools that are added later included.
+// applyBoundary applies the permissions boundary to every role of the engine, including those of
+// pools that are added later.
 func (e *Engine) applyBoundary() {
 	if e.props.PermissionsBoundary != "" {
 		policy := awsiam.ManagedPolicy_FromManagedPolicyArn(e.Construct, jsii.String("PermissionsBoundary"), e.boundaryARN())

@@ -2,14 +2,14 @@ package infra
 
 import "github.com/lockstep-run/lockstep/shared/topology"
 
-// deliveryAge is the alarm threshold for the age of the oldest event that its receiver does not
-// have, in seconds: six hours. A delivery is tried for a day before it becomes a dead letter.
+// deliveryAge is the alarm threshold, in seconds, for the age of the oldest undelivered event: six
+// hours. A delivery is tried for a day before it becomes a dead letter.
 const deliveryAge = 21_600
 
-// ObserverProps are the receivers of events that subscriptions may name. Webhooks have to be among
-// the AllowHosts.
+// ObserverProps are the receivers of events that subscriptions may name. Webhooks must be among the
+// AllowHosts.
 type ObserverProps struct {
-	// EventBuses and Topics are the ARNs of buses of EventBridge and of topics of SNS.
+	// EventBuses and Topics are the ARNs of EventBridge buses and SNS topics.
 	EventBuses, Topics []string
 }
 
@@ -28,13 +28,13 @@ func (e *Engine) addObserver() {
 	}
 }
 
-// grantObserving grants a function its permissions on the queues of those who observe, and sets
-// its environment.
+// grantObserving grants a function its permissions on the observer's queues, and sets its
+// environment.
 func (e *Engine) grantObserving(f *Function) {
 	switch f.role {
 	case topology.FunctionAPI:
 		f.allowSend("SendEvents", e.EventsQueue)
-		f.allowSend("SendDeliveries", e.HooksOutQueue) // those that are redriven
+		f.allowSend("SendDeliveries", e.HooksOutQueue) // for redriven dead letters
 		f.allowRedrive(e.EventsQueue)
 		f.allowRedrive(e.HooksOutQueue)
 	case topology.FunctionLifecycle:

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// resolvesPools reports whether a function looks up the queues of pools that are not the
-// engine's own. A worker sends only to its own pool, and the sweeper to none.
+// resolvesPools reports whether a function looks up the queues of pools that are not the engine's
+// own. A worker sends only to its own pool, and the sweeper to none.
 func resolvesPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
@@ -23,9 +23,9 @@ func usesTokenKeys(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle || function == topology.FunctionObserver
 }
 
-// grantRuntimePermissions grants a function its permissions on the tables, the lifecycle
-// queue, the lookup of pools and the customer's key. registerPool and attachFunction
-// grant those on the queues of pools.
+// grantRuntimePermissions grants a function its permissions on the tables, the lifecycle queue, the
+// lookup of pools and the customer's key. registerPool and attachFunction grant the permissions on
+// the queues of pools.
 func (e *Engine) grantRuntimePermissions(f *Function) {
 	for _, table := range topology.Tables {
 		for _, r := range topology.RightsFor(f.role, table) {
@@ -48,8 +48,8 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 		f.allowRedrive(e.LifecycleQueue)
 	}
 	if resolvesPools(f.role) {
-		// The only resource with a wildcard, since a block may name any pool. The
-		// permission reveals only whether such a queue exists.
+		// The only resource with a wildcard, because a block may name any pool. The permission
+		// reveals only whether such a queue exists.
 		arn := awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
 			Service: jsii.String("sqs"), Resource: jsii.String(e.poolPrefix() + "*"),
 		})
@@ -70,13 +70,13 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 	}
 }
 
-// usesSecrets reports whether a function fills in secrets, or tells which there are.
+// usesSecrets reports whether a function fills in secrets, or reports which exist.
 func usesSecrets(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionWorker
 }
 
-// grantSecrets lets workers read the secrets whose names have the prefix, and the API see whether
-// there are any.
+// grantSecrets lets workers read the secrets whose names have the prefix, and lets the API see
+// whether there are any.
 func (e *Engine) grantSecrets(f *Function) {
 	where, prefix, _ := strings.Cut(e.props.Secrets, ":")
 	of := awscdk.ArnComponents{Service: jsii.String(where), Resource: jsii.String("secret"), ResourceName: jsii.String(prefix + "*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME}
@@ -87,7 +87,7 @@ func (e *Engine) grantSecrets(f *Function) {
 	}
 	arn := *awscdk.Stack_Of(e.Construct).FormatArn(&of)
 	if f.role == topology.FunctionAPI && e.props.OpenTriggers {
-		f.allow("ReadTriggerSecrets", []string{arn + "/hooks/*"}, read) // of any tenant: workflow.TriggerSecretPrefix
+		f.allow("ReadTriggerSecrets", []string{arn + "/hooks/*"}, read) // for any tenant: workflow.TriggerSecretPrefix
 	}
 	switch f.role {
 	case topology.FunctionWorker:
@@ -108,8 +108,7 @@ func (e *Engine) grantSealing(f *Function) {
 	}
 }
 
-// keyActions are the actions that DynamoDB and SQS use on the key on behalf of their
-// caller.
+// keyActions are the actions that DynamoDB and SQS perform on the key on behalf of their caller.
 var keyActions = []string{
 	"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo",
 }

@@ -26,10 +26,11 @@ type WorkerPoolProps struct {
 	Pool string
 
 	// Region makes this the pool for executions with that region: [topology.RegionNames]. It is a
-	// name, and need not be that of a region of AWS: its queue is in this stack, as all queues, and
-	// its workers run where you connect or start them. Default: executions without a region.
+	// name, and need not be that of an AWS region: its queue is in this stack, like all queues, and
+	// its workers run wherever you connect or start them. Default: executions without a region.
 	//
-	// The pool "default" in a region has the stock worker if none of CodeDir, Function and Polled is set.
+	// The pool "default" in a region has the stock worker if none of CodeDir, Function and Polled
+	// is set.
 	Region string
 
 	// CodeDir is a directory with bootstrap, a program with the worker SDK
@@ -76,23 +77,25 @@ type WorkerPool struct {
 
 // GrantPolling gives a principal the permissions of a worker of this polled pool: those of the
 // stock worker, on this pool's queue. Its processes receive from the queue themselves, with
-// shared/boot/workerhost and the variables of [WorkerPool.PollingEnvironment], and hold no
-// invocation of the HTTP interface while they wait. It panics if the pool has a function, which
-// would compete for the packs, and if the app cannot change the principal's policy.
+// shared/boot/workerhost and the variables of [WorkerPool.PollingEnvironment], so that no
+// invocation of the HTTP interface waits for them. It panics if the pool has a function, which
+// would compete for the packs, or if the app cannot change the principal's policy.
 func (p *WorkerPool) GrantPolling(who awsiam.IGrantable) {
 	if p.Function != nil {
 		panic(fmt.Errorf("the pool %s has a function: only processes that poll a polled pool receive from its queue", p.name))
 	}
 	worker := &Function{role: topology.FunctionWorker, outside: who}
 	p.engine.grantRuntimePermissions(worker)
-	// The principal may receive from other pools too, and the ids of the statements of a policy differ.
+	// The principal may receive from other pools too, and the statement ids in a policy must
+	// differ.
 	worker.allow("Receive"+p.Queue.label, []string{*p.Queue.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 	worker.allowSend("Send"+p.Queue.label, p.Queue)
 }
 
-// PollingEnvironment returns the environment variables of a process that polls the queue: those of the
-// stock worker, with the settings of the stage, but for [EngineProps.Telemetry]. The names of resources are
-// placeholders until the stack is deployed. Processes need the variables of the last deployment.
+// PollingEnvironment returns the environment variables of a process that polls the queue: those of
+// the stock worker, with the settings of the stage, except [EngineProps.Telemetry]. The names of
+// resources are placeholders until the stack is deployed. Processes need the variables of the last
+// deployment.
 func (p *WorkerPool) PollingEnvironment() map[string]string {
 	worker := &Function{role: topology.FunctionWorker}
 	p.engine.setEnvironment(worker)
@@ -154,13 +157,13 @@ func (p *WorkerPoolProps) hasStockWorker() bool {
 	return p.Pool == topology.PoolDefault && p.Region != "" && p.CodeDir == "" && p.Function == nil && !p.Polled
 }
 
-// pool is the name of the pool, with its region.
+// pool returns the name of the pool, with its region.
 func (p *WorkerPoolProps) pool() string { return topology.PoolInRegion(p.Pool, p.Region) }
 
-// AddWorkerPool adds a worker pool of your own to the engine. Its worker gets the
-// permissions of the stock worker, on its own queue. Of the tables it may use only jobs,
-// so that it cannot change the state of an execution or hold a lock. It panics on invalid
-// props; call [WorkerPoolProps.Validate] first.
+// AddWorkerPool adds a worker pool of your own to the engine. Its worker gets the permissions of
+// the stock worker, on its own queue. The only table it may use is jobs, so that it cannot change
+// the state of an execution or hold a lock. It panics on invalid props; call
+// [WorkerPoolProps.Validate] first.
 func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	if err := props.Validate(); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
@@ -192,8 +195,8 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping, engine: e, name: props.pool()}
 }
 
-// polledSeconds replaces the function's timeout for a polled pool. The engine sets the
-// visibility timeout of each message that it receives for a polling worker.
+// polledSeconds replaces the function's timeout for a polled pool. The engine sets the visibility
+// timeout of each message that it receives for a polling worker.
 const polledSeconds = 60
 
 // poolFunction returns a pool's function, and the scope for resources that refer to it.
@@ -242,8 +245,8 @@ func workerName(pool string) string {
 	return topology.FunctionWorker + "-" + topology.PoolInQueueName(pool)
 }
 
-// reservePool panics for a pool that exists, and for a function that serves another pool:
-// its environment has one queue.
+// reservePool panics if the pool already exists, or if the function serves another pool: its
+// environment can name only one queue.
 func (e *Engine) reservePool(id string, props *WorkerPoolProps) {
 	if e.Pools[props.pool()] != nil {
 		panic(fmt.Errorf("worker pool %s: the pool %s already exists", id, props.pool()))
@@ -266,9 +269,9 @@ func (e *Engine) addStockPool() {
 	e.registerStockPool(q)
 }
 
-// newPoolQueue creates the queue of an added pool. Its name is the prefix and the pool, by which
-// the functions that send packs find it: the names of any number of pools take no room in their
-// environments and policies.
+// newPoolQueue creates the queue of an added pool. Its name is the prefix and the pool. Functions
+// that send packs find it by that name, so that pools take no space in their environments and
+// policies, however many there are.
 func (e *Engine) newPoolQueue(label, pool string, timeout int) *Queue {
 	name := e.poolPrefix() + topology.PoolInQueueName(pool)
 	q := e.newNamedQueue(label, &name, jsii.String(name+topology.DLQSuffix), timeout, topology.MaxReceiveJobs)
@@ -278,13 +281,14 @@ func (e *Engine) newPoolQueue(label, pool string, timeout int) *Queue {
 	e.Pools[pool] = q
 	if region := topology.RegionOf(pool); region != "" && !slices.Contains(e.regions, region) {
 		e.regions = append(e.regions, region)
-		e.Functions[topology.FunctionAPI].setEnv(topology.EnvRegions, strings.Join(e.regions, ",")) // whose queues it lists and redrives
+		e.Functions[topology.FunctionAPI].setEnv(topology.EnvRegions, strings.Join(e.regions, ",")) // the API lists and redrives their queues
 	}
 	return q
 }
 
-// serveAddedPools lets the functions that send packs send to the queues of added pools, and
-// the API serve those who poll them and redrive their dead letters, by the prefix of their names.
+// serveAddedPools lets the functions that send packs send to the queues of added pools. It also
+// lets the API serve workers that poll them and redrive their dead letters. All of this uses the
+// prefix of their names.
 func (e *Engine) serveAddedPools() {
 	arn := *awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("sqs"), Resource: jsii.String(e.poolPrefix() + "*")})
 	e.Functions[topology.FunctionLifecycle].allow("SendPacksToPools", []string{arn}, "sqs:SendMessage")
@@ -307,7 +311,7 @@ func (e *Engine) registerStockPool(q *Queue) {
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		e.Functions[name].allowSend("SendPacksTo"+q.label, q)
 		if name == topology.FunctionAPI {
-			// It serves the workers that poll over HTTP.
+			// The API serves the workers that poll over HTTP.
 			e.Functions[name].allow("LendPacksOf"+q.label, []string{*q.QueueArn()},
 				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 			e.Functions[name].allowRedrive(q)
@@ -340,8 +344,8 @@ func allowRecursion(f awslambda.Function) {
 	f.Node().DefaultChild().(awslambda.CfnFunction).SetRecursiveLoop(jsii.String("Allow"))
 }
 
-// queueURLsJSON returns the JSON object of queue URLs by pool that a function reads. The
-// URLs are placeholders until the stack is deployed.
+// queueURLsJSON returns the JSON object of queue URLs, by pool, that a function reads. The URLs are
+// placeholders until the stack is deployed.
 func queueURLsJSON(pools map[string]*Queue) string {
 	urls := map[string]string{}
 	for _, pool := range slices.Sorted(maps.Keys(pools)) {
@@ -354,11 +358,11 @@ func queueURLsJSON(pools map[string]*Queue) string {
 	return string(text)
 }
 
-// poolPrefix returns the prefix of the queue name that the engine looks up for a pool it
-// does not know. A block may name any pool, and the lookup shows that nobody serves it.
-// The prefix has the engine's name, which is unique in an account and region. But an engine named
-// x-jobs has queues, x-jobs-lifecycle for one, whose names begin with the prefix of an engine
-// named x: give no two engines of an account such names.
+// poolPrefix returns the prefix of the queue name that the engine looks up for a pool it does not
+// know. A block may name any pool, and the lookup shows that nobody serves it. The prefix contains
+// the engine's name, which is unique in an account and region. But an engine named x-jobs has
+// queues, such as x-jobs-lifecycle, whose names begin with the prefix of an engine named x: do not
+// give two engines of an account such names.
 func (e *Engine) poolPrefix() string { return e.deploymentName() + "-" + topology.QueueJobsPrefix }
 
 func valueOr(n, fallback int) int {

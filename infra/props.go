@@ -66,51 +66,52 @@ type EngineProps struct {
 	// none, so that neither a definition nor a subscription can make a function call any host.
 	AllowHosts []string
 
-	// Observer names the receivers of events on AWS. Default: none, and subscriptions have
-	// webhooks and workflows only.
+	// Observer names the receivers of events on AWS. Default: none, so that subscriptions can only
+	// use webhooks and workflows.
 	Observer ObserverProps
 
-	// EventSources are the buses of EventBridge, and the sources, whose events triggers of workflows
-	// take. It is refused with a CustomerKey. Default: none, and events come only by POST /events.
+	// EventSources are the EventBridge buses, and the sources, whose events triggers of workflows
+	// take. It is refused with a CustomerKey. Default: none, so that events come only through POST
+	// /events.
 	EventSources []EventSource
 
-	// Concurrency is the maximum number of concurrent invocations by a queue, by
-	// function: lifecycle, observer and worker, 2 to 1000. It is a limit of the mapping; functions
-	// reserve no concurrency. Default: 50 each.
+	// Concurrency is the maximum number of concurrent invocations by a queue, by function:
+	// lifecycle, observer and worker, 2 to 1000. It is a limit of the mapping; functions reserve no
+	// concurrency. Default: 50 each.
 	Concurrency map[string]int
 
 	// Capacity limits the request units of the tables. Default: no limit.
 	Capacity Capacity
 
-	// WarmThroughput is what each table and each index take at once, without the minutes that
-	// they need to take a load that rises suddenly. AWS bills it once, when it is set or
+	// WarmThroughput is the load that each table and each index can take at once, without the
+	// minutes they otherwise need to adapt to a sudden rise. AWS bills it once, when it is set or
 	// raised; it cannot be lowered. Default: that of AWS for a new table, 12000 reads and 4000
 	// writes.
 	WarmThroughput Capacity
 
-	// CustomerKey encrypts tables and queues instead of keys that AWS owns. AWS bills it
-	// by the month and by the request. The key's policy must leave its use to IAM
-	// policies of this account, as it does by default. Logs contain ids and no data of
-	// executions, and the dead letters of the schedule contain nothing: both stay with
-	// keys of AWS. Default: keys that AWS owns.
+	// CustomerKey encrypts tables and queues instead of keys owned by AWS. AWS bills it by the
+	// month and by the request. The key's policy must leave its use to IAM policies of this
+	// account, as it does by default. Logs contain ids but no data of executions, and the dead
+	// letters of the schedule contain nothing, so both stay encrypted with keys of AWS. Default:
+	// keys owned by AWS.
 	CustomerKey awskms.IKey
 
 	// PermissionsBoundary is the ARN of the IAM policy, or its name in this account, that
 	// bounds every role. Default: none, unless the app or CDK's context sets one.
 	PermissionsBoundary string
 
-	// WorkerNetwork connects the stock worker to a VPC. Default: none, and it reaches what
-	// is public.
+	// WorkerNetwork connects the stock worker to a VPC. Default: none, so that it reaches only
+	// public hosts.
 	WorkerNetwork *Network
 
-	// ExistingTables are the names of tables that the engine uses instead of creating them,
-	// by role, after a restore (docs/runbooks/restore.md). They must have the keys and indexes
-	// of the tables that the engine creates, and their protection, TTL and policies are up to
-	// whoever made them. Without a name for data, whose rows no execution needs, that one is
+	// ExistingTables are the names of tables that the engine uses instead of creating them, by
+	// role, after a restore (docs/runbooks/restore.md). They must have the same keys and indexes as
+	// the tables that the engine creates; their protection, TTL and policies are the responsibility
+	// of whoever made them. If the table data, whose rows no execution needs, is not named, it is
 	// created. Default: none.
 	ExistingTables map[string]string
 
-	// Domain is a name of your own for the HTTP interface. Default: none.
+	// Domain is a custom domain for the HTTP interface. Default: none.
 	Domain *Domain
 
 	// JWTAuth makes the HTTP interface require a token of an OpenID Connect provider.
@@ -119,17 +120,17 @@ type EngineProps struct {
 	JWTAuth *JWTAuth
 
 	// TokenKeys is the ARN of the secret in Secrets Manager with the keys of resume tokens
-	// (docs/deploying.md). The functions that make and check tokens may read it, and it only.
-	// A secret with a key of the customer has to let their roles decrypt it. Default: none, so
-	// that no token can be made.
+	// (docs/deploying.md). The functions that make and check tokens may read this secret and no
+	// other. If it is encrypted with a customer's key, that key must let their roles decrypt it.
+	// Default: none, so that no tokens can be made.
 	TokenKeys string
 
 	// Secrets says where the secrets are that definitions and blocks refer to (secrets.from):
-	// secretsmanager: or ssm:, and the beginning of their names, which ends with a slash. The
-	// workers, those of added pools included, may read the values of all secrets whose names begin
-	// like that; the API may see whether there are any, and no values. Secrets with a key of the
-	// customer have to let the roles of the workers decrypt them. Default: none, so that jobs with
-	// secrets fail.
+	// secretsmanager: or ssm:, followed by the prefix of their names, which ends with a slash. The
+	// workers, including those of added pools, may read the values of all secrets with that prefix;
+	// the API may see whether there are any, but no values. If secrets are encrypted with a
+	// customer's key, that key must let the roles of the workers decrypt them. Default: none, so
+	// that jobs with secrets fail.
 	Secrets string
 
 	// SealedKey is the ARN of a key of KMS under which parameters with x-sealed are sealed
@@ -138,29 +139,30 @@ type EngineProps struct {
 	// of a new key does. Default: none, so that no such parameter is taken.
 	SealedKey string
 
-	// OpenAnswers lets the bearers of resume tokens answer without other credentials: GET and
-	// POST /answers are checked by the engine instead of the gateway, and throttled to a tenth
-	// of RequestsPerSecond and Burst; GET /answer, the page for it, and the files that it has in
-	// common with the monitor, GET /monitor/*, have no data. It needs TokenKeys. Default: off, and
-	// the routes need the credentials of all others too, which a bearer cannot send.
+	// OpenAnswers lets the bearers of resume tokens answer without other credentials. GET and POST
+	// /answers are then checked by the engine instead of the gateway, and throttled to a tenth of
+	// RequestsPerSecond and Burst. GET /answer, the page for it, and GET /monitor/*, the files that
+	// it shares with the monitor, contain no data. It needs TokenKeys. Default: off, so that these
+	// routes need the same credentials as all others, which a bearer does not have.
 	OpenAnswers bool
 
-	// TokenAddress is where people reach the page of answers, GET /answer, if that is not the
-	// address of the HTTP API itself: https:// and a host. Links with tokens begin with it
-	// (token.address). Default: with OpenAnswers that of the HTTP API, else none, so that there are
-	// no links.
+	// TokenAddress is where people reach the answer page, GET /answer, if that is not the address
+	// of the HTTP API itself: https:// and a host. Links with tokens begin with it (token.address).
+	// Default: with OpenAnswers the address of the HTTP API, otherwise none, so that there are no
+	// links.
 	TokenAddress string
 
-	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME: each call
-	// has to prove who makes it with a secret, which the engine checks instead of the gateway, unless the
-	// trigger is a form, which everybody also reads at GET /forms/TENANT/NAME; and
-	// all together are throttled to a tenth of RequestsPerSecond and Burst. It needs Secrets, and lets
-	// the API read those with hooks/ in their names, where secrets of triggers have it. Default: off.
+	// OpenTriggers lets everybody call the triggers of workflows, POST /hooks/TENANT/NAME. Each
+	// call must prove with a secret who makes it, which the engine checks instead of the gateway.
+	// The exception are forms, which everybody may send, and read at GET /forms/TENANT/NAME. All
+	// these calls together are throttled to a tenth of RequestsPerSecond and Burst. It needs
+	// Secrets, and lets the API read those with hooks/ in their names, which are the secrets of
+	// triggers. Default: off.
 	OpenTriggers bool
 
-	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They
-	// contain no data: the page's own requests need the same authorisation as any
-	// request. Default: the files need it too.
+	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They contain no
+	// data: the page's own requests need the same authorisation as any request. Default: the files
+	// need it too.
 	Page bool
 
 	// RequestsPerSecond and Burst throttle the HTTP interface. Default: 100, 200.
@@ -171,19 +173,17 @@ type EngineProps struct {
 	// Default: none.
 	CORSOrigins []string
 
-	// Tracing sends traces of invocations to X-Ray. Default: off, since AWS bills each
-	// trace.
+	// Tracing sends traces of invocations to X-Ray. Default: off, because AWS bills each trace.
 	Tracing bool
 
 	// Telemetry sends spans to an OpenTelemetry collector. Default: no spans.
 	Telemetry *Telemetry
 
-	// AlarmTopic gets a message when an alarm is raised and when it ends. Default: none,
-	// so that alarms notify nobody.
+	// AlarmTopic is notified when an alarm is raised and when it ends. Default: none, so that
+	// alarms notify nobody.
 	AlarmTopic awssns.ITopic
 
-	// WarningTopic gets the messages of alarms that can wait for working hours. Default: the
-	// AlarmTopic.
+	// WarningTopic is notified of alarms that can wait for working hours. Default: the AlarmTopic.
 	WarningTopic awssns.ITopic
 
 	// Thresholds are the thresholds of alarms that depend on the load.
@@ -199,9 +199,8 @@ type EngineProps struct {
 	Local bool
 }
 
-// Capacity is the maximum number of request units a second of each table and each
-// index. DynamoDB throttles further requests, and the engine retries them. 0 is no
-// limit.
+// Capacity is the maximum number of request units per second of each table and each index. DynamoDB
+// throttles further requests, and the engine retries them. 0 means no limit.
 type Capacity struct {
 	Read, Write int
 }
@@ -214,15 +213,15 @@ type JWTAuth struct {
 	// Audience lists the accepted values of a token's aud.
 	Audience []string
 
-	// Scopes lists the scopes of which a token must have one. Default: none required.
+	// Scopes lists scopes of which a token must have at least one. Default: none required.
 	Scopes []string
 
-	// ReadScopes lists further scopes that are enough for GET requests, none of which
-	// changes anything. It needs Scopes. Default: none.
+	// ReadScopes lists further scopes that are enough for GET requests, which change nothing. It
+	// needs Scopes. Default: none.
 	ReadScopes []string
 
-	// TenantClaim is the claim with the caller's tenant. Default: every caller belongs to
-	// the tenant default.
+	// TenantClaim is the claim with the caller's tenant. Default: every caller belongs to the
+	// tenant default.
 	TenantClaim string
 
 	// RolesClaim is the claim with the caller's roles, which decide who may answer steps that
@@ -249,8 +248,8 @@ type Thresholds struct {
 	// hour. Default: 10. A single FAILED_UNSAFE is one too many.
 	FailedSafe int
 
-	// FailedWakeups is the number of wake-ups that could not be handled within a quarter of
-	// an hour. Default: 3, the tries of one execution that cannot be advanced.
+	// FailedWakeups is the number of wake-ups that could not be handled within a quarter of an
+	// hour. Default: 3, the tries of one execution that cannot be advanced.
 	FailedWakeups int
 
 	// TableThrottles is the number of requests that a table and its indexes throttle in
@@ -265,8 +264,8 @@ type Thresholds struct {
 	// minutes. Default: 1.
 	Throttles int
 
-	// LockAge is the number of seconds that an execution has waited for a lock of
-	// another. Default: 1800, half of the time after which it gives up.
+	// LockAge is the number of seconds that an execution has waited for a lock that another one
+	// holds. Default: 1800, half of the time after which it gives up.
 	LockAge int
 
 	// StuckExecutions is the number of executions that do not advance. Default: 1.
@@ -466,8 +465,8 @@ func (p *EngineProps) Validate() error {
 	return f.validateFunctions(debug.ReadBuildInfo)
 }
 
-// validateSecrets checks where the secrets are. The keys of resume tokens must not be among them:
-// workers may read them all.
+// validateSecrets checks where the secrets are. The keys of resume tokens must not be among them,
+// because workers may read all of them.
 func (p EngineProps) validateSecrets() error {
 	if p.Secrets != "" && !secretsFromRE.MatchString(p.Secrets) {
 		return fmt.Errorf("secrets %q: want secretsmanager:PREFIX/ or ssm:/PREFIX/, never a secret", p.Secrets)

@@ -18,15 +18,15 @@ type Queue struct {
 }
 
 const (
-	// deadLetterDays is the longest retention of SQS, so that there is time to find the
-	// cause and redrive. It counts from the time at which the message was first sent, not from
-	// that at which it became a dead letter.
+	// deadLetterDays is the longest retention of SQS, which leaves time to find the cause and
+	// redrive. It counts from when the message was first sent, not from when it became a dead
+	// letter.
 	deadLetterDays = 14
 
-	// messageDays is longer than any message is of use; the sweep replaces lost ones.
+	// messageDays is longer than any message is useful; the sweep replaces lost ones.
 	messageDays = 4
 
-	// messageBytes is the largest message of SQS, which a pack of many entities can need.
+	// messageBytes is the largest message of SQS, which a pack of many entities may need.
 	messageBytes = 1 << 20
 )
 
@@ -37,9 +37,9 @@ func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
 	return e.newNamedQueue(label, e.physicalName(name), e.physicalName(name+topology.DLQSuffix), timeout, maxReceive)
 }
 
-// newNamedQueue does the same with physical names, nil to let CloudFormation generate them.
-// Only a queue whose name is known can be the one source that its dead-letter queue admits:
-// the two would refer to each other.
+// newNamedQueue does the same with physical names; nil lets CloudFormation generate them. Only if
+// the name of a queue is known can its dead-letter queue admit it as its only source: otherwise the
+// two would refer to each other.
 func (e *Engine) newNamedQueue(label string, name, dlqName *string, timeout, maxReceive int) *Queue {
 	var source *awssqs.RedriveAllowPolicy
 	if name != nil {
@@ -61,7 +61,7 @@ func (e *Engine) newNamedQueue(label string, name, dlqName *string, timeout, max
 	return &Queue{Queue: queue, DLQ: dlq, label: label}
 }
 
-// newDLQ creates a dead-letter queue. sources says which queues may use it; nil is any queue of
+// newDLQ creates a dead-letter queue. sources says which queues may use it; nil means any queue of
 // the account.
 func (e *Engine) newDLQ(id string, name *string, key awskms.IKey, sources *awssqs.RedriveAllowPolicy) awssqs.Queue {
 	return awssqs.NewQueue(e.Construct, &id, &awssqs.QueueProps{

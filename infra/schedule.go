@@ -14,8 +14,8 @@ import (
 // sweepInterval.
 const sweepRate = "rate(1 minute)"
 
-// sweepMaxAge is the number of seconds for which a sweep that could not start is
-// retried. After that the next one is due.
+// sweepMaxAge is the number of seconds for which a sweep that could not start is retried. After
+// that the next one is due.
 const sweepMaxAge = 60
 
 // addSchedule creates the rule that invokes the sweeper and returns the queue for failed
@@ -23,9 +23,8 @@ const sweepMaxAge = 60
 // and emulators support it. A failed sweep is not repeated: the next one does its work.
 func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper := e.Functions[topology.FunctionSweeper]
-	// The rule could not send to a queue with the customer's key, and its dead letters
-	// contain only the time.
-	// Neither the rule nor Lambda uses it as SQS would.
+	// The rule could not send to a queue with the customer's key. The dead letters contain only the
+	// time. Neither the rule nor Lambda uses the queue as a redrive target.
 	dlq := e.newDLQ("SchedulesDlq", e.physicalName("schedules"+topology.DLQSuffix), nil, &awssqs.RedriveAllowPolicy{RedrivePermission: awssqs.RedrivePermission_DENY_ALL})
 	rule := awsevents.NewCfnRule(e.Construct, jsii.String("SweepRule"), &awsevents.CfnRuleProps{
 		Name:               e.physicalName("sweep"),
@@ -66,6 +65,6 @@ func (e *Engine) addSchedule() awssqs.Queue {
 			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: dlq.QueueArn()},
 		},
 	})
-	failures.Node().AddDependency(sweeper.Role(), sweeper.live) // the qualifier is a name
+	failures.Node().AddDependency(sweeper.Role(), sweeper.live) // the qualifier is only a name
 	return dlq
 }

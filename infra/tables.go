@@ -62,7 +62,7 @@ func (e *Engine) newTables() map[string]awsdynamodb.ITable {
 	return tables
 }
 
-// warmThroughput returns what a table takes at once, nil for AWS's default.
+// warmThroughput returns the load that a table can take at once; nil for AWS's default.
 func (e *Engine) warmThroughput() *awsdynamodb.WarmThroughput {
 	w := e.props.WarmThroughput
 	if w == (Capacity{}) {
@@ -82,8 +82,8 @@ func (e *Engine) existingTable(id, name string) awsdynamodb.ITable {
 
 var tableNameRE = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
 
-// validateExistingTables checks that either no or all tables exist: what is in one of them makes
-// no sense without what was in the others.
+// validateExistingTables checks that either no or all tables exist: the contents of one make no
+// sense without the contents of the others.
 func (p EngineProps) validateExistingTables() error {
 	if len(p.ExistingTables) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (p EngineProps) validateExistingTables() error {
 	for _, role := range topology.Tables {
 		name := p.ExistingTables[role]
 		if name == "" && role == topology.TableData {
-			continue // nothing of an execution is there, and no release before it had one: it is made
+			continue // it contains nothing of executions, and earlier releases did not have it, so it is created
 		}
 		if !tableNameRE.MatchString(name) {
 			return fmt.Errorf("existing tables: %s is %q: want the names of all of %s", role, name, strings.Join(topology.Tables, ", "))
@@ -118,7 +118,7 @@ func tableAttribute(name, kind string) *awsdynamodb.Attribute {
 	return &awsdynamodb.Attribute{Name: &name, Type: attributeType}
 }
 
-// unitsOrNil returns nil, which is no bound, for 0.
+// unitsOrNil returns nil, which means no limit, for 0.
 func unitsOrNil(n int) *float64 {
 	if n == 0 {
 		return nil
@@ -126,8 +126,8 @@ func unitsOrNil(n int) *float64 {
 	return jsii.Number(n)
 }
 
-// tlsOnlyPolicy denies all requests without TLS. The policy belongs to the table, whose
-// ARN it cannot contain: * is that table alone. It grants nothing.
+// tlsOnlyPolicy denies all requests without TLS. The policy belongs to the table, whose ARN it
+// cannot contain: * means that table alone. It grants nothing.
 func (e *Engine) tlsOnlyPolicy() awsiam.PolicyDocument {
 	if e.props.Local { // emulators are called without TLS
 		return nil

@@ -62,8 +62,8 @@ func main() {
 	os.Exit(code)
 }
 
-// settings are the settings of the app. An empty one is read from the CDK context key of
-// the same name (cdk synth -c stage=dev), else it has its default.
+// settings are the settings of the app. An empty one is read from the CDK context key of the same
+// name (cdk synth -c stage=dev); otherwise it has its default.
 type settings struct {
 	Stage        string // stage; prod
 	StackName    string // stackName; Lockstep-<stage>
@@ -82,7 +82,7 @@ type settings struct {
 	OpenAnswers  string // openAnswers; true lets bearers of tokens answer without other credentials
 	TokenAddress string // tokenAddress; that of the HTTP interface with openAnswers
 	EventBus     string // eventBus; none: events come only by POST /events
-	EventSources string // eventSources; of the events of the bus
+	EventSources string // eventSources; sources of the bus's events
 	Local        string // local; true deploys for an emulator
 	AssetsPrefix string // assetsPrefix; none: the functions are in the bucket of CDK's bootstrap
 
@@ -171,9 +171,9 @@ func synthesize(s settings) (template string, err error) {
 // assetsBucket is the template's parameter that names the bucket of the functions.
 const assetsBucket = "AssetsBucket"
 
-// synthesizer makes a template that CloudFormation deploys on its own: its functions are in
-// a bucket that a parameter names, and not in that of CDK's bootstrap. It is nil, and so
-// CDK's own, where that is not asked for.
+// synthesizer returns a synthesizer whose template CloudFormation can deploy on its own: its
+// functions are in a bucket that a parameter names, instead of that of CDK's bootstrap. It returns
+// nil, for CDK's own synthesizer, if that is not requested.
 func (s *settings) synthesizer() awscdk.IStackSynthesizer {
 	if s.AssetsPrefix == "" {
 		return nil
@@ -200,8 +200,8 @@ func (s *settings) fromContext(app awscdk.App) {
 	}
 }
 
-// cdkBoundary is CDK's own context key for a permissions boundary. It takes an object, and so
-// only cdk.json can set it: what -c passes is a text.
+// cdkBoundary is CDK's own context key for a permissions boundary. It takes an object, so that only
+// cdk.json can set it: -c passes only text.
 const cdkBoundary = "@aws-cdk/core:permissionsBoundary"
 
 func splitList(text string) []string {
