@@ -8,10 +8,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Role is what a caller may be. It is one of those below, whatever the installation calls it.
+// Role is a role of a caller. It is one of those below, whatever the installation calls it.
 type Role string
 
-// The roles. An operator and an approver are viewers too; an admin is everything.
+// Roles. Operators and approvers are viewers too; an admin has every role.
 const (
 	RoleViewer   Role = "viewer"   // reads everything of its tenant
 	RoleOperator Role = "operator" // starts and changes executions, and changes the inventory
@@ -19,13 +19,13 @@ const (
 	RoleAdmin    Role = "admin"    // publishes, archives and restores definitions, and registers blocks
 	RoleWorker   Role = "worker"   // polls for jobs, and nothing else
 
-	// RoleAnybody is that of everybody whom the service has identified.
+	// RoleAnybody is the role of everybody whom the service has identified.
 	RoleAnybody Role = "anybody"
 )
 
 // routeRoles says for each route which roles may call it; one of them is enough. A route that is
-// not here, and not open to everybody, is for admins. A test compares the table with the OpenAPI
-// document and with docs/api.md.
+// not listed here, and not open to everybody, is for admins. A test compares the table with the
+// OpenAPI document and with docs/api.md.
 var routeRoles = map[string][]Role{
 	"POST /workflow-definition/publish":                            {RoleAdmin},
 	"GET /workflow-definition":                                     {RoleViewer},
@@ -126,7 +126,7 @@ var routeRoles = map[string][]Role{
 	"GET /caller":                                   {RoleAnybody},
 }
 
-// rolesOf are the roles that may call a route.
+// rolesOf returns the roles that may call a route.
 func rolesOf(pattern string) []Role {
 	if roles, listed := routeRoles[pattern]; listed {
 		return roles
@@ -135,11 +135,11 @@ func rolesOf(pattern string) []Role {
 }
 
 // Access says who has which role: names of roles that callers have, or "actor:" and the name of a
-// caller, which may end with *. Without any, everybody whom the service has identified may do
+// caller, which may end with *. If it is empty, everybody whom the service has identified may do
 // everything.
 type Access map[Role][]string
 
-// configured reports whether any role is given to anybody.
+// configured reports whether anybody is given a role.
 func (a Access) configured() bool {
 	for _, names := range a {
 		if len(names) > 0 {
@@ -149,7 +149,7 @@ func (a Access) configured() bool {
 	return false
 }
 
-// has reports whether a caller has a role itself, not by another one.
+// has reports whether a caller has a role itself, not through another one.
 func (a Access) has(c workflow.Caller, role Role) bool {
 	own := c.RoleNames()
 	return slices.ContainsFunc(a[role], func(name string) bool {
@@ -164,8 +164,8 @@ func (a Access) has(c workflow.Caller, role Role) bool {
 	})
 }
 
-// check returns CodeForbidden if a caller has none of the roles. It depends on nothing but the caller
-// and the route: so it tells nobody what exists.
+// check returns CodeForbidden if a caller has none of the roles. It depends only on the caller and
+// the route, so that it reveals nothing about what exists.
 func (a Access) check(c workflow.Caller, roles ...Role) error {
 	if !a.configured() || a.has(c, RoleAdmin) || slices.Contains(roles, RoleAnybody) {
 		return nil

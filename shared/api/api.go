@@ -118,7 +118,7 @@ type Engine interface {
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }
 
-// Queries reads executions and locks. Its pages are under about 1 MiB.
+// Queries reads executions and locks. Its pages are smaller than about 1 MiB.
 type Queries interface {
 	Plan(ctx context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error)
 	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
@@ -196,8 +196,8 @@ type Options struct {
 	// Monitor serves the pages at / and /answer and their files under /monitor/; nil answers 404.
 	Monitor http.Handler
 
-	// Origins are the other origins whose pages may call the API from a browser, behind
-	// a gateway that writes the CORS headers. Each is scheme://host[:port].
+	// Origins are other origins whose pages may call the API from a browser, behind a gateway that
+	// writes the CORS headers. Each is scheme://host[:port].
 	Origins []string
 
 	// Version and Commit name the build.
@@ -209,7 +209,7 @@ type Options struct {
 	// NewID makes ids for requests that have none; nil makes random ones.
 	NewID func() string
 
-	// Sleep passes the time between two looks of a request that waits; nil is a timer.
+	// Sleep waits between two checks of a request that waits; nil uses a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 

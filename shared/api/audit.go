@@ -18,16 +18,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// isAudited reports whether the requests of a route are audited: those that need more than a
-// viewer or a worker, without the starts of executions and the signals to them. These are as many as
-// programs send, and executions say themselves who has started them and who has sent what they take.
+// isAudited reports whether the requests of a route are audited. These are all routes that need
+// more than a viewer or a worker, except starts of executions and signals to them. Programs send
+// any number of those, and executions record themselves who started them and who sent their
+// signals.
 func isAudited(pattern string, public bool, roles []Role) bool {
 	starts := pattern == "POST /workflow-execution" || pattern == "POST /workflow-execution/batch"
 	signals := pattern == "POST /workflow-execution/{id}/signal/{name}" || pattern == "POST /signals/{package}/{name}/{key}/{signal}"
 	return !public && !starts && !signals && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
 }
 
-// endAuditTime is the time to store the status of an answer, which may come at the end of the
+// endAuditTime bounds the storing of a response's status, which may happen at the end of the
 // request's time.
 const endAuditTime = 2 * time.Second
 
@@ -54,8 +55,8 @@ func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, se
 	}
 }
 
-// aboutRequest is what the body of a request names, and the reason in its query or its body. The
-// body has been validated.
+// aboutRequest returns what the body of a request names, and the reason in its query or its body.
+// The body has been validated.
 func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 	reason = r.URL.Query().Get("reason")
 	body, err := io.ReadAll(r.Body)
@@ -70,7 +71,7 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 		From   string `json:"from"`
 	}
 	if verb != "publishDefinition" && json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
-		return "", reason // lines of entities
+		return "", reason // the body is lines of entities
 	}
 	reason = cmp.Or(reason, named.Reason)
 	step := ""

@@ -14,7 +14,7 @@ import (
 
 const (
 	bulkParallel = 8               // executions of one request that are started or changed at a time
-	bulkReserve  = 5 * time.Second // time that a request keeps for its answer
+	bulkReserve  = 5 * time.Second // time that a request reserves for its response
 )
 
 // StartBatch serves POST /workflow-execution/batch.
@@ -106,8 +106,8 @@ func (a *routes) applyVerb(ctx context.Context, c workflow.Caller, id string, re
 	return err
 }
 
-// each does n things, some at a time. What fails, and what there is no time left for, is told by
-// refused; the others are not disturbed by it.
+// each does n things, several at a time. It calls refused for each that fails or that there is no
+// time left for; the others are not affected.
 func (a *routes) each(r *http.Request, n int, do func(ctx context.Context, i int) error, refused func(i int, why *views.ItemError)) error {
 	ctx := r.Context()
 	deadline, limited := ctx.Deadline()

@@ -85,8 +85,8 @@ func entityResponse(e workflow.Entity) gen.Entity {
 	return gen.Entity{Type: e.Type, Id: e.ID, Attributes: attributes, Groups: nonNilSlice(e.Groups), Version: e.Version, Token: e.Token}
 }
 
-// executionResponse answers no null where the document promises a list or an object; the
-// conversions of other views below do the same.
+// executionResponse replaces null where the document promises a list or an object; the conversions
+// of other views below do the same.
 func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Labels = nonNilMap(x.Labels)
 	x.Entities = nonNilMap(x.Entities)

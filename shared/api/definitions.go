@@ -95,7 +95,7 @@ func (a *routes) ResumeSchedule(w http.ResponseWriter, r *http.Request, pkg gen.
 	a.changeSchedule(w, r, pkg+"/"+name, a.Catalog.ResumeSchedule)
 }
 
-// changeSchedule changes a schedule for a reason and answers with it as it is then.
+// changeSchedule changes a schedule for a reason and answers with the changed schedule.
 func (a *routes) changeSchedule(w http.ResponseWriter, r *http.Request, name string, do func(ctx context.Context, c workflow.Caller, fullName, reason string) (spec.Schedule, error)) {
 	var req gen.ReasonRequest
 	if err := decodeBody(r, &req); err != nil {

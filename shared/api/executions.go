@@ -29,7 +29,7 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 	a.respondStarted(w, r, x, existed, signalled, err)
 }
 
-// idempotencyLife reads for how long a key is remembered; 0 for as long as it is configured.
+// idempotencyLife reads how long a key is remembered; 0 means as long as configured.
 func idempotencyLife(text *string, key string) (time.Duration, error) {
 	if text == nil {
 		return 0, nil
@@ -45,8 +45,8 @@ func idempotencyLife(text *string, key string) (time.Duration, error) {
 	return 0, workflow.Invalid("the request is not valid", []workflow.Issue{issue})
 }
 
-// start starts one execution, or sends the signal of the request to the one that has its key:
-// signalled says which, where the request has a signal.
+// start starts one execution, or sends the signal of the request to the execution that holds its
+// key. If the request has a signal, signalled says which.
 func (a *routes) start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, signalled *bool, err error) {
 	req.Parameters = nullToNil(req.Parameters)
 	if req.Signal == nil {
@@ -98,7 +98,7 @@ func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params g
 	a.listExecutions(w, r, f, params.Limit, params.PageToken)
 }
 
-// executionFilter is the filter of a request for a list.
+// executionFilter returns the filter of a list request.
 func executionFilter(params gen.ListExecutionsParams) (f views.ExecutionFilter, err error) {
 	f = views.ExecutionFilter{
 		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Waiting: deref(params.Waiting), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent), Key: deref(params.Key), Region: deref(params.Region),
@@ -200,8 +200,8 @@ func (a *routes) GetPinnedDefinition(w http.ResponseWriter, r *http.Request, id 
 	a.respond(w, r, http.StatusOK, d, err)
 }
 
-// eventWaitInterval is how often a request that waits looks for events. Each look reads the execution, and the
-// wait holds an invocation of the function.
+// eventWaitInterval is how often a waiting request checks for events. Each check reads the
+// execution, and the wait occupies an invocation of the function.
 const eventWaitInterval = time.Second
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -215,7 +215,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // ListEvents serves GET /workflow-execution/id/{id}/history.
 func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListEventsParams) {
-	wait, _ := time.ParseDuration(deref(params.Wait)) // what the document allows, or nothing
+	wait, _ := time.ParseDuration(deref(params.Wait)) // valid, or absent, as the document requires
 	servePage(a, w, r, params.Limit, params.PageToken, eventResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Event], error) {
 		for waited := time.Duration(0); ; waited += eventWaitInterval {
 			list, err := a.Queries.History(ctx, c, id, deref(params.After), page)
@@ -422,7 +422,7 @@ func (a *routes) AnswerByToken(w http.ResponseWriter, r *http.Request, params ge
 	a.respond(w, r, http.StatusAccepted, receipt, err)
 }
 
-// bearer is the token in the header of a request, "" for none.
+// bearer returns the token in the header of a request; "" for none.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -435,7 +435,7 @@ func bearer(r *http.Request) string {
 func (a *routes) ListInputs(w http.ResponseWriter, r *http.Request, params gen.ListInputsParams) {
 	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.InputView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.InputView], error) {
 		if deref(params.Mine) && a.opt.Access.check(c, RoleApprover) != nil {
-			return workflow.List[views.InputView]{}, nil // the caller may answer nothing
+			return workflow.List[views.InputView]{}, nil // the caller may not answer anything
 		}
 		return a.Queries.Inbox(ctx, c, deref(params.Mine), page)
 	})

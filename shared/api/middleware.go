@@ -18,10 +18,10 @@ const (
 	headerCorrelationID = "X-Correlation-Id"
 )
 
-// middleware wraps the routes in what every request passes.
+// middleware wraps the routes in what every request passes through.
 func (a *routes) middleware(mux *http.ServeMux) http.Handler {
-	// Any web page can post to a local stack: a request that a browser sends for a page
-	// of another site must not change anything.
+	// Any web page can post to a local stack, so a request that a browser sends for a page of
+	// another site must not change anything.
 	crossOrigin := http.NewCrossOriginProtection()
 	for _, origin := range a.opt.Origins {
 		if err := crossOrigin.AddTrustedOrigin(origin); err != nil {
@@ -42,7 +42,7 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 			return
 		}
 		r.URL.Path = readPath(r.Method, r.URL.Path)
-		// The mux would redirect a path that is not clean; here such a path does not exist.
+		// The mux would redirect a path that is not clean. Here such a path does not exist.
 		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
 			if pattern == "" || !strings.HasPrefix(r.URL.Path, "/monitor/") {
 				a.noRoute(w, r, mux)
@@ -67,15 +67,15 @@ func readPath(method, at string) string {
 	return at
 }
 
-// isPreflight reports whether a request is a CORS preflight of one of the origins. The
-// gateway writes the CORS headers; the browser needs only a status that is ok.
+// isPreflight reports whether a request is a CORS preflight from one of the origins. The gateway
+// writes the CORS headers; the browser only needs an ok status.
 func (a *routes) isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
 		slices.Contains(a.opt.Origins, r.Header.Get("Origin"))
 }
 
-// setRequestIDs sets the ids in the headers of the request and the answer, and the
-// security headers of the answer.
+// setRequestIDs sets the ids in the headers of the request and the response, and the security
+// headers of the response.
 func (a *routes) setRequestIDs(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerRequestID)
 	if !workflow.IsVisible(id, 128) {
@@ -141,8 +141,8 @@ func (a *routes) noRoute(w http.ResponseWriter, r *http.Request, mux *http.Serve
 	a.writeError(w, r, workflow.Errorf(workflow.CodeMethodNotAllowed, "%q does not allow %s, only %s", r.URL.Path, r.Method, strings.Join(allowed, ", ")))
 }
 
-// responseWriter records the status of an answer and drops the body of an answer to
-// HEAD, whatever handler writes it.
+// responseWriter records the status of a response and drops the body of a response to HEAD,
+// whatever handler writes it.
 type responseWriter struct {
 	http.ResponseWriter
 	bodyless bool
@@ -256,10 +256,10 @@ func callerFromHeaders(h http.Header) (workflow.Caller, error) {
 	return c, workflow.Invalid("the caller's name is not valid", issues)
 }
 
-// caller is the caller of a request that has been validated.
+// caller returns the caller of a request that has been validated.
 func (a *routes) caller(r *http.Request) workflow.Caller {
 	c, _ := a.identify(r)
-	// A correlation id that was made here is the request id; it adds nothing.
+	// A correlation id that was made here equals the request id and adds nothing.
 	if id := r.Header.Get(headerCorrelationID); id != r.Header.Get(headerRequestID) {
 		c.CorrelationID = id
 	}

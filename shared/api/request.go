@@ -12,8 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// decodeBody decodes a body that has been validated into v; an absent optional body leaves
-// v as it is.
+// decodeBody decodes a validated body into v; an absent optional body leaves v unchanged.
 func decodeBody(r *http.Request, v any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -53,9 +52,9 @@ func nullToNil(m json.RawMessage) json.RawMessage {
 // listDigestSize is how many bytes of a page token identify its list.
 const listDigestSize = 9
 
-// parsePage reads limit and pageToken. A token is valid only for the list that answered
-// it, with the same filters and for the same tenant: with another list it would silently
-// give the wrong page.
+// parsePage reads limit and pageToken. A token is valid only for the list that returned it, with
+// the same filters and for the same tenant: with another list it would silently give the wrong
+// page.
 func (a *routes) parsePage(r *http.Request, limit *int, token *string) (workflow.Page, error) {
 	p := workflow.Page{Limit: workflow.DefaultPageSize}
 	if limit != nil {
@@ -74,7 +73,7 @@ func (a *routes) parsePage(r *http.Request, limit *int, token *string) (workflow
 	return p, nil
 }
 
-// nextPageToken is the token of the next page, nil on the last page.
+// nextPageToken returns the token of the next page; nil on the last page.
 func (a *routes) nextPageToken(r *http.Request, token string) *string {
 	if token == "" {
 		return nil
@@ -83,8 +82,8 @@ func (a *routes) nextPageToken(r *http.Request, token string) *string {
 	return &t
 }
 
-// listDigest is a digest of the list and of the token itself, so that it detects a damaged
-// token too.
+// listDigest returns a digest of the list and of the token itself, so that it also detects a
+// damaged token.
 func (a *routes) listDigest(r *http.Request, token string) string {
 	q := r.URL.Query()
 	q.Del("limit")

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// respond answers v, or err unless it is nil.
+// respond sends v, or err unless it is nil.
 func (a *routes) respond(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
 	if err != nil {
 		a.writeError(w, r, err)
@@ -40,9 +40,10 @@ func (a *routes) respond(w http.ResponseWriter, r *http.Request, status int, v a
 	a.writeJSON(w, status, append(body, '\n'))
 }
 
-// entityTag is the tag of an answer. It is a digest of the body: the version of an execution says
-// nothing of its jobs and of what it waits for, and is known only after the read. The tag is weak,
-// because the time at which the answer was made counts as no change, and gateways may compress it.
+// entityTag returns the tag of a response. It is a digest of the body, because the version of an
+// execution says nothing about its jobs and what it waits for, and is known only after the read.
+// The tag is weak, because the time at which the response was made does not count as a change, and
+// because gateways may compress it.
 func entityTag(v any, body []byte) string {
 	if x, ok := v.(views.ExecutionView); ok && x.Progress.AsOf != nil {
 		x.Progress.AsOf = nil
@@ -56,7 +57,7 @@ func entityTag(v any, body []byte) string {
 
 // matches reports whether an If-None-Match names a weak tag (RFC 9110, 13.1.2).
 func matches(ifNoneMatch, tag string) bool {
-	for one := range strings.SplitSeq(ifNoneMatch, ",") { // no tag of this service has a comma
+	for one := range strings.SplitSeq(ifNoneMatch, ",") { // no tag of this service contains a comma
 		if one = strings.TrimSpace(one); one == "*" || "W/"+strings.TrimPrefix(one, "W/") == tag {
 			return true
 		}
@@ -81,7 +82,7 @@ type listResponse[T any] struct {
 	Skipped []string `json:"skipped,omitempty"` // absent from the schemas of lists that skip nothing
 }
 
-// respondList answers a page of a list, with each item converted.
+// respondList sends a page of a list, with each item converted.
 func respondList[T, S any](a *routes, w http.ResponseWriter, r *http.Request, page workflow.List[T], convert func(T) S, err error) {
 	out := listResponse[S]{Items: make([]S, 0, len(page.Items)), NextPageToken: a.nextPageToken(r, page.NextToken), Skipped: page.Skipped}
 	for _, item := range page.Items {
@@ -90,7 +91,7 @@ func respondList[T, S any](a *routes, w http.ResponseWriter, r *http.Request, pa
 	a.respond(w, r, http.StatusOK, out, err)
 }
 
-// servePage answers the page of a list that the parameters ask for.
+// servePage sends the page of a list that the parameters ask for.
 func servePage[T, S any](a *routes, w http.ResponseWriter, r *http.Request, limit *int, token *string, convert func(T) S, read func(context.Context, workflow.Caller, workflow.Page) (workflow.List[T], error)) {
 	page, err := a.parsePage(r, limit, token)
 	if err != nil {
@@ -101,10 +102,10 @@ func servePage[T, S any](a *routes, w http.ResponseWriter, r *http.Request, limi
 	respondList(a, w, r, list, convert, err)
 }
 
-// unchanged is the conversion of an item that is answered as it is.
+// unchanged is the conversion of an item that is sent as it is.
 func unchanged[T any](v T) T { return v }
 
-// problem is a problem of RFC 9457 with the code, the issues and the request id.
+// problem is an RFC 9457 problem with the code, the issues and the request id.
 type problem struct {
 	Type      string           `json:"type"`
 	Title     string           `json:"title"`
@@ -118,13 +119,13 @@ type problem struct {
 // internalDetail is what a client reads about an internal error.
 const internalDetail = "internal error, not caused by the request; the log has details under the request id"
 
-// writeError answers an error. It logs an internal error and hides it from the client.
+// writeError sends an error. It logs an internal error and hides it from the client.
 func (a *routes) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	a.writeProblem(w, r, a.tellable(r, err, "request failed"))
 }
 
-// tellable is an error as the caller may read it. What is internal goes to the log, with a message
-// that says what has failed.
+// tellable returns an error as the caller may read it. Internal errors go to the log, with a
+// message that says what has failed.
 func (a *routes) tellable(r *http.Request, err error, message string) *workflow.Error {
 	e := classify(err)
 	if e.Code != workflow.CodeInternal {
@@ -178,7 +179,7 @@ func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflo
 	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected
 }
 
-// retryAfter is in how many seconds a request may be sent again; 0 if that is not known.
+// retryAfter returns in how many seconds a request may be sent again; 0 if unknown.
 func retryAfter(e *workflow.Error) int {
 	if e.Code != workflow.CodeUnavailable && e.RetryAfter <= 0 {
 		return 0
@@ -186,7 +187,7 @@ func retryAfter(e *workflow.Error) int {
 	return max(1, int(math.Ceil(e.RetryAfter.Seconds())))
 }
 
-// problemTitle is the code in words: "illegal_transition" is "Illegal transition".
+// problemTitle returns the code in words: "illegal_transition" is "Illegal transition".
 func problemTitle(c workflow.Code) string {
 	s := strings.ReplaceAll(string(c), "_", " ")
 	return strings.ToUpper(s[:1]) + s[1:]

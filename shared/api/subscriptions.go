@@ -42,7 +42,7 @@ func (a *routes) RemoveSubscription(w http.ResponseWriter, r *http.Request, name
 
 // ResumeSubscription serves POST /subscriptions/{name}/resume.
 func (a *routes) ResumeSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
-	var req gen.ReasonRequest // the audit has the reason
+	var req gen.ReasonRequest // for the reason, which the audit records
 	if err := decodeBody(r, &req); err != nil {
 		a.writeError(w, r, err)
 		return
@@ -53,7 +53,7 @@ func (a *routes) ResumeSubscription(w http.ResponseWriter, r *http.Request, name
 
 // TestSubscription serves POST /subscriptions/{name}/test.
 func (a *routes) TestSubscription(w http.ResponseWriter, r *http.Request, name gen.SubscriptionName) {
-	var req gen.ReasonRequest // the audit has the reason
+	var req gen.ReasonRequest // for the reason, which the audit records
 	if err := decodeBody(r, &req); err != nil {
 		a.writeError(w, r, err)
 		return

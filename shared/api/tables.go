@@ -44,7 +44,7 @@ func (a *routes) ListRows(w http.ResponseWriter, r *http.Request, name gen.Table
 
 // RetryRows serves POST /tables/{name}/retry.
 func (a *routes) RetryRows(w http.ResponseWriter, r *http.Request, name gen.TableName) {
-	var req gen.ReasonRequest // the audit has the reason
+	var req gen.ReasonRequest // for the reason, which the audit records
 	if err := decodeBody(r, &req); err != nil {
 		a.writeError(w, r, err)
 		return

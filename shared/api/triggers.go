@@ -39,7 +39,7 @@ func (a *routes) GetForm(w http.ResponseWriter, r *http.Request, tenant gen.Enti
 	a.respond(w, r, http.StatusOK, form, err)
 }
 
-// receiptStatus is 202 for a call that has changed something.
+// receiptStatus returns 202 for a call that has changed something.
 func receiptStatus(receipt views.TriggerReceipt) int {
 	if receipt.Duplicate {
 		return http.StatusOK

@@ -1,5 +1,5 @@
-// Package gen is generated from ../openapi.yaml: the routes with their typed parameters,
-// and the types of answers that shared/views and shared/workflow do not have.
+// Package gen is generated from ../openapi.yaml: the routes with their typed parameters, and the
+// response types that shared/views and shared/workflow do not have.
 //
 //   - server.yaml: what is generated. overlay.yaml: which schema is which Go type.
 //   - server.gen.go: the result; run go generate ./shared/api after a change.

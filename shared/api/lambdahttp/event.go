@@ -67,8 +67,8 @@ func newRequest(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*ht
 	return r, nil
 }
 
-// requestPath is the event's path. Despite its name, RawPath is already decoded by an HTTP
-// API; it is not decoded again. A stage other than $default is the first segment, which is
+// requestPath returns the event's path. Despite its name, RawPath is already decoded by an HTTP
+// API, so it is not decoded again. A stage other than $default is the first segment, which is
 // removed.
 func requestPath(event *events.APIGatewayV2HTTPRequest) string {
 	p := event.RawPath
@@ -86,12 +86,12 @@ func requestPath(event *events.APIGatewayV2HTTPRequest) string {
 	return p
 }
 
-// recorder is the handler's http.ResponseWriter. The gateway takes an answer as a whole,
-// so nothing is sent before the handler returns.
+// recorder is the handler's http.ResponseWriter. The gateway takes a response as a whole, so
+// nothing is sent before the handler returns.
 type recorder struct {
 	header     http.Header
 	status     int
-	sentHeader http.Header // the header as it was when the status was written
+	sentHeader http.Header // header at the time when the status was written
 	body       bytes.Buffer
 }
 
@@ -116,7 +116,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Flush exists for handlers that stream; it sends nothing.
 func (w *recorder) Flush() { w.WriteHeader(http.StatusOK) }
 
-// response makes the event's response. Payload format 2.0 has one value per header, so
+// response makes the event's response. Payload format 2.0 has one value for each header, so
 // repeated values are joined by commas, and a separate field for cookies.
 func (w *recorder) response(method string) events.APIGatewayV2HTTPResponse {
 	w.WriteHeader(http.StatusOK)
@@ -149,13 +149,13 @@ func (w *recorder) response(method string) events.APIGatewayV2HTTPResponse {
 	return out
 }
 
-// maxBodyBytes bounds the body of a reply as it is encoded in the reply. Lambda accepts
-// 6 MiB; the rest is for the headers. A client could only be told that something failed.
+// maxBodyBytes bounds the encoded body of a reply. Lambda accepts 6 MiB; the rest is for the
+// headers. A client with a larger reply would only learn that something failed.
 const maxBodyBytes = 6<<20 - 64<<10
 
-// encodedBytes is how many bytes a text takes as a JSON string.
+// encodedBytes returns how many bytes a text takes as a JSON string.
 func encodedBytes(text []byte) int {
-	if 6*len(text) <= maxBodyBytes { // the longest escape of a byte
+	if 6*len(text) <= maxBodyBytes { // the longest escape of a byte has six bytes
 		return len(text)
 	}
 	raw, err := workflow.EncodeJSON(string(text))

@@ -84,7 +84,7 @@ func problem(status int, code workflow.Code, detail string) events.APIGatewayV2H
 	}
 }
 
-// The headers that pass the request id and the caller on to the API.
+// Headers that pass the request id and the caller on to the API.
 const (
 	headerRequestID = "X-Request-Id"
 	headerActor     = "X-Actor"
@@ -114,10 +114,9 @@ func (id Identity) apply(r *http.Request, a *Authorizer) {
 	}
 }
 
-// FromAuthorizer is the Identity on AWS: the actor is the JWT's subject or the IAM
-// caller's ARN; the tenant is the JWT's claim tenantClaim, or "default" if that is "". A
-// caller without the claim has no tenant. The roles are those of the claim rolesClaim;
-// none if that is "".
+// FromAuthorizer is the Identity on AWS. The actor is the JWT's subject or the IAM caller's ARN.
+// The tenant is the JWT's claim tenantClaim, or "default" if that is ""; a caller without the claim
+// has no tenant. The roles come from the claim rolesClaim; none if that is "".
 func FromAuthorizer(tenantClaim, rolesClaim string) Identity {
 	return func(a *Authorizer, authorization string) (actor, tenant, roles string) {
 		switch {

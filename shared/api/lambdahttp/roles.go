@@ -9,11 +9,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// roleNames are the roles that the claim of a verified token names, with commas between them. The
-// gateway writes a list as "[a b]", in which nobody can tell where a name with a space ends: the
-// group "platform admin" must not give the role admin. So the names are read from the token that the
-// gateway has verified. Without it, a claim counts only if it can be but one name. A name that has a
-// space or a comma is no role.
+// roleNames returns the roles that the claim of a verified token names, separated by commas.
+//
+// The gateway writes a list as "[a b]", which does not show where a name with a space ends: the
+// group "platform admin" must not give the role admin. So the names are read from the token that
+// the gateway has verified. Without the token, a claim counts only if it can be nothing but a
+// single name. A name with a space or a comma is not a role.
 func roleNames(jwt *JWT, claim, authorization string) string {
 	text, ok := jwt.Claims[claim]
 	if !ok {
@@ -36,8 +37,8 @@ func roleNames(jwt *JWT, claim, authorization string) string {
 	return joined
 }
 
-// namesInToken reads a claim that is a text or a list of texts from the one token in the header
-// Authorization; ok is false if that is no token of the subject.
+// namesInToken reads a claim that is a string or a list of strings from the only token in the
+// Authorization header; ok is false if that is not a token of the subject.
 func namesInToken(authorization, subject, claim string) (names []string, ok bool) {
 	token := authorization
 	if scheme, rest, found := strings.Cut(authorization, " "); found && strings.EqualFold(scheme, "Bearer") {

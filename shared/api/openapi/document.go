@@ -30,7 +30,7 @@ const resourceURL = "lockstep:///openapi.json"
 
 // Document is the parsed OpenAPI document.
 type Document struct {
-	// Operations are the routes, by their pattern of the mux: "GET /locks/{type}/{id}".
+	// Operations are the routes, by mux pattern: "GET /locks/{type}/{id}".
 	Operations map[string]*Operation
 
 	root map[string]any
@@ -44,7 +44,7 @@ type Operation struct {
 	ID     string
 	Public bool // needs no authenticated caller
 
-	// Conditional says that its answers have an ETag, and that it takes If-None-Match.
+	// Conditional means that its responses have an ETag, and that it accepts If-None-Match.
 	Conditional bool
 
 	doc          *Document
@@ -58,13 +58,13 @@ type Operation struct {
 type parameter struct {
 	name, location string
 	required       bool
-	jsonType       string // the JSON type of the value, or of the items of a list
+	jsonType       string // JSON type of the value, or of the items of a list
 	repeated       bool
 	schema         string // pointer
 }
 
-// defaultMaxBody is the size of the largest body in bytes, unless the document has
-// another limit for the route.
+// defaultMaxBody is the size of the largest body, in bytes, unless the document sets another limit
+// for the route.
 const defaultMaxBody = 1 << 20
 
 // Load parses the embedded document. It panics on an error, because the document is part
@@ -136,7 +136,7 @@ func (d *Document) parameters(at string, list any) []parameter {
 	return ps
 }
 
-// dereference follows $ref until the schema itself.
+// dereference follows $ref to the schema itself.
 func (d *Document) dereference(schema any) map[string]any {
 	s := asObject(schema)
 	for {

@@ -28,7 +28,7 @@ func refusedName(schemaURL string) string {
 	return ""
 }
 
-// memberPath is the path of a member of the object at a path.
+// memberPath returns the path of a member of the object at a path.
 func memberPath(at, name string) string {
 	if at == "" {
 		return truncate(name)
@@ -36,7 +36,7 @@ func memberPath(at, name string) string {
 	return at + "." + truncate(name)
 }
 
-// truncate bounds how much of a client's input is repeated in an answer.
+// truncate bounds how much of a client's input is repeated in a response.
 func truncate(s string) string {
 	if len(s) <= 200 {
 		return s

@@ -77,7 +77,7 @@ func duplicateKeyIssue(body []byte) *workflow.Issue {
 	}
 }
 
-// keyStart is the offset of the quote that starts the string which ends before end.
+// keyStart returns the offset of the opening quote of the string that ends before end.
 func keyStart(body []byte, end int64) int64 {
 	for i := end - 2; i >= 0; i-- {
 		if body[i] != '"' {
@@ -118,7 +118,7 @@ func parseJSON(body []byte) (any, error) {
 	return nil, workflow.Invalid("the body is not JSON", []workflow.Issue{{Line: line, Column: column, Code: "syntax", Message: err.Error()}})
 }
 
-// position is the line and the column of an offset, both from 1.
+// position returns the line and the column of an offset, both counted from 1.
 func position(body []byte, offset int64) (line, column int) {
 	before := body[:min(max(offset, 0), int64(len(body)))]
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
