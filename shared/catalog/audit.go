@@ -12,24 +12,24 @@ import (
 // Limits of a list of audit entries.
 const (
 	defaultAuditDays = 31
-	maxAuditReads    = 12 // pages of the store for one page; beyond them it is short
+	maxAuditReads    = 12 // pages of the store to read for one page; after that the page is short
 )
 
-// BeginAudit stores who is about to do what, before it is done: so nothing is done that is in no
-// entry. The entry that it returns is for EndAudit.
+// BeginAudit stores who is about to do what, before it is done, so that nothing is done without an
+// entry. EndAudit needs the returned entry.
 func (c *Catalog) BeginAudit(ctx context.Context, caller workflow.Caller, e workflow.AuditEntry) (workflow.AuditEntry, error) {
 	e.At, e.Actor = c.now().UTC().Truncate(time.Millisecond), caller.Actor
 	e.ID = workflow.AuditID(e.At, strings.ToLower(rand.Text()[:12]))
 	return e, c.openPorts().Registry.BeginAudit(ctx, caller.Tenant, e)
 }
 
-// EndAudit stores the status of the answer.
+// EndAudit stores the status of the response.
 func (c *Catalog) EndAudit(ctx context.Context, caller workflow.Caller, e workflow.AuditEntry, status int) error {
 	return c.openPorts().Registry.EndAudit(ctx, caller.Tenant, e, status)
 }
 
-// AuditEntries lists the entries that match, newest first. A page may be short, or even empty,
-// and have a next one.
+// AuditEntries lists the entries that match, newest first. A page may be short, or even empty, and
+// still have a next one.
 func (c *Catalog) AuditEntries(ctx context.Context, caller workflow.Caller, f workflow.AuditFilter, p workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 	var out workflow.List[workflow.AuditEntry]
 	p = clampPage(p)

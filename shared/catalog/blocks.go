@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// RegisterBlock stores a function block. The same block again is accepted, and created is
-// false. Another block under the same version is CodeConflict.
+// RegisterBlock stores a function block. Registering the same block again is accepted, and created
+// is false. A different block with the same version is CodeConflict.
 func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b workflow.Block) (created bool, err error) {
 	if b.Pool == "" {
 		b.Pool = "default"
@@ -31,12 +31,12 @@ func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b w
 	if existing != nil && !sameBlock(existing, &b) {
 		return false, workflow.Errorf(workflow.CodeConflict, "block %s is already registered with other properties; register it under a new version", b.Ref())
 	}
-	// Also if it was registered earlier: that request may have crashed before this line.
+	// Do this even if it was registered earlier: that request may have crashed before this line.
 	return existing == nil, updateVersionIndex(ctx, r, caller.Tenant, workflow.BlockVersions, b.Ref().FullName(), b.Version)
 }
 
-// sameBlock compares blocks by meaning. White space and the order of keys in their schemas
-// do not count.
+// sameBlock compares blocks by meaning: white space and the order of keys in their schemas do not
+// count.
 func sameBlock(a, b *workflow.Block) bool {
 	x, errX := canonicalJSON(a)
 	y, errY := canonicalJSON(b)

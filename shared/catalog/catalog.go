@@ -73,7 +73,7 @@ type Sender interface {
 	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
 }
 
-// Locks says who holds an entity.
+// Locks reports who holds an entity.
 type Locks interface {
 	LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
@@ -84,17 +84,18 @@ type Ports struct {
 	Registry  Registry
 	Schedules Schedules
 	Sender    Sender
-	Secrets   Secrets // nil: it is not told which there are
+	Secrets   Secrets // nil: which secrets exist is unknown
 	Endpoints workflow.Endpoints
-	Regions   []string // that pools of the stage are known to serve; nil: that is not told
-	AnyTable  bool     // it is not known which tables there are, and pipes may name any
+	Regions   []string // regions that pools of the stage are known to serve; nil: unknown
+	AnyTable  bool     // the tables are unknown, so pipes may name any
 }
 
 // Catalog publishes definitions, registers blocks and imports entities.
 type Catalog struct {
 	Subscribing Subscribing
 
-	// AllowsCall returns an error if workers may not call an address over HTTP. Without it nothing is known of that.
+	// AllowsCall returns an error if workers may not call an address over HTTP. If it is nil,
+	// nothing is known about that.
 	AllowsCall func(address string) error
 
 	CountsEnds bool // the ends of executions are counted

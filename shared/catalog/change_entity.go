@@ -11,14 +11,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// deletedRetention is how long the version and the token of a deleted entity are kept. No
-// handler works with what it has read for as long as that.
+// deletedRetention is how long the version and the token of a deleted entity are kept. No handler
+// works that long with what it has read.
 const deletedRetention = 30 * 24 * time.Hour
 
-// PatchEntity changes some attributes and groups of an entity, and leaves the others. It writes
-// on the condition that the entity is still as it was read; if somebody else has written it
-// meanwhile, it reads it again. A patch that changes nothing writes nothing and succeeds,
-// whatever version it names: so it may be sent again if its answer was lost.
+// PatchEntity changes some attributes and groups of an entity, and leaves the others unchanged. It
+// writes on the condition that the entity has not changed since it was read; if somebody else has
+// written it, it reads it again. A patch that changes nothing writes nothing and succeeds, whatever
+// version it names, so that it may be sent again if its response was lost.
 func (c *Catalog) PatchEntity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {
 	ports := c.openPorts()
 	for range maxMergeRounds {
@@ -49,8 +49,8 @@ func (c *Catalog) PatchEntity(ctx context.Context, caller workflow.Caller, key w
 	return workflow.Entity{}, workflow.Errorf(workflow.CodeUnavailable, "%s keeps changing; try again", key)
 }
 
-// applyPatch returns the entity with the patch applied: first names are set and groups added, then
-// names and groups are removed. differs is false if that changes nothing.
+// applyPatch returns the entity after the patch: first names are set and groups added, then names
+// and groups are removed. differs is false if that changes nothing.
 func applyPatch(e workflow.Entity, p views.EntityPatch) (patched workflow.Entity, differs bool) {
 	patched = e
 	patched.Attributes = workflow.ApplyUpdates(e.Attributes, []workflow.Update{{Set: p.Set, Remove: p.Remove}})
@@ -64,7 +64,7 @@ func applyPatch(e workflow.Entity, p views.EntityPatch) (patched workflow.Entity
 	return patched, !inventory.SameJSON(e.Attributes, patched.Attributes) || !slices.Equal(e.Groups, patched.Groups)
 }
 
-// checkVersion refuses a change of an entity that has another version than the one named.
+// checkVersion refuses a change if the entity has another version than the one named.
 func checkVersion(e workflow.Entity, want *int64) error {
 	if want == nil || *want == e.Version {
 		return nil
@@ -76,18 +76,21 @@ func checkVersion(e workflow.Entity, want *int64) error {
 }
 
 // DeleteEntity deletes an entity that no execution holds, has reserved or waits for. The lock and
-// the entity are two items, and an execution reads its entities once it has locked them:
+// the entity are two items, and an execution reads its entities after locking them. So deletion
+// takes three steps:
 //
-//  1. the entity is marked, at the version that was read;
-//  2. then the lock is read: whoever holds it may have read the entity before the mark, and the
-//     deletion is refused;
-//  3. then the entity is deleted if it still has that version.
+//  1. Mark the entity, at the version that was read.
+//  2. Read the lock. A holder may have read the entity before the mark, so the
+//     deletion is then refused.
+//  3. Delete the entity if it still has that version.
 //
-// Whoever takes the lock after 2 finds the mark, writes the entity before working on it (see
-// engine.readHeldEntities), and 3 fails; or 3 was first, and it finds no entity. A mark is no
-// deletion: it stays when a deletion is refused, fails or dies, everybody reads the entity as
-// before, and the next write, or the next deletion at that version, takes it over. So nothing has
-// to be brought back, and whatever is written in between is not lost but ends the deletion.
+// An execution that takes the lock after step 2 either finds the mark or, if step 3 was faster,
+// finds no entity. If it finds the mark, it writes the entity before working on it (see
+// engine.readHeldEntities), and step 3 fails.
+//
+// A mark is not a deletion. If a deletion is refused, fails or crashes, the mark stays; everybody
+// reads the entity as before, and the next write, or the next deletion at that version, replaces
+// it. So nothing has to be undone, and a write in between is not lost but stops the deletion.
 func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey, version *int64) (workflow.Entity, error) {
 	ports := c.openPorts()
 	e, err := c.Entity(ctx, caller, key)
@@ -128,8 +131,8 @@ func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key 
 	return e, nil
 }
 
-// changedMeanwhile is why an entity is not deleted that has another version now: somebody has
-// locked it, or has written it.
+// changedMeanwhile returns why an entity that has a new version is not deleted: somebody has locked
+// it, or has written it.
 func (c *Catalog) changedMeanwhile(ctx context.Context, ports Ports, caller workflow.Caller, key workflow.EntityKey) error {
 	lock, err := ports.Locks.LockOf(ctx, caller, key)
 	if err != nil {
@@ -141,7 +144,7 @@ func (c *Catalog) changedMeanwhile(ctx context.Context, ports Ports, caller work
 	return workflow.Errorf(workflow.CodeConflict, "somebody else has changed %s meanwhile: read it again", key)
 }
 
-// inUse is the refusal to delete an entity that is locked, nil if it is not.
+// inUse returns the refusal to delete an entity that is locked; nil if it is not.
 func inUse(l views.LockView) error {
 	refuse := func(code, format string, args ...any) error {
 		return &workflow.Error{

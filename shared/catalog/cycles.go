@@ -12,16 +12,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxEmbeddedDefinitions is how many definitions one may embed, directly and indirectly.
+// maxEmbeddedDefinitions is how many definitions one definition may embed, directly and indirectly.
 const maxEmbeddedDefinitions = 100
 
 // checkCycles refuses a definition that would embed itself through others. It follows only
-// what is published. A reference to something that is not published yet is allowed. If
-// that closes a cycle, it is refused when it is published. Child executions do not count:
-// they may start each other, up to a depth.
+// published definitions. A reference to one that is not published yet is allowed; if publishing
+// that one closes a cycle, it is refused then. Child executions do not count: they may start each
+// other, up to a depth.
 //
 // Two definitions that are published at the same moment can close a cycle unnoticed, so an
-// execution bounds the depth of what it embeds too.
+// execution also bounds the depth of what it embeds.
 func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *spec.Definition, source []byte) error {
 	finder := cycleFinder{c.openPorts().Registry, caller.Tenant, d, map[string]bool{}}
 	var issues []workflow.Issue
@@ -48,7 +48,7 @@ func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *sp
 	return workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
 }
 
-// cycleFinder searches a path back to the definition that is being published.
+// cycleFinder searches for a path back to the definition that is being published.
 type cycleFinder struct {
 	registry Registry
 	tenant   string
@@ -56,7 +56,7 @@ type cycleFinder struct {
 	seen     map[string]bool // exact references without a path back
 }
 
-// findCycle is the path from a reference to the definition, both included, nil if there is
+// findCycle returns the path from a reference to the definition, including both; nil if there is
 // none.
 func (f *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []string) ([]string, error) {
 	exact, found, err := f.resolve(ctx, ref)

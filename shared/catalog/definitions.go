@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Publish stores a definition. The same content under an existing version is accepted, and
-// created is false. Other content is CodeConflict. With dryRun everything is checked and
-// nothing is stored. The warnings of p name what does not fit what is registered now.
+// Publish stores a definition. Publishing the same content under an existing version is accepted,
+// and created is false. Different content is CodeConflict. With dryRun everything is checked and
+// nothing is stored. The warnings of p name what does not match what is currently registered.
 func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error) {
 	d, compiled, err := definition.ParseStrict(source)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		existing, err = c.openPorts().Registry.PutDefinition(ctx, caller.Tenant, p)
 	}
 	if err == nil && !dryRun && (existing == nil || existing.Digest == p.Digest) {
-		// Also if it was published earlier: that request may have crashed before this line.
+		// Do this even if it was published earlier: that request may have crashed before this line.
 		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
 		if err == nil {
 			err = c.syncSchedules(ctx, caller.Tenant, p.Ref.FullName(), d)
@@ -71,7 +71,8 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	return *existing, false, nil
 }
 
-// unknownEndpoints are the endpoints that a definition names and this stage does not have.
+// unknownEndpoints returns issues for the endpoints that a definition names and this stage does not
+// have.
 func (c *Catalog) unknownEndpoints(d *spec.Definition) (issues []workflow.Issue) {
 	known := c.openPorts().Endpoints
 	paths := program.Paths(d)
@@ -83,12 +84,12 @@ func (c *Catalog) unknownEndpoints(d *spec.Definition) (issues []workflow.Issue)
 	return issues
 }
 
-// maxListReads bounds how many batches one call reads to find definitions that have the labels. The page
+// maxListReads bounds how many batches one call reads to find definitions with the labels. The page
 // may then be short; its token continues from there.
 const maxListReads = 10
 
-// Definitions lists every version of every definition, or of those that have all the labels, without
-// sources. Labels are in the source alone, so that it reads the sources to find them.
+// Definitions lists every version of every definition, or of those that have all the labels,
+// without sources. Labels exist only in the source, so a search for them reads the sources.
 func (c *Catalog) Definitions(ctx context.Context, caller workflow.Caller, labels map[string]string, p workflow.Page) (list workflow.List[workflow.PublishedDefinition], err error) {
 	r := c.openPorts().Registry
 	p = clampPage(p)
@@ -143,9 +144,9 @@ func (c *Catalog) Versions(ctx context.Context, caller workflow.Caller, fullName
 	return list, err
 }
 
-// Definition is one published definition with its source. A reference without an exact
-// version finds the newest match that an execution would use, and an archived version
-// only if there is no other.
+// Definition returns one published definition with its source. A reference without an exact version
+// finds the newest match that an execution would use, and an archived version only if there is no
+// other.
 func (c *Catalog) Definition(ctx context.Context, caller workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error) {
 	r := c.openPorts().Registry
 	if !ref.Exact() {
@@ -165,8 +166,8 @@ func (c *Catalog) Definition(ctx context.Context, caller workflow.Caller, ref wo
 	return *p, nil
 }
 
-// Archive prevents new executions of an exact version. Executions that have started go on.
-// Archiving a version again changes nothing.
+// Archive prevents new executions of an exact version. Running executions continue. Archiving a
+// version again changes nothing.
 func (c *Catalog) Archive(ctx context.Context, caller workflow.Caller, ref workflow.Ref) error {
 	return c.setArchived(ctx, caller, ref, true)
 }

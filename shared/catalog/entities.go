@@ -16,11 +16,11 @@ import (
 
 // Limits of the inventory.
 const (
-	maxImportEntities = 10_000    // entities of one import: stored within the deadline, at 30 ms for each of 16 at a time
-	importChunk       = 500       // entities that an import stores before it looks at the time again
-	maxIssues         = 100       // reported of one import
+	maxImportEntities = 10_000    // entities in one import: they are stored before the deadline, at 30 ms each, 16 at a time
+	importChunk       = 500       // entities that an import stores before it checks the time again
+	maxIssues         = 100       // issues reported for one import
 	maxScanPages      = 20        // pages read for one filtered page
-	maxScanCost       = 5_000_000 // of a query for one filtered page; beyond it the page is short
+	maxScanCost       = 5_000_000 // cost of a query for one filtered page; after that the page is short
 )
 
 // PutEntity creates or updates an entity. Its attributes and groups are replaced.
@@ -34,11 +34,11 @@ func (c *Catalog) PutEntity(ctx context.Context, caller workflow.Caller, e workf
 	return c.Entity(ctx, caller, e.Key())
 }
 
-// importTime bounds how long an import stores entities. A request on AWS ends after 29 s; the
-// rest is for the cold start, the transfer and the check before, and for the answer.
+// importTime bounds how long an import stores entities. A request on AWS ends after 29 s; the rest
+// is for the cold start, the transfer, the validation before and the response.
 const importTime = 18 * time.Second
 
-// Entity is one entity of the inventory.
+// Entity returns one entity of the inventory.
 func (c *Catalog) Entity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
 	found, err := c.openPorts().Registry.Entities(ctx, caller.Tenant, []workflow.EntityKey{key}, true)
 	if err != nil {
@@ -51,9 +51,9 @@ func (c *Catalog) Entity(ctx context.Context, caller workflow.Caller, key workfl
 	return e, nil
 }
 
-// Entities lists the entities of a type in the order of their ids: all of them, or those
-// that are in one of the groups or match the query. A filtered page may be short. A query
-// that cannot be evaluated for any entity is refused.
+// Entities lists the entities of a type ordered by id: all of them, or those that are in one of the
+// groups or match the query. A filtered page may be short. A query that cannot be evaluated for any
+// entity is refused.
 func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
 	var out workflow.List[workflow.Entity]
 	p = clampPage(p)
@@ -104,10 +104,9 @@ func invalidQuery(err error) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }
 
-// ImportEntities creates or updates entities given as JSON lines. It merges each into what is
-// stored, or replaces that. All lines are checked before any is stored, and stored in their
-// order. The error names each wrong line. If the time is up first, it names the line to
-// continue at.
+// ImportEntities creates or updates entities given as JSON lines. It merges each into the stored
+// entity, or replaces that. All lines are checked before any is stored, and they are stored in
+// order. The error names each wrong line. If time runs out first, it names the line to continue at.
 func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader, replace bool) (views.ImportResult, error) {
 	var result views.ImportResult
 	var entities []workflow.Entity
@@ -147,7 +146,8 @@ func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r 
 	return result, nil
 }
 
-// importError is why an import has stored n of its entities only, all before a line.
+// importError returns why an import has stored only n of its entities, all of them before the given
+// line.
 func importError(err error, n, total, line int) error {
 	if n == 0 {
 		return err
@@ -163,8 +163,8 @@ func importError(err error, n, total, line int) error {
 	return partly
 }
 
-// withImportDeadline bounds the writes of an import, so that there is time for an answer
-// before the request ends.
+// withImportDeadline bounds the writes of an import, so that there is time for a response before
+// the request ends.
 func withImportDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	left := importTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -173,8 +173,8 @@ func withImportDeadline(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, left)
 }
 
-// storeEntities stores entities until writeCtx is over, and wakes up the executions that wait
-// for a condition on them.
+// storeEntities stores entities until writeCtx ends, and wakes the executions that wait for a
+// condition on them.
 func (c *Catalog) storeEntities(ctx, writeCtx context.Context, tenant string, entities []workflow.Entity) error {
 	ports := c.openPorts()
 	watchers, err := ports.Registry.PutEntities(writeCtx, tenant, entities)
@@ -182,8 +182,8 @@ func (c *Catalog) storeEntities(ctx, writeCtx context.Context, tenant string, en
 	return err
 }
 
-// wake wakes up the executions that wait for a condition on an entity that has changed. If a
-// wake-up is not sent, the execution's timer will retry.
+// wake wakes the executions that wait for a condition on a changed entity. If a wake-up is not
+// sent, the execution's timer will retry.
 func (p Ports) wake(ctx context.Context, tenant string, watchers []string) {
 	wakeups := make([]workflow.Wakeup, len(watchers))
 	for i, id := range watchers {

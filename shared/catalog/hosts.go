@@ -7,8 +7,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// checkHosts warns of steps that call a host which workers of this stage may not call: they fail with
-// HTTP_FORBIDDEN. A worker that runs elsewhere may be allowed to, so it is no error.
+// checkHosts warns about steps that call a host which workers of this stage must not call: they
+// fail with HTTP_FORBIDDEN. A worker that runs elsewhere may be allowed to, so this is not an
+// error.
 func (c *Catalog) checkHosts(w *warner, d *spec.Definition, paths []string) {
 	if c.AllowsCall == nil {
 		return
@@ -17,7 +18,7 @@ func (c *Catalog) checkHosts(w *warner, d *spec.Definition, paths []string) {
 		address, field := "", ".http.url"
 		if len(s.HTTP) > 0 {
 			var call struct{ URL string }
-			if json.Unmarshal(s.HTTP, &call) == nil && !strings.Contains(call.URL, "${") { // else it is known when it is called
+			if json.Unmarshal(s.HTTP, &call) == nil && !strings.Contains(call.URL, "${") { // otherwise the host is known only at the call
 				address = call.URL
 			}
 		} else if b := w.blocks[s.FunctionBlock]; b != nil && b.HTTP != nil {

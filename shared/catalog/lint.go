@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Lint checks a definition without storing it: it returns the warnings of Publish, and those that
-// are too strict for a publication, because they are about style or what a block may yet declare.
-// longestWait is how long a step may wait under locks before that is worth a warning. The error is
-// that of Publish.
+// Lint checks a definition without storing it. It returns the warnings of Publish, plus warnings
+// that are too strict for a publication because they concern style, or what a block may yet
+// declare. longestWait is how long a step may wait under locks before that is worth a warning. The
+// error is that of Publish.
 func (c *Catalog) Lint(ctx context.Context, caller workflow.Caller, source []byte, longestWait time.Duration) ([]workflow.Issue, error) {
 	p, _, err := c.Publish(ctx, caller, source, true)
 	if err != nil {
@@ -32,12 +32,12 @@ func (c *Catalog) Lint(ctx context.Context, caller workflow.Caller, source []byt
 	}
 	w.checkLongWaits(d, paths, longestWait, true)
 	w.checkNeverRuns(d, paths)
-	published := slices.DeleteFunc(p.Warnings, func(i workflow.Issue) bool { return i.Code == longWait }) // by its own limit
+	published := slices.DeleteFunc(p.Warnings, func(i workflow.Issue) bool { return i.Code == longWait }) // by the limit of Publish
 	return definition.LocateIssues(source, append(published, w.issues...)), nil
 }
 
-// checkDeclaredResults warns of expressions that read a field of the result of a block that declares
-// no results at all: nobody notices if it is misspelt.
+// checkDeclaredResults warns about expressions that read a field of a block's result if the block
+// declares no results at all: nobody would notice a misspelling.
 func (w *warner) checkDeclaredResults(d *spec.Definition) error {
 	steps, warned := stepsByLabel(d), map[string]bool{}
 	for path, source := range program.Expressions(d) {
@@ -56,9 +56,9 @@ func (w *warner) checkDeclaredResults(d *spec.Definition) error {
 	return nil
 }
 
-// checkNeverRuns warns of steps that execute nothing: their condition is never true, or nothing in
-// the definition selects entities of their type. Those to which nothing leads are a warning of
-// every publication.
+// checkNeverRuns warns about steps that execute nothing: their condition is never true, or nothing
+// in the definition selects entities of their type. Unreachable steps are reported by every
+// publication.
 func (w *warner) checkNeverRuns(d *spec.Definition, paths []string) {
 	selected := map[string]bool{workflow.RunOnGlobal: true, d.SeedEntity: true}
 	for _, a := range d.Acquisitions() {

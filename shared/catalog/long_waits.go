@@ -8,13 +8,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-const longWait = "long_wait" // the code of a wait under locks that may take long
+const longWait = "long_wait" // code of a wait under locks that may take long
 
 // longestQuestion is how long an execution may wait for people under its locks before Publish warns.
 const longestQuestion = time.Hour
 
-// checkLongWaits warns of steps that may wait for long while the execution holds its entities: for
-// people, or if all is set, for anything. Waits for a time that is known only later are not seen.
+// checkLongWaits warns about steps that may wait for long while the execution holds its entities:
+// for people or, if all is set, for anything. It cannot see waits for a time that is known only
+// later.
 func (w *warner) checkLongWaits(d *spec.Definition, paths []string, longest time.Duration, all bool) {
 	if d.Config.LockMode == workflow.LockShared || d.SeedEntity == "" && len(d.Acquisitions()) == 0 {
 		return
@@ -38,7 +39,7 @@ func (w *warner) checkLongWaits(d *spec.Definition, paths []string, longest time
 	for i, s := range d.FlatSteps() {
 		path := paths[i]
 		if strings.Contains(path, ".between[") {
-			continue // is made of the pause or the question of its rollout
+			continue // derived from the pause or the question of its rollout
 		}
 		long(path+".delay", s.Delay, "this waits")
 		if r := s.Repeat; r != nil {

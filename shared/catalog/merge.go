@@ -8,13 +8,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxMergeRounds is how often entities that somebody else writes meanwhile are read again.
+// maxMergeRounds bounds how often entities are read again because somebody else has written them.
 const maxMergeRounds = 8
 
-// mergeEntities merges entities into what is stored until writeCtx is over, and wakes up the
-// executions that wait for a condition on them. It returns how many it has written: one that
-// would stay as it is costs no write. A write that has lost to another one reads the entity
-// again and merges into that. lines are those of the entities.
+// mergeEntities merges entities into what is stored until writeCtx ends, and wakes the executions
+// that wait for a condition on them. It returns how many it has written: an unchanged entity costs
+// no write. If a write has lost to another one, it reads the entity again and merges into that.
+// lines are the line numbers of the entities.
 func (c *Catalog) mergeEntities(ctx, writeCtx context.Context, tenant string, entities []workflow.Entity, lines []int) (written int, err error) {
 	ports := c.openPorts()
 	changed := map[workflow.EntityKey]bool{}

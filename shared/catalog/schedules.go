@@ -16,7 +16,8 @@ func (c *Catalog) Schedules(ctx context.Context, caller workflow.Caller, p workf
 	return c.openPorts().Schedules.Schedules(ctx, caller.Tenant, clampPage(p))
 }
 
-// maxScheduleWrites is how often a schedule write is repeated because others write it too.
+// maxScheduleWrites bounds how often a schedule write is repeated because others are writing it
+// too.
 const maxScheduleWrites = 16
 
 // syncSchedules updates all schedules of a workflow from its newest version that is not archived: the one
@@ -66,8 +67,8 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName, name strin
 	return nil, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
 }
 
-// newestDefinition is the newest version that is not archived, nil if there is none. It is not read
-// if it is the version that has just been published.
+// newestDefinition returns the newest version that is not archived; nil if there is none. It is not
+// read if it is the version that has just been published.
 func newestDefinition(ctx context.Context, r Registry, tenant, fullName string, published *spec.Definition) (*spec.Definition, error) {
 	ref, err := workflow.ParseRef(fullName)
 	if err != nil {
@@ -88,10 +89,10 @@ func newestDefinition(ctx context.Context, r Registry, tenant, fullName string, 
 	return definition.Parse(p.Source)
 }
 
-// nextSchedule is the schedule that the newest version of a definition asks for. The next fire
-// time stays unless the cron expression or the zone has changed. If that version is older than
-// the one before, because others were archived, the schedule is paused: nobody has asked for
-// its work to begin again.
+// nextSchedule returns the schedule that the newest version of a definition asks for. The next fire
+// time stays unless the cron expression or the zone has changed. If that version is older than the
+// previous one, because others were archived, the schedule is paused: nobody has asked to start its
+// work again.
 func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
@@ -109,7 +110,7 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		s.Removed = nil
 	}
 	if s.Removed != nil && !s.FiringAt.IsZero() {
-		s.Cron = before // the scheduler brings to its end what it has begun, and switches it off
+		s.Cron = before // the scheduler finishes what it has begun, and then switches it off
 		return s, nil
 	}
 	if d != nil {
@@ -129,7 +130,7 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		return s, nil
 	}
 	same := before != nil && before.Schedule == cron.Schedule && before.Zone == cron.Zone
-	if !s.NextAt.IsZero() && (same || !s.FiringAt.IsZero()) { // the scheduler ends first what it has begun
+	if !s.NextAt.IsZero() && (same || !s.FiringAt.IsZero()) { // the scheduler finishes what it has begun first
 		return s, nil
 	}
 	var err error
@@ -137,10 +138,10 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 	return s, err
 }
 
-// pausedByArchiving is the pause of a schedule or a trigger of which a version was the newest, and
-// another one is now. If that one is older, because others were archived, and asks for it, it is
-// paused: nobody has asked for its work to begin again. The pause ends with a version that is not
-// older. A pause that somebody has asked for stays.
+// pausedByArchiving returns the pause of a schedule or a trigger whose newest version has changed
+// from was to is. If the new one is older, because others were archived, and asks for it, it is
+// paused: nobody has asked to start its work again. The pause ends with a version that is not
+// older. A pause that somebody has requested stays.
 func pausedByArchiving(now time.Time, paused *spec.ScheduleHalt, asks bool, was, is, what, does string) *spec.ScheduleHalt {
 	switch {
 	case asks && paused == nil && olderThan(is, was):
@@ -159,7 +160,7 @@ func olderThan(version, than string) bool {
 	return ok && known && v.Compare(w) < 0
 }
 
-// NoSchedule is the error of a request about a schedule that is off.
+// NoSchedule returns the error of a request about a schedule that is off.
 func NoSchedule(s spec.Schedule) error {
 	why := "the newest version of the workflow has no schedule"
 	if _, name := spec.SplitScheduleName(s.Name); name != "" {
@@ -176,8 +177,8 @@ func NoSchedule(s spec.Schedule) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no schedule %q: %s", s.Name, why)
 }
 
-// PauseSchedule lets a schedule start nothing until it is resumed, whatever is published. One that
-// is paused stays as it is.
+// PauseSchedule stops a schedule from starting anything until it is resumed, whatever is published.
+// Pausing a paused schedule changes nothing.
 func (c *Catalog) PauseSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
 		if s.Off() {
@@ -194,8 +195,8 @@ func (c *Catalog) PauseSchedule(ctx context.Context, caller workflow.Caller, ful
 	})
 }
 
-// ResumeSchedule lets a paused schedule start executions again, from its next fire time on. Those
-// that passed meanwhile are not made up for.
+// ResumeSchedule lets a paused schedule start executions again, beginning with its next fire time.
+// Fire times that have passed are not made up for.
 func (c *Catalog) ResumeSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) (err error) {
 		if s.Off() {
@@ -211,8 +212,8 @@ func (c *Catalog) ResumeSchedule(ctx context.Context, caller workflow.Caller, fu
 	})
 }
 
-// RemoveSchedule switches a schedule off for the version of the definition that it has now, and for
-// older ones. Who has removed it may do so again.
+// RemoveSchedule switches a schedule off for the current version of the definition, and for older
+// ones. Removing it again is accepted.
 func (c *Catalog) RemoveSchedule(ctx context.Context, caller workflow.Caller, fullName, reason string) (spec.Schedule, error) {
 	return c.changeSchedule(ctx, caller, fullName, func(s *spec.Schedule) error {
 		if s.Off() {
@@ -229,7 +230,7 @@ func (c *Catalog) RemoveSchedule(ctx context.Context, caller workflow.Caller, fu
 	})
 }
 
-// changeSchedule changes a schedule, and writes it if that makes a difference.
+// changeSchedule changes a schedule, and writes it if it has changed.
 func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fullName string, change func(*spec.Schedule) error) (spec.Schedule, error) {
 	schedules := c.openPorts().Schedules
 	for range maxScheduleWrites {

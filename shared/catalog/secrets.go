@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Secrets says which secrets there are. It shows no value.
+// Secrets reports which secrets exist. It shows no value.
 type Secrets interface {
 	Exists(ctx context.Context, tenant, name string) (bool, error)
 }
@@ -24,13 +24,12 @@ type Secrets interface {
 const (
 	maxSecretUsers    = 1000             // workflows, and as many blocks, that are read for one list
 	maxSecretLookups  = 200              // names that are looked up for one list
-	secretLookupTime  = 10 * time.Second // in which they are
+	secretLookupTime  = 10 * time.Second // time limit for that
 	secretParallelism = 8                // reads at a time
 )
 
 // Secrets lists the secrets that the newest version of each workflow and of each block refers to,
-// by name, and whether there are any of these names. A workflow that cannot be read has an entry
-// without a name.
+// by name, and whether they exist. A workflow that cannot be read has an entry without a name.
 func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.SecretsView, err error) {
 	ports := c.openPorts()
 	users := map[string][]string{} // by name of the secret
@@ -90,7 +89,7 @@ func (c *Catalog) Secrets(ctx context.Context, caller workflow.Caller) (v views.
 	})
 }
 
-// secretState says whether there is a secret, and else why not.
+// secretState returns whether a secret exists and can be used and, if not, why.
 func secretState(ctx context.Context, secrets Secrets, tenant, name string) (resolves bool, problem *string) {
 	why := "there is no secret of this name"
 	if secrets == nil {
@@ -106,7 +105,7 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 	return false, &why
 }
 
-// triggerSecrets are the names of the secrets with which calls of the triggers are checked.
+// triggerSecrets returns the names of the secrets with which calls of the triggers are checked.
 func triggerSecrets(d *spec.Definition) (names []string) {
 	for _, t := range d.Triggers.All() {
 		if name, _ := t.SecretName(); name != "" && !slices.Contains(names, name) {
@@ -116,8 +115,8 @@ func triggerSecrets(d *spec.Definition) (names []string) {
 	return names
 }
 
-// newestDefinitions are the newest versions of all workflows that are not archived; not all if
-// there are too many.
+// newestDefinitions returns the newest versions of all workflows that are not archived. complete is
+// false if there are too many.
 func newestDefinitions(ctx context.Context, r Registry, tenant string) (newest []workflow.Ref, complete bool, err error) {
 	byName := map[string]workflow.Ref{}
 	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
@@ -136,7 +135,7 @@ func newestDefinitions(ctx context.Context, r Registry, tenant string) (newest [
 	}
 }
 
-// newestBlocks are the newest versions of all blocks; not all if there are too many.
+// newestBlocks returns the newest versions of all blocks. complete is false if there are too many.
 func newestBlocks(ctx context.Context, r Registry, tenant string) (newest []workflow.Block, complete bool, err error) {
 	byName := map[string]workflow.Block{}
 	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
@@ -156,7 +155,7 @@ func newestBlocks(ctx context.Context, r Registry, tenant string) (newest []work
 	}
 }
 
-// checkSecrets warns of secrets that do not exist, if it can be told.
+// checkSecrets warns about secrets that do not exist, if that can be determined.
 func (c *Catalog) checkSecrets(w *warner, d *spec.Definition, paths []string) {
 	secrets := c.openPorts().Secrets
 	if secrets == nil {

@@ -19,12 +19,12 @@ import (
 // Subscribing is what subscriptions need besides the registry.
 type Subscribing struct {
 	NewID func() string
-	// Seal seals the secret of a webhook. It is nil if there are no keys to seal with.
+	// Seal encrypts the secret of a webhook. It is nil if there are no keys for that.
 	Seal func(ctx context.Context, secret []byte) ([]byte, error)
-	// Allows returns an error if a webhook may not be called.
+	// Allows returns an error if a webhook must not be called.
 	Allows func(url string) error
-	// Age is for how long those who change executions may not know of a new subscription, and
-	// Skew how far their clocks may differ.
+	// Age is how long processes that change executions may overlook a new subscription. Skew is how
+	// far their clocks may differ.
 	Age, Skew time.Duration
 }
 
@@ -51,7 +51,8 @@ func (c *Catalog) Subscription(ctx context.Context, caller workflow.Caller, name
 	return workflow.Subscription{}, noSubscription(name)
 }
 
-// Deliveries lists the newest deliveries of a subscription, and what became of each when it was tried last.
+// Deliveries lists the newest deliveries of a subscription, with the result of the latest attempt
+// of each.
 func (c *Catalog) Deliveries(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.DeliveryAttempt], err error) {
 	if _, err := c.Subscription(ctx, caller, name); err != nil {
 		return list, err
@@ -68,12 +69,13 @@ func indexOf(all []workflow.Subscription, name string) int {
 	return slices.IndexFunc(all, func(s workflow.Subscription) bool { return s.Name == name })
 }
 
-// PutSubscription makes a subscription, or changes the one of that name. A webhook has a new secret
-// then, with which its requests are signed: it is returned, and can be read nowhere.
+// PutSubscription creates a subscription, or changes the one with that name. A webhook then gets a
+// new secret, with which its requests are signed. The secret is returned here and cannot be read
+// later.
 //
-// A new subscription is written twice, the second time with the time of the first event that it is
-// told of. That counts from after the first write: from then on everybody who changes executions
-// learns of it within Age.
+// A new subscription is written twice; the second write sets the time of the first event that it
+// receives. That time counts from after the first write, because from then on every process that
+// changes executions learns of the subscription within Age.
 func (c *Catalog) PutSubscription(ctx context.Context, caller workflow.Caller, name string, req views.SubscriptionRequest) (s workflow.Subscription, secret string, err error) {
 	if err := c.checkSubscription(req); err != nil {
 		return s, "", err
@@ -125,7 +127,7 @@ func (c *Catalog) PutSubscription(ctx context.Context, caller workflow.Caller, n
 	return s, "", workflow.Errorf(workflow.CodeConflict, "subscription %s keeps changing; try again", name)
 }
 
-// RemoveSubscription removes a subscription. What has not been delivered to it is dropped.
+// RemoveSubscription removes a subscription. Undelivered events are dropped.
 func (c *Catalog) RemoveSubscription(ctx context.Context, caller workflow.Caller, name string) (workflow.Subscription, error) {
 	return c.changeSubscription(ctx, caller, name, func(s *workflow.Subscription) bool {
 		s.RemovedAt, s.To.Secret = c.now().UTC().Truncate(time.Millisecond), nil
@@ -133,8 +135,8 @@ func (c *Catalog) RemoveSubscription(ctx context.Context, caller workflow.Caller
 	})
 }
 
-// ResumeSubscription lets a suspended subscription be told again. What came meanwhile is among the
-// dead letters of the queue hooks-out.
+// ResumeSubscription lets a suspended subscription receive events again. Events that arrived in
+// between are among the dead letters of the queue hooks-out.
 func (c *Catalog) ResumeSubscription(ctx context.Context, caller workflow.Caller, name string) (workflow.Subscription, error) {
 	return c.changeSubscription(ctx, caller, name, func(s *workflow.Subscription) bool {
 		changes := s.Suspended != nil || s.Dead > 0
@@ -170,7 +172,7 @@ var (
 	topicRE        = regexp.MustCompile(`^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}$`)
 )
 
-// checkSubscription checks what a schema cannot say.
+// checkSubscription checks what a schema cannot express.
 func (c *Catalog) checkSubscription(r views.SubscriptionRequest) error {
 	var issues []workflow.Issue
 	add := func(path, code, format string, args ...any) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Tables lists the tables of a tenant in order of name. A page begins after the name that its token is.
+// Tables lists the tables of a tenant ordered by name. A page begins after the name in its token.
 func (c *Catalog) Tables(ctx context.Context, caller workflow.Caller, page workflow.Page) (list workflow.List[workflow.Table], err error) {
 	all, err := c.openPorts().Registry.Tables(ctx, caller.Tenant)
 	if err != nil {
@@ -38,14 +38,15 @@ func (c *Catalog) Table(ctx context.Context, caller workflow.Caller, name string
 	return t, err
 }
 
-// TableDeliveries lists the newest deliveries to a table that have failed, and what became of each
-// when it was tried last.
+// TableDeliveries lists the newest failed deliveries to a table, with the result of the latest
+// attempt of each.
 func (c *Catalog) TableDeliveries(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.DeliveryAttempt], err error) {
 	list.Items, err = c.openPorts().Registry.DeliveryAttempts(ctx, caller.Tenant, workflow.TableSubscriber(name))
 	return list, err
 }
 
-// PutTable makes a table, or changes the one of that name: columns can be added, and stay.
+// PutTable creates a table, or changes the one with that name: columns can be added, but not
+// removed.
 func (c *Catalog) PutTable(ctx context.Context, caller workflow.Caller, name string, req views.TableRequest) (workflow.Table, error) {
 	registry := c.openPorts().Registry
 	for range maxScheduleWrites {
@@ -156,7 +157,7 @@ func (c *Catalog) misfitRows(ctx context.Context, tenant string, d *spec.Definit
 	return issues, nil
 }
 
-// misfit says why a value, or one of a type that is known, cannot be in a column; "" if it may.
+// misfit returns why a value, or a value of a known type, does not fit a column; "" if it may.
 func misfit(c *workflow.Column, f expr.Field) string {
 	kind := f.Kind
 	switch {
@@ -170,7 +171,7 @@ func misfit(c *workflow.Column, f expr.Field) string {
 	case kind == "" || c.Type == workflow.ColumnJSON || kind == string(c.Type):
 		return ""
 	case kind == string(workflow.ColumnDatetime) && c.Type == workflow.ColumnString, kind == string(workflow.ColumnString) && c.Type == workflow.ColumnDatetime:
-		return "" // the one is the text of the other
+		return "" // one is the text form of the other
 	}
 	return fmt.Sprintf("the value is of type %s, and the column of type %s", kind, c.Type)
 }

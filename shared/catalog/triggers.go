@@ -26,7 +26,7 @@ func (c *Catalog) Trigger(ctx context.Context, caller workflow.Caller, name stri
 	return t, err
 }
 
-// TriggerCalls lists the newest calls of a trigger, also of one that is off.
+// TriggerCalls lists the newest calls of a trigger, even if it is off.
 func (c *Catalog) TriggerCalls(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.TriggerCall], err error) {
 	t, err := c.openPorts().Registry.Trigger(ctx, caller.Tenant, name)
 	if err == nil && t.Revision == 0 {
@@ -43,7 +43,7 @@ func noTrigger(name string) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", name)
 }
 
-// PauseTrigger lets a trigger refuse all calls until it is resumed, whatever is published.
+// PauseTrigger makes a trigger refuse all calls until it is resumed, whatever is published.
 func (c *Catalog) PauseTrigger(ctx context.Context, caller workflow.Caller, name, reason string) (spec.PublishedTrigger, error) {
 	return c.changeTrigger(ctx, caller, name, func(t *spec.PublishedTrigger) bool {
 		if t.Paused != nil && t.Paused.By != "" {
@@ -81,8 +81,8 @@ func (c *Catalog) changeTrigger(ctx context.Context, caller workflow.Caller, nam
 	return spec.PublishedTrigger{}, workflow.Errorf(workflow.CodeConflict, "trigger %s keeps changing; try again", name)
 }
 
-// takenTriggers are the triggers of a definition whose names another workflow has, and those that
-// are too many.
+// takenTriggers returns issues for the triggers of a definition whose names belong to another
+// workflow, and for those beyond the limit.
 func (c *Catalog) takenTriggers(ctx context.Context, tenant string, d *spec.Definition) (issues []workflow.Issue, err error) {
 	if len(d.Triggers.All()) == 0 {
 		return nil, nil
@@ -110,9 +110,9 @@ func (c *Catalog) takenTriggers(ctx context.Context, tenant string, d *spec.Defi
 	return issues, nil
 }
 
-// syncTriggers makes the triggers of a workflow those of its newest version that is not archived. It
-// is called when [Catalog.syncSchedule] is, reads in the same order, and repeats for the same reasons.
-// published is the version that has just been published, nil if none has.
+// syncTriggers updates the triggers of a workflow to those of its newest version that is not
+// archived. It is called together with [Catalog.syncSchedule], reads in the same order, and repeats
+// for the same reasons. published is the version that has just been published; nil if none has.
 func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
 	registry, version := c.openPorts().Registry, ""
 	if published != nil {
@@ -141,8 +141,8 @@ func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName string, pub
 	return workflow.Errorf(workflow.CodeConflict, "the triggers of %s keep changing; publish again", fullName)
 }
 
-// lostTrigger is the error of a version that has just been published if another workflow has taken
-// the name of one of its triggers at the same time.
+// lostTrigger returns the error of a version that has just been published if another workflow has
+// taken the name of one of its triggers at the same time.
 func lostTrigger(all []spec.PublishedTrigger, newest *spec.Definition, published string) error {
 	if newest == nil || newest.Version != published {
 		return nil
@@ -157,9 +157,10 @@ func lostTrigger(all []spec.PublishedTrigger, newest *spec.Definition, published
 	return nil
 }
 
-// nextTriggers are the triggers of a workflow that are not as its newest version, nil for none, asks
-// for. A name that another workflow has stays with it. One that another workflow had is taken by a
-// version that is published, and not by an older one that is the newest because others were archived.
+// nextTriggers returns the triggers of a workflow that differ from what its newest version asks
+// for; newest is nil if there is none. A name that belongs to another workflow stays with it. A
+// name that another workflow had is taken by a newly published version, but not by an older one
+// that is the newest because others were archived.
 func (c *Catalog) nextTriggers(all []spec.PublishedTrigger, newest *spec.Definition, fullName, published string) (changed []spec.PublishedTrigger) {
 	asked := map[string]*spec.Trigger{}
 	if newest != nil {
@@ -197,7 +198,7 @@ func (c *Catalog) nextTriggers(all []spec.PublishedTrigger, newest *spec.Definit
 	return changed
 }
 
-// storedTrigger is a trigger without its schema, which is in the definition.
+// storedTrigger returns a trigger without its schema, which is in the definition.
 func storedTrigger(t *spec.Trigger) *spec.Trigger {
 	stored := *t
 	stored.Schema = nil

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// VersionRegistry is what versions are found in. Its methods are part of the engine's ports
-// and documented there.
+// VersionRegistry is what versions are looked up in. Its methods are part of the engine's ports and
+// documented there.
 type VersionRegistry interface {
 	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
@@ -15,13 +15,13 @@ type VersionRegistry interface {
 	PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (ok bool, err error)
 }
 
-// NewestVersion finds what a reference means: the newest version that matches and is not
-// archived. If all that match are archived it is the newest of those, and if there is none,
-// the zero value. It reads the version index and believes it: a version that is stored but
-// not in the index does not exist yet, because its publication has not been answered.
+// NewestVersion resolves a reference to the newest version that matches and is not archived. If all
+// matching versions are archived, it returns the newest of them; if none matches, the zero value.
+// It reads only the version index: a version that is stored but not in the index does not exist
+// yet, because its publication has not been answered.
 //
-// If the name has no index, it was published by an earlier release. NewestVersion then reads
-// all versions and stores the index.
+// If the name has no index, it was published by an earlier release. NewestVersion then reads all
+// versions and stores the index.
 func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, ref workflow.Ref) (workflow.IndexedVersion, error) {
 	name := ref.FullName()
 	index, err := r.VersionIndex(ctx, tenant, kind, name)
@@ -37,7 +37,8 @@ func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind w
 		return workflow.IndexedVersion{}, err
 	}
 	if index.Revision == 0 && len(all) > 0 {
-		// If it is not written, somebody else has: what was read is as new as that.
+		// If the index is not written, somebody else has written it, and what was read is just as
+		// new.
 		if _, err := r.PutVersionIndex(ctx, tenant, kind, name, workflow.NewVersionIndex(all)); err != nil {
 			return workflow.IndexedVersion{}, err
 		}
@@ -46,15 +47,14 @@ func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind w
 	return newest, nil
 }
 
-// updateVersionIndex writes the index of a name from all its versions. Whoever has stored a
-// version, or archived or restored one, calls it afterwards. added is the version that was
-// stored, "" if none was.
+// updateVersionIndex writes the index of a name from all its versions. It must be called after a
+// version was stored, archived or restored. added is the version that was stored; "" if none was.
 //
-// It reads the index first and the versions second, and its write fails if the index was
-// written in between. So of several concurrent calls, the one that writes last has read what
-// all of them changed. That is why it writes even if the index is right already: another
-// call may be about to write what it read before this change. Only what can never change
-// again, that a version exists, need not be written twice.
+// It reads the index first and the versions second, and its write fails if the index was written in
+// between. So of several concurrent calls, the last writer has read what all of them changed. That
+// is why it writes even if the index is already right: another call may be about to write what it
+// read before this change. Only the fact that a version exists can never change again, so it need
+// not be written twice.
 func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
 	first := int64(-1)
 	for {
@@ -65,7 +65,7 @@ func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, k
 		if first < 0 {
 			first = index.Revision
 		}
-		// Who wrote the second revision after the first began after this change was stored. So
+		// The writer of the second revision after the first began after this change was stored. So
 		// there are at most three rounds, however many others write.
 		if index.Revision >= first+2 || added != "" && index.Has(added) {
 			return nil

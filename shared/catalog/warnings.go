@@ -16,9 +16,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// warnings names what in a valid definition does not fit what is registered now. None of it
-// is certainly a mistake: a definition may be published before its workers register their
-// blocks.
+// warnings names what in a valid definition does not match what is currently registered. None of it
+// is certainly a mistake: a definition may be published before its workers register their blocks.
 func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definition, source []byte) ([]workflow.Issue, error) {
 	w := &warner{ctx: ctx, registry: c.openPorts().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
 	paths := program.Paths(d)
@@ -100,8 +99,8 @@ func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessa
 	return nil
 }
 
-// checkCompensation warns of a block to undo a step with that may leave a doubt, and of one where
-// nothing is undone.
+// checkCompensation warns about a compensating block that may leave a doubt, and about one for a
+// step where nothing needs to be undone.
 func (w *warner) checkCompensation(d *spec.Definition, s *spec.Step, path string) error {
 	c := s.Compensate
 	switch {
@@ -126,8 +125,8 @@ func (w *warner) checkCompensation(d *spec.Definition, s *spec.Step, path string
 	return nil
 }
 
-// checkUndoing warns of a workflow to undo an execution with that waits for a person: until somebody answers, the
-// rollback stands, and what it has still to undo stays locked.
+// checkUndoing warns about a compensating workflow that waits for a person: until somebody answers,
+// the rollback stands still, and what it has yet to undo stays locked.
 func (w *warner) checkUndoing(d *spec.Definition, exact workflow.Ref, path string) error {
 	undoing := d
 	if exact != d.Ref() {
@@ -145,7 +144,7 @@ func (w *warner) checkUndoing(d *spec.Definition, exact workflow.Ref, path strin
 	return nil
 }
 
-// published is the definition of a workflow that is published.
+// published returns the published definition of a workflow.
 func (w *warner) published(exact workflow.Ref) (*spec.Definition, error) {
 	published, err := w.registry.Definition(w.ctx, w.tenant, exact)
 	if err != nil {
@@ -158,8 +157,8 @@ func (w *warner) published(exact workflow.Ref) (*spec.Definition, error) {
 	return d, nil
 }
 
-// nearestBlock says which block a reference that matches none was probably meant to name: another version of
-// it, or one with a similar name among the first thousand. "" if there is none.
+// nearestBlock returns which block an unmatched reference probably means: another version of it, or
+// one with a similar name among the first thousand. "" if there is none.
 func (w *warner) nearestBlock(written string) (string, error) {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
@@ -179,7 +178,7 @@ func (w *warner) nearestBlock(written string) (string, error) {
 	return workflow.DidYouMean(ref.FullName(), names), nil
 }
 
-// newestBlock is the newest registered block that matches a reference, nil if there is none.
+// newestBlock returns the newest registered block that matches a reference; nil if there is none.
 func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	if b, known := w.blocks[written]; known {
 		return b, nil
@@ -206,7 +205,8 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	return w.blocks[written], nil
 }
 
-// checkPublished finds the version of a workflow that a definition means, and warns if there is none.
+// checkPublished finds the version of a workflow that a definition means, and warns if there is
+// none.
 func (w *warner) checkPublished(d *spec.Definition, written, path string) (exact workflow.Ref, found bool, err error) {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
@@ -220,8 +220,8 @@ func (w *warner) checkPublished(d *spec.Definition, written, path string) (exact
 	return exact, found, err
 }
 
-// checkWorkflow warns of a reference to a workflow that is not published, and of one to embed
-// whose config does not hold then. A definition may refer to itself.
+// checkWorkflow warns about a reference to a workflow that is not published, and about an embedded
+// one whose config would not apply. A definition may refer to itself.
 func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) error {
 	path += ".workflowReference.workflow"
 	exact, found, err := w.checkPublished(d, s.Reference.Workflow, path)
@@ -241,8 +241,8 @@ func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) er
 	return nil
 }
 
-// checkRegions warns of regions that no pool of the stage is known to serve. Workers may serve them all the
-// same, or later.
+// checkRegions warns about regions that no pool of the stage is known to serve. Workers may still
+// serve them, now or later.
 func (w *warner) checkRegions(d *spec.Definition, paths []string, known []string) {
 	if known == nil {
 		return
@@ -265,8 +265,8 @@ func (w *warner) checkRegions(d *spec.Definition, paths []string, known []string
 	}
 }
 
-// configOfExecution lists the fields that a config sets and that belong to an execution as a
-// whole. Where the definition is embedded, they do not hold.
+// configOfExecution lists the fields that a config sets and that apply to an execution as a whole.
+// If the definition is embedded, they do not apply.
 func configOfExecution(c *spec.Config) (fields []string) {
 	for _, field := range []struct {
 		name string
@@ -283,15 +283,15 @@ func configOfExecution(c *spec.Config) (fields []string) {
 	return fields
 }
 
-// literalKeywords are the keywords that a literal value violates whatever the expressions in
-// other parameters evaluate to.
+// literalKeywords are the keywords that a literal value violates, whatever the expressions in other
+// parameters evaluate to.
 var literalKeywords = map[string]bool{
 	"required": true, "additionalProperties": true, "type": true, "enum": true, "const": true, "pattern": true,
 	"minimum": true, "maximum": true, "minLength": true, "maxLength": true,
 }
 
-// parameterIssues lists where the literal parts of a step's parameters do not fit the
-// block's schema. The value of an expression is only known when it is evaluated.
+// parameterIssues lists where the literal parts of a step's parameters do not match the block's
+// schema. The value of an expression is known only when it is evaluated.
 func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) []workflow.Issue {
 	given := map[string]any{}
 	_ = json.Unmarshal(parameters, &given) // both were read as objects
@@ -324,7 +324,7 @@ func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) 
 	return found
 }
 
-// expressionPaths collects the paths of strings that hold expressions.
+// expressionPaths collects the paths of strings that contain expressions.
 func expressionPaths(v any, path string, into *[]string) {
 	switch v := v.(type) {
 	case string:
@@ -347,22 +347,22 @@ func hasPathPrefix(path, parent string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// memberExpression finds what an expression reads of a name: name.field.
+// memberExpression finds the fields that an expression reads of a name: name.field.
 var memberExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.([A-Za-z_]\w*)`)
 
-// resultExpression finds what an expression reads of a step's result: label.result.field of
-// the same entity, or label.results[id].field of another.
+// resultExpression finds the fields that an expression reads of a step's result: label.result.field
+// for the same entity, or label.results[id].field for another.
 var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result(?:s\[[^\[\]]*\])?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
 
-// resultRead is what an expression reads of the result of a step whose block is registered.
+// resultRead is a field that an expression reads of the result of a step whose block is registered.
 type resultRead struct {
 	step   string // label
 	block  *workflow.Block
-	fields []string // from the outermost on
-	method bool     // the last of them is called
+	fields []string // from the outermost to the innermost
+	method bool     // the last of them is a method call
 }
 
-// resultReads lists what an expression reads of the results of steps, by their labels.
+// resultReads lists the fields that an expression reads of the results of steps, by their labels.
 func (w *warner) resultReads(steps map[string]*spec.Step, source string) ([]resultRead, error) {
 	var all []resultRead
 	for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
@@ -381,7 +381,7 @@ func (w *warner) resultReads(steps map[string]*spec.Step, source string) ([]resu
 	return all, nil
 }
 
-// stepsByLabel are the steps of a definition, those inside others included.
+// stepsByLabel returns the steps of a definition, including nested ones.
 func stepsByLabel(d *spec.Definition) map[string]*spec.Step {
 	steps := map[string]*spec.Step{}
 	for _, s := range d.FlatSteps() {
@@ -390,8 +390,8 @@ func stepsByLabel(d *spec.Definition) map[string]*spec.Step {
 	return steps
 }
 
-// checkResults warns of expressions that read a field which a step never has, or its result by the
-// schema of its block. Such a condition would skip every entity.
+// checkResults warns about expressions that read a field which a step never has, or which its
+// result does not have by the schema of its block. Such a condition would skip every entity.
 func (w *warner) checkResults(d *spec.Definition) error {
 	steps := stepsByLabel(d)
 	for path, source := range program.Expressions(d) {
@@ -418,8 +418,8 @@ func (w *warner) checkResults(d *spec.Definition) error {
 
 var parameterExpression = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]\w*)(\()?`)
 
-// checkParameters warns of expressions that read a parameter which the definition's schema
-// does not declare. One that the schema forbids is an error.
+// checkParameters warns about expressions that read a parameter which the definition's schema does
+// not declare. If the schema forbids it, it is an error.
 func (w *warner) checkParameters(d *spec.Definition) {
 	for path, source := range program.Expressions(d) {
 		for _, m := range parameterExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
@@ -433,7 +433,7 @@ func (w *warner) checkParameters(d *spec.Definition) {
 	}
 }
 
-// objectSchema has the keywords of a schema that decide which fields an object may have.
+// objectSchema holds the keywords of a schema that decide which fields an object may have.
 type objectSchema struct {
 	Properties           map[string]json.RawMessage `json:"properties"`
 	AdditionalProperties json.RawMessage            `json:"additionalProperties"`
@@ -447,8 +447,8 @@ type objectSchema struct {
 	DependentSchemas     json.RawMessage            `json:"dependentSchemas"`
 }
 
-// allowsUnknown reports whether an object may have fields other than Properties, or whether
-// that cannot be seen.
+// allowsUnknown reports whether an object may have fields other than Properties, or whether that is
+// unclear.
 func (o *objectSchema) allowsUnknown() bool {
 	for _, other := range []json.RawMessage{o.PatternProperties, o.Ref, o.DynamicRef, o.AllOf, o.AnyOf, o.OneOf, o.If, o.DependentSchemas} {
 		if other != nil {
@@ -459,8 +459,8 @@ func (o *objectSchema) allowsUnknown() bool {
 	return more != "" && more != "false" || more == "" && len(o.Properties) == 0
 }
 
-// unknownField is the first of the nested fields in read that a schema does not allow, with
-// a suggestion. It is "" if the schema allows them all.
+// unknownField returns the first of the nested fields in read that a schema does not allow, with a
+// suggestion; "" if the schema allows them all.
 func unknownField(raw json.RawMessage, read []string) (name, suggestion string) {
 	for _, name := range read {
 		var o objectSchema
@@ -476,7 +476,7 @@ func unknownField(raw json.RawMessage, read []string) (name, suggestion string) 
 	return "", ""
 }
 
-// checkSharedLocks warns of blocks that are not pure in a definition with shared locks. Its
+// checkSharedLocks warns about blocks that are not pure in a definition with shared locks. Its
 // executions are refused when they start.
 func (w *warner) checkSharedLocks(d *spec.Definition, paths []string) {
 	if d.Config.LockMode != workflow.LockShared {
@@ -496,8 +496,8 @@ func (w *warner) checkSharedLocks(d *spec.Definition, paths []string) {
 	}
 }
 
-// checkCronSeconds warns of a schedule with seconds. A deployed service checks schedules
-// once a minute.
+// checkCronSeconds warns about a schedule with seconds. A deployed service checks schedules once a
+// minute.
 func (w *warner) checkCronSeconds(d *spec.Definition, source []byte) {
 	seconds := func(c *spec.Cron) bool { return c != nil && len(strings.Fields(c.Schedule)) != 5 }
 	path := ".schedule"

@@ -11,15 +11,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// checkFlow warns of what in the flow of a definition has no effect: steps to which nothing
-// leads, and onFailure where nothing fails.
+// checkFlow warns about parts of a definition's flow that have no effect: unreachable steps, and
+// onFailure where nothing can fail.
 func (w *warner) checkFlow(d *spec.Definition, paths []string) error {
 	f := reachFinder{reached: map[*spec.Step]bool{}, targets: map[string]bool{}}
 	for before := -1; before != len(f.targets); {
 		before = len(f.targets)
 		f.list(d.Steps, true)
 	}
-	unreached := map[*spec.Step]bool{} // and those in them
+	unreached := map[*spec.Step]bool{} // including the steps inside them
 	for i, s := range d.FlatSteps() {
 		if !f.reached[s] {
 			if !unreached[s] {
@@ -50,14 +50,14 @@ func (w *warner) checkFlow(d *spec.Definition, paths []string) error {
 	return nil
 }
 
-// reachFinder finds the steps to which a definition leads. targets are the labels that steps
-// which are reached name.
+// reachFinder finds the reachable steps of a definition. targets are the labels that reachable
+// steps name.
 type reachFinder struct {
 	reached map[*spec.Step]bool
 	targets map[string]bool
 }
 
-// list follows a list of steps, and reports whether it is left behind its last step.
+// list follows a list of steps, and reports whether execution continues after its last step.
 func (f *reachFinder) list(steps []spec.Step, goesOn bool) bool {
 	for i := range steps {
 		s := &steps[i]
@@ -69,7 +69,7 @@ func (f *reachFinder) list(steps []spec.Step, goesOn bool) bool {
 	return goesOn
 }
 
-// step follows a step, and reports whether the step behind it may be the next one.
+// step follows a step, and reports whether the next step may follow it.
 func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 	to := func(label string) {
 		if label == "" {
@@ -126,8 +126,8 @@ func (f *reachFinder) step(s *spec.Step) (goesOn bool) {
 	return goesOn
 }
 
-// canFail reports whether a step can fail by itself: it has something that fails as a whole,
-// or a step in it that does.
+// canFail reports whether a step can fail by itself: it has something that fails as a whole, or
+// contains a step that does.
 func canFail(s *spec.Step) bool {
 	if s.FunctionBlock != "" {
 		return s.FailureTolerance == nil || s.FailureTolerance.Percent < 100 || len(s.Assert) > 0 || s.StepTimeout > 0 || len(s.Parameters) > 0 || s.Callback != nil
@@ -153,10 +153,10 @@ func handlesAll(s *spec.Step) bool {
 
 var (
 	variableExpression = regexp.MustCompile(`(?:^|[^.\w])vars\.([A-Za-z_]\w*)(\()?`)
-	contextExpression  = regexp.MustCompile(`^context\["([A-Za-z_]\w*)"\]`) // of input
+	contextExpression  = regexp.MustCompile(`^context\["([A-Za-z_]\w*)"\]`) // for input
 )
 
-// checkVariables warns of expressions that read a variable which no step sets, and of input
+// checkVariables warns about expressions that read a variable which no step sets, and about input
 // that is neither a variable nor a parameter.
 func (w *warner) checkVariables(d *spec.Definition, paths []string) {
 	set, inputs := map[string]bool{}, map[string]string{}
