@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// auditTarget is what a request was about: its path, readable, and what its body named.
+// auditTarget formats the path of a request and what its body named.
 func auditTarget(e workflow.AuditEntry) string {
 	target, err := url.PathUnescape(e.Target)
 	if err != nil {

@@ -96,7 +96,7 @@ func showBlock(cmd *cobra.Command, c *connection, api *client.Client, reference 
 	return nil
 }
 
-// timeoutText is the time-out of a block's jobs, "-" if it is the service's.
+// timeoutText formats the timeout of a block's jobs, "-" if the service's default applies.
 func timeoutText(b workflow.Block) string {
 	if b.Timeout == 0 {
 		return "-"

@@ -153,7 +153,8 @@ with the rollback; the list names those that it is about.`,
 	return cmd
 }
 
-// bulkNotes says of an execution whose rollback has failed what a verb means for that, before and after.
+// bulkNotes explains what a verb means for an execution whose rollback has failed: one note before
+// it is done, one after.
 func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
 	switch {
 	case req.Rollback && !x.CanRollback:
@@ -167,7 +168,7 @@ func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
 	return "", ""
 }
 
-// itemErrorText is why one of several things was refused, with the places.
+// itemErrorText formats why one of several items was refused, with the places.
 func itemErrorText(e *views.ItemError) string {
 	text := string(e.Code) + ": " + e.Detail
 	for _, i := range e.Errors {

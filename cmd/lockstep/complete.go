@@ -18,7 +18,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// completionTime is how long a shell waits for the service; completionItems is how many names it gets.
+// completionTime bounds how long a shell waits for the service, completionItems how many names it
+// gets.
 const (
 	completionTime  = 2 * time.Second
 	completionItems = 100
@@ -32,12 +33,12 @@ type unfinished struct {
 	word string
 }
 
-// completer gives the values that begin with the word, each maybe with a tab and a description. What
-// fails gives none.
+// completer returns the values that begin with the word, each optionally with a tab and a
+// description. If it fails, it returns none.
 type completer func(ctx context.Context, u unfinished) []string
 
-// argumentCompleters complete the words of usage lines, by the word or, where it means different
-// things, by the verb and the word.
+// argumentCompleters complete the words of usage lines. The key is the word, or the verb and the
+// word if the word means different things.
 var argumentCompleters = map[string]completer{
 	"ID": completeExecutions, "WORKFLOW": completeWorkflows, "TYPE/ID": completeEntities, "TYPE": completeTypes, "WORKER": completeWorkers,
 	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks, "schedules SCHEDULE": completeSchedules,
@@ -50,8 +51,8 @@ var flagCompleters = map[string]completer{
 	"id": completeIDs, "parent": completeExecutions, "execution": completeExecutions, "profile": completeProfiles,
 }
 
-// addCompletion lets a shell complete the arguments and flags of a verb, and of those below it, with
-// what the service knows.
+// addCompletion lets a shell complete the arguments and flags of a verb and of the verbs below it
+// with what the service knows.
 func (c *connection) addCompletion(cmd *cobra.Command) {
 	words := strings.Fields(cmd.Use)[1:]
 	if len(words) > 0 && cmd.ValidArgs == nil {
@@ -98,8 +99,9 @@ func (c *connection) addCompletion(cmd *cobra.Command) {
 	}
 }
 
-// completeValues are the values that begin with a word in any case, as flags accept them. Each is in the
-// case of the word if it can be: a shell drops what does not begin with what was typed.
+// completeValues returns the values that begin with a word in any case, as flags accept them. Each
+// has the case of the word if possible, because a shell drops a value that does not begin with what
+// was typed.
 func completeValues(values []string, word string) (fitting []string) {
 	for _, v := range values {
 		if !strings.HasPrefix(strings.ToUpper(v), strings.ToUpper(word)) {
@@ -115,7 +117,7 @@ func completeValues(values []string, word string) (fitting []string) {
 	return fitting
 }
 
-// groupOf is the verb below the root that a verb belongs to.
+// groupOf returns the verb directly below the root to which a verb belongs.
 func groupOf(cmd *cobra.Command) string {
 	for cmd.HasParent() && cmd.Parent().HasParent() {
 		cmd = cmd.Parent()
@@ -123,7 +125,7 @@ func groupOf(cmd *cobra.Command) string {
 	return cmd.Name()
 }
 
-// complete asks the service, for a short time, and is silent where it fails.
+// complete asks the service, for a short time, and returns nothing on an error.
 func (c *connection) complete(find completer, u unfinished) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const inOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if find == nil {
@@ -144,7 +146,7 @@ func (c *connection) complete(find completer, u unfinished) ([]cobra.Completion,
 	return values, inOrder
 }
 
-// collect lists the first items whose values begin with a prefix, up to an error.
+// collect lists the first items whose values begin with a prefix, and stops at an error.
 func collect[T any](items iter.Seq2[T, error], prefix string, value func(T) (name, description string)) []string {
 	var all []string
 	for item, err := range items {
@@ -191,7 +193,7 @@ func completeWorkflows(ctx context.Context, u unfinished) []string {
 	return collect(u.api.Definitions(ctx), u.word, func(d client.Definition) (string, string) { return d.Package + "/" + d.Name, "" })
 }
 
-// completeEntities completes a type and, behind a slash, the ids of it.
+// completeEntities completes an entity type and, behind a slash, its ids.
 func completeEntities(ctx context.Context, u unfinished) []string {
 	kind, id, ids := strings.Cut(u.word, "/")
 	if !ids {
@@ -218,8 +220,8 @@ func completeTypes(ctx context.Context, u unfinished) []string {
 	return collect(u.api.EntityTypes(ctx), u.word, func(t string) (string, string) { return t, "" })
 }
 
-// typeOf is the type of entities that a command line means: that of --type or of its first argument,
-// which is a type or a workflow.
+// typeOf returns the entity type that a command line means: that of --type or of the first
+// argument, which is a type or a workflow.
 func typeOf(ctx context.Context, u unfinished) string {
 	if f := u.cmd.Flag("type"); f != nil && f.Value.Type() == "string" && f.Value.String() != "" {
 		return f.Value.String()
@@ -236,7 +238,7 @@ func typeOf(ctx context.Context, u unfinished) string {
 			if err != nil {
 				return ""
 			}
-			ref.Version = d.Version // any: they seldom differ in what they change
+			ref.Version = d.Version // any version: they seldom differ in this
 			break
 		}
 	}
@@ -306,7 +308,7 @@ func completeProfileKeys(_ context.Context, u unfinished) []string {
 	return slices.DeleteFunc(slices.Clone(profileKeys), func(key string) bool { return !strings.HasPrefix(key, u.word) })
 }
 
-// completeProfiles completes the names of profiles, for which no service is asked.
+// completeProfiles completes the names of profiles. It needs no service.
 func completeProfiles(_ context.Context, u unfinished) []string {
 	f, err := readOwnProfiles()
 	if err != nil {

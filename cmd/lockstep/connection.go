@@ -21,8 +21,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// connection finds the service of a command line: each setting is that of a flag, else of a variable,
-// else of the profile, else a default.
+// connection finds the service of a command line. Each setting comes from a flag, else a variable,
+// else the profile, else a default.
 type connection struct {
 	output string
 
@@ -30,11 +30,12 @@ type connection struct {
 	stderr func() io.Writer // for programs that give tokens
 	found  *service         // nil until it is needed
 
-	// temporary is a service that is gone when the verb has ended: no command about its executions works then.
+	// temporary means that the service is gone once the verb has ended, so that no command about
+	// its executions works afterwards.
 	temporary bool
 
-	// noPrograms refuses requests whose token a program would give: a shell that completes a word
-	// executes nothing, for it may ask its user something, or open a browser.
+	// noPrograms refuses requests whose token a program would supply. A shell that completes a word
+	// must not run programs, because one might ask the user something or open a browser.
 	noPrograms bool
 }
 
@@ -53,16 +54,16 @@ func (c *connection) addFlags(root *cobra.Command) {
 	c.flags.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
 }
 
-// setting is a value and where it is from.
+// setting is a value and its source.
 type setting struct {
 	Value string `json:"value"`
 	From  string `json:"from"`
 }
 
-// fromDefault is where a setting is from that nobody has set.
+// fromDefault is the source of a setting that nobody has set.
 const fromDefault = "default"
 
-// service is what a command line says of the service and of the caller.
+// service holds what a command line says about the service and the caller.
 type service struct {
 	profile, url, tenant, actor, roles, region, auth setting
 
@@ -106,7 +107,7 @@ func (c *connection) service() (*service, error) {
 	s.actor = c.setting("actor", topology.EnvActor, p.Actor, from)
 	s.roles = c.setting("roles", topology.EnvRoles, p.Roles, from)
 	if !sameOrigin(p.URL, s.url.Value) {
-		// What authorises a caller for one service is not sent to another.
+		// Do not send credentials for one service to another.
 		if p.Region != "" || p.Describe() != "" {
 			s.ignored = fmt.Sprintf("the address is from the %s: the credentials of the profile %s are for %s, and are not used", s.url.From, s.profile.Value, p.URL)
 		}
@@ -134,7 +135,8 @@ func (c *connection) service() (*service, error) {
 	return s, nil
 }
 
-// setting is that of a flag, else of a variable, else of the profile. The flag "" is none.
+// setting takes a value from the flag, else the variable, else the profile. An empty flag counts as
+// unset.
 func (c *connection) setting(flag, env, inProfile, from string) setting {
 	if flag != "" && c.flags.Changed(flag) {
 		return setting{c.flags.Lookup(flag).Value.String(), "flag --" + flag}
@@ -148,7 +150,7 @@ func (c *connection) setting(flag, env, inProfile, from string) setting {
 	return setting{"", fromDefault}
 }
 
-// sameOrigin reports whether two addresses are of the same server.
+// sameOrigin reports whether two addresses belong to the same server.
 func sameOrigin(a, b string) bool {
 	x, errX := url.Parse(a)
 	y, errY := url.Parse(b)
@@ -192,8 +194,8 @@ func (c *connection) env() render.Env {
 	return render.Env{NewClient: c.newClient, JSON: c.json}
 }
 
-// urlIsSet reports whether the caller named the service's address. An error of the file with the
-// profiles is left to whoever makes a client.
+// urlIsSet reports whether the caller named the service's address. It ignores an error in the file
+// with the profiles; making a client reports that.
 func (c *connection) urlIsSet(*cobra.Command) bool {
 	s, err := c.service()
 	return err != nil || s.url.From != fromDefault

@@ -78,7 +78,7 @@ func newPublish(c *connection) *cobra.Command {
 // publishFunc publishes a source, or checks it.
 type publishFunc func(ctx context.Context, source []byte, dryRun bool) (d client.Definition, created bool, err error)
 
-// publisher is what publishes: the service, or without one a catalog that knows only files.
+// publisher returns what publishes: the service or, offline, a catalog that knows only files.
 func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline bool, fills *placeholders) (publishFunc, error) {
 	if !offline {
 		api, err := c.newClient()
@@ -224,7 +224,7 @@ func newDefinitions(c *connection) *cobra.Command {
 	return cmd
 }
 
-// definitionsHint says how to list workflows and their versions.
+// definitionsHint explains how to list workflows and their versions.
 func definitionsHint(ref string) string {
 	name, _, _ := strings.Cut(ref, ":")
 	return "\"lockstep definitions\" lists what is published; \"lockstep definitions " + name + "\" lists its versions"

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// deleteLimit is how many entities of a type a synchronisation may delete. More is taken for the
-// mistake of a program that does not list everything.
+// deleteLimit bounds how many entities of a type a synchronisation may delete. More are probably
+// the mistake of a program that does not list everything.
 type deleteLimit struct {
 	count   int // if percent < 0
 	percent float64
-	least   int // so many are not too many, whatever the percentage
+	least   int // so many are allowed whatever the percentage
 }
 
 // defaultDeleteLimit applies without --max-delete: a tenth of a type, or ten.
@@ -41,7 +41,8 @@ func (l deleteLimit) allows(missing, stored int) bool {
 	return missing <= l.least || float64(missing)*100 <= l.percent*float64(stored)
 }
 
-// tooManyDeletions says that more of a type is missing than the limit allows, "" if not.
+// tooManyDeletions returns an error text if more entities of a type are missing than the limit
+// allows, "" otherwise.
 func (d *difference) tooManyDeletions(l deleteLimit) string {
 	missing := map[string]int{}
 	for _, e := range d.missing {

@@ -65,8 +65,8 @@ func newEntitiesImport(c *connection) *cobra.Command {
 	return cmd
 }
 
-// importEntities imports an inventory of any length from a line on, and prints how far it is
-// every few seconds.
+// importEntities imports an inventory of any length from a line on, and prints its progress every
+// few seconds.
 func importEntities(ctx context.Context, api *client.Client, lines []byte, fromLine int, replace bool, notes io.Writer) (int, error) {
 	var progress atomic.Pointer[client.ImportProgress]
 	stop := render.StartProgressNotes(notes, func() string {
@@ -82,7 +82,7 @@ func importEntities(ctx context.Context, api *client.Client, lines []byte, fromL
 	})
 }
 
-// hintContinue adds to the error of an import that is partly done from where to continue it.
+// hintContinue adds to the error of a partial import from which line to continue.
 func hintContinue(err error, file string, replace bool) error {
 	var partly *client.ImportError
 	if !errors.As(err, &partly) {

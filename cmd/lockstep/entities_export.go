@@ -13,13 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// entityLine is an entity as a line of an export, which an import takes back. Version and token
-// count what happened in this inventory, and stay in it.
+// entityLine is an entity as a line of an export, which an import accepts. It leaves out version
+// and token, which count what happened in this inventory.
 type entityLine struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id"`
 	Attributes json.RawMessage `json:"attributes"`
-	Groups     []string        `json:"groups,omitzero"` // an import leaves the groups of an entity if a line has none
+	Groups     []string        `json:"groups,omitzero"` // an import keeps the groups of an entity if the line has none
 }
 
 // writeEntityLine writes an entity as one line, without groups if they are nil.
@@ -70,7 +70,7 @@ not complete.`,
 						return render.AsServiceError(err)
 					}
 					if e.Groups == nil {
-						e.Groups = []string{} // an entity that has none is to have none again
+						e.Groups = []string{} // explicitly none, so that an import removes the groups
 					}
 					if err := writeEntityLine(out, e); err != nil {
 						return err

@@ -30,9 +30,9 @@ import (
 
 // Bounds of a synchronisation.
 const (
-	maxSourceBytes  = 256 << 20 // of what the program writes
-	maxSourceIssues = 50        // that one error reports
-	maxShownChanges = 20        // of each kind, for people
+	maxSourceBytes  = 256 << 20 // output of the program
+	maxSourceIssues = 50        // reported by one error
+	maxShownChanges = 20        // of each kind, in the output for people
 	deletesAtOnce   = 8
 	sourceStopDelay = 5 * time.Second // between the request to stop and the kill of the program
 )
@@ -43,7 +43,7 @@ type syncOptions struct {
 	replace, deleteMissing, yes bool
 	dryRun                      bool
 	maxDelete                   string
-	limit                       deleteLimit // that maxDelete says
+	limit                       deleteLimit // parsed maxDelete
 }
 
 func newEntitiesSync(c *connection) *cobra.Command {
@@ -164,8 +164,8 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 	return d.finish(cmd, c)
 }
 
-// readProgram executes a program and returns what it has written, if it has ended with 0. It
-// gets no variable that is withheld, such as a token of the service.
+// readProgram runs a program and returns its output if it exits with 0. The program does not get
+// withheld variables, such as a token of the service.
 func readProgram(ctx context.Context, program []string, withhold func(variable string) bool, stderr io.Writer) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -228,7 +228,7 @@ func parseEntities(source []byte, types []string) ([]workflow.Entity, error) {
 	return all, nil
 }
 
-// changedEntity is an entity of which something changes.
+// changedEntity is an entity that changes, and its changed attributes.
 type changedEntity struct {
 	Entity  string   `json:"entity"`
 	Set     []string `json:"set"`     // attributes
@@ -236,18 +236,18 @@ type changedEntity struct {
 	Groups  bool     `json:"groups"`
 }
 
-// undeleted is an entity that was not deleted.
+// undeleted is an entity that could not be deleted.
 type undeleted struct {
 	Entity  string        `json:"entity"`
 	Code    workflow.Code `json:"code"`
 	Message string        `json:"message"`
 }
 
-// difference is what a synchronisation changes, or has changed.
+// difference holds what a synchronisation will change or has changed.
 type difference struct {
 	New        []string        `json:"new"`
 	Changed    []changedEntity `json:"changed"`
-	Missing    []string        `json:"missing"` // that the program does not write
+	Missing    []string        `json:"missing"` // from the program's output
 	Unchanged  int             `json:"unchanged"`
 	Applied    bool            `json:"applied"`
 	Written    int             `json:"written"`
@@ -256,10 +256,10 @@ type difference struct {
 
 	writes  []workflow.Entity
 	missing []workflow.Entity
-	stored  map[string]int // how many the inventory has of each type
+	stored  map[string]int // number of entities in the inventory, by type
 }
 
-// compareInventory compares what a program has written with the inventory.
+// compareInventory compares the output of a program with the inventory.
 func compareInventory(ctx context.Context, api *client.Client, wanted []workflow.Entity, o syncOptions, read *atomic.Int64) (*difference, error) {
 	d := &difference{New: []string{}, Changed: []changedEntity{}, Missing: []string{}, NotDeleted: []undeleted{}, stored: map[string]int{}}
 	types, byKey := slices.Clone(o.types), map[workflow.EntityKey]workflow.Entity{}
@@ -297,7 +297,7 @@ func compareInventory(ctx context.Context, api *client.Client, wanted []workflow
 	return d, nil
 }
 
-// compareEntity says what an import of a line changes of a stored entity.
+// compareEntity returns what importing a line changes in a stored entity.
 func compareEntity(stored, line workflow.Entity, replace bool) (changedEntity, bool) {
 	set, old := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	_ = json.Unmarshal(line.Attributes, &set)   // it was validated
@@ -318,7 +318,7 @@ func compareEntity(stored, line workflow.Entity, replace bool) (changedEntity, b
 	return c, len(c.Set)+len(c.Removed) > 0 || c.Groups
 }
 
-// deleteMissing deletes the missing entities that are still as they were compared.
+// deleteMissing deletes the missing entities that have not changed since the comparison.
 func (d *difference) deleteMissing(ctx context.Context, api *client.Client, deleted *atomic.Int64) error {
 	var mu sync.Mutex
 	err := parallel.Each(ctx, deletesAtOnce, len(d.missing), func(ctx context.Context, i int) error {
@@ -342,7 +342,7 @@ func (d *difference) deleteMissing(ctx context.Context, api *client.Client, dele
 	return err
 }
 
-// print shows the difference for people: the first of each kind, and how many there are.
+// print shows the difference for people: the first few of each kind, and the counts.
 func (d *difference) print(out io.Writer, deleteMissing bool) {
 	some := func(sign string, n int, line func(i int) string) {
 		for i := range min(n, maxShownChanges) {
@@ -396,7 +396,7 @@ func (d *difference) finish(cmd *cobra.Command, c *connection) error {
 	return nil
 }
 
-// askYes asks a question of which only y and yes mean yes.
+// askYes asks a question. Only "y" and "yes" mean yes.
 func askYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(in).ReadString('\n')

@@ -95,7 +95,7 @@ func printError(w io.Writer, err error) {
 	printHint(w, err)
 }
 
-// unreachableHint says what to do if the service at an address does not answer.
+// unreachableHint explains what to do if the service at an address does not answer.
 func unreachableHint(address string) string {
 	u, err := url.Parse(address)
 	if err == nil && (auth.IsLoopback(u.Hostname())) {

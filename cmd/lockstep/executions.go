@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// createdSince ends a list of executions, which has the newest first, at the first that is older.
+// createdSince ends a list of executions, which is sorted newest first, at the first older one.
 func createdSince(items iter.Seq2[views.ExecutionView, error], at time.Time) iter.Seq2[views.ExecutionView, error] {
 	return func(yield func(views.ExecutionView, error) bool) {
 		for x, err := range items {
@@ -98,7 +98,7 @@ func newList(c *connection) *cobra.Command {
 // sortOldest lists the oldest execution first.
 const sortOldest = "createdAt:asc"
 
-// maxShownParameters is how many bytes of the parameters status shows; JSON has them all.
+// maxShownParameters bounds the bytes of parameters that status shows. JSON has all of them.
 const maxShownParameters = 300
 
 func newStatus(c *connection) *cobra.Command {
@@ -168,7 +168,8 @@ func newStatus(c *connection) *cobra.Command {
 	}
 }
 
-// describeChildSet says how far the executions are that a step has started for the items of a list.
+// describeChildSet describes the progress of the executions that a step has started for the items
+// of a list.
 func describeChildSet(s views.ChildSetView) string {
 	text := fmt.Sprintf("%d of %s by step %s, one for each item", s.Total, s.Workflow, s.Step)
 	if s.Done != nil {
@@ -183,8 +184,8 @@ func describeChildSet(s views.ChildSetView) string {
 	return text
 }
 
-// printChildren prints a line for each execution that an execution has started. If they
-// cannot be read, it prints the ids alone.
+// printChildren prints a line for each execution that an execution has started. If it cannot read
+// them, it prints the ids only.
 func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
 	out := cmd.OutOrStdout()
 	for child, err := range api.Children(cmd.Context(), x.ID, "") {
@@ -199,7 +200,7 @@ func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView
 	}
 }
 
-// statusText is the outcome of an execution that has ended, and its status before.
+// statusText returns the outcome of an execution that has ended, its status otherwise.
 func statusText(x views.ExecutionView) string {
 	if x.Outcome != nil {
 		return string(*x.Outcome)
@@ -249,7 +250,7 @@ func stepRow(s views.StepView) []string {
 	}
 }
 
-// stepWaited says for what a step waits or has waited, and how that went.
+// stepWaited describes what a step waits or has waited for, and how the wait ended.
 func stepWaited(w *views.StepWait) string {
 	kind := string(w.Kind)
 	if w.Reason != nil {
@@ -273,9 +274,9 @@ func stepWaited(w *views.StepWait) string {
 	return kind
 }
 
-// stepWay says in which wave of a rollout, branch or time of a loop a step was executed, for what
-// it waited, and where the execution went from it: the case that was taken, the failure that was
-// handled, and where it went on, "-" for the step behind it.
+// stepWay describes where a step run was executed (wave of a rollout, branch, round of a loop),
+// what it waited for, and where the execution continued: the case taken, the failure handled, and
+// the next step. It returns "-" if the execution simply went on to the next step.
 func stepWay(s views.StepView) string {
 	var parts []string
 	if w := s.Rollout; w != nil {
@@ -327,7 +328,7 @@ func stepWay(s views.StepView) string {
 	return orDash(strings.Join(parts, ", "))
 }
 
-// shownCondition is the condition of a case, shortened.
+// shownCondition returns the condition of a case, shortened.
 func shownCondition(when *string) string {
 	if when == nil {
 		return "always"

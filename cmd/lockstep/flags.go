@@ -16,9 +16,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// enforceUsage makes every verb explain wrong usage in words, before anything is
-// sent: it names missing arguments, suggests similar verbs, and checks flags that
-// take one of a few words.
+// enforceUsage makes every verb explain wrong usage before it sends anything: it names missing
+// arguments, suggests similar verbs, and checks flags that accept one of a few words.
 func enforceUsage(cmd *cobra.Command) {
 	cmd.Args = validateArgs
 	cmd.SetFlagErrorFunc(flagError)
@@ -33,7 +32,7 @@ func enforceUsage(cmd *cobra.Command) {
 	}
 }
 
-// executionNotFoundHint says why the service may not know an execution.
+// executionNotFoundHint explains why the service may not know an execution.
 const executionNotFoundHint = "\"lockstep list\" lists the executions. A local stack keeps them across restarts only with --data."
 
 // validateArgs checks arguments against the usage line of the verb: WORD is
@@ -141,7 +140,7 @@ func validateFlags(cmd *cobra.Command) error {
 			if i < 0 {
 				bad = fmt.Errorf("--%s is %s, not %q", f.Name, joinOr(words), value)
 			} else if words[i] != value {
-				bad = f.Value.Set(words[i]) // everything after this compares the word as it is listed
+				bad = f.Value.Set(words[i]) // the code below compares with the listed spelling
 			}
 		}
 		if f.Name == "limit" && strings.HasPrefix(value, "-") {

@@ -23,10 +23,10 @@ import (
 
 var errNoGo = errors.New("the functions are compiled with Go, which is not installed here")
 
-// modulePath is the module that has the functions.
+// modulePath is the module that contains the functions.
 const modulePath = "github.com/lockstep-run/lockstep"
 
-// goArchitectures are the architectures of Lambda functions by the names of AWS.
+// goArchitectures maps AWS's names of the architectures of Lambda functions to Go's.
 var goArchitectures = map[string]string{"arm64": "arm64", "x86_64": "amd64"}
 
 func newFunctions(c *connection) *cobra.Command {
@@ -86,8 +86,8 @@ type builtFunction struct {
 	SHA256 string `json:"sha256"`
 }
 
-// findSource finds the source that this command was built from: in the module cache if it
-// came from there, else the module in the current directory.
+// findSource finds the source from which this command was built: the module cache if it came from
+// there, else the module in the current directory.
 func findSource(ctx context.Context, read func() (*debug.BuildInfo, bool)) (moduleSource, error) {
 	if m, ok := cachedModule(read); ok {
 		var found struct{ Dir, Sum, Error string }
@@ -112,7 +112,7 @@ func findSource(ctx context.Context, read func() (*debug.BuildInfo, bool)) (modu
 	return moduleSource{dir: found.Dir, version: version}, nil
 }
 
-// cachedModule returns the module from which Go built this command, unless that was a
+// cachedModule returns the module from which Go built this command. ok is false for a build from a
 // working tree.
 func cachedModule(read func() (*debug.BuildInfo, bool)) (debug.Module, bool) {
 	info, ok := read()
@@ -126,8 +126,8 @@ func cachedModule(read func() (*debug.BuildInfo, bool)) (debug.Module, bool) {
 	return m, m.Sum != "" // a working tree has no checksum
 }
 
-// commandVersion returns the version of this command: what the linker has set, else
-// that of the module.
+// commandVersion returns the version of this command: what the linker has set, else that of the
+// module.
 func commandVersion(read func() (*debug.BuildInfo, bool)) string {
 	if m, ok := cachedModule(read); ok && version == "dev" {
 		return m.Version
@@ -151,7 +151,8 @@ func (s moduleSource) build(ctx context.Context, out, architecture string) ([]bu
 	for _, name := range topology.Functions {
 		f := builtFunction{Name: name, File: name + "/bootstrap"}
 		file := filepath.Join(out, name, "bootstrap")
-		// The settings of make dist, so that the bytes are those of the release.
+		// Use the settings of make dist, so that the binaries equal those of the release byte for
+		// byte.
 		cmd := goCommand(ctx, s.dir, "build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false",
 			"-ldflags", "-s -w -X "+modulePath+"/shared/boot.Version="+s.version, "-o", file, "./functions/"+name)
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+goArchitectures[architecture])
@@ -170,8 +171,8 @@ func (s moduleSource) build(ctx context.Context, out, architecture string) ([]bu
 	return all, os.WriteFile(versionFile, []byte(s.version+"\n"), 0o644)
 }
 
-// goCommand prepares a call of Go without the caller's workspace and flags, which would
-// change what is built.
+// goCommand prepares a call of Go. It drops the caller's workspace and flags, which would change
+// the build.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -179,7 +180,7 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// goJSON calls Go and reads its answer.
+// goJSON runs Go and parses its output as JSON.
 func goJSON(ctx context.Context, dir string, into any, args ...string) error {
 	cmd := goCommand(ctx, dir, args...)
 	var stderr bytes.Buffer
@@ -194,7 +195,7 @@ func goJSON(ctx context.Context, dir string, into any, args ...string) error {
 	return nil
 }
 
-// goError says what Go said.
+// goError wraps the output of a failed call of Go.
 func goError(cmd *exec.Cmd, err error, output []byte) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return errNoGo

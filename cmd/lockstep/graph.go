@@ -46,8 +46,8 @@ Graphviz. A way that is taken in the place of a failure is dashed, and has the a
 	return cmd
 }
 
-// definitionSource is the content of a file, or else the source of a published workflow: the newest
-// version that the reference fits.
+// definitionSource returns the content of a file, or else the source of a published workflow: the
+// newest version that the reference matches.
 func definitionSource(cmd *cobra.Command, c *connection, arg string) ([]byte, error) {
 	ref, wrong := workflow.ParseRef(arg)
 	if _, err := os.Stat(arg); err == nil || wrong != nil {

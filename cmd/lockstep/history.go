@@ -48,14 +48,15 @@ func eventRow(e workflow.Event) []string {
 	}
 }
 
-// The pauses between two requests of one who follows: usually, and at most while the service is not available.
+// Pauses between two requests while following: usually, and at most while the service is
+// unavailable.
 const (
 	followShortest = pollInterval
 	followLongest  = 10 * time.Second
 )
 
-// followHistory prints events as they come. The last one that was printed is where to go on
-// after an error.
+// followHistory prints events as they arrive. After an error it continues behind the last event
+// printed.
 func followHistory(cmd *cobra.Command, c *connection, api *client.Client, id string, after int64) error {
 	out := cmd.OutOrStdout()
 	print := func(row []string) {

@@ -51,10 +51,11 @@ its test, settings for the local stack, and, in Go, a CDK app that deploys all. 
 	return cmd
 }
 
-// unnamedRE matches what the name of a package cannot have.
+// unnamedRE matches characters that a package name must not contain.
 var unnamedRE = regexp.MustCompile(`[^a-z0-9]+`)
 
-// projectName is the name of the project in a directory, as a package of blocks and of definitions.
+// projectName derives the name of the project from its directory. It becomes the package of its
+// blocks and definitions.
 func projectName(dir string) (string, error) {
 	whole, err := filepath.Abs(dir)
 	if err != nil {
@@ -67,7 +68,7 @@ func projectName(dir string) (string, error) {
 	return name, nil
 }
 
-// writeProject writes the files of a project, and returns their paths in it.
+// writeProject writes the files of a project and returns their paths in it.
 func writeProject(dir, lang string) (files []string, err error) {
 	name, err := projectName(dir)
 	if err != nil {

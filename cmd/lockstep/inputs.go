@@ -91,7 +91,7 @@ from a file, and --token - from standard input.`,
 				return answerByToken(cmd, c, api, token, req.IdempotencyKey, func() (json.RawMessage, error) { return readAnswer(cmd, data, file, sets, ask) })
 			}
 			if req.IdempotencyKey == "" {
-				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose response is lost
 			}
 			if req.Input, err = readAnswer(cmd, data, file, sets, ask); err != nil {
 				return err
@@ -124,7 +124,8 @@ from a file, and --token - from standard input.`,
 	return cmd
 }
 
-// answerByToken answers the step that a token names. Without an answer, the bearer is asked for it.
+// answerByToken answers the step that a token names. Without an answer on the command line, it asks
+// the caller.
 func answerByToken(cmd *cobra.Command, c *connection, api *client.Client, token, key string, read func() (json.RawMessage, error)) error {
 	if path, isFile := strings.CutPrefix(token, "@"); isFile || token == "-" {
 		raw, err := readSource(cmd, path)
@@ -146,7 +147,7 @@ func answerByToken(cmd *cobra.Command, c *connection, api *client.Client, token,
 			return err
 		}
 	}
-	// Without a key, the same input is the same answer, also when the command is given again.
+	// Without a key, repeating the command with the same input repeats the same answer.
 	receipt, err := api.AnswerByToken(cmd.Context(), token, views.TokenAnswer{Input: input, IdempotencyKey: key})
 	return printText(cmd, c, receipt, err, fmt.Sprintf("step %s of execution %s has the answer", receipt.Step, receipt.Execution))
 }
@@ -240,7 +241,7 @@ With --workflow and --key there is no ID, only the NAME: it goes to the executio
 				return err
 			}
 			if req.IdempotencyKey == "" {
-				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose response is lost
 			}
 			if data != "" || file != "" || len(sets) > 0 {
 				if req.Data, err = readAnswer(cmd, data, file, sets, false); err != nil {
@@ -273,7 +274,8 @@ With --workflow and --key there is no ID, only the NAME: it goes to the executio
 	return cmd
 }
 
-// readAnswer reads the answer from exactly one of the flags; nil if it is asked for.
+// readAnswer reads the answer from exactly one of the flags. It returns nil if the caller is to be
+// asked.
 func readAnswer(cmd *cobra.Command, data, file string, sets []string, ask bool) (json.RawMessage, error) {
 	given := 0
 	for _, is := range []bool{data != "", file != "", len(sets) > 0, ask} {
@@ -302,8 +304,8 @@ func readAnswer(cmd *cobra.Command, data, file string, sets []string, ask bool) 
 	return nil, nil
 }
 
-// askForInput shows the question of the step and asks for each field of its schema. The answer is
-// to that run of the step.
+// askForInput shows the question of the step and asks for each field of its schema. The answer
+// belongs to that run of the step.
 func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.AnswerRequest) error {
 	var found []views.InputView
 	for input, err := range api.Inputs(cmd.Context(), id, false) {
@@ -324,7 +326,7 @@ func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.A
 	return err
 }
 
-// newForm shows what is asked.
+// newForm shows the question.
 func newForm(cmd *cobra.Command, title *string, show json.RawMessage) *form {
 	f := &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
 	fmt.Fprintf(f.out, "%s\n", render.OneLine(render.OrDash(title)))
@@ -340,7 +342,7 @@ type form struct {
 	out io.Writer
 }
 
-// fieldSchema is what a form knows of a JSON Schema.
+// fieldSchema is the part of a JSON Schema that a form understands.
 type fieldSchema struct {
 	Type        any                        `json:"type"`
 	Title       string                     `json:"title"`
@@ -351,11 +353,11 @@ type fieldSchema struct {
 	Properties  map[string]json.RawMessage `json:"properties"`
 }
 
-// fill asks for the fields of an object, or for the value as JSON where the schema says nothing
-// about fields.
+// fill asks for the fields of an object, or for the whole value as JSON if the schema does not list
+// fields.
 func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
 	var s fieldSchema
-	_ = json.Unmarshal(raw, &s) // a schema that is no object says nothing
+	_ = json.Unmarshal(raw, &s) // a schema that is not an object says nothing
 	if len(s.Properties) == 0 {
 		return f.ask("answer", raw, true)
 	}
@@ -372,8 +374,8 @@ func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
 	return workflow.EncodeJSON(values)
 }
 
-// ask asks for one value until it matches its schema. Nothing is the default, or no value where
-// none is required.
+// ask asks for one value until it matches its schema. An empty line means the default, or no value
+// if the field is not required.
 func (f *form) ask(name string, raw json.RawMessage, required bool) (json.RawMessage, error) {
 	var s fieldSchema
 	_ = json.Unmarshal(raw, &s)
@@ -432,7 +434,7 @@ func (f *form) ask(name string, raw json.RawMessage, required bool) (json.RawMes
 	}
 }
 
-// fieldValue is what somebody means who has typed a text: JSON, unless the field is a text.
+// fieldValue converts typed text to a value: JSON, unless the field is a string.
 func fieldValue(s fieldSchema, text string) (json.RawMessage, error) {
 	if s.Type == "boolean" {
 		switch strings.ToLower(text) {

@@ -16,17 +16,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// offlineCatalog checks definitions without a service. It knows only the files that it is given.
+// offlineCatalog checks definitions without a service. It knows only the given files.
 type offlineCatalog struct {
 	*catalog.Catalog
-	endpoints   workflow.Endpoints // all that the definitions name: each stage has its own
+	endpoints   workflow.Endpoints // all that the definitions name, since each stage has its own
 	knowsBlocks bool
 }
 
 var offlineCaller = workflow.Caller{Tenant: "offline", Actor: "author"}
 
-// newOfflineCatalog makes a catalog with the blocks of some files and the definitions of others. What is
-// wrong with a definition is told when it is checked itself.
+// newOfflineCatalog makes a catalog with the blocks of some files and the definitions of others.
+// Errors in a definition are reported when that definition is checked.
 func newOfflineCatalog(cmd *cobra.Command, blockFiles []string, definitions ...[]byte) (*offlineCatalog, error) {
 	world := sim.New(1)
 	c := &offlineCatalog{endpoints: workflow.Endpoints{}, knowsBlocks: len(blockFiles) > 0}
@@ -55,7 +55,7 @@ func newOfflineCatalog(cmd *cobra.Command, blockFiles []string, definitions ...[
 	return c, nil
 }
 
-// learn makes a definition known, with the endpoints that it names. One that is not valid stays unknown.
+// learn adds a definition and the endpoints that it names. It skips an invalid one.
 func (c *offlineCatalog) learn(ctx context.Context, source []byte) {
 	d, err := definition.Parse(source)
 	if err != nil {
@@ -66,10 +66,11 @@ func (c *offlineCatalog) learn(ctx context.Context, source []byte) {
 			c.endpoints[name] = "https://" + name + ".invalid"
 		}
 	}
-	_, _, _ = c.Publish(ctx, offlineCaller, source, false) // who checks it is told why it cannot be published
+	_, _, _ = c.Publish(ctx, offlineCaller, source, false) // checking the definition itself reports why it cannot be published
 }
 
-// known leaves out that something is not registered or published if only a service could know it.
+// known drops the warnings that something is not registered or published if only a service could
+// know it.
 func (c *offlineCatalog) known(warnings []workflow.Issue) []workflow.Issue {
 	kept := []workflow.Issue{}
 	for _, w := range warnings {

@@ -13,9 +13,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// This file finds the entity types and groups that were probably meant. What fails finds none.
+// This file finds the entity types and groups that were probably meant. After an error it finds
+// none.
 
-// seedEntityOf is the entity type that a version of a workflow changes, "" if it is not known.
+// seedEntityOf returns the entity type that a version of a workflow changes, "" if unknown.
 func seedEntityOf(ctx context.Context, api *client.Client, ref workflow.Ref) string {
 	d, err := api.Definition(ctx, ref)
 	if err != nil || d.Definition == nil {
@@ -24,11 +25,12 @@ func seedEntityOf(ctx context.Context, api *client.Client, ref workflow.Ref) str
 	var source struct {
 		SeedEntity string `json:"seedEntity"`
 	}
-	_ = json.Unmarshal(*d.Definition, &source) // what cannot be read has none
+	_ = json.Unmarshal(*d.Definition, &source) // an unreadable one has none
 	return source.SeedEntity
 }
 
-// nearestType is the entity type that is most like kind, "" if kind is one itself or like none.
+// nearestType returns the entity type most similar to kind, "" if kind itself exists or nothing is
+// similar.
 func nearestType(ctx context.Context, api *client.Client, kind string) string {
 	var known []string
 	for t, err := range api.EntityTypes(ctx) {
@@ -43,7 +45,7 @@ func nearestType(ctx context.Context, api *client.Client, kind string) string {
 	return workflow.Closest(kind, known)
 }
 
-// maxGroupedEntities is how many entities are read to find groups.
+// maxGroupedEntities bounds the entities that are read to find groups.
 const maxGroupedEntities = 1000
 
 // groupsOf lists the groups of the first entities of a type, sorted.
@@ -60,8 +62,8 @@ func groupsOf(ctx context.Context, api *client.Client, kind string) []string {
 	return slices.Compact(all)
 }
 
-// meantSelection says which type or group was probably meant by a selection that found nothing, with
-// words before it; "" if there is none.
+// meantSelection suggests the type or group that was probably meant by a selection that found
+// nothing, with words before it; "" if there is none.
 func meantSelection(ctx context.Context, api *client.Client, kind string, groups []string) string {
 	if near := nearestType(ctx, api, kind); near != "" {
 		return fmt.Sprintf("; did you mean the type %s?", near)
@@ -78,8 +80,8 @@ func meantSelection(ctx context.Context, api *client.Client, kind string, groups
 	return ""
 }
 
-// noteMeant says which type or group was probably meant, after an execution that has found no
-// entity for its selection.
+// noteMeant suggests the type or group that was probably meant, after an execution whose selection
+// found no entity.
 func noteMeant(cmd *cobra.Command, api *client.Client, x views.ExecutionView, selected *workflow.Selector) {
 	if selected == nil || x.Error == nil || x.Error.Code != workflow.FailureNothingSelected && x.Error.Code != workflow.FailureEntityNotFound {
 		return
@@ -93,7 +95,8 @@ func noteMeant(cmd *cobra.Command, api *client.Client, x views.ExecutionView, se
 	}
 }
 
-// hintNoEntity adds what to do about an entity that does not exist. Other errors stay as they are.
+// hintNoEntity adds what to do about an entity that does not exist. It returns other errors
+// unchanged.
 func hintNoEntity(ctx context.Context, api *client.Client, key workflow.EntityKey, err error) error {
 	if !workflow.Is(err, workflow.CodeNotFound) {
 		return err

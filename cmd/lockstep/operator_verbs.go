@@ -143,7 +143,7 @@ func newUnlock(c *connection) *cobra.Command {
 	})
 }
 
-// onEntities is a verb of an execution, or of some of its entities.
+// onEntities applies a verb to an execution, or to some of its entities.
 type onEntities func(api *client.Client, ctx context.Context, id, reason string, entities ...string) (views.ExecutionView, error)
 
 // newReleaseCommand completes a verb that takes an execution, a reason and entities.
@@ -177,14 +177,14 @@ func newReasonCommand(c *connection, do onEntities, usage string, entities *[]st
 	return cmd
 }
 
-// hintIllegalState adds to a refusal which states allow the verb, and which verbs the
+// hintIllegalState adds to a refusal the states that allow the verb and the verbs that the
 // execution accepts.
 func hintIllegalState(cmd *cobra.Command, api *client.Client, id string, err error) error {
 	if !workflow.Is(err, workflow.CodeIllegalTransition) {
 		return err
 	}
 	x, failed := api.Execution(cmd.Context(), id)
-	if failed != nil || render.VerbAllowed(cmd.Name(), x.State) { // then it is refused for another reason, which it says
+	if failed != nil || render.VerbAllowed(cmd.Name(), x.State) { // else it was refused for another reason, which the error gives
 		return err
 	}
 	return withHint(err, "%s", render.IllegalStateHint(cmd.Name(), x))
@@ -241,7 +241,7 @@ turn never came, or after this one was acknowledged.`,
 				return fmt.Errorf("--entities is failed or all, not %q", entities)
 			}
 			x, err := api.Retry(cmd.Context(), args[0], req)
-			if !req.Rollback { // what is refused of a rollback says itself what to do
+			if !req.Rollback { // a refused rollback already says what to do
 				err = hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err))
 			}
 			if err = hintRetryConflict(args[0], err); err == nil {
@@ -260,8 +260,8 @@ turn never came, or after this one was acknowledged.`,
 	return cmd
 }
 
-// hintRetryConflict adds to a refusal the commands with which one goes on: another execution has the key, or has
-// changed entities since.
+// hintRetryConflict adds to a refusal the commands with which to continue: another execution has
+// the key, or has changed entities since.
 func hintRetryConflict(id string, err error) error {
 	var refused *workflow.Error
 	if !workflow.Is(err, workflow.CodeConflict) || !errors.As(err, &refused) || len(refused.Issues) == 0 {
@@ -276,8 +276,8 @@ func hintRetryConflict(id string, err error) error {
 	return err
 }
 
-// noteRerun says of an execution that is tried again that another one repeats it, unless that has ended: both
-// would do the same. What cannot be read only goes unsaid.
+// noteRerun warns after a retry that another execution, which has not ended, repeats this one: both
+// would do the same. If it cannot read that execution, it stays silent.
 func noteRerun(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
 	for _, id := range x.RerunBy {
 		if by, err := api.Execution(cmd.Context(), id); err == nil && by.EndedAt == nil {
@@ -286,7 +286,7 @@ func noteRerun(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
 	}
 }
 
-// hintRetrySteps adds to a refused --from the steps with which a retry may start.
+// hintRetrySteps adds to a refused --from the steps from which a retry may start.
 func hintRetrySteps(cmd *cobra.Command, api *client.Client, id, from string, err error) error {
 	if from == "" || !workflow.Is(err, workflow.CodeInvalid) {
 		return err

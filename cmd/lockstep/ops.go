@@ -138,7 +138,8 @@ func newSweep(c *connection) *cobra.Command {
 	}
 }
 
-// redriveBatch is how many messages one request moves, so that the command can show progress.
+// redriveBatch is the number of messages that one request moves. Batches let the command show
+// progress.
 const redriveBatch = 100
 
 func newRedrive(c *connection) *cobra.Command {
@@ -170,8 +171,8 @@ func newRedrive(c *connection) *cobra.Command {
 	return cmd
 }
 
-// redriveAll sends one request after the other until no message is left, none moves
-// any more, or the limit is reached. It notes the progress.
+// redriveAll sends one request after another until no message is left, none moves any more, or the
+// limit is reached. It prints the progress.
 func redriveAll(c *connection, cmd *cobra.Command, api *client.Client, queue string, limit int) error {
 	total := views.RedriveView{}
 	byQueue := map[string]int{}

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// placeholderRE matches ${env.NAME} and ${env.NAME:-DEFAULT}. The second is no expression, so that it never
-// means anything else. The first would be one where a step or a variable is called env: it is filled only if
-// somebody has set its name.
+// placeholderRE matches ${env.NAME} and ${env.NAME:-DEFAULT}. The second form is never a valid
+// expression. The first is one if a step or a variable is called env, so it is filled only if NAME
+// was set.
 var placeholderRE = regexp.MustCompile(`\$\{env\.([A-Za-z_][A-Za-z0-9_]*)(:-([^}\n]*))?\}`)
 
-// placeholders are what definitions are filled with before they are sent, so that what is stored is final.
+// placeholders fill definitions before they are sent, so that the stored text is final.
 type placeholders struct {
 	values map[string]string
-	unused map[string]bool // the names that no file has had so far
+	unused map[string]bool // names that no file has contained so far
 }
 
 func newPlaceholders(sets []string) (*placeholders, error) {
@@ -29,7 +29,7 @@ func newPlaceholders(sets []string) (*placeholders, error) {
 		if !placeholderRE.MatchString("${env." + name + "}") {
 			return nil, fmt.Errorf("--set %s: a name is letters, digits and underscores, and begins with no digit", name)
 		}
-		if strings.ContainsAny(value, "\r\n") { // every line of the file stays where an error says that it is
+		if strings.ContainsAny(value, "\r\n") { // keep every line of the file where errors report it
 			return nil, fmt.Errorf("--set %s: a value is one line", name)
 		}
 		p.unused[name] = true
@@ -37,8 +37,8 @@ func newPlaceholders(sets []string) (*placeholders, error) {
 	return p, nil
 }
 
-// fill is the source with its placeholders filled in, as text. One that has neither a value nor a default stays:
-// whoever checks the definition refuses it, unless it is an expression.
+// fill replaces the placeholders in a source, as text. It keeps one that has neither a value nor a
+// default: publishing refuses it unless it is an expression.
 func (p *placeholders) fill(source []byte) []byte {
 	return placeholderRE.ReplaceAllFunc(source, func(found []byte) []byte {
 		parts := placeholderRE.FindSubmatch(found)
@@ -55,5 +55,5 @@ func (p *placeholders) fill(source []byte) []byte {
 	})
 }
 
-// leftOver are the names that no file has had.
+// leftOver returns the names that no file contained.
 func (p *placeholders) leftOver() []string { return slices.Sorted(maps.Keys(p.unused)) }

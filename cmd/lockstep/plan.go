@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// startFlags are the flags that say what to start.
+// startFlags are the flags that describe a start.
 type startFlags struct {
 	parameters, kind, query, notBefore string
 	key, rollback, metadata, region    string
@@ -60,7 +60,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if sel := (workflow.Selector{Type: r.kind, IDs: r.ids, Groups: r.groups, Query: r.query}); !sel.Empty() {
 		req.ExecuteOnParameters = &sel
 	} else if r.kind != "" {
-		sel.Query = "true" // all entities of the type, as in a definition: a type alone selects none
+		sel.Query = "true" // as in a definition, all entities of the type; a type alone selects none
 		req.ExecuteOnParameters = &sel
 	}
 	if r.notBefore != "" {
@@ -168,8 +168,7 @@ Exit code 0: nothing fails already. 1: the execution would fail, or the probe fa
 	return cmd
 }
 
-// runProbe starts a probe, follows it, and shows what would be done next, or how the probe
-// failed.
+// runProbe starts a probe, follows it, and shows what would be done next, or how the probe failed.
 func runProbe(cmd *cobra.Command, c *connection, api *client.Client, req views.StartRequest) error {
 	started, _, err := api.Start(cmd.Context(), req)
 	if err != nil {

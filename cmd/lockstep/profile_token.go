@@ -17,12 +17,12 @@ import (
 // maxTokenBytes bounds a token.
 const maxTokenBytes = 16 << 10
 
-// tokenLife is for how long a program's token is used before the program is asked again. Such programs
-// keep a token of their own, and renew it shortly before it expires.
+// tokenLife is how long a program's token is used before the program runs again. Such programs
+// cache their token and renew it shortly before it expires.
 const tokenLife = time.Minute
 
-// Token returns what gives the bearer token of the profile, nil if it has none. Nothing is read or
-// executed before a token is needed.
+// Token returns the function that supplies the bearer token of the profile, nil if it has none. It
+// reads and runs nothing before a token is needed.
 func (f profileFile) Token(name string, getenv func(string) string, now func() time.Time, stderr io.Writer) func(context.Context) (string, error) {
 	p := f.Profiles[name]
 	switch {
@@ -58,19 +58,19 @@ func (f profileFile) Token(name string, getenv func(string) string, now func() t
 	return nil
 }
 
-// onlyMine refuses a file that others may write: they could name a program.
+// onlyMine refuses a file that others may write, because they could name a program.
 func (f profileFile) onlyMine() error {
 	info, err := os.Stat(f.Path)
 	if err != nil {
 		return err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 { // there the mode does not say it
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 { // the mode means nothing there
 		return workflow.Errorf(workflow.CodeUnauthorized, "others may write %s: its tokenCommand is not executed; chmod go-w %s", f.Path, f.Path)
 	}
 	return nil
 }
 
-// runTokenCommand executes a program, without a shell, and returns the line that it writes.
+// runTokenCommand runs a program, without a shell, and returns the line that it prints.
 func runTokenCommand(ctx context.Context, words []string, stderr io.Writer) (string, error) {
 	p := exec.CommandContext(ctx, words[0], words[1:]...)
 	out := &limitedBuffer{}
@@ -81,7 +81,7 @@ func runTokenCommand(ctx context.Context, words []string, stderr io.Writer) (str
 	return checkToken(string(bytes.TrimSpace(out.kept)), "the tokenCommand "+words[0])
 }
 
-// limitedBuffer keeps the first bytes, one more than a token may have.
+// limitedBuffer keeps the first bytes, one more than the longest token.
 type limitedBuffer struct{ kept []byte }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
@@ -89,7 +89,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// checkToken refuses what cannot be a token. The error does not contain it.
+// checkToken refuses a text that cannot be a token. The error does not contain the text.
 func checkToken(token, from string) (string, error) {
 	if !workflow.IsVisible(token, maxTokenBytes) {
 		return "", workflow.Errorf(workflow.CodeUnauthorized, "%s gives no token: want one line of at most %d bytes", from, maxTokenBytes)
@@ -97,7 +97,7 @@ func checkToken(token, from string) (string, error) {
 	return token, nil
 }
 
-// Describe says how requests with the profile are authorised, without any secret.
+// Describe describes how requests with the profile are authorised, without any secret.
 func (p userProfile) Describe() string {
 	switch {
 	case p.TokenEnv != "":

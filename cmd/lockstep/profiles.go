@@ -21,24 +21,26 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// userProfile names one service, and who the caller is for it. Empty fields say nothing.
+// userProfile names one service, and who the caller is for it. Empty fields are unset.
 type userProfile struct {
 	URL    string `yaml:"url,omitempty"`
 	Tenant string `yaml:"tenant,omitempty"`
 	Actor  string `yaml:"actor,omitempty"`
 	Roles  string `yaml:"roles,omitempty"`
 
-	// Region is that for which requests to a domain of the user's own are signed.
+	// Region is used to sign requests to a custom domain.
 	Region string `yaml:"region,omitempty"`
 
-	// Auth is authIAM, authNone or empty: a signature where the address is one of API Gateway.
+	// Auth is authIAM, authNone or empty, which means a signature if the address belongs to API
+	// Gateway.
 	Auth string `yaml:"auth,omitempty"`
 
-	// AWSProfile is the profile of AWS's own tools whose credentials sign; empty is their default.
+	// AWSProfile is the profile of AWS's own tools whose credentials sign. Empty means their
+	// default.
 	AWSProfile string `yaml:"awsProfile,omitempty"`
 
-	// TokenEnv is the variable that holds a bearer token, TokenCommand the program, with its
-	// arguments, that writes one. At most one of Auth, TokenEnv and TokenCommand is set.
+	// TokenEnv is the variable that holds a bearer token. TokenCommand is the program, with its
+	// arguments, that prints one. At most one of Auth, TokenEnv and TokenCommand is set.
 	TokenEnv     string   `yaml:"tokenEnv,omitempty"`
 	TokenCommand []string `yaml:"tokenCommand,omitempty"`
 }
@@ -49,16 +51,16 @@ const (
 	authNone = "none" // not at all
 )
 
-// profileKeys are the keys of a profile, in the order in which they are shown.
+// profileKeys are the keys of a profile, in the order of output.
 var profileKeys = []string{"url", "tenant", "actor", "roles", "region", "auth", "awsProfile", "tokenEnv", "tokenCommand"}
 
-// credentialKeys are those of profileKeys that authorise a caller. They need a url.
+// credentialKeys are the profileKeys that authorise a caller. They need a url.
 var credentialKeys = []string{"region", "auth", "awsProfile", "tokenEnv", "tokenCommand"}
 
 // profileFile is the file with the profiles.
 type profileFile struct {
 	Path     string                 `yaml:"-"`
-	Current  string                 `yaml:"current,omitempty"` // the profile of a command line that names none
+	Current  string                 `yaml:"current,omitempty"` // used by a command line that names no profile
 	Profiles map[string]userProfile `yaml:"profiles,omitempty"`
 
 	comments yaml.CommentMap
@@ -67,10 +69,11 @@ type profileFile struct {
 // maxProfileBytes bounds the file.
 const maxProfileBytes = 1 << 20
 
-// profilePath is where the file is: lockstep/config.yaml in $XDG_CONFIG_HOME, or in .config of the home folder.
+// profilePath returns the path of the file: lockstep/config.yaml in $XDG_CONFIG_HOME, or in .config
+// of the home directory.
 func profilePath(getenv func(string) string) (string, error) {
 	dir := getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // the specification says to ignore others
+	if !filepath.IsAbs(dir) { // the XDG specification says to ignore relative paths
 		home := cmp.Or(getenv("HOME"), getenv("USERPROFILE"))
 		if home == "" {
 			return "", errors.New("neither XDG_CONFIG_HOME nor HOME says where the file with the profiles is")
@@ -80,7 +83,7 @@ func profilePath(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "lockstep", "config.yaml"), nil
 }
 
-// readProfiles reads the file. One that does not exist has no profile. An error in its content is a
+// readProfiles reads the file. A missing file means no profiles. An error in its content is a
 // [render.FileError] with the line of each issue.
 func readProfiles(path string) (profileFile, error) {
 	info, err := os.Stat(path)
@@ -104,7 +107,7 @@ func readProfiles(path string) (profileFile, error) {
 	return f, nil
 }
 
-// parseProfiles reads the content of the file at a path.
+// parseProfiles parses the content of the file at a path.
 func parseProfiles(path string, source []byte) (profileFile, error) {
 	f := profileFile{Path: path, Profiles: map[string]userProfile{}, comments: yaml.CommentMap{}}
 	if len(strings.TrimSpace(string(source))) == 0 {
@@ -120,7 +123,7 @@ func parseProfiles(path string, source []byte) (profileFile, error) {
 	if err := workflow.Invalid("the file with the profiles is not valid", r.Issues()); err != nil {
 		return f, err
 	}
-	var discarded profileFile // only the comments are wanted
+	var discarded profileFile // this only reads the comments
 	if err := yaml.UnmarshalWithOptions(source, &discarded, yaml.CommentToMap(f.comments)); err != nil {
 		f.comments = nil
 	}
@@ -214,11 +217,11 @@ func (p *userProfile) read(r *yamldoc.Reader, n ast.Node, name, path string) {
 	}
 }
 
-// checkAddressed refuses keys that authorise a caller in a profile without an address: they would go to
-// whatever service a command line happens to name.
+// checkAddressed refuses keys that authorise a caller in a profile without an address: the
+// credentials would go to whatever service a command line names.
 func (p userProfile) checkAddressed(r *yamldoc.Reader, pairs []*ast.MappingValueNode, name, path string) {
 	if slices.ContainsFunc(pairs, func(pair *ast.MappingValueNode) bool { return yamldoc.KeyOf(pair) == "url" }) {
-		return // one that is none has an issue of its own
+		return // an invalid one has its own issue
 	}
 	for _, pair := range pairs {
 		if key := yamldoc.KeyOf(pair); slices.Contains(credentialKeys, key) {
@@ -230,7 +233,7 @@ func (p userProfile) checkAddressed(r *yamldoc.Reader, pairs []*ast.MappingValue
 // Names are the names of the profiles, sorted.
 func (f profileFile) Names() []string { return slices.Sorted(maps.Keys(f.Profiles)) }
 
-// profile returns the profile of a name. An unknown one is an error that names those there are.
+// profile returns the profile with a name. For an unknown name, the error lists the existing ones.
 func (f profileFile) profile(name string) (userProfile, error) {
 	p, ok := f.Profiles[name]
 	if ok {
@@ -242,8 +245,8 @@ func (f profileFile) profile(name string) (userProfile, error) {
 	return p, fmt.Errorf("there is no profile %q in %s%s; there are %s", name, f.Path, workflow.DidYouMean(name, f.Names()), strings.Join(f.Names(), ", "))
 }
 
-// Set sets a key of a profile, which it makes if there is none; no value, or an empty one, removes the
-// key. The file is not written.
+// Set sets a key of a profile, which it creates if missing. No value, or an empty one, removes the
+// key. It does not write the file.
 func (f *profileFile) Set(name, key string, values ...string) error {
 	if !profileNameRE.MatchString(name) {
 		return fmt.Errorf("%q is no name of a profile: it has up to 64 letters, digits and ._-", name)
@@ -272,7 +275,7 @@ func (f *profileFile) Set(name, key string, values ...string) error {
 	return nil
 }
 
-// Write replaces the file, unless it would not be valid. Only its owner can read it.
+// Write replaces the file, unless it would be invalid. Only the owner can read it.
 func (f profileFile) Write() error {
 	text, err := yaml.MarshalWithOptions(f, yaml.WithComment(f.comments), yaml.IndentSequence(true))
 	if err != nil {
@@ -283,20 +286,20 @@ func (f profileFile) Write() error {
 		if errors.As(err, &e) {
 			e.Message = "this would not be valid, and nothing was written"
 			for i := range e.Issues {
-				e.Issues[i].Line, e.Issues[i].Column = 0, 0 // of a text that nobody sees
+				e.Issues[i].Line, e.Issues[i].Column = 0, 0 // positions in a text that nobody sees
 			}
 		}
 		return err
 	}
 	target := f.Path
 	if real, err := filepath.EvalSymlinks(target); err == nil {
-		target = real // a link stays one
+		target = real // keep a link a link
 	}
 	dir := filepath.Dir(target)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(dir, ".config-*") // with rights for its owner alone
+	temporary, err := os.CreateTemp(dir, ".config-*") // CreateTemp gives only the owner access
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ what completed before it; a rerun begins with the first step.`,
 	return cmd
 }
 
-// rerunEntities are the entities that the flags choose: exactly one of them.
+// rerunEntities returns the entities that the flags choose. Exactly one flag may be set.
 func rerunEntities(flags map[views.RerunChoice]bool, named []string) (r views.RerunEntities, err error) {
 	var chosen []views.RerunChoice
 	flags[""] = len(named) > 0

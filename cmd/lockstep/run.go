@@ -65,7 +65,7 @@ if everything succeeded.`,
 				return err
 			}
 			if req.Signal != nil && req.IdempotencyKey == "" {
-				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose answer is lost
+				req.IdempotencyKey = uuid.NewString() // the client repeats a request whose response is lost
 			}
 			if use {
 				req.OnKey = views.OnKeyUse
@@ -120,14 +120,14 @@ if everything succeeded.`,
 	return cmd
 }
 
-// noteExisting says that a start has started nothing.
+// noteExisting prints that a start has started nothing new.
 func noteExisting(cmd *cobra.Command, id string, existed bool) {
 	if existed {
 		fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", id)
 	}
 }
 
-// startSignal reads the signal that a start brings, nil for none.
+// startSignal parses the signal to send with a start, nil for none.
 func startSignal(text, id, key string) (*views.StartSignal, error) {
 	name, data, hasData := strings.Cut(text, "=")
 	switch {
@@ -164,8 +164,8 @@ func newWatch(c *connection) *cobra.Command {
 // pollInterval is the time between two reads of a followed execution.
 const pollInterval = 250 * time.Millisecond
 
-// follow shows an execution's progress on standard error until it ends, then the
-// outcome on standard output. It first calls onEnd, unless that is nil.
+// follow shows an execution's progress on standard error until it ends, then its outcome on
+// standard output. It calls onEnd, if not nil, before the outcome.
 func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
 	x, err := waitForEnd(cmd, c, api, id)
 	if err != nil {
@@ -207,8 +207,8 @@ func followUntil(ctx context.Context, cmd *cobra.Command, c *connection, api *cl
 	return x, render.AsServiceError(err)
 }
 
-// shown is an execution as it is described: without what somebody could do about it, where the service is gone
-// by then.
+// shown returns an execution for its description. With a temporary service it leaves out what
+// somebody could do next, because the service is gone by then.
 func (c *connection) shown(x views.ExecutionView) views.ExecutionView {
 	if c.temporary {
 		if x.ID = ""; x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge {
@@ -218,8 +218,7 @@ func (c *connection) shown(x views.ExecutionView) views.ExecutionView {
 	return x
 }
 
-// printEnd shows how an execution ended. It returns the error that gives the command's exit
-// code.
+// printEnd shows how an execution ended. It returns the error for the command's exit code.
 func printEnd(cmd *cobra.Command, c *connection, api *client.Client, x views.ExecutionView) error {
 	if c.json() {
 		if err := render.PrintJSON(cmd, x); err != nil {
@@ -238,8 +237,8 @@ func printEnd(cmd *cobra.Command, c *connection, api *client.Client, x views.Exe
 	return nil
 }
 
-// rollbackSummary returns a line with the number of rollback jobs, empty if nothing
-// was rolled back. It ignores an error, since the outcome is already printed.
+// rollbackSummary returns a line with the number of rollback jobs, empty if nothing was rolled
+// back. It ignores errors, since the outcome has already been printed.
 func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionView) string {
 	if x.Outcome == nil || !x.RolledBack && len(x.FailedEntities) == 0 {
 		return ""
@@ -250,7 +249,7 @@ func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionVi
 			return ""
 		}
 		if s.Kind != nil && *s.Kind == workflow.JobRollback { // one for each entity of the step, changed or not
-			if s.Try != try { // what failed before was tried again
+			if s.Try != try { // an earlier failure was retried
 				failed, try = 0, s.Try
 			}
 			n, failed = n+s.Jobs.Completed, failed+s.Jobs.Failed
@@ -265,8 +264,8 @@ func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionVi
 	return fmt.Sprintf("Rollback jobs: %d completed.\n", n)
 }
 
-// hintStartFailed adds to an error of starting an execution what to do about it:
-// restore an archived workflow, or quote a text parameter.
+// hintStartFailed adds to the error of a start what to do: restore an archived workflow, or quote a
+// text parameter.
 func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string, sets []string, err error) error {
 	if ref, bad := workflow.ParseRef(workflowArg); bad == nil && workflow.Is(err, workflow.CodeNotFound) {
 		var versions []string
@@ -294,7 +293,8 @@ func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string,
 	return hintNotFound(render.AsServiceError(err), "%s", definitionsHint(workflowArg))
 }
 
-// nearestDefinition is the published name that is most like that of a reference, "" if none is.
+// nearestDefinition returns the published name most similar to that of a reference, "" if none is
+// similar.
 func nearestDefinition(ctx context.Context, api *client.Client, reference string) string {
 	name, _, _ := strings.Cut(reference, ":")
 	var known []string
@@ -323,9 +323,8 @@ var typeMismatchRE = regexp.MustCompile(`got \w+, want string`)
 // runOnRE matches a step's runOn in a definition's source.
 var runOnRE = regexp.MustCompile(`"runOn":\s*"([^"]+)"`)
 
-// warnNoEntities warns of an execution that ended without an error because it had no
-// entities, which the caller hardly meant: its selection matched none, or it had no
-// selection although its steps run on entities.
+// warnNoEntities warns if an execution ended OK without entities, which the caller hardly meant:
+// its selection matched none, or it had no selection although its steps run on entities.
 func warnNoEntities(cmd *cobra.Command, api *client.Client, x views.ExecutionView, selected *workflow.Selector) {
 	if len(x.Entities) > 0 || x.Error != nil {
 		return

@@ -140,12 +140,12 @@ func onSchedule(cmd *cobra.Command, c *connection, arg string, do func(ctx conte
 	return render.AsServiceError(err)
 }
 
-// nearestSchedule asks whether another schedule was meant, "" if none is close.
+// nearestSchedule returns a hint that names a similar schedule, "" if none is similar.
 func nearestSchedule(ctx context.Context, api *client.Client, name string) string {
 	var names []string
 	for s, err := range api.Schedules(ctx) {
 		if err != nil {
-			break // it only helps
+			break // it is only a hint
 		}
 		names = append(names, s.Schedule)
 	}
@@ -155,10 +155,10 @@ func nearestSchedule(ctx context.Context, api *client.Client, name string) strin
 	return ""
 }
 
-// localTime is a time with its date, where the caller is.
+// localTime formats a time with its date in the caller's time zone.
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime + " MST") }
 
-// nextFireTime is when a schedule starts its next execution, as text.
+// nextFireTime formats when a schedule starts its next execution.
 func nextFireTime(v views.ScheduleView) string {
 	switch {
 	case v.Paused != nil:
@@ -169,7 +169,7 @@ func nextFireTime(v views.ScheduleView) string {
 	return localTime(*v.NextAt)
 }
 
-// withReason adds to a text why it is so, where somebody has said that.
+// withReason adds to a text the reason, if there is one.
 func withReason(text, reason string) string { return strings.TrimSuffix(text+": "+reason, ": ") }
 
 // printSchedule prints one schedule with its newest executions.

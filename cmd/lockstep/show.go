@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// shownExecution is all that there is to know of an execution, for programs.
+// shownExecution is everything known about an execution, for programs.
 type shownExecution struct {
 	Execution  views.ExecutionView `json:"execution"`
 	Steps      []views.StepView    `json:"steps"`

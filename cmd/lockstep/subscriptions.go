@@ -49,8 +49,8 @@ func newSubscriptions(c *connection) *cobra.Command {
 	return cmd
 }
 
-// showSubscription prints a subscription with its newest deliveries: one whose receiver fails is on until
-// so many were given up.
+// showSubscription prints a subscription with its newest deliveries, because a subscription whose
+// receiver fails stays on until enough deliveries were given up.
 func showSubscription(cmd *cobra.Command, c *connection, api *client.Client, name string) error {
 	v, err := api.Subscription(cmd.Context(), name)
 	if err != nil {
@@ -186,8 +186,8 @@ func newDeliveries(c *connection) *cobra.Command {
 	}
 }
 
-// deliveryCells are when a delivery was tried last, of which execution, how often, with which status, and
-// what came of it.
+// deliveryCells returns the cells of a delivery: the last attempt, the execution, the number of
+// attempts, the status, and the outcome.
 func deliveryCells(a workflow.DeliveryAttempt) []string {
 	status, result := "-", "received"
 	if a.Status > 0 {
@@ -217,7 +217,7 @@ func printDeliveries(cmd *cobra.Command, c *connection, all []workflow.DeliveryA
 	return printListOrNote(cmd, c, items, 0, []string{"AT", "EXECUTION", "TRIES", "STATUS", "RESULT"}, deliveryCells, none)
 }
 
-// printSubscription prints a subscription, with its secret if it has just been made.
+// printSubscription prints a subscription, with its secret if it was just created.
 func printSubscription(cmd *cobra.Command, c *connection, v views.SubscriptionView, err error) error {
 	if err != nil {
 		return render.AsServiceError(err)

@@ -174,7 +174,7 @@ func newTablesExport(c *connection) *cobra.Command {
 	return cmd
 }
 
-// rowCells are the cells of a row: text as it is, any other value as JSON, and nothing for none.
+// rowCells returns the cells of a row: text as it is, any other value as JSON, "" for none.
 func rowCells(table views.TableView, row views.RowView) ([]string, error) {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(row.Values, &values); err != nil {
@@ -184,7 +184,7 @@ func rowCells(table views.TableView, row views.RowView) ([]string, error) {
 	for _, column := range table.Columns {
 		text := string(values[column.Name])
 		if column.Type == workflow.ColumnString || column.Type == workflow.ColumnDatetime {
-			_ = json.Unmarshal(values[column.Name], &text) // any other value is written as it is
+			_ = json.Unmarshal(values[column.Name], &text) // anything but text stays as it is
 		}
 		cells = append(cells, text)
 	}
@@ -207,7 +207,7 @@ func newTablesDeliveries(c *connection) *cobra.Command {
 	}
 }
 
-// notStored are the deliveries of rows that are not known to be stored.
+// notStored returns the deliveries of rows that are not known to be stored.
 func notStored(tried []workflow.DeliveryAttempt) []workflow.DeliveryAttempt {
 	return slices.DeleteFunc(slices.Clone(tried), func(a workflow.DeliveryAttempt) bool { return a.Delivered })
 }
@@ -259,7 +259,7 @@ func keptText(v views.TableView) string {
 	return v.Retention.Std().String()
 }
 
-// columnTexts are the columns: a name and a type, with a star if it is required.
+// columnTexts formats the columns: name and type, with a star if required.
 func columnTexts(v views.TableView) (texts []string) {
 	for _, column := range v.Columns {
 		text := column.Name + ":" + string(column.Type)

@@ -110,8 +110,8 @@ func printTestResult(out io.Writer, r workflowtest.Result) {
 	}
 }
 
-// withoutTests leaves test files out of files that a verb takes for definitions: they lie beside
-// each other, and *.yaml means both.
+// withoutTests removes test files from the files that a verb takes for definitions. They lie in the
+// same directory, and *.yaml matches both.
 func withoutTests(cmd *cobra.Command, files []string) (definitions []string, err error) {
 	var tests []string
 	for _, file := range files {

@@ -46,7 +46,7 @@ func newTree(c *connection) *cobra.Command {
 	}
 }
 
-// treeNode is an execution and those that it has started.
+// treeNode is an execution and its children.
 type treeNode struct {
 	ID         string          `json:"id"`
 	Step       string          `json:"step,omitempty"` // that has started it
@@ -55,15 +55,15 @@ type treeNode struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Superseded bool            `json:"superseded,omitempty"`
 
-	Compensates *string            `json:"compensates,omitempty"` // id of the execution whose work it undoes
+	Compensates *string            `json:"compensates,omitempty"` // id of the execution that it compensates
 	Workflow    workflow.Ref       `json:"workflow"`
-	State       *sm.ExecutionState `json:"state"` // null if it never began, or has been removed
+	State       *sm.ExecutionState `json:"state"` // null if it never began or was deleted
 	Outcome     *workflow.Outcome  `json:"outcome"`
 	Waiting     *views.Waiting     `json:"waiting"`
 	Children    []treeNode         `json:"children"`
 }
 
-// readTree reads what an execution has started, down to the deepest generation there may be.
+// readTree reads what an execution has started, down to the deepest generation allowed.
 func readTree(ctx context.Context, api *client.Client, id string, depth int) ([]treeNode, error) {
 	all := []treeNode{}
 	if depth > workflow.MaxDepth {

@@ -238,7 +238,8 @@ func printTaken(cmd *cobra.Command, v views.EventReceipt) {
 	}
 }
 
-// refusal is the error with which a command ends after triggers have refused an event, which it has said.
+// refusal returns the error with which a command ends after triggers have refused an event. The
+// output has the reasons.
 func refusal(v views.EventReceipt) error {
 	var refused int
 	for _, t := range v.Triggers {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// pointlessInTry are the flags of run that mean nothing where the stack is gone afterwards.
+// pointlessInTry are the flags of run that mean nothing if the stack is gone afterwards.
 var pointlessInTry = []string{"detach", "hold", "step", "idempotency-key", "idempotency-life", "signal", "signal-id"}
 
 func newTry(c *connection) *cobra.Command {
@@ -41,7 +41,7 @@ The exit code is that of "lockstep run".`,
 			if o.Log = io.Discard; log {
 				o.Log = cmd.ErrOrStderr()
 			}
-			if d, err := definition.Parse(source); err == nil { // otherwise it is refused where it is published
+			if d, err := definition.Parse(source); err == nil { // publishing refuses an invalid one
 				o.Regions = slices.DeleteFunc([]string{d.Config.Region, run.Flag("region").Value.String()}, func(region string) bool { return !topology.ValidRegion(region) })
 			}
 			s, err := startLocalStack(cmd.Context(), o)

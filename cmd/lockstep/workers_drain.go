@@ -27,7 +27,7 @@ stopped. It is given packs again once it is started again.`,
 			}
 			before, err := api.Worker(cmd.Context(), args[0])
 			if err != nil {
-				before = views.WorkerView{} // the drain says why
+				before = views.WorkerView{} // the drain reports why
 			}
 			w, err := api.DrainWorker(cmd.Context(), args[0], reason)
 			if err != nil {

@@ -1,9 +1,9 @@
-// Package doctor checks a deployment and says for each check whether it passed, and
-// if not what to do next.
+// Package doctor checks a deployment. It reports for each check whether it passed and, if not, what
+// to do next.
 //
-// service.go checks the service over HTTP. stack.go reads the resources of a stack
-// in AWS through the port AWS, and stack_checks.go checks them. The doctor changes
-// nothing: to learn what the caller may do, it sends requests that cannot succeed.
+// service.go checks the service over HTTP. stack.go reads the resources of a stack in AWS through
+// the port AWS, and stack_checks.go checks them. The doctor changes nothing: to learn what the
+// caller may do, it sends requests that cannot succeed.
 package doctor
 
 import (
@@ -125,7 +125,7 @@ func printReport(cmd *cobra.Command, env render.Env, report *Report) error {
 // Level is how serious a finding is.
 type Level string
 
-// A warning may be intended, or pass by itself. A failure is neither.
+// A warning may be intended, or disappear by itself. A failure never is or does.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
@@ -145,7 +145,7 @@ type Report struct {
 	OK       bool      `json:"ok"` // no check failed
 	Findings []Finding `json:"findings"`
 
-	// Unchecked are the checks that could not be done, or not completely.
+	// Unchecked lists the checks that could not be done, or not completely.
 	Unchecked []string `json:"unchecked"`
 
 	unreachable error // why the service cannot be reached, nil if it can

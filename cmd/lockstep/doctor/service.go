@@ -43,8 +43,8 @@ type serviceCheck struct {
 	transport      *timingTransport
 	now            func() time.Time
 	commandVersion string
-	working        *bool               // an execution may have jobs; nil before that is read
-	workerPools    map[string][]string // the ids of the workers that are there, by pool without its region
+	working        *bool               // an execution may have jobs; nil until it is read
+	workerPools    map[string][]string // the ids of the live workers, by pool without its region
 }
 
 // timingTransport records the duration of the last request and the offset of the
@@ -72,7 +72,7 @@ func (t *timingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// checkAll does all checks of the service. It stops where the next would fail too.
+// checkAll does all checks of the service. It stops if the next check would fail too.
 func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	if !s.checkAddress(ctx, url) {
 		return
@@ -91,7 +91,7 @@ func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	s.checkUnacknowledged(ctx)
 }
 
-// checkTables finds rows of pipes that their tables did not take.
+// checkTables finds rows of pipes that their tables rejected.
 func (s *serviceCheck) checkTables(ctx context.Context) {
 	n, healthy := 0, true
 	for t, err := range s.Tables(ctx) {
@@ -116,7 +116,7 @@ func (s *serviceCheck) checkTables(ctx context.Context) {
 	}
 }
 
-// checkAddress reports whether the service takes requests.
+// checkAddress reports whether the service answers requests.
 func (s *serviceCheck) checkAddress(ctx context.Context, url string) bool {
 	took := time.Duration(-1)
 	for range 2 { // the first request may include a cold start
@@ -189,7 +189,7 @@ func (s *serviceCheck) checkDeadLetters(ctx context.Context) {
 	}
 }
 
-// checkSweep checks that the sweeper runs: it has missed timers that have long been due.
+// checkSweep checks that the sweeper runs. If it does not, timers stay overdue.
 func (s *serviceCheck) checkSweep(ctx context.Context) {
 	v, err := s.NextSweep(ctx)
 	if err != nil {
@@ -223,8 +223,8 @@ func (s *serviceCheck) checkSweep(ctx context.Context) {
 	}
 }
 
-// silentAfter is how long a worker is silent that misses two of its heartbeats (worker.heartbeat, 20 s). The service
-// calls it UNREACHABLE later.
+// silentAfter is how long a worker that has missed two heartbeats (worker.heartbeat, 20 s) has been
+// silent. The service calls it UNREACHABLE later.
 const silentAfter = time.Minute
 
 func (s *serviceCheck) checkWorkers(ctx context.Context) {
@@ -267,7 +267,7 @@ func (s *serviceCheck) checkWorkers(ctx context.Context) {
 	}
 }
 
-// checkWorkerPools finds workers of pools that no block names: nothing is sent there.
+// checkWorkerPools finds workers in pools that no block names: they get no jobs.
 func (s *serviceCheck) checkWorkerPools(ctx context.Context) {
 	pools := []string{topology.PoolDefault}
 	for b, err := range s.Blocks(ctx) {
@@ -298,7 +298,7 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 		case p.Unclaimed != nil:
 			healthy = false
 			s.warnUnclaimed(p)
-		case topology.RegionOf(p.Pool) != "" && !p.Queue: // a worker is there, and no jobs wait
+		case topology.RegionOf(p.Pool) != "" && !p.Queue: // a worker is alive, and no jobs wait
 		case !p.Queue:
 			healthy = false
 			s.report.warn("pools", "Add the pool to the stack, or register the blocks with another pool: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
@@ -312,8 +312,9 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 	}
 }
 
-// atWork reports whether any execution may have jobs: one that has not ended, and does not only wait. Without one,
-// the messages of a pool are of executions that have ended: workers drop them, or they expire.
+// atWork reports whether any execution may have jobs: it has not ended and does more than wait. If
+// none may, the messages of a pool belong to executions that have ended; workers drop them, or they
+// expire.
 func (s *serviceCheck) atWork(ctx context.Context) bool {
 	if s.working != nil {
 		return *s.working
@@ -321,7 +322,7 @@ func (s *serviceCheck) atWork(ctx context.Context) bool {
 	working := false
 	for x, err := range s.Executions(ctx, views.ExecutionFilter{Active: true}) {
 		if err != nil || x.Waiting == nil || x.Waiting.Kind == workflow.WaitWorker || x.Waiting.Kind == workflow.WaitRetry {
-			working = true // or it is not known
+			working = true // or unknown
 			break
 		}
 	}
@@ -329,7 +330,7 @@ func (s *serviceCheck) atWork(ctx context.Context) bool {
 	return working
 }
 
-// warnUnclaimed says for which pool, and for which region, jobs wait, since when, and what to do.
+// warnUnclaimed reports the pool and region in which jobs wait, since when, and what to do.
 func (s *serviceCheck) warnUnclaimed(p views.PoolView) {
 	what := fmt.Sprintf("%s of %s for the pool %s", pluralize(p.Unclaimed.Jobs, "job"), pluralize(p.Unclaimed.Executions, "execution"), p.Pool)
 	next := "Check that its workers run (\"lockstep workers\")"
@@ -344,8 +345,8 @@ func (s *serviceCheck) warnUnclaimed(p views.PoolView) {
 	s.report.warn("pools", next+": jobs that nobody claims end with UNCLAIMED.", "%s, and no worker has claimed any since %s", what, render.Time(&p.Unclaimed.Since))
 }
 
-// checkUnacknowledged finds executions that wait for an operator: those whose rollback can be tried again, those
-// that keep their locks until somebody acknowledges them, and those that hold none.
+// checkUnacknowledged finds executions that wait for an operator: those whose rollback can be
+// retried, those that keep their locks until somebody acknowledges them, and those that hold none.
 func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 	var undoing, locking, free []string
 	for _, state := range []sm.ExecutionState{sm.ExecutionFailedUnsafe, sm.ExecutionCancelled} {
@@ -400,13 +401,13 @@ func summarizeNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// unknownExecutionID is the id of no execution: ids contain the time of creation, and
+// unknownExecutionID is a valid id that no execution has: ids contain the time of creation, and
 // this one is from 1970.
 const unknownExecutionID = "00000000-0000-7000-8000-000000000000"
 
-// checkPermissions finds out what the caller may do. It sends requests that cannot
-// succeed: a service that allows them answers invalid or not_found, one that does
-// not answers forbidden first. It reports whether the caller may read.
+// checkPermissions finds out what the caller may do. It sends requests that cannot succeed: if the
+// service allows them, it answers invalid or not_found; otherwise it answers forbidden first.
+// checkPermissions reports whether the caller may read.
 func (s *serviceCheck) checkPermissions(ctx context.Context) bool {
 	read := func() error {
 		for _, err := range s.Executions(ctx, views.ExecutionFilter{}) {

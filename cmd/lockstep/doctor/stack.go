@@ -28,8 +28,8 @@ type AWS interface {
 	Invocations(ctx context.Context, function string, from, to time.Time) (int, error)
 }
 
-// stackCheck checks a deployed stack. The environment of the functions says which
-// tables and queues are the engine's.
+// stackCheck checks a deployed stack. The environment variables of the functions name the engine's
+// tables and queues.
 type stackCheck struct {
 	AWS
 	report *Report
@@ -37,7 +37,7 @@ type stackCheck struct {
 
 	aws.Stack
 	functions         []aws.Function        // of the engine
-	externalFunctions []aws.Function        // of other stacks, that consume the engine's queues
+	externalFunctions []aws.Function        // in other stacks, which consume the engine's queues
 	queues            map[string]aws.Queue  // of the stack and the engine, by ARN
 	consumers         map[string][]consumer // by the ARN of their queue
 	tables            map[string]string     // names of the engine's tables, by role
@@ -157,8 +157,8 @@ func (s *stackCheck) reportUnchecked(check string, err error, dependent ...strin
 // lastSegment returns the last segment of an ARN or a URL.
 func lastSegment(arn string) string { return arn[strings.LastIndexAny(arn, ":/")+1:] }
 
-// consumer is a mapping of one of the engine's queues and its function. Both may
-// belong to another stack.
+// consumer is a mapping of one of the engine's queues and its function. Both may belong to another
+// stack.
 type consumer struct {
 	aws.Mapping
 	function aws.Function

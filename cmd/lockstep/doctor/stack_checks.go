@@ -171,15 +171,15 @@ func (s *stackCheck) checkMappings() {
 	}
 }
 
-// apiConcurrency is what the functions without a mapping need at a time, above all the API: a
-// hundred requests a second of a fifth of a second each, and the sweeper.
+// apiConcurrency is the concurrency that the functions without a mapping need, above all the API: a
+// hundred requests a second of a fifth of a second each, plus the sweeper.
 const apiConcurrency = 20
 
-// checkConcurrency compares what the account can invoke at a time with what the engine may use.
-// Functions that share too little throttle each other, the API first: its requests are not retried.
+// checkConcurrency compares the account's concurrency limit with what the engine may use. If it is
+// too small, the functions throttle each other, the API first: its requests are not retried.
 func (s *stackCheck) checkConcurrency(ctx context.Context) {
 	if slices.Contains(s.report.Unchecked, "mappings") {
-		s.report.skip("concurrency") // the mappings are not known
+		s.report.skip("concurrency") // the mappings are unknown
 		return
 	}
 	have, err := s.Concurrency(ctx)
@@ -228,7 +228,7 @@ func (s *stackCheck) checkMapping(q aws.Queue, m consumer, allDisabled bool) {
 	}
 }
 
-// isLifecycleQueue reports whether the queue is that of the function lifecycle.
+// isLifecycleQueue reports whether the queue belongs to the function lifecycle.
 func (s *stackCheck) isLifecycleQueue(q aws.Queue) bool {
 	return slices.ContainsFunc(s.functions, func(f aws.Function) bool { return lastSegment(f.Environment[topology.EnvQueueLifecycle]) == q.Name })
 }

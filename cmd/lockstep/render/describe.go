@@ -11,8 +11,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// DescribeExecution describes an execution in a sentence or two: what it does or
-// waits for, since when and until when, or how it ended and why. Of one without an id no command is named.
+// DescribeExecution describes an execution in a sentence or two: what it does or waits for, since
+// when and until when, or how it ended and why. It suggests no command for an execution without an
+// id.
 func DescribeExecution(x views.ExecutionView) string { return OneLine(describeExecution(x)) }
 
 func describeExecution(x views.ExecutionView) string {
@@ -45,7 +46,7 @@ func describeState(x views.ExecutionView) string {
 		if x.RolledBack {
 			return "It was cancelled, and everything it had changed was rolled back" + failureText(x) + "."
 		}
-		if x.State == sm.ExecutionCancelled || x.Acknowledged != nil { // one that left nothing needs nobody
+		if x.State == sm.ExecutionCancelled || x.Acknowledged != nil { // an execution that left nothing behind needs nobody
 			left := "; what it had changed is left as it is"
 			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe] + x.EntityOutcomes[workflow.EntityLeft]; n > 0 {
 				left += fmt.Sprintf(", on %d of its entities", n)
@@ -101,8 +102,8 @@ func describeState(x views.ExecutionView) string {
 	return fmt.Sprintf("It is in state %s.", x.State)
 }
 
-// DescribeWait returns what DescribeWaiting does, with the commands for an execution of which the whole is at
-// hand: where its rollback can be tried again, that comes first, since an acknowledgement gives it up.
+// DescribeWait returns what DescribeWaiting does and adds the commands for a complete execution.
+// Retrying its rollback comes first, if possible, since an acknowledgement gives that up.
 func DescribeWait(x views.ExecutionView) string {
 	if x.Waiting.Kind != workflow.WaitAcknowledge {
 		return DescribeWaiting(x.Waiting)
@@ -122,16 +123,16 @@ func DescribeWait(x views.ExecutionView) string {
 	return "keeps its locks until somebody runs " + run
 }
 
-// canRetryRollback reports whether a rollback of an execution has failed, and can be tried again.
+// canRetryRollback reports whether a rollback of an execution has failed and can be retried.
 func canRetryRollback(x views.ExecutionView) bool {
 	return x.FailedRollback != nil && x.FailedRollback.Obstacle == nil
 }
 
-// DescribeWaiting returns a predicate that says what an execution waits for, such as
-// "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
+// DescribeWaiting returns a predicate for what an execution waits for, such as "has waited since
+// 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
 func DescribeWaiting(w *views.Waiting) string { return OneLine(describeWaiting(w)) }
 
-// usualClaim is the time in which it is nothing to speak of that no worker has claimed jobs.
+// usualClaim is how long jobs may stay unclaimed without a note.
 const usualClaim = 10 * time.Second
 
 func describeWaiting(w *views.Waiting) string {
@@ -167,7 +168,7 @@ func describeWaiting(w *views.Waiting) string {
 	return s + otherWaits(w)
 }
 
-// otherWaits says what else an execution waits for.
+// otherWaits describes what else an execution waits for.
 func otherWaits(w *views.Waiting) (s string) {
 	for _, o := range w.Others {
 		s += fmt.Sprintf("; also waits for %s at step %s", otherWaitTargets[o.Kind], o.Step)
@@ -178,13 +179,13 @@ func otherWaits(w *views.Waiting) (s string) {
 	return s
 }
 
-// otherWaitTargets are what steps side by side wait for.
+// otherWaitTargets describe what concurrent steps wait for.
 var otherWaitTargets = map[workflow.WaitKind]string{
 	workflow.WaitCondition: "a condition", workflow.WaitInput: "an answer", workflow.WaitTimer: "a time", workflow.WaitSignal: "a signal",
 	workflow.WaitChild: "what it has started", workflow.WaitChildInput: "a person whom an execution asks",
 }
 
-// regionOfPool says in words for which region a pool is.
+// regionOfPool describes the region of a pool.
 func regionOfPool(pool string) string {
 	if _, region, found := strings.Cut(pool, "@"); found {
 		return " (region " + region + ")"
@@ -292,8 +293,8 @@ func elapsedText(x views.ExecutionView) string {
 	return " after " + x.EndedAt.Sub(x.CreatedAt).Round(10*time.Millisecond).String()
 }
 
-// operatorVerbs are the verbs with which an operator changes an execution, and the
-// event that each requests.
+// operatorVerbs are the verbs with which an operator changes an execution, and the event that each
+// requests.
 var operatorVerbs = []struct {
 	verb  string
 	event sm.Event
@@ -312,7 +313,7 @@ func VerbAllowed(verb string, state sm.ExecutionState) bool {
 		if o.verb != verb {
 			continue
 		}
-		if verb == "resume" { // other events end a wait too; an operator may end only these
+		if verb == "resume" { // waits end by other events too, but an operator may end only these
 			return state == sm.ExecutionBlockedWaiting || state == sm.ExecutionWaiting
 		}
 		for _, to := range sm.ExecutionStates() {
@@ -324,8 +325,8 @@ func VerbAllowed(verb string, state sm.ExecutionState) bool {
 	return false
 }
 
-// IllegalStateHint says in which states an execution accepts the verb, and which
-// verbs it accepts in its present state.
+// IllegalStateHint names the states in which an execution accepts the verb, and the verbs that it
+// accepts in its present state.
 func IllegalStateHint(verb string, x views.ExecutionView) string {
 	state, id := x.State, x.ID
 	var allowed, alternatives []string
@@ -353,7 +354,7 @@ func IllegalStateHint(verb string, x views.ExecutionView) string {
 	return s + "; this one, in " + string(state) + ", accepts " + strings.Join(alternatives, " or ")
 }
 
-// rerunHint is the command that runs an execution that has ended again, on those of its entities that are left.
+// rerunHint returns the command that runs an ended execution again, on its remaining entities.
 func rerunHint(x views.ExecutionView) string {
 	switch skipped := hasSkipped(x); {
 	case failedCount(x) > 0 && skipped:

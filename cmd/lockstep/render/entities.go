@@ -11,17 +11,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// failedCount is the number of entities that failed.
+// failedCount returns the number of entities that failed.
 func failedCount(x views.ExecutionView) int {
 	return x.EntityOutcomes[workflow.EntityFailedSafe] + x.EntityOutcomes[workflow.EntityLeft] + x.EntityOutcomes[workflow.EntityFailedUnsafe]
 }
 
-// hasSkipped reports whether the turn of some entities never came, although the execution completed.
+// hasSkipped reports whether some entities never had their turn although the execution completed.
 func hasSkipped(x views.ExecutionView) bool {
 	return x.EntityOutcomes[workflow.EntitySkipped] > 0 && x.Outcome != nil && (*x.Outcome == workflow.OutcomePartial || *x.Outcome == workflow.OutcomeSucceeded && x.Dropped.Count > 0)
 }
 
-// skippedEntities says which these are.
+// skippedEntities describes those entities.
 func skippedEntities(x views.ExecutionView) string {
 	if x.Dropped.Count > 0 {
 		return "those that were left out"
@@ -29,10 +29,10 @@ func skippedEntities(x views.ExecutionView) string {
 	return "those whose turn never came"
 }
 
-// DescribeEntities describes what became of the entities of an execution in which something
-// failed: their number by outcome, the first that failed and the steps that failed without naming
-// one, who acknowledged the end, and what to do next. Of any other execution it says only which one has
-// run it again. Of one without an id no command is named.
+// DescribeEntities describes the entities of an execution in which something failed: their number
+// by outcome, the first that failed, the steps that failed without naming one, who acknowledged the
+// end, and what to do next. For any other execution it only names the one that has run it again. It
+// suggests no command for an execution without an id.
 func DescribeEntities(x views.ExecutionView) string {
 	var b strings.Builder
 	steps := unnamedSteps(x)
@@ -108,14 +108,15 @@ func DescribeEntities(x views.ExecutionView) string {
 	return b.String()
 }
 
-// addRerunBy adds which execution has run one again last.
+// addRerunBy adds which execution ran this one again last.
 func addRerunBy(b *strings.Builder, x views.ExecutionView) {
 	if n := len(x.RerunBy); n > 0 {
 		fmt.Fprintf(b, "It was run again by %s.\n", x.RerunBy[n-1])
 	}
 }
 
-// describeFailedUndo says which execution was to undo what a step had done, how it ended, on which entities, and where they are still known, what shows it.
+// describeFailedUndo describes a failed compensation: which execution was to undo the work of a
+// step, how it ended, on which entities, and the command that shows them if they are still known.
 func describeFailedUndo(f *views.FailedRollback, known bool) string {
 	text := fmt.Sprintf("step %s: execution %s was to undo it, and never began", f.Step, *f.Execution)
 	if f.State != nil {
@@ -130,7 +131,7 @@ func describeFailedUndo(f *views.FailedRollback, known bool) string {
 	return text + fmt.Sprintf(` ("lockstep status %s")`, *f.Execution)
 }
 
-// describeDropped names the entities that were left out because they were locked, and who held them.
+// describeDropped names the entities that were left out because they were locked, and the holders.
 func describeDropped(d views.Dropped) string {
 	var named []string
 	for _, f := range d.Blockers[:min(len(d.Blockers), workflow.MaxNamedFailures)] {
@@ -142,8 +143,8 @@ func describeDropped(d views.Dropped) string {
 	return "Left out, since they were locked: " + strings.Join(named, ", ")
 }
 
-// parentHint says what to retry of an execution that another one has started: that one waits for it
-// no more, once it has ended.
+// parentHint suggests what to retry for a child: its parent no longer waits for it once it has
+// ended.
 func parentHint(x views.ExecutionView) string {
 	if x.Parent == nil {
 		return ""
@@ -151,7 +152,7 @@ func parentHint(x views.ExecutionView) string {
 	return fmt.Sprintf(`; "lockstep retry %s" has the execution that started it begin its step again`, *x.Parent)
 }
 
-// unnamedSteps are the steps that failed without an entity that is named.
+// unnamedSteps returns the steps that failed without naming an entity.
 func unnamedSteps(x views.ExecutionView) (steps []views.FailedStep) {
 	for _, s := range x.FailedSteps {
 		if !slices.ContainsFunc(x.FailedEntities, func(f workflow.EntityFailure) bool { return f.Step == s.Step }) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ErrSilent ends a command with exit code 1 after its output has said everything.
+// ErrSilent ends a command with exit code 1 without a message, because its output has said
+// everything.
 var ErrSilent = errors.New("the execution failed")
 
-// ErrPartial ends a command with exit code 5 after its output has said everything. It is an
-// [ErrSilent].
+// ErrPartial ends a command with exit code 5 without a message. It is an [ErrSilent].
 var ErrPartial = fmt.Errorf("%w in part", ErrSilent)
 
 // ServiceError marks an error as the service's answer. The command exits with the
@@ -40,8 +40,8 @@ func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns the error without the path.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// ReportedError ends a command that has printed its errors one by one. The worst
-// of them decides the exit code.
+// ReportedError ends a command that has printed its errors one by one. The worst one decides the
+// exit code.
 type ReportedError struct{ Worst error }
 
 func (e *ReportedError) Error() string { return e.Worst.Error() }
@@ -49,7 +49,7 @@ func (e *ReportedError) Error() string { return e.Worst.Error() }
 // Unwrap returns the worst error.
 func (e *ReportedError) Unwrap() error { return e.Worst }
 
-// ReadError words why a file cannot be read.
+// ReadError explains why a file cannot be read.
 func ReadError(path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):

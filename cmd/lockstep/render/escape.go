@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Escaped returns a writer for people. Texts of executions, blocks and entities come from
-// others: in a terminal their control characters could move the cursor, rewrite lines,
-// set the window's title or the clipboard, and characters of the bidirectional algorithm
-// could reorder what stands beside them. They are written as in \x1b and \u202e; only tabs
-// and line ends stay. [Raw] returns the writer for programs.
+// Escaped returns a writer for people. It escapes control characters as in \x1b and \u202e; only
+// tabs and line ends stay. Texts of executions, blocks and entities come from others: in a terminal
+// their control characters could move the cursor, rewrite lines, or set the window's title or the
+// clipboard, and bidirectional control characters could reorder the text beside them. [Raw] returns
+// the writer for programs.
 func Escaped(out io.Writer) io.Writer { return &escapingWriter{out} }
 
-// Raw returns the writer below an [Escaped] one, and any other as it is: for JSON, for
-// files, and for the terminal's own control sequences.
+// Raw returns the writer below an [Escaped] one, and any other writer unchanged. Use it for JSON,
+// for files, and for the terminal's own control sequences.
 func Raw(out io.Writer) io.Writer {
 	if w, ok := out.(*escapingWriter); ok {
 		return w.out
@@ -33,7 +33,7 @@ func (w *escapingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// OneLine escapes a text that has to stay in its line or column: tabs and line ends too.
+// OneLine escapes a text that must stay in its line or column, including tabs and line ends.
 func OneLine(text string) string { return escape(text, "") }
 
 // escape escapes what a terminal would act on, except for the characters in keep.
@@ -64,9 +64,8 @@ func escape(text, keep string) string {
 	return out.String()
 }
 
-// unsafeInTerminal reports whether a terminal acts on a character instead of showing it.
-// A byte that is not UTF-8 is decoded as [utf8.RuneError]; some terminals take it for a
-// control character.
+// unsafeInTerminal reports whether a terminal acts on a character instead of showing it. A byte
+// that is not UTF-8 is decoded as [utf8.RuneError]; some terminals take it for a control character.
 func unsafeInTerminal(r rune, keep string) bool {
 	if strings.ContainsRune(keep, r) {
 		return false

@@ -13,7 +13,7 @@ import (
 // GraphFormats are the formats of [Graph].
 var GraphFormats = []string{"text", "mermaid", "dot"}
 
-// Graph draws the steps of a definition and the ways between them: as text, or in the languages of
+// Graph draws the steps of a definition and the edges between them, as text or in the languages of
 // Mermaid or Graphviz.
 func Graph(d *spec.Definition, format string) (string, error) {
 	g := newGraph(d)
@@ -28,8 +28,8 @@ func Graph(d *spec.Definition, format string) (string, error) {
 	return "", fmt.Errorf("the format %q is none of %s", format, strings.Join(GraphFormats, ", "))
 }
 
-// graph has the steps in the order of the definition. The node before the first one is where an
-// execution begins, and the one behind the last where it ends.
+// graph holds the steps in the order of the definition. The node before the first step is the start
+// of an execution, the node behind the last its end.
 type graph struct {
 	nodes []graphNode
 	index map[string]int // by label
@@ -41,11 +41,12 @@ type graphNode struct {
 	ways        []graphWay
 }
 
-// graphWay leads to another node. why is empty if it is the only one, or taken when the step has succeeded.
+// graphWay is an edge to another node. why is empty if it is the only one, or the one taken after
+// success.
 type graphWay struct {
 	to      int
 	why     string
-	failure bool // it is taken in the place of a failure
+	failure bool // taken on a failure
 }
 
 func newGraph(d *spec.Definition) *graph {
@@ -68,7 +69,7 @@ func (g *graph) list(steps []spec.Step, depth int) {
 	}
 }
 
-// stepGroups are the lists of steps in a step, as they are written.
+// stepGroups returns the lists of steps nested in a step, in the order of the source.
 func stepGroups(s *spec.Step) (groups []spec.Group) {
 	for _, group := range s.Groups() {
 		if s.Rollout == nil || len(s.Rollout.Between) == 0 || len(group.Steps) == 0 || &group.Steps[0] != &s.Rollout.Between[0] {
@@ -80,7 +81,7 @@ func stepGroups(s *spec.Step) (groups []spec.Group) {
 
 func (g *graph) end() int { return len(g.nodes) - 1 }
 
-// first is the node with which a list of steps begins, or the one that follows an empty list.
+// first returns the first node of a list of steps, or the node that follows an empty list.
 func (g *graph) first(steps []spec.Step, follows int) int {
 	if len(steps) == 0 {
 		return follows
@@ -88,7 +89,7 @@ func (g *graph) first(steps []spec.Step, follows int) int {
 	return g.index[steps[0].Label]
 }
 
-// target is the node of a label; without one, it is the node that follows.
+// target returns the node of a label, or the node that follows if the label is empty.
 func (g *graph) target(next string, follows int) int {
 	switch at, ok := g.index[next]; {
 	case next == spec.NextEnd:
@@ -99,7 +100,7 @@ func (g *graph) target(next string, follows int) int {
 	return follows
 }
 
-// connect adds the ways from the steps of a list, which a node follows.
+// connect adds the edges from the steps of a list that the node follows succeeds.
 func (g *graph) connect(steps []spec.Step, follows int) {
 	for i := range steps {
 		after := follows
@@ -160,7 +161,7 @@ func (g *graph) connectStep(s *spec.Step, after int) {
 	cases(s.OnFailure, true)
 }
 
-// stepKind says what a step does.
+// stepKind describes what a step does.
 func stepKind(s *spec.Step) string {
 	var parts []string
 	add := func(text string) { parts = append(parts, text) }
@@ -211,7 +212,7 @@ func stepKind(s *spec.Step) string {
 	return strings.Join(parts, ", ")
 }
 
-// text lists the steps, each with where it leads unless that is the next one in the list.
+// text lists the steps, each with its targets, except the next step in the list.
 func (g *graph) text() string {
 	var out strings.Builder
 	for i := 1; i < g.end(); i++ {

@@ -53,7 +53,7 @@ func PrintPlan(out io.Writer, p views.PlanView) error {
 	return nil
 }
 
-// plannedRegion is the region of a plan, and that nobody is known to serve it.
+// plannedRegion describes the region of a plan, with a warning if no worker is known to serve it.
 func plannedRegion(r *views.PlannedRegion) string {
 	if r.Known {
 		return r.Name
@@ -106,7 +106,7 @@ func printPlannedEntities(out io.Writer, p views.PlanView) {
 	}
 }
 
-// plannedWork is the block of a step, or the definition that it refers to.
+// plannedWork returns the block of a step, or the definition that it refers to.
 func plannedWork(s *views.PlannedStep) string {
 	if s.Block != nil {
 		return *s.Block
@@ -130,7 +130,7 @@ func plannedJobs(s *views.PlannedStep) string {
 	return fmt.Sprint(s.Jobs)
 }
 
-// plannedNotes are the lines about what of a step cannot be told, and what fails already.
+// plannedNotes returns lines about what is unknown of a step, and about what fails already.
 func plannedNotes(s *views.PlannedStep, rollouts map[string]bool) (notes []string) {
 	if s.SkippedBy != nil {
 		notes = append(notes, fmt.Sprintf("step %s: skipped, because the condition of %s is false", s.Label, *s.SkippedBy))
@@ -178,7 +178,7 @@ func plannedNotes(s *views.PlannedStep, rollouts map[string]bool) (notes []strin
 	return notes
 }
 
-// jobsOf is the word for what a step has a job for.
+// jobsOf returns the word for what a step has jobs for.
 func jobsOf(runOn *string) string {
 	if runOn != nil && *runOn == workflow.RunOnItem {
 		return "items"
@@ -197,7 +197,7 @@ func describeProblem(f *views.FailureView) string {
 	return OneLine(text)
 }
 
-// prefixed is the text between before and after, "" if there is none.
+// prefixed returns the text between before and after, "" if there is no text.
 func prefixed(before string, text *string, after string) string {
 	if text == nil || *text == "" {
 		return ""
@@ -207,7 +207,7 @@ func prefixed(before string, text *string, after string) string {
 
 func dashIfEmpty(s string) string { return OrDash(&s) }
 
-// PrintNext writes what a probe would do next for people.
+// PrintNext writes for people what a probe would do next.
 func PrintNext(out io.Writer, n views.NextView) error {
 	if n.Step == nil {
 		fmt.Fprintln(out, "All steps are pure: there is nothing else to do.")

@@ -14,13 +14,13 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// ProgressBar shows the progress of an execution: on a terminal one line that it
-// rewrites, elsewhere a line for each change.
+// ProgressBar shows the progress of an execution: on a terminal as one line that it rewrites,
+// elsewhere as a line for each change.
 type ProgressBar struct {
 	out          io.Writer
 	terminal     bool
 	lastLine     string
-	try, filled  int  // how much of the bar was filled last, in which try
+	try, filled  int  // last filled width, and its try
 	HasData      bool // the execution has been read at least once
 	disconnected bool // the last read failed
 }
@@ -81,7 +81,7 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 	fmt.Fprintln(b.out, line)
 }
 
-// jobProgress is how far the running jobs say that they are, "" if they say nothing.
+// jobProgress returns the progress that the running jobs report, "" if they report none.
 func jobProgress(p views.Progress) string {
 	if p.Percent == nil {
 		return ""
@@ -93,9 +93,9 @@ func jobProgress(p views.Progress) string {
 	return text
 }
 
-// fill returns how much of the bar is filled: the share of the jobs that have completed, of
-// that share of the steps that have been entered. So the next step does not set the bar back,
-// and nothing else does within a try.
+// fill returns how much of the bar to fill: the share of completed jobs, scaled by the share of
+// steps that have been entered. So entering the next step does not set the bar back, and nothing
+// else does within a try.
 func (b *ProgressBar) fill(x views.ExecutionView, completed, total int) int {
 	filled, steps := 0, x.Progress.Steps
 	if total > 0 {
@@ -122,8 +122,8 @@ func (b *ProgressBar) Clear() {
 // NoteInterval is the time between two progress notes. Work that takes less prints none.
 const NoteInterval = 2 * time.Second
 
-// StartProgressNotes prints every NoteInterval that the work is still going on, and what
-// says about it, until the caller calls stop. stop returns when nothing more will be printed.
+// StartProgressNotes prints a note every NoteInterval, with the text of what, until the caller
+// calls stop. Once stop has returned, nothing more is printed.
 func StartProgressNotes(out io.Writer, what func() string) (stop func()) {
 	return startProgressNotes(out, what, NoteInterval)
 }

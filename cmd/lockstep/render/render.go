@@ -1,9 +1,8 @@
-// Package render holds what the verbs of the command share: how they reach the
-// service, the errors that decide the exit code, and output for people and for
-// programs.
+// Package render holds what the verbs of the command share: how they reach the service, the errors
+// that decide the exit code, and output for people and for programs.
 //
-// escape.go keeps texts of others from controlling a terminal, describe.go words the state of an execution and the verbs that it accepts,
-// progress.go shows work that takes long.
+// escape.go keeps others' texts from controlling a terminal, describe.go describes the state of an
+// execution and the verbs that it accepts, and progress.go shows the progress of long work.
 package render
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 )
 
-// Env is what the verbs of packages doctor and transfer get from the command line.
-// Its functions read the flags, so they work only once a command runs.
+// Env is what the verbs of packages doctor and transfer get from the command line. Its functions
+// read the flags, so they work only while a command runs.
 type Env struct {
 	// NewClient returns a client for the service that the flags name. It sends nothing.
 	NewClient func(adjust ...func(*client.Options)) (*client.Client, error)

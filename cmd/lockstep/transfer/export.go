@@ -1,10 +1,9 @@
-// Package transfer copies what operators have created from one stage to another:
-// blocks, definitions and entities. Executions, locks and workers stay in their stage.
+// Package transfer copies what operators have created from one stage to another: blocks,
+// definitions and entities. Executions, locks and workers stay in their stage.
 //
-// format.go defines the file, which is the same byte for byte for the same content,
-// and what it leaves out as secret. export.go writes a file. reader.go checks a
-// whole file before anything is sent, plan.go compares it with the stage, and
-// import.go sends what is missing.
+// format.go defines the file format, which is byte for byte the same for the same content, and the
+// secrets that it leaves out. export.go writes a file. reader.go checks a whole file before
+// anything is sent, plan.go compares it with the stage, and import.go sends what is missing.
 package transfer
 
 import (
@@ -231,7 +230,7 @@ func compareRefs(a, b workflow.Ref) int {
 	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Name, b.Name), v.Compare(w))
 }
 
-// entityTypes returns the types of the stored entities; only, unless empty, limits them.
+// entityTypes returns the types of the stored entities. only, unless empty, limits them.
 func (s *deployment) entityTypes(ctx context.Context, only []string) ([]string, error) {
 	var all []string
 	for name, err := range s.EntityTypes(ctx) {
@@ -258,7 +257,7 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return &progress{out, now, now()}
 }
 
-// report prints how many there are so far, unless the last note is too recent.
+// report prints the count so far, unless the last note is too recent.
 func (p *progress) report(what string, n int) {
 	if now := p.now(); now.Sub(p.last) >= render.NoteInterval {
 		p.last = now

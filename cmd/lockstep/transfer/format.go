@@ -35,7 +35,7 @@ type header struct {
 // record is any other line. It has exactly one of Block, Definition, Entity and End.
 type record struct {
 	Block    json.RawMessage `json:"block,omitempty"`
-	Withheld []string        `json:"withheld,omitempty"` // left out of the block, as secretFields names it
+	Withheld []string        `json:"withheld,omitempty"` // names of the fields left out of the block, see secretFields
 
 	Definition json.RawMessage `json:"definition,omitempty"`
 	Archived   bool            `json:"archived,omitempty"` // of the definition
@@ -122,16 +122,16 @@ func (w *writer) writeEntity(e workflow.Entity) error {
 	return w.writeLine(record{Entity: raw})
 }
 
-// secretNameRE matches names of headers and parameters whose values grant access. An
-// exported file is passed around more freely than a stage's credentials should be.
+// secretNameRE matches names of headers and parameters whose values grant access. Export files are
+// passed around more freely than a stage's credentials should be.
 var secretNameRE = regexp.MustCompile(`(?i)auth|cookie|credential|key|password|secret|session|signature|token|^\??sig$`)
 
 // parameterPrefix marks a URL parameter among the names of withheld fields. No header
 // name contains it.
 const parameterPrefix = "?"
 
-// secretFields returns the names of a block's headers and URL parameters that look
-// secret by their name or by the form of their value.
+// secretFields returns the names of a block's headers and URL parameters that look secret, by name
+// or by the form of the value.
 func secretFields(b workflow.Block) []string {
 	if b.HTTP == nil {
 		return nil
@@ -160,16 +160,17 @@ func parseParameter(piece string) (name, value string) {
 	return parameterPrefix + unescape(name), unescape(value)
 }
 
-// schemeRE matches what stands beside a reference to a secret in a header, without granting access.
+// schemeRE matches the text that may surround a reference to a secret in a header and grants no
+// access itself.
 var schemeRE = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|digest)?[ =:]*$`)
 
-// refersToSecrets reports whether a header has references to secrets in the place of values.
+// refersToSecrets reports whether a header refers to secrets instead of containing values.
 func refersToSecrets(value string) bool {
 	return workflow.HasSecrets(value) && schemeRE.MatchString(workflow.JoinSecrets(workflow.SplitSecrets(value), func(string) string { return "" }))
 }
 
-// isSecretParameter reports whether a parameter looks secret. Some servers take a
-// semicolon for the start of another parameter, so the value is matched too.
+// isSecretParameter reports whether a parameter looks secret. Some servers treat a semicolon as the
+// start of another parameter, so the value is matched too.
 func isSecretParameter(name, value string) bool {
 	return secretNameRE.MatchString(name) || strings.Contains(value, ";") && secretNameRE.MatchString(value) || observe.RedactText(value) != value
 }
@@ -211,7 +212,7 @@ func withholdFields(b workflow.Block, names []string) workflow.Block {
 	return b
 }
 
-// withheldHint says how to fill in a field that the export left out.
+// withheldHint explains how to fill in a field that the export left out.
 func withheldHint(name string) string {
 	if parameter, ok := strings.CutPrefix(name, parameterPrefix); ok {
 		return fmt.Sprintf("the URL parameter %s was not exported: add %s=VALUE to the query of http.url of the line", parameter, url.QueryEscape(parameter))

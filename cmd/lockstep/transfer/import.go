@@ -16,8 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Bounds of one import request. They bound the time of an invocation and allow
-// progress notes.
+// Bounds of one import request. They bound the time of an invocation and allow progress notes.
 const (
 	entitiesPerRequest = 1000
 	bytesPerRequest    = 1 << 20
@@ -138,7 +137,7 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 	return nil
 }
 
-// withPosition adds to an error of the service where in the file it happened.
+// withPosition adds to an error of the service the position in the file.
 func withPosition(err error, format string, args ...any) error {
 	var e *workflow.Error
 	if !errors.As(err, &e) {

@@ -30,8 +30,8 @@ type plan struct {
 	entities    []withLine[workflow.Entity]
 	counts      map[string]*changeCounts
 
-	scheduled int      // new definitions that a schedule starts
-	notes     []string // differences that the import leaves
+	scheduled int      // new definitions with a schedule
+	notes     []string // differences that the import does not resolve
 	conflicts []workflow.Issue
 }
 
@@ -168,7 +168,7 @@ func issueTexts(err error) []string {
 	}
 	var all []string
 	for _, i := range e.Issues {
-		i.Line, i.Column = 0, 0 // positions in the definition, which is one line of the file
+		i.Line, i.Column = 0, 0 // positions refer to the definition, which is one line of the file
 		all = append(all, i.String())
 	}
 	return all
@@ -226,8 +226,8 @@ const (
 	maxValueLength = 40
 )
 
-// differences describes each field in which two JSON values differ, first the value
-// in the stage, then that in the file. It is empty for equal values.
+// differences describes each field in which two JSON values differ: first the value in the stage,
+// then that in the file. It returns nothing for equal values.
 func differences(stage, file json.RawMessage) []string {
 	var a, b any
 	if decode(stage, &a) != nil || decode(file, &b) != nil {

@@ -100,12 +100,12 @@ func (r *reader) addError(err error) {
 		return
 	}
 	for _, i := range e.Issues {
-		i.Line, i.Column = r.lines, 0 // a column in the part is not that in the line
+		i.Line, i.Column = r.lines, 0 // a column within the record is not a column of the line
 		r.issues = append(r.issues, i)
 	}
 }
 
-// checkUnique reports whether no earlier line has the same name.
+// checkUnique reports whether no earlier line has the same name. It adds an issue otherwise.
 func (r *reader) checkUnique(name string) bool {
 	if line, duplicate := r.seen[name]; duplicate {
 		r.addIssue("", "duplicate", fmt.Sprintf("%s is already on line %d", name, line))

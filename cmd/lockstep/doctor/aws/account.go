@@ -38,9 +38,9 @@ type Account struct {
 	sqs            *sqs.Client
 }
 
-// Open reads credentials, region and endpoints from where AWS's own tools read
-// them: the environment, AWS_ENDPOINT_URL included, and the shared files. It
-// sends no request except those that getting credentials takes.
+// Open reads credentials, region and endpoints from where AWS's own tools read them: the
+// environment, including AWS_ENDPOINT_URL, and the shared files. It sends requests only to get
+// credentials.
 func Open(ctx context.Context, options ...func(*config.LoadOptions) error) (*Account, error) {
 	options = append([]func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(requestTimeout)),

@@ -71,8 +71,8 @@ func (a *Account) ReservedConcurrency(ctx context.Context, name string) (n int, 
 	return int(*out.ReservedConcurrentExecutions), true, nil
 }
 
-// Concurrency returns how many invocations may be at work at a time in this account and region,
-// those that are reserved for functions left out.
+// Concurrency returns how many invocations may run at a time in this account and region, without
+// those reserved for functions.
 func (a *Account) Concurrency(ctx context.Context) (int, error) {
 	out, err := a.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil || out.AccountLimit == nil {

@@ -44,7 +44,7 @@ func parseQueue(url string, attributes map[string]string) Queue {
 		VisibilityTimeout: number(types.QueueAttributeNameVisibilityTimeout),
 		RetentionPeriod:   number(types.QueueAttributeNameMessageRetentionPeriod),
 	}
-	// maxReceiveCount is a number or a string, as whoever set the policy wrote it.
+	// maxReceiveCount is a number or a string, depending on who set the policy.
 	var policy struct {
 		Target   string `json:"deadLetterTargetArn"`
 		Receives any    `json:"maxReceiveCount"`
@@ -55,7 +55,7 @@ func parseQueue(url string, attributes map[string]string) Queue {
 		case float64:
 			q.MaxReceiveCount = int(n)
 		case string:
-			q.MaxReceiveCount, _ = strconv.Atoi(n) // anything else is no bound
+			q.MaxReceiveCount, _ = strconv.Atoi(n) // any other text is no bound
 		}
 	}
 	return q
