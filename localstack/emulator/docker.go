@@ -17,8 +17,8 @@ const (
 	dockerHost = "host.docker.internal"
 )
 
-// container is LocalStack in Docker. Through Docker's socket it starts a container for
-// each execution environment of a function.
+// container is LocalStack in Docker. It starts a container for each execution environment of a
+// function, through Docker's socket.
 type container struct{ id string }
 
 func dockerAvailable(ctx context.Context) bool {
@@ -37,8 +37,8 @@ func (e *LocalStack) startContainer(ctx context.Context) error {
 	return nil
 }
 
-// dockerArguments are the arguments of docker to run LocalStack in the background on a
-// port of this machine.
+// dockerArguments returns the arguments of docker that run LocalStack in the background on a port
+// of this machine.
 func dockerArguments(port int) []string {
 	settings := commonSettings()
 	settings["LOCALSTACK_HOST"] = "localhost.localstack.cloud:4566"

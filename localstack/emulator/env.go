@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// commonSettings are the settings of LocalStack in both modes.
+// commonSettings returns the settings of LocalStack in both modes.
 func commonSettings() map[string]string {
 	return map[string]string{
 		"PROVIDER_OVERRIDE_DYNAMODB": "v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS": "v2", // v2 does not copy every item for streams
@@ -23,12 +23,12 @@ func commonSettings() map[string]string {
 	}
 }
 
-// hostSettings are the additional settings of ModeHost.
+// hostSettings returns the additional settings of ModeHost.
 func hostSettings(dir string, port, database int) map[string]string {
 	at := "127.0.0.1:" + strconv.Itoa(port)
 	return map[string]string{
 		"GATEWAY_LISTEN": at, "LOCALSTACK_HOST": at, "DNS_ADDRESS": "0",
-		"OVERRIDE_IN_DOCKER": "0", // otherwise it takes any machine with /.dockerenv for its container
+		"OVERRIDE_IN_DOCKER": "0", // else LocalStack takes any machine with /.dockerenv for its container
 		"FILESYSTEM_ROOT":    filepath.Join(dir, "root"), "TMPDIR": filepath.Join(dir, "tmp"),
 		"DYNAMODB_IN_MEMORY": "1", "DYNAMODB_LOCAL_PORT": strconv.Itoa(database),
 		"FUNCTION_LOGS":                      filepath.Join(dir, "logs"),
@@ -42,8 +42,8 @@ var clientCredentials = map[string]string{
 	"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
 }
 
-// buildEnv is this process's environment with the settings and without variables that
-// lead to the real AWS or configure LocalStack.
+// buildEnv returns this process's environment with the settings and without the variables that lead
+// to the real AWS or configure LocalStack.
 func buildEnv(settings ...map[string]string) []string {
 	var env []string
 	for _, line := range os.Environ() {

@@ -1,6 +1,6 @@
-// Package process runs programs that must not outlive this process, however it
-// ends. On Linux the kernel kills them with it; elsewhere only an orderly end
-// stops them. It also finds free ports and waits until a server is ready.
+// Package process runs programs that must not outlive this process, however it ends. On Linux the
+// kernel kills them together with it; elsewhere they end only if this process ends in an orderly
+// way. The package also finds free ports and waits until a server is ready.
 package process
 
 import (

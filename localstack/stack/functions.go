@@ -59,8 +59,8 @@ func (s *Stack) deploy() error {
 	})
 }
 
-// functionEnv is the environment of every function: the endpoints, the configuration,
-// and the setting that headers carry the identity, which only a local stack may have.
+// functionEnv returns the environment of every function: the endpoints, the configuration, and the
+// setting that headers carry the identity, which only a local stack may use.
 func (s *Stack) functionEnv() []string {
 	env := append(s.endpointEnv(),
 		topology.EnvTrustHeaders+"=true",
@@ -80,7 +80,7 @@ func (s *Stack) functionEnv() []string {
 	return env
 }
 
-// endpointEnv names the tables, the queues and the configuration file.
+// endpointEnv returns the variables that name the tables, the queues and the configuration file.
 func (s *Stack) endpointEnv() []string {
 	env := []string{
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
@@ -111,8 +111,8 @@ func (s *Stack) endpointEnv() []string {
 	return env
 }
 
-// workerEnv is the environment of a worker program: the endpoints, the configuration
-// of the functions, the URL of the service, and the function whose rights it has.
+// workerEnv returns the environment of a worker program: the endpoints, the configuration of the
+// functions, the URL of the service, and the function whose rights it has.
 func (s *Stack) workerEnv() []string {
 	return append(s.endpointEnv(), topology.EnvURL+"="+s.url, topology.EnvFunction+"="+topology.FunctionWorker)
 }

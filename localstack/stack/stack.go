@@ -67,7 +67,7 @@ type Stack struct {
 	server      *http.Server
 	url         string
 	sealedKey   string // path of the file with the key of sealed parameters, "" if the configuration names another
-	tokenKeys   string // path of the file with the keys of resume tokens, "" if the configuration names others
+	tokenKeys   string // path of the file with the keys of resume tokens, "" if the configuration names other keys
 	workers     []*worker
 
 	closeOnce sync.Once
@@ -140,8 +140,9 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	return s, nil
 }
 
-// localHostsOnly refuses requests for another host than this machine: a web page may
-// have its own name resolved to 127.0.0.1, and the browser takes the API for its own then.
+// localHostsOnly refuses requests for another host than this machine. Otherwise a web page could
+// have its own name resolved to 127.0.0.1, and the browser would take the API for part of that
+// page's site.
 func localHostsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -224,8 +225,8 @@ func (s *Stack) writeEnv() error {
 	return os.WriteFile(filepath.Join(s.options.DataDir, "worker.env"), []byte(text), 0o600)
 }
 
-// makeTokenKeys makes a random key for resume tokens, unless the configuration says where keys
-// are. With a data directory it stays the same, as the state does.
+// makeTokenKeys makes a random key for resume tokens, unless the configuration names the keys. With
+// a data directory the key stays the same, as the state does.
 func (s *Stack) makeTokenKeys() (err error) {
 	if s.config.Token.Keys != "" {
 		return nil

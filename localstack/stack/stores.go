@@ -45,7 +45,7 @@ type stores struct {
 	jobsURLs     []string // queues of the default pool: the one without a region, and that of each region
 }
 
-// awsConfig is the configuration of the SDK; local services ignore the credentials.
+// awsConfig returns the configuration of the SDK; local services ignore the credentials.
 func awsConfig() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",
@@ -110,8 +110,9 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	return st, nil
 }
 
-// addresses are those of the embedded tables and queues, as host:port. They stay the same with a
-// data directory, so that worker programs that were started by hand survive a restart of the stack.
+// addresses are the addresses of the embedded tables and queues, as host:port. With a data
+// directory they stay the same, so that worker programs started by hand survive a restart of the
+// stack.
 type addresses struct {
 	DynamoDB string `json:"dynamodb"`
 	SQS      string `json:"sqs"`
@@ -119,19 +120,19 @@ type addresses struct {
 
 const addressesFile = "addresses.json"
 
-// readAddresses reads the addresses of an earlier run, none if there are none that can be read.
+// readAddresses reads the addresses of an earlier run. It returns none if it cannot read them.
 func (s *Stack) readAddresses() (a addresses) {
 	if s.options.DataDir == "" {
 		return a
 	}
 	text, err := os.ReadFile(filepath.Join(s.options.DataDir, addressesFile))
 	if err != nil || json.Unmarshal(text, &a) != nil {
-		return addresses{} // others are found
+		return addresses{} // then free ones are picked
 	}
 	return a
 }
 
-// writeAddresses keeps the addresses for the next run.
+// writeAddresses stores the addresses for the next run.
 func (s *Stack) writeAddresses(a addresses) error {
 	if s.options.DataDir == "" {
 		return nil
@@ -167,8 +168,8 @@ func (st *stores) serveQueues(s *Stack, before string) error {
 	return nil
 }
 
-// autoCreateAttributes are the attributes of a Lockstep queue. The queue of a pool is
-// created by the first request that names it.
+// autoCreateAttributes returns the attributes of a Lockstep queue. The first request that names the
+// queue of a pool creates it.
 func autoCreateAttributes(name string) (map[string]string, bool) {
 	role, owned := strings.CutPrefix(name, namePrefix)
 	switch {

@@ -24,8 +24,8 @@ import (
 type Options struct {
 	Binary string    // path of the program; "" calls Locate
 	Dir    string    // directory of the data, created if missing; "" keeps them in memory
-	Port   int       // on 127.0.0.1; 0 picks a free one, of an address that web pages cannot guess
-	Before string    // host:port of an earlier run, to be used again if Port is 0 and it is free
+	Port   int       // on 127.0.0.1; 0 picks a free one, on an address that web pages cannot guess
+	Before string    // host:port of an earlier run, reused if it is free and Port is 0
 	Log    io.Writer // the program's output; nil drops it
 }
 
@@ -113,7 +113,7 @@ func start(ctx context.Context, options Options) (*Process, error) {
 	return p, nil
 }
 
-// freeAddress finds an address of this machine, the one of an earlier run if it is free.
+// freeAddress finds an address of this machine: that of an earlier run if it is free.
 func freeAddress(before string, log io.Writer) (host string, port int, err error) {
 	listener, hidden, err := process.ListenHidden(before)
 	if err != nil {
@@ -150,8 +150,8 @@ const programName = "dynoxide"
 // npmProgramPath is where npm installs the program, below the repository's root.
 var npmProgramPath = filepath.Join("localstack", "node_modules", "@dynoxide", "linux-x64", programName)
 
-// Locate finds the program: in the directory of the running executable, then in bin
-// or npm's modules of the working directory or of a parent directory, then on PATH.
+// Locate finds the program: in the directory of the running executable, then in bin or npm's
+// modules of the working directory or of a parent directory, then on PATH.
 func Locate() (string, error) {
 	var candidates []string
 	if self, err := os.Executable(); err == nil {
@@ -183,8 +183,7 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// notInstalledError says how to install the program. npm has it for Linux on x86-64
-// only.
+// notInstalledError explains how to install the program. npm has it only for Linux on x86-64.
 func notInstalledError(path string) error {
 	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
 		return fmt.Errorf("local DynamoDB: %s is not installed: run make build", path)

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// TableName is the physical name of a table role with a prefix.
+// TableName returns the physical name of a table role with a prefix.
 func TableName(prefix, role string) string { return prefix + role }
 
 // CreateTables creates the product's tables with their indexes and time to live,

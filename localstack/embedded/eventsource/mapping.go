@@ -95,12 +95,11 @@ func (m *Mapping) validate() error {
 	return nil
 }
 
-// StartMapping starts to invoke the function and goes on until the host is closed.
+// StartMapping starts to invoke the function and continues until the host is closed.
 //
-// It deletes the records that succeeded and leaves the others to their visibility
-// timeout, and so to the queue's redrive policy. While another batch is allowed, a
-// receive is always open, so that a message reaches the function as soon as it is
-// sent.
+// It deletes the records that succeeded and leaves the others to their visibility timeout, and so
+// to the queue's redrive policy. While another batch is allowed, a receive is always open, so that
+// a message reaches the function as soon as it is sent.
 func StartMapping(host Host, m Mapping) error {
 	if err := m.validate(); err != nil {
 		return err
@@ -139,8 +138,8 @@ func (r *mappingRunner) startPoller() error {
 	return err
 }
 
-// scaleUp adds a poller if all are busy: then nobody receives, and the queue may hold
-// more. A surplus poller stops by itself. The caller holds mu.
+// scaleUp adds a poller if all are busy: nobody receives then, and the queue may hold more. A
+// surplus poller stops by itself. The caller holds mu.
 func (r *mappingRunner) scaleUp() {
 	if r.busy < r.pollers || r.pollers >= r.MaxConcurrency || r.scaleTimer != nil {
 		return

@@ -17,10 +17,10 @@ const requestTimeFormat = "02/Jan/2006:15:04:05 -0700"
 
 const defaultStage = "$default"
 
-// event is the request in payload format 2.0.
+// event returns the request in payload format 2.0.
 //
-// In spite of its name, rawPath is percent-decoded: an encoded slash becomes a
-// separator. rawQueryString stays as it was sent.
+// In spite of its name, rawPath is percent-decoded: an encoded slash becomes a separator.
+// rawQueryString stays as it was sent.
 func (g *handler) event(r *http.Request, body []byte, id string) events.APIGatewayV2HTTPRequest {
 	now := g.opts.Now().UTC()
 	source := r.RemoteAddr
@@ -120,8 +120,8 @@ func queryParameters(query string) map[string]string {
 	return out
 }
 
-// isText reports whether API Gateway passes a body on unchanged; it encodes every other
-// body as base64, including forms.
+// isText reports whether API Gateway passes a body on unchanged. It encodes every other body as
+// base64, including forms.
 func isText(h http.Header) bool {
 	if h.Get("Content-Encoding") != "" {
 		return false

@@ -35,8 +35,8 @@ type Options struct {
 	MaxBody int64
 	// BodyTimeout is how long a body may take to arrive. Default 30s.
 	BodyTimeout time.Duration
-	// Interrupted reports whether an error of the function means that it, or what runs it,
-	// has ended during the request. A client may try again.
+	// Interrupted reports whether an error means that the function, or what runs it, ended during
+	// the request, so that a client may try again.
 	Interrupted func(error) bool
 	// Timeout is how long a client waits for a reply. Default 30s, as on AWS.
 	Timeout time.Duration
@@ -103,7 +103,7 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := g.invoke(ctx, event)
 	switch {
 	case r.Context().Err() != nil:
-		// The client has gone; nobody reads a reply.
+		// The client has gone, so nobody reads a reply.
 	case err != nil && ctx.Err() != nil:
 		g.opts.Log.WarnContext(ctx, "function did not reply in time", "method", r.Method, "path", r.URL.Path, "requestId", id, "timeout", g.opts.Timeout.String())
 		writeProblem(w, id, workflow.CodeUnavailable, "no reply in time; the request may or may not have been carried out")

@@ -63,8 +63,8 @@ type DeployedFunction struct {
 	mu            sync.Mutex
 	closed        bool
 	envs          map[*environment]bool      // all, from before the fork to after the exit
-	idle          []*environment             // the most recently used last; it is used first
-	pending       []*invocation              // wait for an environment, the oldest first
+	idle          []*environment             // most recently used last; the last one is used first
+	pending       []*invocation              // waiting for an environment, oldest first
 	replyTimes    map[*environment]time.Time // replied at that time and has not asked for more
 	reapingCount  int                        // idle environments that are being stopped
 	startingCount int                        // environments that have not asked for an event
@@ -111,9 +111,9 @@ func (d *DeployedFunction) Processes() []int {
 }
 
 // Invoke invokes the function with a payload and waits for its reply. The error is a
-// [*FunctionError] if the function failed, [ErrClosed] if the host is shutting down,
-// and that of ctx if it ended. As on AWS, an invocation that has begun in a process
-// goes on without its caller.
+// [*FunctionError] if the function failed, [ErrClosed] if the host is shutting down, and that of
+// ctx if it ended. As on AWS, an invocation that has begun in a process continues without its
+// caller.
 func (d *DeployedFunction) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -176,8 +176,8 @@ func (d *DeployedFunction) arn() string {
 	return "arn:aws:lambda:" + d.host.opts.Region + ":" + d.host.opts.Account + ":function:" + d.spec.Name
 }
 
-// environ is the environment of a process: AWS's defaults, the function's own
-// variables, and last the variables that a function cannot override.
+// environ returns the environment of a process: AWS's defaults, the function's own variables, and
+// last the variables that a function cannot override.
 func (d *DeployedFunction) environ(api, stream string) []string {
 	o, f := d.host.opts, d.spec
 	env := []string{

@@ -1,7 +1,6 @@
-// Package lambdahost runs the deployed Lambda binaries on one machine, in place of the
-// AWS Lambda service. It starts bootstrap executables, serves them the Lambda Runtime
-// API, invokes them from SQS queues and on schedules. The binaries cannot see the
-// difference.
+// Package lambdahost runs the deployed Lambda binaries on one machine, in place of the AWS Lambda
+// service. It starts bootstrap executables, serves them the Lambda Runtime API, and invokes them
+// from SQS queues and on schedules. The binaries cannot see the difference.
 //
 //   - host.go: [Host], its options, and its shutdown.
 //   - function.go: [Function], what is deployed; [DeployedFunction.Invoke].
@@ -11,16 +10,14 @@
 //   - invocation.go: one event, and [FunctionError].
 //   - prefixwriter.go: the output of many processes as whole lines.
 //
-// One process is one execution environment and handles one invocation at a time, as on
-// AWS. Each process has its own listener on the loopback interface. So the listener
-// identifies the process, a runtime in any language works, and no other process can
-// reply in place of one that has been replaced.
+// One process is one execution environment and handles one invocation at a time, as on AWS. Each
+// process has its own listener on the loopback interface. So the listener identifies the process, a
+// runtime in any language works, and no process can reply in place of one that it has replaced.
 //
-// The rules are those of the AWS documentation ("Building a custom runtime", "Lambda
-// runtime API", "Using Lambda with Amazon SQS"). Deliberate differences: memory is
-// reported to the function but not limited, there are no asynchronous retries, and an
-// environment that does not start is tried twice before the invocation that needs it
-// fails.
+// The rules are those of the AWS documentation ("Building a custom runtime", "Lambda runtime API",
+// "Using Lambda with Amazon SQS"). Deliberate differences: memory is reported to the function but
+// not limited, there are no asynchronous retries, and an environment that does not start is tried
+// twice before the invocation that needs it fails.
 package lambdahost
 
 import (

@@ -33,8 +33,8 @@ type FunctionError struct {
 
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// Interrupted reports whether an invocation failed because its process, or the host, ended or
-// was stopped, and not with an answer of the function.
+// Interrupted reports whether an invocation failed because its process or the host ended or was
+// stopped, and not because the function returned an error.
 func Interrupted(err error) bool {
 	var failure *FunctionError
 	return errors.Is(err, ErrClosed) || errors.As(err, &failure) && (failure.Type == TypeExit || failure.Type == TypeTimeout)
@@ -96,7 +96,7 @@ func (v *invocation) finished() bool {
 	}
 }
 
-// newID is a random UUID, the format of request ids on AWS.
+// newID returns a random UUID, the format of request ids on AWS.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -105,7 +105,7 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// newTraceHeader is the X-Ray header of a trace that is not sampled.
+// newTraceHeader returns the X-Ray header of a trace that is not sampled.
 func newTraceHeader(now time.Time) string {
 	var b [20]byte
 	rand.Read(b[:])

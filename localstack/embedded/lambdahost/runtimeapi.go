@@ -61,7 +61,7 @@ func (e *environment) handleNext(w http.ResponseWriter, r *http.Request) {
 	var v *invocation
 	select {
 	case v = <-e.assigned:
-	case <-r.Context().Done(): // the process ends; environmentExited requeues what is assigned
+	case <-r.Context().Done(): // the process has ended; environmentExited requeues what is assigned
 		return
 	}
 	timeout := e.fn.spec.Timeout
@@ -105,8 +105,8 @@ func (e *environment) timeOut(v *invocation) {
 	}, err)
 }
 
-// currentInvocation is the invocation that a request names. It is nil if the id is not
-// current; then the request has been answered.
+// currentInvocation returns the invocation that a request names. It returns nil if the id is not
+// current; in that case it has answered the request.
 func (e *environment) currentInvocation(w http.ResponseWriter, r *http.Request) *invocation {
 	e.mu.Lock()
 	defer e.mu.Unlock()

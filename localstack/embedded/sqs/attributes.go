@@ -23,7 +23,7 @@ var intAttributes = map[string]struct{ least, most, fallback int }{
 	"VisibilityTimeout":             {0, maxVisibilitySeconds, 30},
 }
 
-// intAttribute is the value of a numeric attribute, which was checked when set.
+// intAttribute returns the value of a numeric attribute, which was checked when set.
 func (q *queue) intAttribute(name string) int {
 	n, err := strconv.Atoi(q.attributes[name])
 	if err != nil {
@@ -50,7 +50,7 @@ func validateAttributes(attributes map[string]string) error {
 	return nil
 }
 
-// allAttributes is every attribute, including counters and fixed values.
+// allAttributes returns every attribute, including counters and fixed values.
 func (q *queue) allAttributes() map[string]string {
 	all := maps.Clone(q.attributes)
 	visible, inFlight, delayed := q.counts()

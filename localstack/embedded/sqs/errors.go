@@ -34,22 +34,22 @@ func queueDoesNotExist(name string) *apiError {
 	return newAPIError(sqsNamespace+"QueueDoesNotExist", legacyCodePrefix+"NonExistentQueue", "Queue %q does not exist.", name)
 }
 
-// queueNameExists is for a queue created again with other attributes.
+// queueNameExists is the error for creating a queue again with other attributes.
 func queueNameExists(name, attribute string) *apiError {
 	return newAPIError(sqsNamespace+"QueueNameExists", "QueueAlreadyExists", "Queue %q exists with another value of %s.", name, attribute)
 }
 
-// receiptHandleIsInvalid is for text that was never a receipt handle of the queue.
+// receiptHandleIsInvalid is the error for a text that was never a receipt handle of the queue.
 func receiptHandleIsInvalid() *apiError {
 	return newAPIError(sqsNamespace+"ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", "The receipt handle is not valid for this queue.")
 }
 
-// messageNotInFlight is for a change of visibility of a message that is not received.
+// messageNotInFlight is the error for changing the visibility of a message that is not in flight.
 func messageNotInFlight() *apiError {
 	return newAPIError(sqsNamespace+"MessageNotInflight", legacyCodePrefix+"MessageNotInflight", "The message is not in flight.")
 }
 
-// overLimit is for a receive while too many messages are in flight.
+// overLimit is the error for a receive while too many messages are in flight.
 func overLimit(limit int) *apiError {
 	e := newAPIError(sqsNamespace+"OverLimit", "OverLimit", "The queue already has %d messages in flight.", limit)
 	e.Status = http.StatusForbidden
@@ -60,12 +60,12 @@ func invalidMessageContents(char rune) *apiError {
 	return newAPIError(sqsNamespace+"InvalidMessageContents", "InvalidMessageContents", "The message contains the character %U, which is not allowed.", char)
 }
 
-// invalidAttributeName is for the name of a queue attribute.
+// invalidAttributeName is the error for an invalid name of a queue attribute.
 func invalidAttributeName(name string) *apiError {
 	return newAPIError(sqsNamespace+"InvalidAttributeName", "InvalidAttributeName", "Queue attribute %q is unknown.", name)
 }
 
-// invalidAttributeValue is for the value of a queue attribute.
+// invalidAttributeValue is the error for an invalid value of a queue attribute.
 func invalidAttributeValue(name, value, reason string) *apiError {
 	return newAPIError(sqsNamespace+"InvalidAttributeValue", "InvalidAttributeValue", "Value %q of queue attribute %s is not valid: %s.", value, name, reason)
 }
@@ -86,7 +86,7 @@ func invalidBatchEntryID(id string) *apiError {
 	return newAPIError(sqsNamespace+"InvalidBatchEntryId", legacyCodePrefix+"InvalidBatchEntryId", "The id %q is not 1 to 80 letters, digits, hyphens and underscores.", id)
 }
 
-// batchRequestTooLong is for a batch whose messages together exceed the limit.
+// batchRequestTooLong is the error for a batch whose messages together exceed the limit.
 func batchRequestTooLong(size, limit int) *apiError {
 	return newAPIError(sqsNamespace+"BatchRequestTooLong", legacyCodePrefix+"BatchRequestTooLong", "The batch has %d bytes, the limit is %d.", size, limit)
 }
@@ -103,12 +103,12 @@ func unknownOperation(target string) *apiError {
 	return newAPIError(coralNamespace+"UnknownOperationException", "InvalidAction", "This server does not implement %q; it accepts only AWS JSON 1.0.", target)
 }
 
-// serializationError is for a body that is not the JSON of its operation.
+// serializationError is the error for a body that is not the JSON of its operation.
 func serializationError(err error) *apiError {
 	return newAPIError(coralNamespace+"SerializationException", "MalformedInput", "The request cannot be read: %v.", err)
 }
 
-// internalError is for a failure of the server; the client may retry.
+// internalError is the error for a failure of the server; the client may retry.
 func internalError(err error) *apiError {
 	e := newAPIError(sqsNamespace+"InternalError", "InternalError", "%v", err)
 	e.Status = http.StatusInternalServerError

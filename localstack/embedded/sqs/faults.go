@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Faults are the faults that SQS allows itself, on request. The zero value is none.
-// Probabilities are from 0 to 1.
+// Faults are faults that SQS may produce, injected on request. The zero value injects none.
+// Probabilities range from 0 to 1.
 type Faults struct {
 	// Seed makes the faults repeatable, as far as the order of requests is.
 	Seed uint64 `json:"seed"`
@@ -104,7 +104,7 @@ func (f *faultInjector) duplicate(queue string) bool {
 	return f.roll(queue, f.faults.Duplicate, &f.counts.Duplicated)
 }
 
-// delay is the extra delay of a message.
+// delay returns the extra delay of a message.
 func (f *faultInjector) delay(queue string) time.Duration {
 	if f.faults.MaxDelayMillis == 0 || !f.roll(queue, 1, &f.counts.Delayed) {
 		return 0

@@ -42,7 +42,7 @@ type message struct {
 	firstReceivedAt time.Time
 }
 
-// size is the number of bytes that count against limits and are billed.
+// size returns the number of bytes that count against limits and are billed.
 func (m *message) size() int {
 	size := len(m.Body)
 	for name, a := range m.Attributes {
@@ -51,12 +51,12 @@ func (m *message) size() int {
 	return size
 }
 
-// sendResult is the reply to the sender of the message.
+// sendResult returns the reply to the sender of the message.
 func (m *message) sendResult() sendMessageResult {
 	return sendMessageResult{MessageID: m.ID, BodyMD5: bodyMD5(m.Body), AttributesMD5: attributesMD5(m.Attributes)}
 }
 
-// receiptHandle names the latest delivery of m. A later delivery makes it void, and
+// receiptHandle returns the handle of the latest delivery of m. A later delivery makes it void, and
 // so does a restart, because receives are then counted from zero.
 func (q *queue) receiptHandle(m *message) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{
@@ -93,7 +93,7 @@ func (a messageAttribute) isBinary() bool {
 	return a.DataType == "Binary" || strings.HasPrefix(a.DataType, "Binary.")
 }
 
-// size is the number of bytes that the attribute adds to its message, name included.
+// size returns the number of bytes that the attribute adds to its message, including its name.
 func (a messageAttribute) size(name string) int {
 	size := len(name) + len(a.DataType) + len(a.BinaryValue)
 	if a.StringValue != nil {
@@ -102,15 +102,15 @@ func (a messageAttribute) size(name string) int {
 	return size
 }
 
-// bodyMD5 is the MD5 of a body; the SDK rejects a reply with another sum.
+// bodyMD5 returns the MD5 of a body; the SDK rejects a reply with another sum.
 func bodyMD5(body string) string {
 	sum := md5.Sum([]byte(body))
 	return hex.EncodeToString(sum[:])
 }
 
-// attributesMD5 is the MD5 of attributes in the service's canonical form: sorted by
-// name, each as name, type, one byte for the kind of value (1 text, 2 binary) and
-// value, with four-byte big-endian lengths. It is "" if there are no attributes.
+// attributesMD5 returns the MD5 of attributes in the service's canonical form: sorted by name, each
+// as name, type, one byte for the kind of value (1 text, 2 binary) and value, with four-byte
+// big-endian lengths. It is "" if there are no attributes.
 func attributesMD5(attributes map[string]messageAttribute) string {
 	if len(attributes) == 0 {
 		return ""

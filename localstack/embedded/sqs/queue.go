@@ -90,7 +90,7 @@ func (q *queue) makeVisible(m *message) {
 	q.visible = append(q.visible, m)
 }
 
-// hide makes m invisible until a time; only its receiver has it.
+// hide makes m invisible until a time, because one receiver has it.
 func (q *queue) hide(m *message, until time.Time) {
 	m.visibleAt = until
 	if m.state == stateInFlight {

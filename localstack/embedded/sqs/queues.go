@@ -12,8 +12,8 @@ func (s *Server) queueURL(c *call, q *queue) string {
 	return c.baseURL + "/" + s.options.Account + "/" + q.name
 }
 
-// findQueue finds the queue of a URL. Only the last part of the URL counts: clients
-// reach the server under several hosts.
+// findQueue finds the queue of a URL. Only the last part of the URL counts, because clients reach
+// the server under several hosts.
 func (s *Server) findQueue(c *call, url string) (*queue, error) {
 	if url == "" {
 		return nil, missingParameter("QueueUrl")
@@ -27,7 +27,7 @@ func (s *Server) findQueue(c *call, url string) (*queue, error) {
 	return q, nil
 }
 
-// findOrCreateQueue creates a missing queue if AutoCreate says so.
+// findOrCreateQueue finds a queue, or creates it if AutoCreate allows that.
 func (s *Server) findOrCreateQueue(c *call, url string) (*queue, error) {
 	q, err := s.findQueue(c, url)
 	if q != nil || url == "" || s.options.AutoCreate == nil {

@@ -112,7 +112,7 @@ func (q *queue) receive(now time.Time, options receiveOptions) (deliveries []del
 	return deliveries
 }
 
-// nextVisible takes the oldest visible message, or a random one if a fault says so.
+// nextVisible takes the oldest visible message, or a random one if a fault is injected.
 func (q *queue) nextVisible() *message {
 	for len(q.visible) > 0 {
 		if i := q.faults.pickNext(q.name, len(q.visible)); i > 0 {
@@ -128,7 +128,7 @@ func (q *queue) nextVisible() *message {
 	return nil
 }
 
-// toReceivedMessage is m with the attributes that the receiver asked for.
+// toReceivedMessage returns m with the attributes that the receiver requested.
 func (q *queue) toReceivedMessage(m *message, options receiveOptions) receivedMessage {
 	out := receivedMessage{
 		MessageID:     m.ID,

@@ -36,7 +36,7 @@ import (
 	"time"
 )
 
-// Options of a server; the zero value is a server in memory without faults.
+// Options configure a server. The zero value is a server in memory without faults.
 type Options struct {
 	// Clock returns the time; time.Now by default. Timers use the machine's clock:
 	// with another Clock, operations see its time but long polls do not wake by it.
@@ -50,8 +50,8 @@ type Options struct {
 	AutoCreate func(name string) (attributes map[string]string, ok bool)
 	// Faults at the start; see [Server.SetFaults].
 	Faults Faults
-	// MaxInFlight is the most messages of one queue that are received and not
-	// deleted; 120,000 by default, as on AWS.
+	// MaxInFlight is the most messages of one queue that are in flight (received and not deleted);
+	// 120,000 by default, as on AWS.
 	MaxInFlight int
 	// Region and Account appear in queue ARNs and URLs; us-east-1 and
 	// 000000000000 by default.
@@ -91,8 +91,8 @@ func New(options Options) (*Server, error) {
 		instanceID: strconv.FormatUint(rand.Uint64(), 36),
 		queues:     map[string]*queue{},
 		usage:      Usage{},
-		// Keys must grow across restarts. Deleted messages leave no trace, so the
-		// clock is the lower bound.
+		// Keys must grow across restarts. Deleted messages leave no trace, so the clock is the
+		// lower bound.
 		lastKey: uint64(options.Clock().UnixNano()),
 	}
 	if err := s.SetFaults(options.Faults); err != nil {
@@ -193,7 +193,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{ctx: r.Context(), baseURL: "http://" + r.Host}
 	reply, err := perform(s, c, body)
 	if s.recordUsage(name, c) {
-		// The client sees a broken connection and cannot know what was done.
+		// The client sees a broken connection and cannot know whether the operation was performed.
 		panic(http.ErrAbortHandler)
 	}
 	writeReply(w, reply, err)

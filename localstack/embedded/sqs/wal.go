@@ -81,7 +81,7 @@ func (l *wal) load(replay func([]byte) error) error {
 	return l.truncateTail()
 }
 
-// truncateTail cuts the file after its last complete record; writing goes on there.
+// truncateTail cuts the file after its last complete record, so that writing continues there.
 func (l *wal) truncateTail() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return err

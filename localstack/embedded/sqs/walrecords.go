@@ -29,7 +29,7 @@ type walRecord struct {
 	To         string            `json:"to,omitempty"`
 }
 
-// queueRecord is the record of a queue as it is now.
+// queueRecord returns the record of the present state of a queue.
 func queueRecord(q *queue) walRecord {
 	return walRecord{Op: opPutQueue, Queue: q.name, Created: q.created.UnixMilli(), Attributes: q.attributes}
 }
@@ -63,8 +63,8 @@ func (s *Server) appendRecord(r walRecord) error {
 	return nil
 }
 
-// snapshot is the shortest log of the current state: the queues, then their messages
-// in the order of sending.
+// snapshot returns the shortest log of the current state: the queues, then their messages in the
+// order of sending.
 func (s *Server) snapshot() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		names := slices.Sorted(maps.Keys(s.queues))

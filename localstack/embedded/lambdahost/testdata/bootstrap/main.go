@@ -1,5 +1,5 @@
-// Command bootstrap is a function for the tests of package lambdahost: its event says
-// what it does.
+// Command bootstrap is a function for the tests of package lambdahost. Its event tells it what to
+// do.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	lambda.Start(handle)
 }
 
-// start fails as START says.
+// start fails in the way that START says.
 func start() {
 	switch os.Getenv("START") {
 	case "exit":
