@@ -12,11 +12,11 @@ type Block struct {
 	OnDevice bool // runOn: device, otherwise global
 	Retry    *Retry
 
-	Items          int // of a foreach, 0 without one; the block gets the number of its item
-	ItemsTolerated int // how many of them may fail
+	Items          int // of a foreach, 0 without one; the block gets the number of the item
+	ItemsTolerated int // how many of the items may fail
 }
 
-// Retry says how failed jobs are tried again.
+// Retry describes how failed jobs are retried.
 type Retry struct {
 	Max   int
 	Delay time.Duration
@@ -59,14 +59,14 @@ func drawBlock(w *generator, s *Step, _ int) Body {
 	return b
 }
 
-// earlierBlock is a step of which later ones can read the result.
+// earlierBlock is a step whose result later steps can read.
 type earlierBlock struct {
 	label    string
 	onDevice bool
 }
 
-// earlier chooses an earlier step that calls a block once for each entity, or once; ok is
-// false if there is none.
+// earlier chooses an earlier step that calls a block: once for each entity if onDevice, once
+// otherwise. ok is false if there is none.
 func (w *generator) earlier(onDevice bool) (label string, ok bool) {
 	var labels []string
 	for _, b := range w.blocks {
@@ -104,7 +104,7 @@ func (w *generator) addCondition(s *Step, b *Block) {
 	}
 }
 
-// addParameters adds parameters. Only a definition with all features has some that may be
+// addParameters adds parameters. Only a definition with all features has parameters that may be
 // missing.
 func (w *generator) addParameters(s *Step, b *Block) {
 	if !w.oneIn("parameters", 3) {

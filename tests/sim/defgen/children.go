@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// ChildSet is the body of a step that starts an execution of another definition for each of some devices.
+// ChildSet is the body of a step that starts an execution of another definition for each of some
+// devices.
 type ChildSet struct {
 	Definition string // its name
 	Devices    []string
-	Most       int // how many are at work at a time
+	Most       int // how many may run at a time
 	tolerated  int
 }
 
@@ -38,7 +39,8 @@ func (s *ChildSet) Nested() []*Step { return nil }
 
 func (s *ChildSet) without([]string) Body { return s }
 
-// ChildrenAtWork is how many of the children that a step starts are at work at a time, 0 if it starts no set.
+// ChildrenAtWork returns how many of the children that a step starts may run at a time, 0 if it
+// starts no set.
 func (d *Definition) ChildrenAtWork(label string) (most int) {
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
 		if set, ok := s.Body.(*ChildSet); ok && s.Label == label {

@@ -1,12 +1,15 @@
-// Package defgen generates random workflow definitions that use the whole format, with what a
-// test must know of each to predict what its executions do.
+// Package defgen generates random workflow definitions that use the whole format, together with
+// what a test must know about each to predict what its executions do.
 //
-// definition.go has the definition as a tree, from which steps can be removed to shrink a
-// failure. flow.go has those with choices, flow_ask.go their
-// steps that wait for people and signals, flow_branch.go those with branches, flow_rollout.go
-// rollouts and foreach, flow_further.go further kinds of steps. invalid.go has definitions that are refused. expression.go has expressions, with their meaning. generate.go generates a
-// definition; kind.go lists the kinds of steps, each of which has a file of its own: block.go,
-// nested.go and reference.go. limits.go has those with limits and paces, children.go steps that start several executions.
+// definition.go has the definition as a tree, from which steps can be removed to shrink a failure.
+// generate.go generates a definition; kind.go lists the kinds of steps, each of which has its own
+// file: block.go, nested.go and reference.go. limits.go has definitions with limits and paces,
+// children.go steps that start several executions, invalid.go definitions that are refused, and
+// expression.go expressions, with their meaning.
+//
+// flow.go has definitions with choices. Their further kinds of steps are in flow_ask.go (waits for
+// people and signals), flow_branch.go (branches), flow_rollout.go (rollouts and foreach) and
+// flow_further.go (the others).
 package defgen
 
 import (
@@ -29,14 +32,14 @@ type Definition struct {
 	Limits           *Limits
 	StartsSets       bool // a step starts an execution for each of several devices
 
-	Flow    *Flow  // if it has choices, all of it: the other fields are empty
-	Refused string // the text of one that is invalid; the other fields are empty
+	Flow    *Flow  // the whole definition if it has choices; the other fields are empty
+	Refused string // the text of an invalid definition; the other fields are empty
 }
 
-// Acquisition is what a definition acquires beside the entities of its starter.
+// Acquisition is what a definition acquires in addition to the entities of its starter.
 type Acquisition struct {
 	Text   string
-	Block  bool   // its block says which entities
+	Block  bool   // its block returns the entities
 	Group  string // the entities of this group
 	Select *Expression
 }
@@ -44,10 +47,10 @@ type Acquisition struct {
 // Step is one step.
 type Step struct {
 	Label           string
-	Fields          []string // fields that change nothing of what the steps pass on
+	Fields          []string // fields that do not affect what the steps pass on
 	ContinueOnError bool
 	Delay           time.Duration
-	Pace            time.Duration // from the beginning of one job to that of the next, 0 for any
+	Pace            time.Duration // from the start of one job to the start of the next, 0 for no pace
 	Repeat          *Repeat
 	Condition       *Expression
 	Assert          *Expression
@@ -55,14 +58,14 @@ type Step struct {
 	Body            Body // what it does
 }
 
-// Repeat says how often a step is entered.
+// Repeat describes how often a step is entered.
 type Repeat struct {
 	Count int
 	Delay time.Duration
 	While *Expression
 }
 
-// YAML returns the text of the definition after its name.
+// YAML returns the text of the definition that follows its name.
 func (d *Definition) YAML() string {
 	switch {
 	case d.Flow != nil:
@@ -125,7 +128,7 @@ func (d *Definition) BlocksByLabel() map[string]string {
 	return blocks
 }
 
-// ItemsTolerated returns for each step with items how many of them may fail.
+// ItemsTolerated returns, for each step with items, how many of them may fail.
 func (d *Definition) ItemsTolerated() map[string]int {
 	tolerated := map[string]int{}
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
@@ -136,7 +139,7 @@ func (d *Definition) ItemsTolerated() map[string]int {
 	return tolerated
 }
 
-// HandledSteps returns for each step whether the execution continues when it fails.
+// HandledSteps returns, for each step, whether the execution continues when it fails.
 func (d *Definition) HandledSteps() map[string]bool {
 	handled := map[string]bool{}
 	walkSteps(d.Steps, false, func(s *Step, continues bool) { handled[s.Label] = continues })
@@ -182,8 +185,8 @@ func (d *Definition) References() (names []string) {
 	return names
 }
 
-// WithoutSteps returns the definition without some steps and the steps nested in them, nil if
-// no step remains, or if one that remains reads a result of one that does not.
+// WithoutSteps returns the definition without some steps and the steps nested in them. It returns
+// nil if no step remains, or if a remaining step reads the result of a removed one.
 func (d *Definition) WithoutSteps(labels []string) *Definition {
 	next := *d
 	if d.Flow != nil || d.Refused != "" {
@@ -209,7 +212,7 @@ func removeSteps(steps []*Step, labels []string) (kept []*Step) {
 	return kept
 }
 
-// readsRemoved reports whether the text names the result of a step that it does not have.
+// readsRemoved reports whether the text names the result of a step that the definition lacks.
 func (d *Definition) readsRemoved() bool {
 	text, labels := d.YAML(), d.Labels()
 	for i, c := range text {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Expression is an expression of a definition: its text, and what it means once more, in Go. A
-// test that compares both does not call what evaluates the text.
+// Expression is an expression of a definition: its text, and its meaning written once more in Go. A
+// test that compares both does not call the code that evaluates the text.
 type Expression struct {
 	Text string
-	// Value returns what the expression is for the values; ok is false if it has no value,
-	// because it reads something that is missing.
+	// Value returns the value of the expression. ok is false if it has none because it reads
+	// something that is missing.
 	Value func(Values) (value any, ok bool)
-	// OfEntity says that it reads the entity, or a result of it.
+	// OfEntity means that it reads the entity, or a result for it.
 	OfEntity bool
-	// CrossEntity are the labels of the steps of which it reads the results of other entities.
+	// CrossEntity are the labels of the steps whose results for other entities it reads.
 	CrossEntity []string
 }
 
@@ -22,20 +22,20 @@ type Expression struct {
 type Values struct {
 	Entity     map[string]any // its attributes, id and type; nil in a global step
 	Parameters map[string]any
-	// Result is the result of an earlier step, for the entity or of a global step; ok is false
-	// if there is none. Results are those of all entities, by ID.
+	// Result returns the result of an earlier step: for the entity, or of a global step. ok is
+	// false if there is none. Results returns the results for all entities, by ID.
 	Result  func(label string) (result any, ok bool)
 	Results func(label string) map[string]any
 }
 
-// True reports whether an expression is true. One without a value is not.
+// True reports whether an expression is true. Without a value it is not.
 func (e *Expression) True(v Values) (is, ok bool) {
 	value, ok := e.Value(v)
 	is, _ = value.(bool)
 	return ok && is, ok
 }
 
-// attribute is an attribute of the entity.
+// attribute reads an attribute of the entity.
 func attribute(name string) *Expression {
 	return &Expression{Text: "entity." + name, OfEntity: true, Value: func(v Values) (any, bool) {
 		value, ok := v.Entity[name]
@@ -43,7 +43,7 @@ func attribute(name string) *Expression {
 	}}
 }
 
-// attributeOr is an attribute of the entity, or another text without it.
+// attributeOr reads an attribute of the entity, and falls back to another text.
 func attributeOr(name, otherwise string) *Expression {
 	return &Expression{Text: fmt.Sprintf("has(entity.%s) ? entity.%s : %q", name, name, otherwise), OfEntity: true, Value: func(v Values) (any, bool) {
 		if value, ok := v.Entity[name]; ok {
@@ -53,7 +53,7 @@ func attributeOr(name, otherwise string) *Expression {
 	}}
 }
 
-// hasAttribute is whether the entity has an attribute.
+// hasAttribute is true if the entity has an attribute.
 func hasAttribute(name string) *Expression {
 	return &Expression{Text: "has(entity." + name + ")", OfEntity: true, Value: func(v Values) (any, bool) {
 		_, ok := v.Entity[name]
@@ -61,7 +61,7 @@ func hasAttribute(name string) *Expression {
 	}}
 }
 
-// parameter is a parameter of the definition.
+// parameter reads a parameter of the definition.
 func parameter(name string) *Expression {
 	return &Expression{Text: "parameters." + name, Value: func(v Values) (any, bool) {
 		value, ok := v.Parameters[name]
@@ -69,8 +69,8 @@ func parameter(name string) *Expression {
 	}}
 }
 
-// resultField is a field of the result of an earlier step. ofEntity says that the step has
-// one for each entity.
+// resultField reads a field of the result of an earlier step. ofEntity means that the step has one
+// result for each entity.
 func resultField(label, field string, ofEntity bool) *Expression {
 	return &Expression{Text: label + ".result." + field, OfEntity: ofEntity, Value: func(v Values) (any, bool) {
 		result, ok := v.Result(label)
@@ -83,7 +83,7 @@ func resultField(label, field string, ofEntity bool) *Expression {
 	}}
 }
 
-// allResults are the results of an earlier step, by entity.
+// allResults reads the results of an earlier step, by entity.
 func allResults(label string) *Expression {
 	return &Expression{Text: label + ".results", CrossEntity: []string{label}, Value: func(v Values) (any, bool) {
 		return v.Results(label), true
@@ -157,15 +157,15 @@ type Parameter struct {
 	value func(Values) (any, bool)
 }
 
-// Value is the value that is passed on; ok is false if it has none.
+// Value returns the value that is passed on; ok is false if there is none.
 func (p *Parameter) Value(v Values) (value any, ok bool) { return p.value(v) }
 
-// whole passes the value of an expression on, with its type.
+// whole passes on the value of an expression, with its type.
 func whole(name string, e *Expression) Parameter {
 	return Parameter{Name: name, Text: "${" + e.Text + "}", Reads: e, value: e.Value}
 }
 
-// within passes a text on that has the value of an expression in it, which is a text.
+// within passes on a text that contains the value of an expression, which is a text.
 func within(name, before string, e *Expression, after string) Parameter {
 	return Parameter{Name: name, Text: before + "${" + e.Text + "}" + after, Reads: e, value: func(v Values) (any, bool) {
 		value, ok := e.Value(v)

@@ -13,52 +13,52 @@ type Flow struct {
 	Steps     []FlowStep
 	Tolerated int // how many entities may fail
 
-	config  string // further fields of config, each with ", " behind it
-	rolls   bool   // some steps are rollouts, or have foreach
+	config  string // further fields of config, each followed by ", "
+	rolls   bool   // some steps are rollouts or have foreach
 	further bool   // some steps are of the kinds of DrawFurther
-	indexed bool   // the innermost loop around the steps that are drawn has a condition, and so no item
-	changes bool   // the steps that are drawn are in no branch, or in one that may change entities
+	indexed bool   // the innermost loop around the steps being drawn has a condition, and so no item
+	changes bool   // the steps being drawn are in no branch, or in one that may change entities
 	open    []string
 	known   []flowKnown
-	inWave  bool // the steps that are drawn are in a rollout
+	inWave  bool // the steps being drawn are in a rollout
 	pure    bool // all blocks are pure
 	waits   bool // some steps wait for people and signals
 	splits  bool // some steps have branches
 	fails   bool // few steps handle their failures
 	draw    func(below int) int
 	labels  int
-	loops   int    // around the steps that are drawn
-	branch  string // in which the steps are that are drawn, "" for none
+	loops   int    // around the steps being drawn
+	branch  string // that contains the steps being drawn, "" for none
 }
 
-// FlowStep is one step: it has a Block, or sets variables, or is a switch, or waits, or asks, or
-// has steps in it.
+// FlowStep is one step: it calls a Block, sets variables, is a switch, waits, asks, or contains
+// steps.
 type FlowStep struct {
 	Label     string
 	Block     string // name in package p
 	OnDevices bool
 	Value     FlowValue  // the parameter v of the block
 	OutputKey string     // of a global block: its result is {n: ...}
-	Set       []FlowSet  // in no order: all values are evaluated first
-	Switch    []FlowCase // the last one may have no condition
+	Set       []FlowSet  // unordered: all values are evaluated first
+	Switch    []FlowCase // the last one may lack a condition
 	Inner     []FlowStep
 	Loops     bool       // over Items: Inner is executed for each
 	Items     []int      // numbers
 	While     *FlowWhile // of a loop without Items
 	Wait      time.Duration
-	Until     time.Time // a moment that it waits for
+	Until     time.Time // the moment that it waits for
 	When      *FlowWhen
-	Ask       *FlowAsk      // what it waits for, if not for a time
+	Ask       *FlowAsk      // what it waits for, other than a time
 	Callback  bool          // Ask is about what its block has sent
-	Asks      time.Duration // how long its block asks to wait, before it is called again; 0 if it does not
+	Asks      time.Duration // how long its block asks to wait before it is called again; 0 if it does not ask
 	Parallel  *FlowParallel
 	Rollout   *FlowRollout // Inner is executed for each wave
 	Each      *FlowEach    // the block is called for each item
 	Requires  []string     // the steps that must have completed
-	Answers   []string     // what the block may say about where it goes on
+	Answers   []string     // what the block may return as the next step
 	Starts    bool         // it starts an execution of Started, and waits for it
 	Delay     time.Duration
-	Input     *FlowInput // what the parameters are, if not Value
+	Input     *FlowInput // the form of the parameters, other than Value
 
 	OnFailure       []FlowCase
 	ContinueOnError bool
@@ -78,19 +78,20 @@ type FlowSet struct {
 	Value FlowValue
 }
 
-// FlowValue is a number: Add, and the variable at a path if that is set, else Else.
+// FlowValue is a number: the variable at a path plus Add if the variable is set, and Else if it is
+// not. Without a path it is Add.
 type FlowValue struct {
 	Path      string // "" for none
-	OfResult  bool   // the variable is a result, whose n is meant
+	OfResult  bool   // the variable is a result; its n is meant
 	Add, Else int
-	ErrorCode bool // not a number, but the code of the failure that was handled last
-	OfItem    bool // the item of the loop around the step, and Add
-	OfIndex   bool // with OfItem: its number, where the loop has a condition
+	ErrorCode bool // instead of a number, the code of the last failure that was handled
+	OfItem    bool // the item of the loop around the step, plus Add
+	OfIndex   bool // with OfItem, if the loop has a condition: the index
 }
 
-// FlowCondition compares the variable at a path with a number. Where it is not set, the
-// condition cannot be evaluated, unless Written says that it has an operator: then it is
-// false. Or it compares the code, or the step, of the failure.
+// FlowCondition compares the variable at a path with a number, or it compares the code or the step
+// of the failure. If the variable is not set, the condition cannot be evaluated. With Written it
+// has the form with an operator, which is false then.
 type FlowCondition struct {
 	Path    string
 	Op      string // gt, lt or eq
@@ -105,8 +106,8 @@ var flowPaths = []string{"a", "b", "m.x", "m.y"}
 // FlowCodes are the codes with which blocks fail.
 var FlowCodes = []string{"E1", "E2", "E3"}
 
-// DrawFlow draws a definition. waits says that steps may wait for people and signals, splits
-// that they may have branches.
+// DrawFlow draws a definition. With waits, steps may wait for people and signals; with splits, they
+// may have branches.
 func DrawFlow(draw func(below int) int, waits, splits bool) *Flow {
 	f := &Flow{draw: draw, pure: draw(2) == 0, waits: waits, splits: splits}
 	f.Steps = f.list(0, 3+draw(3), nil, false)
@@ -118,8 +119,8 @@ func (f *Flow) label() string {
 	return fmt.Sprintf("s%d", f.labels)
 }
 
-// list draws a list of steps. around are the labels to which a step may go on in lists around
-// it; handles says that the steps handle a failure.
+// list draws a list of steps. around are the labels in surrounding lists to which a step may jump;
+// handles means that the steps handle a failure.
 func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 	steps := make([]FlowStep, n)
 	for i := range steps {
@@ -128,7 +129,7 @@ func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 	for i := range steps {
 		targets := slices.Clone(around)
 		if f.branch == "" && !f.inWave {
-			targets = append(targets, "end") // a branch ends behind its last step, and a wave
+			targets = append(targets, "end") // a branch, or a wave, ends behind its last step
 		}
 		for _, later := range steps[i+1:] {
 			targets = append(targets, later.Label, later.Label)
@@ -141,7 +142,7 @@ func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 	return steps
 }
 
-// goBack puts steps into a loop: a variable counts, and a switch goes back to the first step.
+// goBack turns steps into a loop: a variable counts, and a switch jumps back to the first step.
 func (f *Flow) goBack(steps []FlowStep) []FlowStep {
 	counter := "k" + f.label()
 	count := FlowStep{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Path: counter, Add: 1, Else: 0}}}}
@@ -261,7 +262,7 @@ func (f *Flow) flowCase(when *FlowCondition, inner func() []FlowStep, targets []
 	return c
 }
 
-// target is one of the steps with which a step may go on, "" if there is none.
+// target returns one of the steps to which a step may jump, "" if there is none.
 func (f *Flow) target(targets []string) string {
 	if len(targets) == 0 {
 		return ""
@@ -297,7 +298,7 @@ func (f *Flow) condition(ofFailure bool) *FlowCondition {
 		}
 		return &FlowCondition{Code: FlowCodes[f.draw(len(FlowCodes))]}
 	}
-	return &FlowCondition{ // in a branch, too, of what was set before
+	return &FlowCondition{ // also in a branch, about a variable set before it
 		Path: flowPaths[f.draw(len(flowPaths))], Op: []string{"gt", "lt", "eq"}[f.draw(3)], Than: f.draw(5), Written: f.draw(2) == 0,
 	}
 }
@@ -311,7 +312,7 @@ func (f *Flow) some(all []string, n int) []string {
 	return some
 }
 
-// WaitOf is how long the step with a label waits.
+// WaitOf returns how long the step with a label waits.
 func (f *Flow) WaitOf(label string) time.Duration {
 	if s := f.Find(label); s != nil {
 		return s.Wait
@@ -319,7 +320,7 @@ func (f *Flow) WaitOf(label string) time.Duration {
 	return 0
 }
 
-// YAML is the definition, without its name. Its output is all variables.
+// YAML returns the definition without its name. Its output is all variables.
 func (f *Flow) YAML() string {
 	text := "steps: " + flowList(f.Steps) + "\noutput: {vars: \"${vars}\"}\n"
 	if f.rolls {
@@ -428,7 +429,7 @@ func flowCases(cases []FlowCase, ofSwitch bool) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// hasPath is an expression that is true if the variable at a path is set.
+// hasPath returns an expression that is true if the variable at a path is set.
 func hasPath(path string) string {
 	var tests []string
 	at := "vars"
@@ -457,7 +458,7 @@ func (v FlowValue) expr() string {
 	return fmt.Sprintf("(%s) ? %s + %d : %d", hasPath(v.Path), read, v.Add, v.Else)
 }
 
-// text is a condition on a variable as an expression.
+// text returns a condition on a variable as an expression.
 func (c *FlowCondition) text() string {
 	return fmt.Sprintf("vars.%s %s %d", c.Path, map[string]string{"gt": ">", "lt": "<", "eq": "=="}[c.Op], c.Than)
 }
@@ -476,7 +477,7 @@ func (c *FlowCondition) yaml() string {
 	return "'" + c.text() + "'"
 }
 
-// Around are the labels of the steps that are open while a step is executed, the outermost first.
+// Around returns the labels of the steps that are open while a step is executed, outermost first.
 func Around(steps []FlowStep, label string) []string {
 	around, _ := aroundIn(steps, label)
 	return around
@@ -505,7 +506,7 @@ func aroundIn(steps []FlowStep, label string) (around []string, found bool) {
 				return append([]string{s.Label}, inner...), true
 			}
 		}
-		for _, c := range s.OnFailure { // which belong to no step that has failed
+		for _, c := range s.OnFailure { // the steps of these cases belong to no failed step
 			if inner, found := aroundIn(c.Steps, label); found {
 				return inner, true
 			}
@@ -514,7 +515,8 @@ func aroundIn(steps []FlowStep, label string) (around []string, found bool) {
 	return nil, false
 }
 
-// OutermostParallel is the label of the outermost step with branches in one of which a step is, "" for none.
+// OutermostParallel returns the label of the outermost step with branches that contains a step, ""
+// for none.
 func OutermostParallel(steps []FlowStep, label string) (outermost string) {
 	eachStep(steps, func(s *FlowStep) {
 		if s.Parallel == nil || outermost != "" {

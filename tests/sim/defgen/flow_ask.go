@@ -9,10 +9,10 @@ import (
 // FlowAsk is what a step waits for: people, or a signal.
 type FlowAsk struct {
 	Signal     string // its name; "" if people are asked
-	ByWhen     bool   // a condition says which signals fit, and not a schema
-	Need       int    // how many people have to approve; 0 if somebody is asked for a number
-	Role       string // of those who may answer; "" for everybody
-	NotStarter bool   // but not who started the execution
+	ByWhen     bool   // a condition, not a schema, decides which signals fit
+	Need       int    // how many people have to approve; 0 if the question is for a number
+	Role       string // who may answer; "" for everybody
+	NotStarter bool   // but not the person who started the execution
 	Least      int    // the smallest number that fits
 	Deadline   time.Duration
 	Default    *int   // the number that counts at the deadline
@@ -30,16 +30,16 @@ type FlowEscalation struct {
 	Starts bool   // one of Escalated
 }
 
-// Escalated is the name of the definition that an escalation starts, with the parameter n of its level.
+// Escalated is the name of the definition that an escalation starts, with its level as parameter n.
 const Escalated = "e0"
 
-// Fits reports whether a number is one that the step waits for.
+// Fits reports whether a number fits what the step waits for.
 func (a *FlowAsk) Fits(n int) bool { return a.Need > 0 || n >= a.Least }
 
 // FlowSignals are the names of signals.
 var FlowSignals = []string{"ping", "pong"}
 
-// Role is that of the people who may answer.
+// Role is the role of the people who may answer.
 const Role = "cab"
 
 // ask draws a step that waits for people or for a signal.
@@ -76,7 +76,7 @@ func (f *Flow) ask(s *FlowStep, targets []string) {
 	}
 }
 
-// escalate lets a question be asked again, and others answer it after a while.
+// escalate lets a question be asked again, and others answer it, after a while.
 func (f *Flow) escalate(a *FlowAsk) {
 	for _, after := range []time.Duration{3 * time.Second, 20 * time.Second, 100 * time.Second} {
 		if after < a.Deadline && f.draw(3) == 0 {
@@ -163,7 +163,7 @@ func (a *FlowAsk) yaml() string {
 	return kind + ": {" + strings.Join(fields, ", ") + "}"
 }
 
-// Find is the step with a label, nil if there is none.
+// Find returns the step with a label, nil if there is none.
 func (f *Flow) Find(label string) (found *FlowStep) {
 	f.each(func(s *FlowStep) {
 		if s.Label == label {
@@ -183,7 +183,7 @@ func (f *Flow) Asks() (all []*FlowStep) {
 	return all
 }
 
-// each calls do for each step, those in others included.
+// each calls do for each step, including nested ones.
 func (f *Flow) each(do func(*FlowStep)) { eachStep(f.Steps, do) }
 
 func eachStep(steps []FlowStep, do func(*FlowStep)) {

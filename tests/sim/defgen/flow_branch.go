@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FlowParallel says how the branches of a step become one result.
+// FlowParallel describes how the branches of a step become one result.
 type FlowParallel struct {
 	Branches     []FlowBranch
 	Strategy     string // shallow, deep, replace or append
@@ -15,14 +15,14 @@ type FlowParallel struct {
 	Minimum      int // 0 for 1
 }
 
-// FlowBranch is one branch, with what it gives: values by path.
+// FlowBranch is one branch and its output: values by path.
 type FlowBranch struct {
 	Label  string
 	Steps  []FlowStep
 	Result []FlowSet
 }
 
-// parallel draws a step with branches. What a branch sets has names of its own.
+// parallel draws a step with branches. A branch sets variables with names of its own.
 func (f *Flow) parallel(s *FlowStep, depth int, handles bool) {
 	p := &FlowParallel{
 		Strategy:   []string{"shallow", "deep", "replace", "append"}[f.draw(4)],
@@ -92,7 +92,7 @@ func (f *Flow) inBranch(s *FlowStep) {
 	}
 }
 
-// own is the name of a variable that steps of the present branch set.
+// own returns the name of a variable that steps of the current branch set.
 func (f *Flow) own(path string) string {
 	if f.branch == "" {
 		return path
@@ -128,7 +128,7 @@ func (p *FlowParallel) yaml() string {
 	return text + "}"
 }
 
-// Branches says of each step in which branch it is, by label; "" for none.
+// Branches returns the branch of each step, by label; "" for none.
 func (f *Flow) Branches() map[string]string {
 	branches := map[string]string{}
 	f.each(func(s *FlowStep) {
@@ -137,7 +137,7 @@ func (f *Flow) Branches() map[string]string {
 		}
 		for i := range s.Parallel.Branches {
 			b := &s.Parallel.Branches[i]
-			eachStep(b.Steps, func(inner *FlowStep) { branches[inner.Label] = b.Label }) // those inside come later
+			eachStep(b.Steps, func(inner *FlowStep) { branches[inner.Label] = b.Label }) // nested branches come later and replace this
 		}
 	})
 	return branches

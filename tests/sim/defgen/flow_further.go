@@ -9,17 +9,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim"
 )
 
-// FlowWhile is the condition of a loop: that fewer than Below times are over, if that is not 0, and Cond,
-// if that is not nil. Guarded says that Cond is false where its variable is not set.
+// FlowWhile is the condition of a loop: fewer than Below rounds are over (if not 0) and Cond holds
+// (if not nil). Guarded means that Cond is false while its variable is not set.
 type FlowWhile struct {
 	Below   int
 	Cond    *FlowCondition
 	Guarded bool
-	Max     int  // how often at most; 0 for no limit
-	Stop    bool // the loop ends well then
+	Max     int  // the most rounds; 0 for no limit
+	Stop    bool // the loop ends OK at Max
 }
 
-// FlowWhen is a condition that a step waits for: of variables, or that a device is ready.
+// FlowWhen is a condition that a step waits for: on variables, or that a device is ready.
 type FlowWhen struct {
 	Cond      *FlowCondition
 	Ready     string // the device
@@ -27,30 +27,31 @@ type FlowWhen struct {
 	OnTimeout string // step; "" if the step fails then
 }
 
-// What a block may say about where the execution goes on, beside the label of a step.
+// What a block may return as the next step, besides the label of a step.
 const (
 	AnswerNothing = ""
 	AnswerBreak   = "BREAK"
 	AnswerUnknown = "nowhere" // which is no step
 )
 
-// FlowInput are parameters in one of the forms of input: key and path have one path, keys has several; template has
-// Value as v, or is what stands at a path; static is what [FlowInput.Static] says, and full all.
+// FlowInput are parameters in one of the forms of input: key and path have one path; keys has
+// several; template has Value as v, or the value at a path; static is [FlowInput.Static]; and full
+// is everything.
 type FlowInput struct {
 	Form  string
 	Paths []string
 	Value FlowValue
 }
 
-// Static are the parameters of the form static.
+// Static returns the parameters of the form static.
 func (*FlowInput) Static() map[string]any { return map[string]any{"v": "${vars.a}", "n": 7.0} }
 
-// flowKnown is a step that has been drawn, with the branch in which it is.
+// flowKnown is a step that has been drawn, with its branch.
 type flowKnown struct{ label, branch string }
 
-// DrawFurther draws a definition with the kinds of steps that [DrawFlow] does not draw: loops with a condition,
-// waits for a moment and for a condition, steps that require others, blocks that say where the execution goes on,
-// parameters in all forms of input, and branches with steps on entities.
+// DrawFurther draws a definition with the kinds of steps that [DrawFlow] does not draw: loops with
+// a condition, waits for a moment and for a condition, steps that require others, blocks that
+// choose the next step, parameters in all forms of input, and branches with steps on entities.
 func DrawFurther(draw func(below int) int, waits, splits bool) *Flow {
 	f := &Flow{draw: draw, further: true, changes: true, pure: draw(2) == 0, waits: waits, splits: splits}
 	var first []FlowStep
@@ -68,7 +69,7 @@ func DrawFurther(draw func(below int) int, waits, splits bool) *Flow {
 // Further reports whether the definition was drawn by [DrawFurther].
 func (f *Flow) Further() bool { return f.further }
 
-// Page is the definition that escalations start: it calls a block once.
+// Page returns the definition that escalations start: it calls a block once.
 func Page() *Definition {
 	return &Definition{Steps: []*Step{{Label: "s0", Body: &Block{Name: "pure"}}}}
 }
@@ -108,7 +109,7 @@ func (f *Flow) repeated(s *FlowStep, depth int, targets []string, handles bool) 
 	loops, indexed := f.loops, f.indexed
 	f.loops, f.indexed = loops+1, true
 	s.Loops, s.While, s.Inner = true, o, f.list(depth+1, 1+f.draw(2), targets, handles)
-	if c := o.Cond; c != nil && f.draw(2) == 0 { // its last step changes what decides
+	if c := o.Cond; c != nil && f.draw(2) == 0 { // the last step changes what the condition reads
 		s.Inner = append(s.Inner, FlowStep{Label: f.label(), Set: []FlowSet{{f.own(c.Path), FlowValue{OfItem: true, OfIndex: true, Add: f.draw(3)}}}})
 	}
 	f.loops, f.indexed = loops, indexed
@@ -163,7 +164,7 @@ func (o *FlowWhen) yaml() string {
 	return "wait: {" + fields + "}"
 }
 
-// answering draws a step whose block says where the execution goes on.
+// answering draws a step whose block chooses the next step.
 func (f *Flow) answering(s *FlowStep, targets []string) {
 	s.Block, s.Value = "pure", f.value(false)
 	if !f.pure && f.draw(2) == 0 {
@@ -210,7 +211,7 @@ func (f *Flow) input(s *FlowStep) {
 	s.Input = o
 }
 
-// require lets a step require some that stand before it, and remembers it.
+// require lets a step require some of the steps before it, and remembers the step.
 func (f *Flow) require(s *FlowStep, before []flowKnown) {
 	var visible []string
 	for _, k := range before {
@@ -245,7 +246,7 @@ func (o *FlowInput) yaml() string {
 	return "input: {static: {v: '${vars.a}', n: 7}}"
 }
 
-// Whens are the devices for which steps wait until they are ready.
+// Whens returns the devices that steps wait for until they are ready.
 func (f *Flow) Whens() (devices []string) {
 	f.each(func(s *FlowStep) {
 		if s.When != nil && s.When.Ready != "" {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// FlowRollout says how the steps in a step are executed wave by wave.
+// FlowRollout describes how the nested steps are executed wave by wave.
 type FlowRollout struct {
-	Shares []FlowShare // how many have had their turn after each wave; nil if By says it
+	Shares []FlowShare // how many devices have had their turn after each wave; nil if By decides
 	By     []string    // the devices of the wave "b"; the others are in the wave "a"
 	Order  []string    // of the waves by name
 
-	Between     *FlowStep // what is between two waves, nil for nothing
+	Between     *FlowStep // what happens between two waves, nil for nothing
 	Tolerated   *FlowShare
 	RollbackAll bool // a wave that fails fails the execution
 }
@@ -21,7 +21,7 @@ type FlowRollout struct {
 // FlowShare is a count, or a percentage.
 type FlowShare struct {
 	Count   int
-	Percent int // 0 if it is a count
+	Percent int // 0 for a count
 }
 
 func (s FlowShare) String() string {
@@ -31,7 +31,7 @@ func (s FlowShare) String() string {
 	return fmt.Sprint(s.Count)
 }
 
-// FlowEach is a list for each item of which a step calls its block.
+// FlowEach is a list. The step calls its block for each item.
 type FlowEach struct {
 	Items     []int
 	Above     *int // only items above it take part
@@ -58,7 +58,7 @@ func DrawRollouts(draw func(below int) int, waits, splits bool) *Flow {
 // Rolls reports whether the definition was drawn with rollouts and foreach.
 func (f *Flow) Rolls() bool { return f.rolls }
 
-// Contains reports whether a label is that of the step, or of one in it.
+// Contains reports whether a label belongs to the step or to one in it.
 func (s *FlowStep) Contains(label string) (is bool) {
 	eachStep([]FlowStep{*s}, func(inner *FlowStep) { is = is || inner.Label == label })
 	return is
@@ -115,7 +115,7 @@ func (f *Flow) rollout(s *FlowStep, depth int) {
 	f.inWave = false
 }
 
-// deviceBlock is a block that is called for each device.
+// deviceBlock returns a block that is called for each device.
 func (f *Flow) deviceBlock() string {
 	if f.pure {
 		return "pure"
@@ -145,8 +145,8 @@ func (f *Flow) foreach(s *FlowStep) {
 	}
 }
 
-// asking draws a step whose block is called once, and somebody has to answer what it has sent, or
-// asks to wait for a time itself.
+// asking draws a step whose block is called once, and either somebody has to answer what it has
+// sent, or it asks to wait for a time.
 func (f *Flow) asking(s *FlowStep, targets []string) {
 	s.Block, s.Value = "pure", f.value(false)
 	if !f.pure && f.draw(2) == 0 {
@@ -172,7 +172,7 @@ func (f *Flow) asking(s *FlowStep, targets []string) {
 	s.Ask, s.Callback = a, true
 }
 
-// yaml is the rollout with what is between two waves.
+// yaml returns the rollout with what happens between two waves.
 func (o *FlowRollout) yaml() string {
 	var fields []string
 	add := func(format string, args ...any) { fields = append(fields, fmt.Sprintf(format, args...)) }
@@ -215,7 +215,7 @@ func (e *FlowEach) yaml(value FlowValue) string {
 // Takes reports whether an item takes part.
 func (e *FlowEach) Takes(item int) bool { return e.Above == nil || item > *e.Above }
 
-// WaveNames are the names of the waves by value, in their order, of those that are found.
+// WaveNames returns the names of the waves by value, in order, of the values that were found.
 func (o *FlowRollout) WaveNames(found ...string) (names []string) {
 	for _, name := range o.Order {
 		if slices.Contains(found, name) {

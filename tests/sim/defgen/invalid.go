@@ -1,16 +1,17 @@
 package defgen
 
-// Changing is the name of a definition that changes devices: it is valid by itself, and not where an invalid one
-// embeds it.
+// Changing is the name of a definition that changes devices: it is valid by itself, but not if an
+// invalid definition embeds it.
 const Changing = "b0"
 
-// Changes is the definition with that name.
+// Changes returns the definition with that name.
 func Changes() *Definition {
 	return &Definition{Unpredictable: true, Steps: []*Step{{Label: "s0", Body: &Block{Name: "again", OnDevice: true}}}}
 }
 
-// Invalid is a definition that can be published, and is refused whenever it is put together with the one that it
-// embeds: it shares its locks, or two of its branches change the same entities.
+// Invalid returns a definition that can be published but is refused whenever it is combined with
+// the definition that it embeds: it shares its locks, or two of its branches change the same
+// entities.
 func Invalid(number int) *Definition {
 	d := &Definition{Unpredictable: true, Refused: "config: {lockMode: shared}\nsteps: [{label: s0, functionBlock: p/pure:1, runOn: device}, {label: s1, workflowReference: {workflow: p/" + Changing + ", mode: embed}}]\n"}
 	if number%2 == 1 {

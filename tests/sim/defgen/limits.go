@@ -7,12 +7,12 @@ import (
 
 // Limits bound how many executions of a definition are live at a time, and how often one begins.
 type Limits struct {
-	Live   int  // 0 for any number
+	Live   int  // 0 for no limit
 	ByKey  bool // of those with the same parameter n
-	Starts int  // in a row; then one in each part of a minute. 0 for any number
+	Starts int  // in a burst, then one in each part of a minute; 0 for no limit
 }
 
-// Each is the time in which one execution more may begin.
+// Each returns the time after which one more execution may begin.
 func (l *Limits) Each() time.Duration { return time.Minute / time.Duration(l.Starts) }
 
 // GenerateSets generates a definition as [GenerateLimited] does, with a step that starts an execution for each
@@ -25,7 +25,7 @@ func GenerateSets(choose Choose, references []string) *Definition {
 	return d
 }
 
-// GenerateLimited generates a definition with limits, some steps of which have a pace.
+// GenerateLimited generates a definition with limits. Some of its steps have a pace.
 func GenerateLimited(choose Choose, references []string) *Definition {
 	d := GenerateAny(choose, references)
 	d.Limits, d.Unpredictable = &Limits{ByKey: choose.oneIn("by key", 2)}, true

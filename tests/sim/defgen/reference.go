@@ -6,7 +6,7 @@ import "fmt"
 type Reference struct {
 	Definition string // its name
 	Mode       string // dispatch, fireAndForget or embed
-	Device     string // of an execution of its own, the entity that it is started with
+	Device     string // of an execution of its own: the entity that it is started with
 }
 
 // Embeds reports whether the steps of the other definition belong to this execution.

@@ -43,7 +43,7 @@ func (s *Harness) ExecutionStates(id string) (states []string) {
 	return states
 }
 
-// CheckInvariants fails the test if an invariant does not hold of what happened so far.
+// CheckInvariants fails the test if anything that happened so far violates an invariant.
 func (s *Harness) CheckInvariants() {
 	s.Helper()
 	states := s.States(Caller.Tenant)
@@ -54,8 +54,8 @@ func (s *Harness) CheckInvariants() {
 	s.checkLocks()
 }
 
-// checkHistory requires a history without gaps that leads to the state, with one terminal
-// event for each try that has ended.
+// checkHistory requires a history without gaps that leads to the state, with one terminal event for
+// each try that has ended.
 func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 	s.Helper()
 	at, ends, tries := sm.ExecutionState(""), 0, 1
@@ -85,8 +85,8 @@ func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 	}
 }
 
-// checkCalls requires that every job that is not repeatable is called at most once, and that
-// the fences that a device sees never decrease.
+// checkCalls requires that every job that is not repeatable is called at most once, and that the
+// fences that a device sees never decrease.
 func (s *Harness) checkCalls() {
 	s.Helper()
 	times := map[string]int{}
@@ -182,31 +182,31 @@ type blockTraits struct{ pure, reversible, idempotent, harmless bool }
 var traitsByBlock = map[string]blockTraits{
 	"pure": {pure: true}, "again": {reversible: true, idempotent: true}, "once": {reversible: true},
 	"harmless": {reversible: true, harmless: true}, "forever": {},
-	"compensated": {reversible: true}, // forever, in a step with compensate
+	"compensated": {reversible: true}, // in a step with compensate
 }
 
-// entityRecord is what the jobs of one entity say, global jobs being those of "" and those of an
-// item those of itemPrefix with its number.
+// entityRecord summarises the jobs of one entity. Global jobs belong to the entity "", the jobs of
+// an item to itemPrefix with the item's number.
 type entityRecord struct {
 	failed   bool            // a job failed, in a step whose failure is not handled
-	executed map[string]bool // step runs that are not pure and were executed, true if they can be undone
-	undone   map[string]bool // step runs with a rollback of the entity, true if it ended well
+	executed map[string]bool // step runs that are not pure and were executed; true if they can be undone
+	undone   map[string]bool // step runs with a rollback of the entity; true if it ended OK
 }
 
-// leavesDoubt reports whether nobody knows how far a job was executed that can neither be left so
-// nor repeated and undone.
+// leavesDoubt reports whether a job's outcome is unknown and it can neither be left so nor repeated
+// and undone.
 func leavesDoubt(j workflow.Job, traits blockTraits) bool {
 	endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash}, j.Error.Code)
 	return endUnknown && !traits.pure && !(traits.idempotent && traits.reversible)
 }
 
-// itemPrefix begins the name of an item; that of no entity begins so.
+// itemPrefix begins the name of an item; no entity's name begins with it.
 const itemPrefix = "item "
 
 func isEntity(name string) bool { return name != "" && !strings.HasPrefix(name, itemPrefix) }
 
-// remaining lists the step runs that changed the entity and have not been undone. canUndo is
-// false if one of all that changed it cannot be.
+// remaining counts the step runs that changed the entity and have not been undone. canUndo is false
+// if one of all that changed it cannot be undone.
 func (e *entityRecord) remaining() (stepRuns int, canUndo bool) {
 	canUndo = true
 	for stepRun, undoable := range e.executed {
@@ -216,8 +216,8 @@ func (e *entityRecord) remaining() (stepRuns int, canUndo bool) {
 	return stepRuns, canUndo
 }
 
-// noRoomToUndo reports whether the entities that failed and can be undone are too many for the
-// state item: nothing is undone then (docs/limits.md).
+// noRoomToUndo reports whether too many entities have failed and could be undone for the state item
+// to hold them: then nothing is undone (docs/limits.md).
 func (s *Harness) noRoomToUndo(x *workflow.Execution, records map[string]*entityRecord) bool {
 	if s.MaxSetBytes == 0 {
 		return false
@@ -245,7 +245,7 @@ func (s *Harness) noRoomToUndo(x *workflow.Execution, records map[string]*entity
 }
 
 // releasedByName reports whether somebody has acknowledged the end of an execution for some of its
-// entities. It may have kept all before, where the set of those that are unsafe has no room.
+// entities. Before that it may have kept all of them, if the set of the unsafe ones did not fit.
 func (s *Harness) releasedByName(id string) bool {
 	return slices.ContainsFunc(s.History(id), func(e workflow.Event) bool { return bytes.Contains(e.Data, []byte(`"released":`)) })
 }
@@ -257,10 +257,10 @@ func boolToInt(is bool) int {
 	return 0
 }
 
-// CheckOutcome predicts from the states of the jobs alone how an execution must have ended,
-// and fails the test if it ended otherwise or if its rollback did not undo exactly what it
-// had to. blocks are the names of the steps' blocks by label, handled the steps whose failure
-// does not fail the execution; tolerance is how many entities may fail in the execution.
+// CheckOutcome predicts from the states of the jobs alone how an execution must have ended. It
+// fails the test if the execution ended otherwise, or if its rollback did not undo exactly what it
+// had to. blocks are the names of the steps' blocks by label, handled the steps whose failure does
+// not fail the execution; tolerance is how many entities may fail in the execution.
 func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
@@ -395,13 +395,13 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 	}
 }
 
-// partialCause reports whether an execution whose steps are all over may have the cause,
+// partialCause reports whether an execution may have this cause although all its steps are over,
 // because of a single entity.
 func partialCause(c workflow.Cause) bool {
 	return c == workflow.CauseStepFailed || c == workflow.CauseJobTimeout || c == workflow.CauseWorkerCrash
 }
 
-// latestAttempts leaves out jobs that a later attempt replaces, unless that was cancelled.
+// latestAttempts drops jobs that a later attempt replaces, unless that attempt was cancelled.
 func latestAttempts(jobs []workflow.Job) (latest []workflow.Job) {
 	for i, j := range jobs {
 		if j.ReplacedBy != nil && jobs[i+1].State != sm.JobCancelled {

@@ -30,8 +30,8 @@ func (s *Harness) runHandler(do func() error) (err error) {
 	return err
 }
 
-// Deliver delivers a visible message to the handler of its queue, and reports whether there
-// was one. A message whose handler fails or crashes comes again.
+// Deliver delivers a visible message to the handler of its queue, and reports whether there was
+// one. A message whose handler fails or crashes is delivered again.
 func (s *Harness) Deliver() bool {
 	wakeups := s.deliverWakeup
 	packs := s.deliverPack
@@ -62,7 +62,7 @@ func (s *Harness) DrainPacks() {
 	}
 }
 
-// workerQueue is the queue of the workers.
+// workerQueue returns the queue of the workers.
 func (s *Harness) workerQueue() *sim.Queue {
 	return s.PoolQueue(topology.PoolInRegion(topology.PoolDefault, s.Region))
 }
@@ -124,7 +124,7 @@ func (s *Harness) Sweep() {
 	})
 }
 
-// RunFor moves the clock by d and delivers and sweeps on the way.
+// RunFor moves the clock by d, and delivers and sweeps on the way.
 func (s *Harness) RunFor(d time.Duration) {
 	s.Helper()
 	until := s.Now().Add(d)
@@ -155,8 +155,8 @@ func (s *Harness) RunUntilIdle(d time.Duration) bool {
 	}
 }
 
-// advanceToNext moves the clock to the next time at which a message becomes visible or a sweep
-// has something to do, and sweeps then. It reports false if that is after until.
+// advanceToNext moves the clock to the next time at which a message becomes visible or a sweep has
+// something to do, and sweeps then. It returns false if that time is after until.
 func (s *Harness) advanceToNext(until time.Time) bool {
 	now := s.Now()
 	next := until.Add(time.Nanosecond)

@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
-// FamilyProblem says what is wrong with a child: something of it happens although the step run
-// that started it has ended, and has waited for it, or has counted it as one that does not begin.
-// Empty if nothing is wrong.
+// FamilyProblem describes what is wrong with a child: something happens to it although the step run
+// that started it has ended, and had waited for it or had counted it as one that does not begin. It
+// returns "" if nothing is wrong.
 func FamilyProblem(parent, child *workflow.Execution) string {
 	if parent == nil || child.Parent == nil {
 		return ""
@@ -30,7 +30,7 @@ func FamilyProblem(parent, child *workflow.Execution) string {
 	return fmt.Sprintf("%s is in %s, but step run %d of %s, which waited for it, has ended", child.ID, child.State, r.Seq, parent.ID)
 }
 
-// forgottenProblem says what is wrong with a child for which the step run did not wait.
+// forgottenProblem describes what is wrong with a child for which the step run did not wait.
 func forgottenProblem(r *workflow.StepRun, child *workflow.Execution) string {
 	if r.Child == nil || r.Status == sm.StepCompleted || r.Child.Started || r.Counts.OK > 0 || child.State == sm.ExecutionNew || oracle.NeverBegan(child) {
 		return ""
@@ -38,8 +38,7 @@ func forgottenProblem(r *workflow.StepRun, child *workflow.Execution) string {
 	return fmt.Sprintf("%s is in %s, but step run %d, which started it, has ended and says that nothing has begun", child.ID, child.State, r.Seq)
 }
 
-// FamilyObserver fails a test when [FamilyProblem] says that something is wrong. It implements
-// sim.Observer.
+// FamilyObserver fails a test when [FamilyProblem] reports a problem. It implements sim.Observer.
 type FamilyObserver struct {
 	Fail       func(problem string)
 	executions map[string]*workflow.Execution
@@ -67,7 +66,7 @@ func (o *FamilyObserver) compare(parent, child string) {
 	}
 }
 
-// WaitersRemaining does nothing, as the methods after it.
+// WaitersRemaining does nothing, like the methods below it.
 func (o *FamilyObserver) WaitersRemaining(string, int) {}
 
 // LockWritten does nothing.

@@ -1,9 +1,9 @@
-// Package harness runs the real engine, catalog, queries and worker on package sim, with blocks
-// that follow a script and a driver that delivers messages, fires timers and moves the clock.
-// Everything happens in one goroutine and follows from the world's seed.
+// Package harness runs the real engine, catalog, queries and worker on package sim, with scripted
+// blocks and a driver that delivers messages, fires timers and moves the clock. Everything happens
+// in one goroutine and depends only on the world's seed.
 //
-// harness.go puts the parts together, driver.go delivers and sweeps, worker.go connects the
-// SDK's worker to scripted blocks, and checks.go checks what must hold of every execution.
+// harness.go puts the parts together, driver.go delivers and sweeps, worker.go connects the SDK's
+// worker to scripted blocks, and checks.go checks what must hold for every execution.
 package harness
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Harness is an engine in a simulated world. A mistake of the test itself, such as a definition
+// Harness is an engine in a simulated world. A mistake in the test itself, such as a definition
 // that cannot be published, fails the test.
 type Harness struct {
 	*sim.World
@@ -48,39 +48,39 @@ type Harness struct {
 	Clock func() time.Time
 	// BeforeBlock, if set, is called before a worker calls a block.
 	BeforeBlock func()
-	// ProgramVersion is the version that programs write to items, see
-	// sim.Store.SetProgramVersion; nil is that of this binary.
+	// ProgramVersion returns the version that programs write to items, see
+	// sim.Store.SetProgramVersion; nil means that of this binary.
 	ProgramVersion func() int
 
-	// Receiver answers for the receivers of events with a status; nil is 200. Receipts are what
-	// they have taken, and DeadDeliveries what was given up.
+	// Receiver returns the status with which a receiver of events answers; nil means 200. Receipts
+	// are what the receivers have accepted, DeadDeliveries what was given up.
 	Receiver       func(Received) (status int, err error)
 	Receipts       []Received
 	DeadDeliveries []sim.Message
 
-	// Script decides the outcome of a block's call. A nil Script or outcome is success.
+	// Script decides the outcome of a block's call. A nil Script or outcome means success.
 	Script func(BlockCall) *Outcome
-	// Region is that for whose executions the workers work.
+	// Region is the region that the workers serve.
 	Region string
 	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
-	// Endpoints are those of the stage, as the catalog knows them.
+	// Endpoints are the stage's endpoints, as the catalog knows them.
 	Endpoints workflow.Endpoints
-	// Secrets are the values of secrets of every tenant, by name.
+	// Secrets are the values of every tenant's secrets, by name.
 	Secrets map[string]string
 	// Sealed opens sealed parameters; nil opens none.
 	Sealed worker.SealedSource
-	// ItemsTolerated says how many items may fail in each step with foreach, by label.
+	// ItemsTolerated is how many items may fail in each step with foreach, by label.
 	ItemsTolerated map[string]int
-	// MaxSetBytes is how long the set of the entities that are undone may be; 0 is as long as
-	// that of all entities.
+	// MaxSetBytes bounds the set of the entities that are undone; 0 means as much as for all
+	// entities.
 	MaxSetBytes int
 }
 
-// TriggerSecret is the value of all secrets of triggers, which is no secret here.
+// TriggerSecret is the value of all secrets of triggers. It is public.
 const TriggerSecret = "only for the tests"
 
-// testTokenKeys are the keys of resume tokens, which are no secret here.
+// testTokenKeys returns the keys of resume tokens. They are public.
 var testTokenKeys = sync.OnceValues(func() (token.Keys, error) {
 	return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
 })
@@ -99,14 +99,14 @@ type BlockCall struct {
 	Fence   string
 	Result  json.RawMessage // of the job to roll back
 
-	Resume     *workflow.Resume // what has come of a wait that the block had asked for
+	Resume     *workflow.Resume // how the wait that the block had asked for ended
 	Parameters json.RawMessage
 	Attributes json.RawMessage // of the entity
 	Execution  string
 	Pure       bool
 	Repeatable bool
 
-	Checkpoints map[string]json.RawMessage // what had been saved of the job
+	Checkpoints map[string]json.RawMessage // saved by the job before
 }
 
 // Outcome is the outcome of a block's call.
@@ -117,24 +117,24 @@ type Outcome struct {
 	FailDetails   any                 // of a failure that is retryable
 	Result        json.RawMessage     // of a success
 	SetAttributes map[string]any      // attributes of the entity that a success sets
-	Next          string              // step with which a success goes on
+	Next          string              // step with which the execution continues after a success
 	Acquired      []string            // devices that an acquire returns
-	Wait          *workflow.AskedWait // what a success asks to wait for
-	Break         bool                // a success answers BREAK
+	Wait          *workflow.AskedWait // the wait that a success asks for
+	Break         bool                // a success returns BREAK
 	Crash         bool                // the worker crashes during the call
 	During        func()              // called during the call, unless nil
 
-	// Saves are what the block saves before anything else, under one key each; Saved is called with
-	// those that it knows to be stored.
+	// Saves are what the block saves before anything else, each under its own key. Saved is called
+	// with those that it knows to be stored.
 	Saves []string
 	Saved func(key string)
 }
 
-// Address is where people reach the service.
+// Address is the address at which people reach the service.
 const Address = "https://lockstep.example"
 
-// Options returns options with small thresholds, so that few entities exercise every part of
-// the protocol: packs of two from three jobs on.
+// Options returns options with small thresholds, so that few entities exercise every part of the
+// protocol: packs of two, from three jobs on.
 func Options() engine.Options {
 	return engine.Options{
 		Policy: lifecycle.Policy{
@@ -228,7 +228,7 @@ func (s *Harness) WithoutFaults(do func()) {
 	do()
 }
 
-// RegisterBlock registers a block, of package p if it names none.
+// RegisterBlock registers a block, in package p if it names none.
 func (s *Harness) RegisterBlock(b workflow.Block) {
 	s.Helper()
 	b.Package, b.Version = cmp.Or(b.Package, "p"), "1.0.0"
@@ -291,7 +291,7 @@ func NewStartRequest(name string, ids ...string) views.StartRequest {
 	return r
 }
 
-// Start starts an execution. It repeats the request until it is answered, as clients do.
+// Start starts an execution. It repeats the request until it gets an answer, as clients do.
 func (s *Harness) Start(name string, ids ...string) string {
 	s.Helper()
 	return s.StartWith(NewStartRequest(name, ids...))

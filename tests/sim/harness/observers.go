@@ -11,18 +11,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Received is what a receiver of events has got: a request to a webhook, an entry of a bus or a
-// message to a topic.
+// Received is what a receiver of events got: a request to a webhook, an entry of a bus or a message
+// to a topic.
 type Received struct {
 	To, Type string // Type of an entry of a bus, subject of a message
 	Header   map[string]string
 	Body     []byte
 }
 
-// receivers keeps what is sent to the receivers of events, whose answers follow a script.
+// receivers records what is sent to the receivers of events. Their answers follow a script.
 type receivers struct{ s *Harness }
 
-// Receivers are those of the engine's observer.
+// Receivers returns the receivers for the engine's observer.
 func (s *Harness) Receivers() engine.Receivers { return receivers{s} }
 
 func (r receivers) answer(got Received) (status int, err error) {
@@ -61,7 +61,7 @@ func (r receivers) Publish(_ context.Context, topic, subject, message string) er
 	return nil
 }
 
-// deliverObserved delivers a message of those who observe.
+// deliverObserved delivers a message of the subscriptions.
 func (s *Harness) deliverObserved() bool {
 	ctx := context.Background()
 	if m, ok := s.EventsQueue().Receive(visibilityTimeout); ok {
@@ -99,7 +99,7 @@ func (s *Harness) deliverObserved() bool {
 	return true
 }
 
-// RedriveDeliveries brings back the deliveries that have become dead letters.
+// RedriveDeliveries redrives the deliveries that have become dead letters.
 func (s *Harness) RedriveDeliveries() {
 	for _, m := range s.DeadDeliveries {
 		s.HooksQueue().Send(m.Body, s.Now())
@@ -107,7 +107,7 @@ func (s *Harness) RedriveDeliveries() {
 	s.DeadDeliveries = nil
 }
 
-// queues are all queues of the world.
+// queues returns all queues of the world.
 func (s *Harness) queues() []*sim.Queue {
 	return []*sim.Queue{s.LifecycleQueue(), s.workerQueue(), s.EventsQueue(), s.HooksQueue()}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// otherAttributes is more than the attributes of an item beside its document take, in bytes.
+// otherAttributes is an upper bound for the bytes of an item's attributes besides its document.
 const otherAttributes = 1 << 10
 
-// MeasureItems makes a world measure items as they are stored: encoded and compressed. What cannot
-// be encoded, or is not read as it was encoded, panics.
+// MeasureItems makes a world measure items as they are stored: encoded and compressed. It panics if
+// an item cannot be encoded, or reads differently than it was encoded.
 func MeasureItems(w *sim.World) {
 	w.ExecutionBytes = func(x *workflow.Execution) int {
 		doc, err := codec.EncodeExecution(x)

@@ -35,7 +35,7 @@ func (s *Harness) newWorker(name string) *worker.Worker {
 	})
 }
 
-// secretsOf are the secrets of a harness.
+// secretsOf returns the secrets of a harness.
 type secretsOf struct{ s *Harness }
 
 // Secret is the value of a secret.
@@ -58,8 +58,8 @@ func (of sealedOf) Open(ctx context.Context, tenant, execution string, s *workfl
 	return of.s.Sealed.Open(ctx, tenant, execution, s, parameter)
 }
 
-// HandlePack lets one worker handle a message. A positive retryAfter asks for the message to
-// come again after that time.
+// HandlePack lets one worker handle a message. A positive retryAfter asks for redelivery after that
+// time.
 func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter time.Duration, err error) {
 	v := s.Open()
 	d, err := s.workers[index].Handle(context.Background(), m, worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter})
@@ -69,7 +69,7 @@ func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter tim
 	return max(d.RetryAfter, time.Second), nil
 }
 
-// addToWorkers registers a block whose calls follow the script with all workers.
+// addToWorkers registers with all workers a block whose calls follow the script.
 func (s *Harness) addToWorkers(b workflow.Block) {
 	block := worker.Block[json.RawMessage, json.RawMessage]{
 		Name: b.Package + "/" + b.Name, Version: b.Version, Pure: b.Pure, Idempotent: b.Idempotent, UndoHarmless: b.UndoHarmless,

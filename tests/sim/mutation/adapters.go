@@ -9,8 +9,8 @@ const (
 	dynamoDone    = "shared/dynamo/done_set.go"
 )
 
-// Adapters returns the same mistakes in the real adapters, which the simulation does not
-// run. tests/protocol finds them.
+// Adapters returns the same mistakes in the real adapters, which the simulation does not run.
+// tests/protocol finds them.
 func Adapters() []Mutation {
 	return []Mutation{
 		{Name: "dynamo: a lock is taken whatever its revision", Edits: []Edit{{dynamoLocks, `c.Condition, c.Values = "#rev = :seen", table.Item{"seen": table.N(seen)}`, `c.Condition, c.Values = "#rev >= :seen", table.Item{"seen": table.N(0)}`}}},

@@ -1,7 +1,7 @@
 package mutation
 
-// answers are mistakes in what the service and the command tell about executions. A test
-// detects each.
+// answers are mistakes in what the service and the command say about executions. A test detects
+// each.
 var answers = []Mutation{
 	{Name: "a list fails at an execution of a newer version", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\t\t\tnewer = append(newer, id)\n", "\t\t\t\t\treturn empty{}, err\n"}}},
 	{Name: "an execution of a newer version is left out of a list without a word", Test: "shared/engine/query:TestService_ListsSkipNewerVersions", Edits: []Edit{{"shared/engine/query/list.go", "\t\tlist.Skipped = append(list.Skipped, batch.skipped...)\n", ""}}},

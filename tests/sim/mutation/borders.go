@@ -2,9 +2,8 @@ package mutation
 
 import "slices"
 
-// borders are mistakes where values come in from outside and go out again: no play of the
-// simulation has hostile answers, queues that refuse characters, or terminals. A test
-// detects each.
+// borders are mistakes where values come in from outside and go out again. No scenario of the
+// simulation has hostile answers, queues that refuse characters, or terminals. A test detects each.
 var borders = []Mutation{
 	{Name: "results that nobody can read are stored", Test: "shared/worker:TestJobResult_MustBeReadableJSON", Edits: []Edit{{"shared/worker/result.go", "\tif issue := checkJSON(a.Result, \"result\"); issue != nil {\n", "\tif issue := checkJSON(a.Result, \"result\"); false && issue != nil {\n"}}},
 	{Name: "JSON is escaped for HTML", Test: "tests/httpapi:TestAnswers_DoNotEscapeHTML", Edits: []Edit{{"shared/workflow/json.go", "e.SetEscapeHTML(false)", "e.SetEscapeHTML(true)"}}},
@@ -48,7 +47,7 @@ var borders = []Mutation{
 	{Name: "a key is remembered as long as it is configured, whatever the start says", Test: "shared/engine:TestStart_IdempotencyKeyLivesAsLongAsItIsAsked", Edits: []Edit{{"shared/engine/start.go", "cmp.Or(life, w.e.IdempotencyKeyTTL)", "cmp.Or(w.e.IdempotencyKeyTTL, life)"}}},
 }
 
-// Borders are the mutations that the simulation has no part in.
+// Borders returns the mutations that the simulation cannot detect.
 func Borders() []Mutation {
 	return slices.Concat(
 		borders,

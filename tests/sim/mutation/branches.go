@@ -2,7 +2,7 @@ package mutation
 
 const lifecycleThread = "shared/lifecycle/thread.go"
 
-// branches are mistakes about branches that are executed side by side.
+// branches are mistakes about concurrent branches.
 var branches = []Mutation{
 	{Name: "updates of branches are written in the order of time", Test: "shared/engine:TestParallel_UpdatesInTheOrderOfTheDefinition", Edits: []Edit{{"shared/engine/planner/updates.go", "cmp.Or(p.compareBranches(x, a, b), a.Seq-b.Seq)", "a.Seq - b.Seq"}, {"shared/engine/planner/updates.go", "	\"cmp\"\n", ""}}},
 	{Name: "a branch sees what another has done", Test: "shared/engine:TestParallel_Nested", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn false // before", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn true // before"}}},

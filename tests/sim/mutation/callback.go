@@ -1,6 +1,6 @@
 package mutation
 
-// callbacks are mistakes in steps that wait for the answer to what their block has sent, and of
+// callbacks are mistakes in steps that wait for the answer to what their block has sent, and in
 // blocks that ask to wait. A test detects each.
 var callbacks = []Mutation{
 	{Name: "a callback does not wait for its job", Test: "shared/engine:TestCallback_AnswerBeforeTheJobEnds", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.HasJobs() || !r.HasJobs() {"}}},

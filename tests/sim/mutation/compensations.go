@@ -5,7 +5,7 @@ const (
 	fetchCompensated    = "shared/engine/fetch_compensated.go"
 )
 
-// compensations are mistakes in what undoes a step in place of the rollback of its block.
+// compensations are mistakes in the executions that undo a step in place of its block's rollback.
 var compensations = []Mutation{
 	{Name: "a compensation has the result of an earlier time", Test: "shared/engine:TestCompensation_SeesItsOwnResult", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "if r.Undoes > 0 && o.StepIndex == r.StepIndex && o.Seq != r.Undoes {", "if false && o.Seq != r.Undoes {"}}},
 	{Name: "a compensation sees nothing of its own step", Test: "shared/engine:TestCompensation_UndoesNewestFirst", Edits: []Edit{{plannerCompensation, "Seq: undo.Seq + 1, Try", "Seq: undo.Seq, Try"}}},

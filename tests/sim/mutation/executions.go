@@ -125,8 +125,7 @@ var executions = []Mutation{
 		{retryBegin, "case r.Try >= since && d.endedInFailure(r):", "case r.Try < 0:"}}},
 }
 
-// The files of restores.
-// reruns are the mistakes in repeating executions that have ended.
+// The files of restores. reruns are the mistakes in repeating executions that have ended.
 var reruns = []Mutation{
 	{Name: "a repeated rerun is not recorded in the ended execution", Test: "shared/engine:TestRerun_IsStartedOnceForItsKey", Edits: []Edit{{rerun, "return existing, true, old.recordRerun(ctx, c, existing.ID)", "return existing, true, nil"}}},
 	{Name: "a rerun is recorded twice", Test: "shared/engine:TestRerun_IsStartedOnceForItsKey", Edits: []Edit{{lifecycleRerun, "	by = slices.Compact(by)\n", ""}}},

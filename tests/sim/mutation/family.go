@@ -10,7 +10,7 @@ const (
 	fetchesChildren   = "shared/engine/fetch_children.go"
 )
 
-// family are mistakes about executions that start others and wait for them, most of them those of
+// family are mistakes about executions that start others and wait for them, most of them from
 // docs/models/family.pml.
 var family = []Mutation{
 	{Name: "a child does not ask its parent before it begins", Test: "shared/engine:TestFamily_ChildOfALateHandlerDoesNotBegin", Edits: []Edit{{lifecycleCheckIn, "if asksParent(d.execution) {", "if asksParent(d.execution) && d.execution.Try > 1 {"}}},
@@ -69,8 +69,7 @@ var childSets = []Mutation{
 
 const searchesDeadlock = "shared/engine/locking/deadlock.go"
 
-// deadlocks are mistakes about circles of executions that wait for locks and for those that they
-// have started.
+// deadlocks are mistakes about cycles of executions that wait for locks and for their children.
 var deadlocks = []Mutation{
 	{Name: "whoever finds a circle of waits ends", Test: "shared/engine/locking:TestDeadlocked_OfSets", Edits: []Edit{{searchesDeadlock, "&& id > victim {", "&& id == x.ID {"}}},
 	{Name: "an ancestor waits only if it is in WAITING", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{"shared/engine/locking/deadlock.go", "parent.WorksOn(r)", "parent.State != sm.ExecutionRunning && parent.WorksOn(r)"}}},

@@ -21,7 +21,7 @@ var flow = []Mutation{
 	{Name: "a plan that is made again sees what later tries have left", Test: "shared/engine:TestPlans_AtRandomAreTheSameAgain", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "got, err := p.effectiveOutcome(ctx, x, r.Try, o)\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tswitch {", "got, err := p.effectiveOutcome(ctx, x, x.Try, o)\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tswitch {"}}},
 	{Name: "a plan that is made again does without what a later try repeats", Test: "shared/engine:TestPlans_AtRandomAreTheSameAgain", Edits: []Edit{{"shared/workflow/step.go", "(o.SupersededBy == 0 || r.Try < o.SupersededBy)", "o.SupersededBy == 0"}}},
 
-	// People and signallers.
+	// People and senders of signals.
 	{Name: "a signal that a step has taken stays in the mailbox", Edits: []Edit{{"shared/lifecycle/mailbox.go", "	d.decision.Consumed = append(d.decision.Consumed, s.ID)\n", ""}}},
 	{Name: "a rejection leads to where a deadline does", Edits: []Edit{{answerFile, "to := d.node(r).OnReject; to != nil", "to := d.node(r).OnTimeout; to != nil"}}},
 	{Name: "one of several people is enough", Edits: []Edit{{answerFile, "approvals < r.Wait.Need {", "approvals < 1 {"}}},

@@ -1,7 +1,8 @@
 package mutation
 
-// further are mistakes in loops with a condition, waits for a moment and for a condition, steps that require others,
-// blocks that say where the execution goes on, the forms of input, and questions that nobody answers.
+// further are mistakes in loops with a condition, waits for a moment and for a condition, steps
+// that require others, blocks that choose the next step, the forms of input, and unanswered
+// questions.
 var further = []Mutation{
 	{Name: "a loop is executed once whatever its condition says", Edits: []Edit{{lifecycleLoop, "more = a.More\n", "more = a.More || c.Times == 0\n"}}},
 	{Name: "a loop with a condition ends well at its maximum", Edits: []Edit{{lifecycleLoop, "case n.Loop.OnMax == spec.OnMaxStop:", "case n.Loop.OnMax == spec.OnMaxStop || n.Loop.While != \"\":"}}},
@@ -24,7 +25,7 @@ var stalls = []Mutation{
 	{Name: "an execution is broken after half of its time", Edits: []Edit{{"shared/engine/failures.go", "now.Sub(streak.Since) < limit ||", "now.Sub(streak.Since) < limit/2 ||"}}},
 }
 
-// refusals are mistakes about definitions that are refused.
+// refusals are mistakes about refused definitions.
 var refusals = []Mutation{
 	{Name: "embedded branches may change the same entities", Edits: []Edit{{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))", "return cmp.Or(r.Problem, sharedLockProblem(r), rolloutProblem(r))"}}},
 }

@@ -1,6 +1,6 @@
 package mutation
 
-// installing are the mistakes in what a deployment consists of.
+// installing are mistakes in what a deployment contains.
 var installing = []Mutation{
 	{Name: "functions of another version than the construct's are deployed", Test: "infra:TestEngineProps_FunctionsMatchModule", Edits: []Edit{{"infra/version.go", "if own != \"\" && built != own {", "if false && built != own {"}}},
 	{Name: "the functions are built with the flags of the caller", Test: "cmd/lockstep:TestFunctions_AreBuiltForArchitecture", Edits: []Edit{{"cmd/lockstep/functions.go", "\"GOFLAGS=\", \"GOWORK=off\"", "\"GOWORK=off\""}}},

@@ -1,6 +1,6 @@
 package mutation
 
-// inventory are mistakes in what people change of the inventory. No play of the simulation
+// inventory are mistakes in people's changes of the inventory. No scenario of the simulation
 // deletes or patches entities: a test detects each.
 var inventory = []Mutation{
 	{Name: "an entity is deleted whoever holds it", Test: "shared/engine:TestDeleteEntity_AtAnyTimeOfAnExecution", Edits: []Edit{{changeEntity, "if err := inUse(lock); err != nil {", "if err := inUse(lock); false && err != nil {"}, {changeEntity, "if lock.HeldBy != nil {\n\t\treturn e, inUse(lock)", "if lock.HeldBy != nil && e.ID == \"\" {\n\t\treturn e, inUse(lock)"}}},

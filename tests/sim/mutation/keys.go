@@ -7,8 +7,8 @@ const (
 	lifecycleCheckIn = "shared/lifecycle/check_in.go"
 )
 
-// keys are mistakes about business keys, most of them those of docs/models/keys.pml. A test on
-// the simulated world detects each.
+// keys are mistakes about business keys, most of them from docs/models/keys.pml. A test in the
+// simulated world detects each.
 var keys = []Mutation{
 	{Name: "a retry does not check in", Test: "shared/engine:TestKey_ARetryWritesItsKey", Edits: []Edit{{lifecycleCheckIn, " || (x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1", ""}}},
 	{Name: "a retry that has not begun waits for its start without its key", Test: "shared/engine:TestKey_ARetryThatHasNotBegun", Edits: []Edit{{lifecycleCheckIn, "(x.State == sm.ExecutionValid || x.State == sm.ExecutionReady) && x.Try > 1", "x.State == sm.ExecutionReady && x.Try > 1"}}},

@@ -8,8 +8,8 @@ const (
 	resumeToken      = "shared/token/token.go"
 )
 
-// mailbox are mistakes about signals, most of them those of docs/models/mailbox.pml, and about
-// resume tokens.
+// mailbox are mistakes about signals, most of them from docs/models/mailbox.pml, and about resume
+// tokens.
 var mailbox = []Mutation{
 	{Name: "a resume token is accepted whoever made it", Test: "shared/token:TestKeys_RefuseOthers", Edits: []Edit{{resumeToken, "if hmac.Equal(sum, mac(key, token[:at])) {", "if len(sum) == len(mac(key, token[:at])) {"}}},
 	{Name: "a resume token may name another key", Test: "shared/token:TestKeys_RefuseOthers", Edits: []Edit{{resumeToken, "case id != maker:", "case id == \"\":"}}},

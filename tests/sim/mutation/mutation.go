@@ -1,12 +1,17 @@
-// Package mutation proves that the simulation finds mistakes: it has deliberate mistakes in the
-// engine, the worker and the stores, each of which violates an invariant or fails a test.
+// Package mutation proves that the simulation finds mistakes. It contains deliberate mistakes in
+// the engine, the worker and the stores, each of which violates an invariant or fails a test.
 //
-// A mistake replaces text in source files. Only the compiler gets the changed files; the tree
-// stays as it is. locks.go and narrow.go have the mistakes in the lock protocol, rules.go those in the rules that the invariants have in their own form, outcomes.go those in the outcomes of entities, partaking.go those in what step runs are made of, packs.go those in the pack
-// protocol, mailbox.go those about signals, keys.go those about business keys, regions.go those about regions, waits.go those in steps that wait, retries.go those about where a retry begins, executions.go the others, and adapters.go those in the real adapters, for
-// tests/protocol. mutation.go applies a mistake and builds the simulation with it, or the test
-// that finds it where no simulation does: because it lies between two calls of one lease, or
-// needs too many coincidences.
+// A mistake replaces text in source files. Only the compiler gets the changed files; the tree stays
+// as it is. mutation.go applies a mistake and builds the simulation with it, or the test that finds
+// it if no simulation does: because it lies between two calls of one lease, or needs too many
+// coincidences.
+//
+// locks.go and narrow.go have the mistakes in the lock protocol, rules.go those in the rules that
+// the invariants have in their own form, outcomes.go those in the outcomes of entities,
+// partaking.go those in the participants of step runs, packs.go those in the pack protocol,
+// mailbox.go those about signals, keys.go those about business keys, regions.go those about
+// regions, waits.go those in steps that wait, retries.go those about where a retry begins, and
+// executions.go the others. adapters.go has those in the real adapters, for tests/protocol.
 package mutation
 
 import (
@@ -24,7 +29,7 @@ import (
 type Mutation struct {
 	Name  string
 	Edits []Edit
-	// Test is the test that finds the mistake where no simulation does, as
+	// Test is the test that finds the mistake if no simulation does, such as
 	// "shared/worker:TestRemoteLease_ResultsArriveInParts"; "" if an invariant finds it.
 	Test string
 }
@@ -32,13 +37,13 @@ type Mutation struct {
 // Edit replaces a text that occurs exactly once in a file.
 type Edit struct{ File, Old, New string }
 
-// All returns all mistakes: those in what the simulation runs, and [Borders].
+// All returns all mistakes: those in the code that the simulation runs, and [Borders].
 func All() []Mutation {
 	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, further, stalls, refusals, waves, reruns, restores, Borders())
 }
 
-// Apply returns the changed text of each file of a mutation, by its path below root. It is an
-// error if a replaced text does not occur exactly once.
+// Apply returns the changed text of each file of a mutation, by its path below root. It fails if a
+// replaced text does not occur exactly once.
 func (m Mutation) Apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.Edits {
@@ -106,8 +111,8 @@ func (m Mutation) Simulation(ctx context.Context, root, dir string) (program str
 }
 
 // DetectedByTest runs the mutation's test on the module at root with the mutation, and reports
-// whether it fails, as it should. It is an error if the mutation does not compile or the test
-// does not exist.
+// whether it fails, as it should. It is an error if the mutation does not compile or the test does
+// not exist.
 func (m Mutation) DetectedByTest(ctx context.Context, root, dir string) (detected bool, err error) {
 	pkg, test, _ := strings.Cut(m.Test, ":")
 	program, err := m.Build(ctx, root, dir, "test", "-c", "./"+pkg)

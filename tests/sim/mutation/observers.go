@@ -1,7 +1,7 @@
 package mutation
 
-// observers are mistakes in telling those who observe executions of their events. The simulation
-// has no observers; the tests of package engine tell under a fault at every call.
+// observers are mistakes in delivering events to subscriptions. The simulation has no
+// subscriptions; the tests of package engine deliver with a fault at every call.
 var observers = []Mutation{
 	{Name: "a delivery that is refused for good is lost", Test: "shared/engine:TestObserver_ResumedAfterGone", Edits: []Edit{{"shared/engine/deliver.go", "return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, \"subscription %s is suspended: %w\", s.Name, err)", "return 0, nil"}}},
 	{Name: "an execution at rest keeps no timer for its announcement", Test: "shared/engine:TestObserver_IsToldOfEveryEvent", Edits: []Edit{{"shared/lifecycle/handed_on.go", "\tcase d.decision.Idle && (d.idleUntil.IsZero() || at.Before(d.idleUntil)):\n\t\td.idleUntil = at\n", ""}}},

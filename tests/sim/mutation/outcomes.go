@@ -6,7 +6,7 @@ const (
 	plannerUpdates   = "shared/engine/planner/updates.go"
 )
 
-// telling are the mistakes in telling what became of each entity.
+// telling are the mistakes in reporting the outcome of each entity.
 var telling = []Mutation{
 	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "\tcase failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "\tcase !rules.ExecutionFails && !rules.Unfinished:\n"}}},
 	{Name: "a doubt is forgotten where the failure is handled", Edits: []Edit{{lifecycleOutcome, "(j.inDoubt() || !rules.Handled(j.StepRun))", "!rules.Handled(j.StepRun)"}}},

@@ -1,6 +1,6 @@
 package mutation
 
-// The files of what step runs are made of.
+// The files of the participants of step runs.
 const (
 	lifecycleRunning = "shared/lifecycle/running.go"
 	plannerExprScope = "shared/engine/planner/expr_scope.go"
@@ -8,8 +8,7 @@ const (
 	stepPlan         = "shared/lifecycle/plan/plan.go"
 )
 
-// partaking are the mistakes in who takes part in a step, with what, and when. The oracle sees
-// them.
+// partaking are mistakes in who takes part in a step, with what, and when. The oracle detects them.
 var partaking = []Mutation{
 	{Name: "an excluded entity takes part again", Edits: []Edit{{stepPlan, "		case r.Excluded[e.Key]:\n", "		case r.Excluded[e.Key] && r.Previous != nil:\n"}}},
 	{Name: "a condition without a value is true", Edits: []Edit{{stepPlan, "} else if err != nil || !ok {", "} else if err == nil && !ok {"}}},

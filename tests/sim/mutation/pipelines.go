@@ -1,6 +1,6 @@
 package mutation
 
-// pipelines are mistakes about the lanes of a pipeline of which a step run was closed. Few
+// pipelines are mistakes about the lanes of a pipeline after one of its step runs was closed. Few
 // scenarios have such a pipeline and need every lane of it. A test detects each.
 var pipelines = []Mutation{
 	{Name: "a pipeline waits for its timer beside a step run that was closed", Test: "shared/engine:TestPipeline_GoesOnWithoutAStepThatCannotBePlanned", Edits: []Edit{{"shared/lifecycle/route.go", "		d.decision.DispatchSeq = r.Seq // nobody reports", "		d.decision.DispatchSeq = 0 // nobody reports"}}},

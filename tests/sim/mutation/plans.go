@@ -8,8 +8,8 @@ const (
 	lifecycleProbe = "shared/lifecycle/probe.go"
 )
 
-// plans are mistakes in telling what an execution would do, and in probes. No scenario of the simulation
-// asks for that; a test detects each.
+// plans are mistakes in the preview of what an execution would do, and in probes. No scenario of
+// the simulation requests one; a test detects each.
 var plans = []Mutation{
 	{Name: "a plan takes what is locked for free", Test: "shared/engine/query:TestPlan_NamesWhoHoldsWhat", Edits: []Edit{{enginePreview, "\t\tif !blocked {\n", "\t\tif !blocked || len(keys) > 0 {\n"}}},
 	{Name: "a plan waits for what blocks acquire", Test: "shared/engine/query:TestPlan_DoesNotCallAcquire", Edits: []Edit{{"shared/engine/fetch_discovery.go", "if !ok && s.foresee {", "if !ok && s.foresee && s.maxEntities == 0 {"}}},

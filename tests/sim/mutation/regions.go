@@ -1,7 +1,7 @@
 package mutation
 
-// regions are mistakes about the regions of executions, about what is told of those that wait for a worker, and about
-// rows that are tried again.
+// regions are mistakes about the regions of executions, about what is shown of executions that wait
+// for a worker, and about rows that are retried.
 var regions = []Mutation{
 	{Name: "jobs leave the region of their execution", Test: "shared/engine:TestRegion_GetsAllJobs", Edits: []Edit{{"shared/lifecycle/plan.go", "return topology.PoolInRegion(b.Pool, d.execution.Region)", "return topology.PoolInRegion(b.Pool, \"\")"}}},
 	{Name: "a compensation leaves the region of its execution", Test: "shared/engine:TestRegion_GetsAllJobs", Edits: []Edit{{"shared/lifecycle/plan.go", "Pool: d.poolOf(c), Idempotent", "Pool: c.Pool, Idempotent"}}},

@@ -9,7 +9,7 @@ const (
 	lifecycleRetryRollback = "shared/lifecycle/retry_rollback.go"
 )
 
-// retries are mistakes about where a retry begins, and what stands then.
+// retries are mistakes about where a retry begins, and about which results it keeps.
 var retries = []Mutation{
 	{Name: "a retry begins with the first repetition, whichever has entered its step", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{lifecycleRunning, "iteration = d.repetitionToBegin(outer)\n", "iteration = min(1, d.repetitionToBegin(outer))\n"}}},
 	{Name: "a try that begins with the next step forgets those beside it", Test: "shared/engine:TestRetry_GoesOnInTheRepetitionThatEnteredItsStep", Edits: []Edit{{retryBegin, "!again(path[at+1]):\n\t\t\treturn len(path)\n", "!again(path[at+1]):\n\t\t\treturn at\n"}}},

@@ -16,14 +16,14 @@ var judged = []Mutation{
 	{Name: "a pack that was cancelled is not final", Edits: []Edit{{"shared/workflow/pack.go", "(p.State == PackFinished || p.State == PackCancelled)", "p.State == PackFinished"}}},
 }
 
-// measured are mistakes in how items are encoded, which the seeds that measure them see.
+// measured are mistakes in encoding items. The seeds that measure items detect them.
 var measured = []Mutation{
 	{Name: "a pack is stored without its last job", Edits: []Edit{{"shared/dynamo/codec/pack.go", "	for i := range p.Jobs {\n		j := &p.Jobs[i]\n		letter", "	for i := range max(1, len(p.Jobs)) - 1 {\n		j := &p.Jobs[i]\n		letter"}}},
 }
 
 const lifecycleRetention = "shared/lifecycle/retention.go"
 
-// retained are mistakes in the removal of executions.
+// retained are mistakes in the deletion of executions after their retention.
 var retained = []Mutation{
 	{Name: "an execution is removed before its retention is over", Edits: []Edit{
 		{lifecycleRetention, "d.idleUntil = d.now.Add(d.policy.Retention)\n", "d.idleUntil = d.now.Add(d.policy.Retention - time.Hour)\n"},

@@ -1,6 +1,6 @@
 package mutation
 
-// secrets are mistakes with the secrets that jobs are called with. A test detects each.
+// secrets are mistakes about the secrets passed to jobs. A test detects each.
 var secrets = []Mutation{
 	{Name: "what a block answers is recorded with the secrets in it", Test: "shared/worker:TestSecrets_AreFilledInAndRemoved", Edits: []Edit{{"shared/worker/run_job.go", "secrets.removed(a))", "a)"}}},
 	{Name: "a failure is recorded with the secrets in it", Test: "shared/engine:TestSecrets_AreFilledInByWorkers", Edits: []Edit{{workerSecret, "\tif a.Failure != nil {\n\t\tr.inNames", "\tif false && a.Failure != nil {\n\t\tr.inNames"}}},

@@ -1,7 +1,7 @@
 package mutation
 
-// Small is no mistake: it shrinks the bounds that are constants of the program, so that five
-// entities reach them. The simulation has to hold all invariants with it.
+// Small is not a mistake: it shrinks the bounds that are constants of the program, so that five
+// entities reach them. The simulation must hold all invariants with it.
 func Small() Mutation {
 	const (
 		limits = "shared/workflow/limits.go"

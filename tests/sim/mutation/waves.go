@@ -1,7 +1,7 @@
 package mutation
 
-// waves are mistakes about rollouts, foreach, and blocks that somebody has to answer or that ask to
-// wait, which the oracle sees.
+// waves are mistakes about rollouts, foreach, and blocks that wait for an answer or ask to wait.
+// The oracle detects them.
 var waves = []Mutation{
 	{Name: "a wave begins before its gate", Edits: []Edit{{lifecycleRollout, "n.Between > 0 && !d.pausedAfter(c):", "n.Between > 0 && !d.pausedAfter(c) && c.Seq < 0:"}}},
 	{Name: "an entity is in two waves", Edits: []Edit{{plannerRollout, "at == wave || at < 0 {", "at == wave || at == wave-1 || at < 0 {"}}},
