@@ -1,9 +1,9 @@
 // Package invariant checks what must hold after every write and every call of a device. Each
 // invariant has a name, under which a violation is reported.
 //
-// checker.go records what has happened; execution.go has the invariants of executions and their
-// histories, step_run.go those of step runs, lock.go those of locks and of the inventory,
-// pack.go those of packs, and device.go those of the calls that devices see.
+// checker.go records what has happened. execution.go has the invariants of executions and their
+// histories, step_run.go those of step runs, lock.go those of locks and of the inventory, pack.go
+// those of packs, and device.go those of the calls that devices see.
 package invariant
 
 import (
@@ -30,18 +30,19 @@ func (v *Violation) Error() string { return v.Invariant + ": " + v.Text }
 // Checker is called on every write and every call of a device, and records what the invariants
 // compare. It implements sim.Observer.
 type Checker struct {
-	// Now is the simulated time, and Skew how far a clock may differ from it.
+	// Now is the simulated time. Skew is how far a clock may differ from it.
 	Now  time.Time
 	Skew time.Duration
-	// Importing reports whether an import writes the inventory at present.
+	// Importing reports whether an import is writing the inventory.
 	Importing func() bool
-	// LateWorker reports whether the present process is a worker that was not stopped for a
-	// restore of the tables. MinFencingToken is the least token since then.
+	// LateWorker reports whether the current process is a worker that was not stopped for a restore
+	// of the tables. MinFencingToken is the least token since then.
 	LateWorker      func() bool
 	MinFencingToken int64
-	// SlotLimits are the limits of live executions that are checked.
+	// SlotLimits are the concurrency limits that are checked.
 	SlotLimits map[workflow.EntityKey]int
-	// MayBreak reports whether the wake-ups of an execution have failed for so long that it is broken.
+	// MayBreak reports whether the wake-ups of an execution have failed for so long that it may be
+	// broken.
 	MayBreak func(id string) bool
 	// Retention is how long an ended execution is kept, 0 for ever.
 	Retention time.Duration
@@ -53,7 +54,7 @@ type Checker struct {
 	packs            map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack
 	devices          map[string]harness.BlockCall // the last call that may have changed a device
 	calls            map[string][]harness.BlockCall
-	held             map[workflow.EntityKey][]holding // who has held which entity, in the order of their grants
+	held             map[workflow.EntityKey][]holding // past holders of each entity, in the order of their grants
 	awaitingOperator int
 	newRollbacks     []string // executions whose rollback has begun
 
@@ -64,7 +65,7 @@ type Checker struct {
 	violation *Violation
 }
 
-// executionState is what the checker knows of one execution.
+// executionState is what the checker knows about one execution.
 type executionState struct {
 	x               *workflow.Execution
 	previous        oracle.Owner      // what decided about its locks before the last commit
@@ -80,7 +81,7 @@ type executionState struct {
 	executedJobs map[int]map[string]bool
 	undoneJobs   map[int]map[string]bool // the same for rollbacks, by the step run that they undo
 
-	grant grant // of its locks, the last
+	grant grant // the last grant of its locks
 }
 
 // New makes an empty checker.
@@ -102,7 +103,8 @@ func (w *Checker) Failf(invariant, format string, args ...any) {
 	}
 }
 
-// ExecutionByID returns the present state of an execution, nil of one that a restore has forgotten.
+// ExecutionByID returns the current state of an execution, nil for one that a restore has
+// forgotten.
 func (w *Checker) ExecutionByID(id string) *workflow.Execution {
 	if r := w.executions[id]; r != nil {
 		return r.x
@@ -116,21 +118,21 @@ func (w *Checker) AwaitingOperator() int { return w.awaitingOperator }
 // ownerStatus is what a strongly consistent read of an execution would return.
 func (w *Checker) ownerStatus(id string) oracle.Owner { return oracle.OwnerOf(w.ExecutionByID(id)) }
 
-// isHolding reports whether an execution holds the lock that its entry in the item is about.
+// isHolding reports whether an execution holds the lock for which it has an entry in the item.
 func (w *Checker) isHolding(key workflow.EntityKey, id string, entry workflow.Holder) bool {
 	h := w.ownerStatus(id)
 	return h.Epoch == entry.Epoch && oracle.HoldsLocks(h.State) && (h.Kept == nil || key.IsSlot() || h.Kept.Contains(entry.Place))
 }
 
-// Blocks reports whether what an execution waits for is held or reserved now. Who waits for one that
-// had reserved it is still with the waiters of that one once it has the lock.
+// Blocks reports whether what an execution waits for is held or reserved now. An execution that
+// waits for one that had reserved the lock stays among that one's waiters once it has the lock.
 func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	if b.Reservation {
 		status := w.ownerStatus(b.Execution)
 		h, owns := oracle.HolderOf(w.locks[b.Entity], b.Execution, status.Epoch)
 		return status.Reserves() || owns && w.isHolding(b.Entity, b.Execution, h)
 	}
-	for _, one := range b.Holders() { // any that ends is enough
+	for _, one := range b.Holders() { // any holder that ends is enough
 		if !w.isHolding(one.Entity, one.Execution, workflow.Holder{Epoch: one.Epoch, Place: one.Place}) {
 			return false
 		}
@@ -138,9 +140,9 @@ func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
 	return true
 }
 
-// WaitersRemaining is called after every commit with the number of waiters that stay
-// registered. A commit that releases locks, all or some, must leave none; nor must one after
-// which the locks are kept until an operator acts, or reservations are void until then.
+// WaitersRemaining is called after every commit with the number of waiters that stay registered. A
+// commit that releases some or all locks must leave none. Nor may one after which the locks are
+// kept until an operator acts, or reservations are void until then.
 func (w *Checker) WaitersRemaining(id string, registered int) {
 	r := w.executions[id]
 	was, is := r.previous, oracle.OwnerOf(r.x)
@@ -168,7 +170,7 @@ func (w *Checker) trace(format string, args ...any) {
 	}
 }
 
-// Snapshot copies what the checker knows of one table and returns a function that restores it.
+// Snapshot copies what the checker knows about one table and returns a function that restores it.
 // The calls that devices have seen are never restored.
 func (w *Checker) Snapshot(t sim.Table) (restore func()) {
 	switch t {

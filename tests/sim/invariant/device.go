@@ -74,7 +74,8 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 	w.devices[c.Entity] = c
 }
 
-// checkUndoneOnce requires that no earlier wave has undone for an entity what a call undoes.
+// checkUndoneOnce requires that no earlier wave has already undone, for the same entity, what a
+// call undoes.
 func (w *Checker) checkUndoneOnce(r *executionState, step *workflow.StepRun, c harness.BlockCall) {
 	for i := range r.x.StepRuns {
 		u := &r.x.StepRuns[i]

@@ -84,7 +84,7 @@ func boolToInt(is bool) int {
 	return 0
 }
 
-// checkKey requires that no two executions of one business key have checked in and have not ended.
+// checkKey requires that at most one execution of a business key has checked in and has not ended.
 func (w *Checker) checkKey(x *workflow.Execution) {
 	if !isLive(x) || w.PredatesRestore(x.ID) {
 		return
@@ -96,14 +96,14 @@ func (w *Checker) checkKey(x *workflow.Execution) {
 	}
 }
 
-// isLive reports whether an execution has taken its business key and has not ended. The rule is
-// written here again on purpose.
+// isLive reports whether an execution has taken its business key and has not ended. It repeats the
+// engine's rule on purpose.
 func isLive(x *workflow.Execution) bool {
 	return x.Key != "" && !HasNoKeyYet(x) && x.KeyOwner == "" && !oracle.Terminal(x.State)
 }
 
-// HasNoKeyYet reports whether an execution has still to take its business key, for which it looks
-// again by its timer.
+// HasNoKeyYet reports whether an execution has still to take its business key, which it tries again
+// by its timer.
 func HasNoKeyYet(x *workflow.Execution) bool {
 	return x.Key != "" && (x.State == sm.ExecutionNew || x.Try > 1 && (x.State == sm.ExecutionReady || x.State == sm.ExecutionValid))
 }
@@ -166,8 +166,8 @@ func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execut
 	}
 }
 
-// CheckStoredHistory requires of an execution that nothing happens to any more what CheckHistory does, and
-// that it has no timer.
+// CheckStoredHistory requires what CheckHistory does, and that there is no timer. It is for
+// executions to which nothing happens any more.
 func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violation {
 	if v := w.CheckHistory(id, stored); v != nil {
 		return v

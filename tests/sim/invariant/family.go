@@ -15,7 +15,7 @@ func (w *Checker) checkFamily(x *workflow.Execution) {
 			return
 		}
 		if !p.x.DiscardedAt.IsZero() {
-			return // nobody is there any more for whom it should not go on
+			return // no parent is left that could forbid it to continue
 		}
 		if problem := harness.FamilyProblem(p.x, c.x); problem != "" {
 			w.Failf(invChildrenOver, "%s", problem)

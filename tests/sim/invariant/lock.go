@@ -96,17 +96,17 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 	}
 }
 
-// gotLocks reports whether an execution got its locks with a commit. One that ends before that has the scope
-// of its last end again.
+// gotLocks reports whether an execution got its locks with a commit. One that ends before that has
+// the scope of its last end again.
 func gotLocks(before, after *workflow.Execution) bool {
 	return !oracle.Terminal(after.State) || slices.ContainsFunc(after.Events, func(e workflow.Event) bool {
 		return e.Sequence > before.Sequence && e.To == string(sm.ExecutionLocked)
 	})
 }
 
-// checkNarrowing requires that an execution takes back no entity that it has released, and
-// works on none: what it keeps only shrinks until it acquires locks anew, each change is
-// counted, and it acquires none while an operator has to look at what it keeps.
+// checkNarrowing requires that an execution neither takes back an entity that it has released nor
+// works on it. What it keeps only shrinks until it acquires locks anew, each change is counted, and
+// it acquires no locks while an operator has to look at what it keeps.
 func (w *Checker) checkNarrowing(before, after *workflow.Execution) {
 	same := before.Kept == nil && after.Kept == nil || before.Kept != nil && after.Kept != nil && before.Kept.Equal(*after.Kept)
 	switch {
@@ -127,14 +127,14 @@ func (w *Checker) checkNarrowing(before, after *workflow.Execution) {
 // reserveAfter is the number of conflicts after which an execution reserves.
 const reserveAfter = 2
 
-// isReserved reports whether a lock has a reservation that x need not or may not replace: its
-// own, or one of an execution that is not younger.
+// isReserved reports whether a lock has a reservation that x need not or must not replace: its own,
+// or one of an execution that is not younger.
 func isReserved(x *workflow.Execution, l workflow.Lock) bool {
 	return l.Reserver == x.ID || l.Reserver != "" && !oracle.Older(oracle.Age(x), l.ReserverAge)
 }
 
-// recordReservation records such a reservation for every execution that is locking. The
-// reservation may become void and be replaced a moment later.
+// recordReservation records such a reservation for every execution that is locking. It may become
+// void and be replaced a moment later.
 func (w *Checker) recordReservation(l workflow.Lock) {
 	for _, r := range w.executions {
 		if r.x.State == sm.ExecutionLocking && isReserved(r.x, l) {
@@ -143,8 +143,8 @@ func (w *Checker) recordReservation(l workflow.Lock) {
 	}
 }
 
-// checkReserved requires that an execution that backs off for the second time has reserved
-// the lock that it waits for, or found such a reservation.
+// checkReserved requires that an execution that backs off for the second time has reserved the lock
+// that it waits for, or found such a reservation.
 func (w *Checker) checkReserved(r *executionState, before, x *workflow.Execution) {
 	if x.State == sm.ExecutionLocking && before.State != x.State {
 		r.reservationSeen = map[workflow.EntityKey]bool{}

@@ -13,21 +13,22 @@ import (
 
 const invOutdated = "a try that is not forced uses no results of entities that others have changed since"
 
-// holding is that an execution was granted the lock of an entity.
+// holding records that an execution was granted the lock of an entity.
 type holding struct {
 	execution string
 	exclusive bool
 }
 
-// grant is what an execution has found when it got its locks.
+// grant is what an execution found when it got its locks.
 type grant struct {
 	try       int
 	forced    bool
 	changedBy map[workflow.EntityKey]string // who has changed entities since it held them last
 }
 
-// recordHolders records who holds which entity once an execution has all of its locks, and which of these
-// others have held exclusively, and have changed something, since it held them last.
+// recordHolders records who holds which entity once an execution has all of its locks. It also
+// records which of these entities others have held exclusively, and have changed something, since
+// the execution held them last.
 func (w *Checker) recordHolders(r *executionState, before, after *workflow.Execution) {
 	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch || !gotLocks(before, after) {
 		return
@@ -59,9 +60,10 @@ func (w *Checker) hasChanged(id string) bool {
 	return x == nil || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.HasJobs() && !r.Pure })
 }
 
-// checkOutdated requires of a try that nobody has forced that it calls no block for an entity that another
-// execution has changed since, if it keeps the result of an earlier try for it: of a job that ended well, in a
-// step run that no try makes again, this call neither, and that no rollback has touched.
+// checkOutdated judges a try that nobody has forced. It must not call a block for an entity that
+// another execution has changed since, if it keeps the result of an earlier try for it: a job that
+// ended OK, in a step run that neither another try nor this call makes again, and that no rollback
+// has touched.
 func (w *Checker) checkOutdated(r *executionState, c harness.BlockCall, seq int) {
 	key := workflow.EntityKey{Type: "device", ID: c.Entity}
 	by, called := r.grant.changedBy[key], r.x.StepRunBySeq(seq)
@@ -81,8 +83,8 @@ func (w *Checker) checkOutdated(r *executionState, c harness.BlockCall, seq int)
 	}
 }
 
-// wasMadeAgain reports whether the present try has executed the step of a step run again, or does so with a call.
-// Who is called behind that has a job in it.
+// wasMadeAgain reports whether the current try has executed the step of a step run again, or does
+// so with a call. Whoever is called behind that has a job in it.
 func (w *Checker) wasMadeAgain(r *executionState, o, called *workflow.StepRun) bool {
 	return slices.ContainsFunc(r.x.StepRuns, func(a workflow.StepRun) bool {
 		return a.Kind == workflow.JobExecute && a.Try >= r.grant.try && a.Seq <= called.Seq && a.StepIndex == o.StepIndex && r.x.SameTime(&a, o) && (a.Seq == called.Seq || a.Jobs > 0)

@@ -8,14 +8,14 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
-// The invariants of executions that are removed when their retention is over.
+// The invariants of executions that are deleted when their retention is over.
 const (
 	invKept    = "an execution is kept until its retention is over, and as long as its parent may ask for it"
 	invRemoved = "nothing happens to an execution that was removed"
 	invParts   = "what belongs to an execution that can be found is there"
 )
 
-// checkRetention judges a write by what is said about the removal of executions.
+// checkRetention judges a write by the rules for the deletion of executions.
 func (w *Checker) checkRetention(before, after *workflow.Execution) {
 	if !before.DiscardedAt.IsZero() && (after.State != before.State || after.Try != before.Try || after.Sequence != before.Sequence || after.DiscardedAt.IsZero()) {
 		w.Failf(invRemoved, "%s was removed in %s, try %d, and is now in %s, try %d", after.ID, before.State, before.Try, after.State, after.Try)
@@ -47,7 +47,7 @@ func (w *Checker) TakeAcknowledged() []string {
 	return ids
 }
 
-// TakeRemoved returns the executions that have been removed since the last call.
+// TakeRemoved returns the executions that have been deleted since the last call.
 func (w *Checker) TakeRemoved() []string {
 	ids := w.newlyRemoved
 	w.newlyRemoved = nil

@@ -35,7 +35,8 @@ func (w *Checker) checkStepRuns(before, after *workflow.Execution) {
 		}
 		switch {
 		case before.Cause == workflow.CauseInternal && before.State == sm.ExecutionFailedUnsafe:
-			// An operator has it find out what its jobs have done: when it was broken, that was not possible.
+			// An operator has made it find out what its jobs have done; that was impossible when it
+			// was broken.
 		case old.Status != sm.StepRunning && (now.Status != old.Status || formatCounts(now) != formatCounts(old)):
 			w.Failf(invEndedImmutable, "%s: step run %d was %s with %s, but is now %s with %s", id, old.Seq, old.Status, formatCounts(old), now.Status, formatCounts(now))
 		case old.Status == sm.StepRunning && now.Status != sm.StepRunning:
@@ -135,7 +136,7 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 		return
 	}
 	if x.Cause == workflow.CauseInternal && x.State == sm.ExecutionFailedUnsafe {
-		return // it was broken because its packs could not be read, or written: a person looks at all of its entities
+		return // it was broken because its packs could not be read or written: a person looks at all of its entities
 	}
 	if now.Kind == workflow.JobAcquire && now.Status != sm.StepCompleted {
 		return // abandoned by an execution that ends before it; it changes nothing
@@ -174,7 +175,7 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 
 // checkEndedExecution compares the end of an execution with the calls of its devices.
 func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow.Execution) {
-	for _, e := range after.Events { // a commit may be of several transitions
+	for _, e := range after.Events { // a commit may contain several transitions
 		if e.Sequence <= before.Sequence || e.Layer != string(sm.LayerExecution) {
 			continue
 		}
@@ -200,14 +201,14 @@ func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow
 	}
 }
 
-// checkAllUndone requires that every call of a device has been undone, in whatever try, except calls of
-// pure blocks, and those for entities that an operator has released.
+// checkAllUndone requires that every call of a device has been undone, in whatever try, except
+// calls of pure blocks and calls for entities that an operator has released.
 func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution, end sm.ExecutionState) {
 	if w.PredatesRestore(x.ID) {
 		return
 	}
 	const global = ""
-	mine := map[string]bool{global: true} // where the last try was about some entities; those of a large scope are not known here
+	mine := map[string]bool{global: true} // the entities of the last try, if it was only about some; large scopes are not known here
 	for i := range x.Scope.Inline {
 		e := &x.Scope.Inline[i]
 		mine[e.Key.ID] = x.Scope.Only != nil && x.Scope.Only.Contains(cmp.Or(e.Place, i+1))
@@ -221,15 +222,15 @@ func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution, end s
 	}
 }
 
-// checkEntities requires that an entity is called safe only if nothing remains of what was
-// executed on it, and that one of which something remains is kept when the whole execution
-// fails. It looks at the calls that the devices have seen, and at scopes small enough to be
-// in the state item.
+// checkEntities requires that an entity is reported as safe only if nothing remains of what was
+// executed on it, and that an entity of which something remains is kept when the whole execution
+// fails. It looks at the calls that the devices have seen, and only at scopes small enough to be in
+// the state item.
 func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execution) {
 	if oracle.Terminal(before.State) || !oracle.Terminal(after.State) || w.PredatesRestore(after.ID) {
 		return
 	}
-	from := sm.ExecutionState(after.Events[len(after.Events)-1].From) // a commit may be of several transitions
+	from := sm.ExecutionState(after.Events[len(after.Events)-1].From) // a commit may contain several transitions
 	wholeFails := from == sm.ExecutionError || from == sm.ExecutionRollback && after.Undo == nil
 	for i := range after.Scope.Inline {
 		e := &after.Scope.Inline[i]
@@ -260,11 +261,11 @@ func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execu
 	}
 }
 
-// checkUpdatesApplied requires that a completed execution has applied the updates that its
-// jobs return.
+// checkUpdatesApplied requires that a completed execution has applied the updates that its jobs
+// return.
 func (w *Checker) checkUpdatesApplied(x *workflow.Execution) {
 	if w.PredatesRestore(x.ID) || x.Probe || x.LockMode == workflow.LockShared {
-		return // its packs may have been restored to a later time; a probe applies none, nor does who shares its locks
+		return // its packs may have been restored to a later time; probes and executions that share their locks apply none
 	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]

@@ -9,7 +9,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// blockRule is about steps that call a block.
+// blockRule judges steps that call a block.
 type blockRule struct{}
 
 // checkCall compares a call of a block with the plan of its step run.
@@ -21,7 +21,7 @@ func (x *execution) checkCall(r *workflow.StepRun, index int, c Call) {
 	p := x.planOf(r)
 	job, ok := p.jobs[index]
 	switch {
-	case x.unjudged: // too little is known of who takes part
+	case x.unjudged: // too little is known about who takes part
 	case x.x.Probe && x.program.block(x.program.find(r.Label)).Name != "pure":
 		x.Failf(lawTakesPart, "job %s of step %s is called by a probe, and its block is not pure", c.Job, r.Label)
 	case p.problem != "" && r.Pipeline == 0:
@@ -37,7 +37,7 @@ func (x *execution) checkCall(r *workflow.StepRun, index int, c Call) {
 	}
 }
 
-// sameParameters compares parameters; none are the same as an empty object.
+// sameParameters compares parameters; nil equals an empty object.
 func sameParameters(got any, want map[string]any) bool {
 	all, _ := got.(map[string]any)
 	return len(all) == 0 && len(want) == 0 || reflect.DeepEqual(all, want)
@@ -61,8 +61,8 @@ func (x *execution) checkUndo(r *workflow.StepRun, c Call) {
 	}
 }
 
-// ended requires that a step run had the jobs that it had to have, and that each was called if
-// it ended well.
+// ended requires that a step run had the jobs that it had to have, and that each was called if it
+// ended OK.
 func (blockRule) ended(x *execution, r *workflow.StepRun, n int, p *plan) {
 	text := func() string {
 		return fmt.Sprintf("%s: step run %d of %s has ended %s with %d jobs, %d skipped, %d unmet", x.x.ID, r.Seq, r.Label, r.Status, r.Jobs, r.Skipped, r.Unmet)

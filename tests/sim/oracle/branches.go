@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// branches executes the branches of a step one after the other, as if each did not know of the
-// others, and merges what they give.
+// branches executes the branches of a step one after another, each as if it did not know the
+// others, and merges their outputs.
 func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	p := s.Parallel
 	before, around := *r, r.closed
@@ -54,13 +54,13 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	if goesOn.failed != nil {
 		return goesOn
 	}
-	for _, why := range failed { // who has failed in a branch that was left behind takes no part in what follows
+	for _, why := range failed { // entities that failed in an excluded branch take no part in what follows
 		for _, id := range why.who {
 			r.Lost[id], r.LostAt[id] = true, why.at
 		}
 	}
 	if r.Cancelled(s.Label, before.counts[s.Label]) {
-		return flowEnd{failed: closed} // with what is around it, at the moment when it was over
+		return flowEnd{failed: closed} // together with the branches around it, when that one was over
 	}
 	merged, ok := mergeResults(p, given)
 	if !ok {
@@ -86,7 +86,7 @@ func (r *FlowRun) wellIn(at int) (well []flowSpan) {
 	return well
 }
 
-// forgive forgets who has failed in the branches of a step: its failure is handled.
+// forgive forgets who has failed in the branches of a step, because its failure is handled.
 func (r *FlowRun) forgive(s *defgen.FlowStep) {
 	if s.Parallel == nil {
 		return
@@ -103,7 +103,7 @@ func (r *FlowRun) forgive(s *defgen.FlowStep) {
 	}
 }
 
-// branchResult is what a branch gives.
+// branchResult is the output of a branch.
 type branchResult struct {
 	label string
 	value map[string]any
@@ -125,8 +125,8 @@ func (r *FlowRun) resultOf(b *defgen.FlowBranch) map[string]any {
 	return all
 }
 
-// mergeResults makes one value of those that branches give, in the order of the branches. It
-// reports false where they differ and must not.
+// mergeResults merges the outputs of branches into one value, in the order of the branches. It
+// returns false if they conflict and must not.
 func mergeResults(p *defgen.FlowParallel, given []branchResult) (merged any, ok bool) {
 	switch p.Strategy {
 	case "replace":

@@ -9,10 +9,11 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// lawEscalates is the law about questions that nobody answers.
+// lawEscalates is the law about unanswered questions.
 const lawEscalates = "a question that nobody answers is asked again, and of others, when its definition says"
 
-// mayAnswerLate reports whether who has sent an answer may give it because nobody else has for so long.
+// mayAnswerLate reports whether the sender of an answer may give it because nobody else has
+// answered for so long.
 func (w *waits) mayAnswerLate(a *Answer, ask *defgen.FlowAsk, long time.Duration) bool {
 	starter := w.x.CreatedBy
 	if ask.NotStarter && (a.By == starter || w.rightOf(a) == starter) || !ask.Fits(a.N) {
@@ -23,8 +24,8 @@ func (w *waits) mayAnswerLate(a *Answer, ask *defgen.FlowAsk, long time.Duration
 	})
 }
 
-// checkEscalated judges the reminders and escalations that a write adds to a step run, and the executions that were
-// started when it lapses.
+// checkEscalated judges the reminders and escalations that a write adds to a step run. When the
+// step run lapses, it also requires that the executions of its escalations were started.
 func (w *waits) checkEscalated(before *workflow.Execution, old, r *workflow.StepRun, s *defgen.FlowStep) {
 	if old == nil || !old.Open() {
 		return
@@ -67,7 +68,7 @@ func (w *waits) checkEscalated(before *workflow.Execution, old, r *workflow.Step
 		w.reminded[r.Seq] = reminded
 	}
 	if why := w.x.Error; r.Status == sm.StepCancelled || why != nil && why.Step != r.Label {
-		return // something else has ended it
+		return // it has ended for another reason
 	}
 	if r.Open() || r.Wait.Decided || len(r.Answers) > 0 || w.x.Cancellation != nil || r.EndedAt.Before(r.Wait.Until) {
 		return
@@ -105,8 +106,8 @@ func (w *waits) paging(first *workflow.Execution, seq int) {
 	w.paged[seq] = append(w.paged[seq], level)
 }
 
-// AnswerRefused is called when somebody was told that he may not answer: he may if an escalation lets him that was
-// committed before he asked.
+// AnswerRefused is called when somebody's answer was refused. It is a violation if an escalation
+// that was committed before the answer was sent allows the answer.
 func (o *Oracle) AnswerRefused(sent Answer, refused error) {
 	w := o.waitsOf(sent.Execution)
 	if w == nil || !workflow.Is(refused, workflow.CodeForbidden) || sent.Token {

@@ -11,19 +11,19 @@ import (
 // flow follows the order in which the steps of an execution are entered.
 type flow struct {
 	next      int         // the step that is entered next; stopped if there is none
-	around    []int       // steps around it that a retry enters first
-	iteration map[int]int // of each step that repeats, which repetition is next or open
+	around    []int       // surrounding steps that a retry enters first
+	iteration map[int]int // the repetition that is next or open, by step that repeats
 	pipeline  int         // the pipeline that is open
-	dueAt     time.Time   // not before this was it known that the next step is due
+	dueAt     time.Time   // the earliest time at which it was known that the next step is due
 	resumed   bool        // an operator has ended the delay
-	opened    bool        // an operator has ended the wait for the time at which it may begin
+	opened    bool        // an operator has ended the wait for the start time
 	begun     bool
 }
 
 // stopped is the next step of an execution that enters no more.
 const stopped = -1
 
-// beginTry continues at a step, after those around it.
+// beginTry continues at a step, after the steps around it.
 func (f *flow) beginTry(x *execution, t *try) {
 	*f = flow{next: t.from, iteration: map[int]int{}, dueAt: x.KnownSince, opened: f.opened, begun: true}
 	for _, outer := range t.begin[:len(t.begin)-1] {
@@ -80,14 +80,14 @@ func (x *execution) followStepRuns(before, after *workflow.Execution) {
 				return
 			}
 			ruleFor(x.program.nodes[n].Body).ended(x, r, n, p)
-			if !x.opens(r, n) { // else it ends with what is nested in it
+			if !x.opens(r, n) { // else it ends with its nested steps
 				x.left(r, n)
 			}
 		}
 	}
 }
 
-// entered requires that a step that is entered is the next, and that its delay is over.
+// entered requires that an entered step is the next one, and that its delay is over.
 func (x *execution) entered(r *workflow.StepRun, n int) {
 	f := &x.flow
 	inPipeline := f.pipeline != 0 && f.pipeline == r.Pipeline
@@ -126,13 +126,13 @@ func (x *execution) entered(r *workflow.StepRun, n int) {
 	}
 }
 
-// opens reports whether a step run is followed by those of the steps nested in it.
+// opens reports whether the step runs of nested steps follow a step run.
 func (x *execution) opens(r *workflow.StepRun, n int) bool {
 	p := x.planOf(r)
 	return x.program.contains(n) && p.problem == "" && len(p.jobs) > 0
 }
 
-// passOver passes over a repetition in which nobody takes part, which has no step run.
+// passOver skips a repetition in which nobody takes part, and which has no step run.
 func (x *execution) passOver(r *workflow.StepRun) {
 	f := &x.flow
 	for f.next != stopped && f.next < len(x.program.nodes) && f.iteration[f.next] > 1 {
@@ -161,12 +161,12 @@ func (x *execution) left(r *workflow.StepRun, n int) {
 			break
 		}
 		f.after(x, n)
-	case r.Status == sm.StepCancelled: // because of another one of its pipeline, which says what is next
+	case r.Status == sm.StepCancelled: // because of another step run of its pipeline, which decides what is next
 	case h < 0:
 		f.next = stopped
 		return
 	case r.Status == sm.StepFailed && h == n && !last:
-		return // the others of its pipeline go on
+		return // the others in its pipeline continue
 	default:
 		f.after(x, h)
 	}
@@ -176,7 +176,7 @@ func (x *execution) left(r *workflow.StepRun, n int) {
 	}
 }
 
-// after continues behind a step that has ended, and behind those around it that end with it.
+// after continues behind a step that has ended, and behind the surrounding steps that end with it.
 func (f *flow) after(x *execution, n int) {
 	f.next = x.program.nodes[n].end
 	for ended := n; ended < f.next; ended++ {
@@ -232,7 +232,7 @@ func (x *execution) checkPause(r *workflow.StepRun, n int) {
 	}
 }
 
-// checkRetryPause requires that a job is tried again only after the delay of its retry.
+// checkRetryPause requires that a job is retried only after the delay of its retry.
 func (x *execution) checkRetryPause(r *workflow.StepRun, c Call, attempt int) {
 	_, index, _ := parseJob(c.Job)
 	before := x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt-1)]

@@ -10,27 +10,27 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// FlowEntry is one time that a step is entered.
+// FlowEntry is one entry into a step.
 type FlowEntry struct {
 	Label string
 	Nth   int // from 1
 	Call  bool
-	Value any // the parameter v of the block, for all entities or none: int64, or a text
+	Value any // the parameter v of the block: int64, or a text; the same for all entities
 
-	Input any // all parameters, where the step has an input
+	Input any // all parameters, if the step has an input
 
-	Entities []string // those that take part, in their order; nil where the step has none
-	Items    []any    // the parameter v for each item that takes part; nil where the step has none
+	Entities []string // the entities that take part, in order; nil if the step has none
+	Items    []any    // the parameter v for each item that takes part; nil if the step has none
 
-	True  bool   // the condition on a variable for which it waits
-	Time  string // which time of each loop, or wave of each rollout, around it
+	True  bool   // the value of the condition on a variable for which it waits
+	Time  string // the round of each loop, or wave of each rollout, around it
 	at    int
-	Again bool               // the block is called again after the wait that it has asked for
-	Of    []int              // of which items Items are, of those that take part
-	Keep  map[string]keptJob // who is not called, because it keeps what it did: entities by ID, items by number
+	Again bool               // the block is called again after the wait that it asked for
+	Of    []int              // the items that take part, whose parameters Items has
+	Keep  map[string]keptJob // not called because they keep what they did: entities by ID, items by number
 }
 
-// Jobs is how many jobs a step run has that calls a block.
+// Jobs returns how many jobs a step run has that calls a block.
 func (e *FlowEntry) Jobs(s *defgen.FlowStep) int {
 	switch {
 	case s.OnDevices:
@@ -41,54 +41,54 @@ func (e *FlowEntry) Jobs(s *defgen.FlowStep) int {
 	return 1
 }
 
-// FlowOutcome is how a step run that calls a block or waits has ended: the code of a failure, or
-// n. Until then it is Pending.
+// FlowOutcome is how a step run that calls a block or waits has ended: the code of a failure, or n.
+// Until then it is Pending.
 type FlowOutcome struct {
 	Code    string
 	N       int
 	Pending bool
-	Stopped bool   // with the branch in which it was
-	Answer  string // what its block has said about where it goes on
+	Stopped bool   // together with its branch
+	Answer  string // what its block has returned as the next step
 
 	Skipped   bool        // it had no job
-	JobFailed bool        // of a step with callback: whatever was answered
-	Lost      []int       // the jobs that have failed, by index
-	Values    map[int]int // what the others gave
-	Doubt     bool        // nobody knows what one of them has done
+	JobFailed bool        // of a step with callback: its job failed, whatever was answered
+	Lost      []int       // the failed jobs, by index
+	Values    map[int]int // what the other jobs returned
+	Doubt     bool        // one of them has an unknown outcome
 }
 
-// FlowFailure is why an execution has failed: in which step, and what error.step says of it where
-// it is handled. Of a failure in a branch, that is the step with the branches.
+// FlowFailure is why an execution has failed: in which step, and what error.step is when the
+// failure is handled. For a failure in a branch, that is the step with the branches.
 type FlowFailure struct {
 	Step, Code, Seen string
 
 	Doubt bool // nothing in a wave handles it
-	Whole bool // the wave in which it is cannot be undone by itself
+	Whole bool // its wave cannot be undone by itself
 
 	who []string // the entities whose jobs have failed
-	at  int      // the number of the entry in which
+	at  int      // the number of the entry in which it happened
 }
 
 func failureIn(step, code string) *FlowFailure {
 	return &FlowFailure{Step: step, Code: code, Seen: step}
 }
 
-// FlowRun follows a definition as somebody would who reads it: step by step, with the
-// variables in a map. Outcome says what the block of a step returned, the nth time that the
-// step was executed, from 1. It stops at a step run that has not ended.
+// FlowRun follows a definition as a reader would: step by step, with the variables in a map.
+// Outcome returns what the block of a step returned at its nth execution, from 1. Following stops
+// at a step run that has not ended.
 type FlowRun struct {
 	Outcome    func(FlowEntry) FlowOutcome
 	Devices    []string // of the execution, in their order
 	Parameters map[string]any
 
-	// Begin is called at each step that is entered, with its number from 0: where another try has gone
-	// on, it sets Devices to those of the try. Keeps says for which entities and items the block is not
-	// called, because they keep what an earlier try did, and what that gave.
+	// Begin is called at each step that is entered, with its number from 0: where another try has
+	// continued, it sets Devices to those of the try. Keeps returns for which entities and items
+	// the block is not called because they keep what an earlier try did, and what that returned.
 	Begin func(at int, r *FlowRun)
 	Keeps func(r *FlowRun, e *FlowEntry, at int, key string) (keptJob, bool)
 
-	// Closed says that the branches of a step were closed, or are to be, the nth time, and Has
-	// whether another step was entered in them, for its own nth time.
+	// Closed reports whether the branches of a step were closed, or are to be, the nth time, and
+	// Has whether another step was entered in them, for its own nth time.
 	Closed    func(label string, n int) bool
 	Cancelled func(label string, n int) bool
 	Has       func(label string, n int, around FlowEntry) bool
@@ -99,30 +99,30 @@ type FlowRun struct {
 	GaveUp  bool         // it has more step runs than are followed
 	Vars    map[string]any
 
-	Lost   map[string]bool // the entities that have failed, which is tolerated
-	LostAt map[string]int  // the number of the entry in which
+	Lost   map[string]bool // the entities that have failed and are tolerated
+	LostAt map[string]int  // the number of the entry in which each failed
 	Stop   *flowStop       // the rollout that has stopped, nil for none
-	Wrong  string          // a step run has ended well, or failed, and should not have
+	Wrong  string          // a step run has ended OK, or failed, and should not have
 	Settle []FlowEntry     // the step runs whose jobs have ended
 
-	wave      *flowWave         // in which the steps are
-	lastWave  int               // the number of the last one that was executed
-	failedIn  map[*flowWave]int // how many entities have failed; nil for outside of waves with a tolerance
-	goesOn    int               // steps around with continueOnError
+	wave      *flowWave         // the current wave
+	lastWave  int               // the number of the last executed wave
+	failedIn  map[*flowWave]int // number of failed entities; nil key for outside of waves with a tolerance
+	goesOn    int               // number of surrounding steps with continueOnError
 	tolerated int
 
-	completed map[string]bool // the steps that have completed when they were executed last
-	breakable bool            // the innermost of the loops, waves and branches around is a loop
+	completed map[string]bool // the steps that completed at their last execution
+	breakable bool            // the innermost surrounding loop, wave or branch is a loop
 
-	error  *FlowFailure // the failure that was handled last
+	error  *FlowFailure // the last failure that was handled
 	counts map[string]int
-	items  []int // of the loops around, the innermost last
+	items  []int // of the surrounding loops, innermost last
 	times  []string
 
 	spans map[int][]flowSpan // of each step with branches, by its number: its branches
 
-	writes []flowWrite // what was set in the present branch
-	closed *FlowEntry  // the step around the present branch, if that is closed
+	writes []flowWrite // what was set in the current branch
+	closed *FlowEntry  // the step around the current branch, if that is closed
 }
 
 // flowWrite is a variable that was set.
@@ -131,15 +131,14 @@ type flowWrite struct {
 	value any
 }
 
-// flowEnd is how a step or a list of steps is left: behind it, by going on with another step,
-// or by a failure.
+// flowEnd is how a step or a list of steps is left: it ends, jumps to another step, or fails.
 type flowEnd struct {
 	next   string
 	failed *FlowFailure
 	breaks bool // it ends the innermost loop
 }
 
-// String says how far it has come, or how it ends.
+// String describes how far it has come, or how it ends.
 func (r *FlowRun) String() string {
 	switch {
 	case r.Pending:
@@ -150,10 +149,10 @@ func (r *FlowRun) String() string {
 	return fmt.Sprintf("it to complete after %d steps", len(r.Entered))
 }
 
-// pending stands for a failure where a step run has not ended. Nothing handles it.
+// pending stands for a failure at a step run that has not ended. Nothing handles it.
 var pending = &FlowFailure{Code: "PENDING"}
 
-// closed stands for a failure where a branch was closed. Nothing handles it.
+// closed stands for a failure at a branch that was closed. Nothing handles it.
 var closed = &FlowFailure{Code: "CLOSED"}
 
 // maxFlowRuns is when following is given up: more step runs than an execution may have.
@@ -184,14 +183,14 @@ func (r *FlowRun) list(steps []defgen.FlowStep) flowEnd {
 		}
 		to := slices.IndexFunc(steps, func(s defgen.FlowStep) bool { return s.Label == end.next })
 		if to < 0 {
-			return end // a list around has it, or it is the end
+			return end // a surrounding list has it, or it is the end
 		}
 		i = to - 1
 	}
 	return flowEnd{}
 }
 
-// enter notes that a step is executed.
+// enter records that a step is executed.
 func (r *FlowRun) enter(label string) {
 	r.counts[label]++
 	r.completed[label] = false
@@ -223,7 +222,7 @@ func (r *FlowRun) step(s *defgen.FlowStep) flowEnd {
 	return r.behind(s)
 }
 
-// behind is how a step is left that is over.
+// behind returns how a step is left that is over.
 func (r *FlowRun) behind(s *defgen.FlowStep) flowEnd {
 	if s.Next != "" {
 		return flowEnd{next: s.Next}
@@ -231,7 +230,7 @@ func (r *FlowRun) behind(s *defgen.FlowStep) flowEnd {
 	return flowEnd{}
 }
 
-// afterSteps is how a step is left after the steps of one of its cases.
+// afterSteps returns how a step is left after the steps of one of its cases.
 func (r *FlowRun) afterSteps(s *defgen.FlowStep, c *defgen.FlowCase, end flowEnd) flowEnd {
 	switch {
 	case end.failed != nil || end.next != "" || end.breaks:
@@ -242,7 +241,7 @@ func (r *FlowRun) afterSteps(s *defgen.FlowStep, c *defgen.FlowCase, end flowEnd
 	return r.behind(s)
 }
 
-// body executes a step without what handles its failure.
+// body executes a step without handling its failure.
 func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 	switch {
 	case !r.meets(s):
@@ -308,8 +307,8 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 	return flowEnd{}
 }
 
-// execute executes a step that calls a block or waits. again says that the block is called again
-// after the wait that it has asked for.
+// execute executes a step that calls a block or waits. again means that the block is called again
+// after the wait that it asked for.
 func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	r.enter(s.Label)
 	at := len(r.Entered) - 1
@@ -367,7 +366,7 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	return flowEnd{}
 }
 
-// unanswered is how a step is left that has waited in vain, or was answered with no.
+// unanswered returns how a step is left that has waited in vain, or was answered with no.
 func (r *FlowRun) unanswered(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 	to := s.Ask.OnTimeout
 	if why.Code == workflow.FailureRejected {
@@ -380,7 +379,7 @@ func (r *FlowRun) unanswered(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 	return flowEnd{next: to}
 }
 
-// handle goes on after a failure in a step as the step says, or leaves it with the failure.
+// handle handles a failure in a step as the step says, or leaves the step with the failure.
 func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 	if why.Doubt && r.wave != nil {
 		return flowEnd{failed: why}
@@ -453,7 +452,7 @@ func (r *FlowRun) read(path string) any {
 	return at
 }
 
-// write sets the variable at a path, in new objects: others may still hold the old ones.
+// write sets the variable at a path, in new objects, because others may still hold the old ones.
 func (r *FlowRun) write(path string, v any) {
 	r.writes = append(r.writes, flowWrite{path, v})
 	names := strings.Split(path, ".")

@@ -16,26 +16,26 @@ import (
 // lawFollows is the law about definitions that choose, jump, loop and handle failures.
 const lawFollows = "an execution goes where somebody goes who reads its definition"
 
-// followed compares an execution with what comes of following its definition,
-// step by step, with what its blocks have returned so far.
+// followed compares an execution, step by step, with the result of following its definition with
+// what its blocks have returned so far.
 type followed struct {
 	*execution
 	definition *defgen.Flow
-	branches   map[string]string // in which each step is
+	branches   map[string]string // the branch of each step
 	resumed    map[string]bool   // the steps whose wait an operator has ended
-	over       bool              // nothing more is said of it
+	over       bool              // it is not judged any more
 	retries    retried
 	ended      map[string]bool // the branches that were told to have ended well
 	times      map[string]int  // how often each step was entered
-	following  int             // up to the end of which try
+	following  int             // the last try to follow
 
-	tokens     map[int]string    // that the block of a step run was called with, by Seq
-	wave       map[string]int    // in which wave of a rollout an entity was executed first
+	tokens     map[int]string    // with which the block of a step run was called, by Seq
+	wave       map[string]int    // the wave of a rollout in which an entity was executed first
 	parameters map[string]string // with which the block of a step run was called first for an entity
 }
 
-// written compares the step runs of an execution, in the order in which they were entered, and
-// how it ends.
+// written compares the step runs of an execution, in the order in which they were entered, and how
+// it ends.
 func (f *followed) written(before, after *workflow.Execution) {
 	rollsBack := triesRollback(before, after)
 	if after.Try != before.Try && !rollsBack {
@@ -98,7 +98,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 	case sm.ExecutionFailedUnsafe:
 		undoFails := func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback && r.Status != sm.StepCompleted }
 		if unsafe || slices.ContainsFunc(after.StepRuns, undoFails) {
-			return // it has come to its end, and a person has to look at something
+			return // it has reached its end, and a person has to look at something
 		}
 		fallthrough
 	default:
@@ -106,7 +106,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 	}
 }
 
-// find is the step run of a step, the nth time that it was entered, nil for none.
+// find returns the step run of a step, the nth time that it was entered, nil for none.
 func (f *followed) find(label string, n int) *workflow.StepRun {
 	for _, r := range f.runs(f.x, f.following) {
 		if r.Label == label {
@@ -121,7 +121,7 @@ func (f *followed) find(label string, n int) *workflow.StepRun {
 // follow follows the definition as far as its step runs have ended.
 func (f *followed) follow(x *workflow.Execution) *FlowRun { return f.followTo(x, f.present().number) }
 
-// followTo follows it up to the end of a try.
+// followTo follows the definition up to the end of a try.
 func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 	f.following = try
 	find := f.find
@@ -159,7 +159,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 	return run
 }
 
-// outcomeOf is how a step run has ended. Its jobs say whether it failed, and with which codes.
+// outcomeOf returns how a step run has ended. Its jobs say whether it failed, and with which codes.
 func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	if r.Open() {
 		return FlowOutcome{Pending: true}
@@ -199,7 +199,7 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	}
 	again := slices.ContainsFunc(f.x.StepRuns, func(o workflow.StepRun) bool { return o.Forward() && o.Label == r.Label && o.Seq > r.Seq })
 	if e := f.x.Error; e != nil && e.Step == r.Label && !again && r.Handled == 0 && (why == nil || codes[e.Code]) {
-		why = e // its jobs may have failed with several codes: this one has ended the execution
+		why = e // its jobs may have failed with several codes; this one has ended the execution
 	}
 	failed := r.Status != sm.StepCompleted && r.Status != sm.StepSkipped
 	o.Skipped = r.Status == sm.StepSkipped
@@ -215,8 +215,8 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 	return o
 }
 
-// asked reports whether what was answered, or was not, has ended a step run with a callback, and not
-// its job.
+// asked reports whether a step run with a callback was ended by an answer, or the lack of one, and
+// not by its job.
 func (f *followed) asked(r *workflow.StepRun, s *defgen.FlowStep) bool {
 	var o FlowOutcome
 	if f.lost(r, s, &o); len(o.Lost) > 0 {
@@ -282,8 +282,8 @@ func (f *followed) checkCompleted(run *FlowRun, all bool) {
 	}
 }
 
-// checkFailed requires that an execution fails where its steps do. That no worker takes its jobs,
-// a limit, or an operator may end it anywhere.
+// checkFailed requires that an execution fails where its steps do. The lack of a worker for its
+// jobs, a limit, or an operator may end it anywhere.
 func (f *followed) checkFailed(run *FlowRun) {
 	x := f.x
 	if x.Error == nil || len(x.StepRuns) == 0 || !f.follows(x.Error) {
@@ -339,8 +339,8 @@ func (f *followed) called(r *workflow.StepRun, c Call) {
 	}
 }
 
-// calledAgain requires that a plan that is made again comes out the same: each call of a step run
-// has the parameters of the first one for its entity, also one that undoes it, in whatever try.
+// calledAgain requires that a plan that is made again is the same: each call of a step run has the
+// parameters of the first one for its entity. That includes calls that undo it, in any try.
 func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
 	if f.waits.over || r == nil || c.Kind != workflow.JobExecute && c.Kind != workflow.JobRollback {
 		return
@@ -352,7 +352,7 @@ func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
 	who := c.Entity
 	if s := f.definition.Find(r.Label); s != nil && s.Each != nil {
 		if c.Kind == workflow.JobRollback {
-			return // which item it is about only its number among those that are undone says
+			return // only its number among the undone items says which item it is about
 		}
 		_, index, _ := parseJob(c.Job)
 		who = fmt.Sprint(index)
@@ -369,8 +369,8 @@ func (f *followed) calledAgain(r *workflow.StepRun, c Call) {
 	}
 }
 
-// calledBack requires that the block of a step with a callback gets a token of its step run, and the
-// same one whenever it is called.
+// calledBack requires that the block of a step with a callback gets a token of its step run, and
+// the same one at every call.
 func (f *followed) calledBack(r *workflow.StepRun, c Call) {
 	var sent struct{ Token string }
 	if s := f.definition.Find(r.Label); s == nil || !s.Callback || json.Unmarshal(c.Parameters, &sent) != nil {

@@ -45,12 +45,13 @@ func (r *FlowRun) while(s *defgen.FlowStep) flowEnd {
 	}
 }
 
-// meets reports whether the steps have completed that a step requires.
+// meets reports whether the steps that a step requires have completed.
 func (r *FlowRun) meets(s *defgen.FlowStep) bool {
 	return !slices.ContainsFunc(s.Requires, func(label string) bool { return !r.completed[label] })
 }
 
-// goesNowhere is the failure of a step whose block names a step to which the execution cannot go.
+// goesNowhere returns the failure of a step whose block names a step to which the execution cannot
+// go.
 func (r *FlowRun) goesNowhere(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) flowEnd {
 	if o.Code != workflow.FailureUnknownStep || o.Answer != defgen.AnswerUnknown {
 		r.Wrong = fmt.Sprintf("step %s has ended with %q the %d. time, and its block has named the next step %q", e.Label, o.Code, e.Nth, o.Answer)
@@ -59,7 +60,7 @@ func (r *FlowRun) goesNowhere(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) 
 	return flowEnd{failed: failureIn(s.Label, workflow.FailureUnknownStep)}
 }
 
-// input are the parameters that a form of input gives; told is false where it has no value.
+// input returns the parameters for a form of input; told is false if it has no value.
 func (r *FlowRun) input(o *defgen.FlowInput) (parameters any, told bool) {
 	context := maps.Clone(r.Vars)
 	for name, value := range r.Parameters {
@@ -106,7 +107,7 @@ func (r *FlowRun) input(o *defgen.FlowInput) (parameters any, told bool) {
 	return at, told
 }
 
-// checkInput requires that a block gets what the input of its step gives.
+// checkInput requires that a block gets the input of its step.
 func (f *followed) checkInput(e *FlowEntry, c Call) {
 	want, _ := json.Marshal(e.Input)
 	if !reflect.DeepEqual(decode(want), decode(c.Parameters)) {
@@ -114,7 +115,7 @@ func (f *followed) checkInput(e *FlowEntry, c Call) {
 	}
 }
 
-// AnswersOf are what the block of a step may say about where the execution goes on.
+// AnswersOf returns what the block of a step may return as the next step.
 func (o *Oracle) AnswersOf(execution, step string) []string {
 	if x := o.executions[execution]; x != nil && x.followed != nil {
 		if s := x.followed.definition.Find(step); s != nil {
@@ -124,7 +125,7 @@ func (o *Oracle) AnswersOf(execution, step string) []string {
 	return nil
 }
 
-// goesOnWith reports whether a loop is executed once more, and whether that can be told.
+// goesOnWith reports whether a loop is executed once more, and whether that is known.
 func (r *FlowRun) goesOnWith(o *defgen.FlowWhile, index int) (more, told bool) {
 	switch _, set := r.readSet(o.Cond); {
 	case o.Below > 0 && index >= o.Below:
@@ -145,7 +146,7 @@ func (r *FlowRun) readSet(c *defgen.FlowCondition) (n int64, set bool) {
 	return n, set
 }
 
-// lapsed is how a step is left that has waited for a condition.
+// lapsed returns how a step is left that has waited for a condition.
 func (r *FlowRun) lapsed(s *defgen.FlowStep, e *FlowEntry, code string) flowEnd {
 	if of := s.When.Cond; of != nil && e.True != (code == "") {
 		r.Wrong = fmt.Sprintf("step %s has ended with %q the %d. time, and whether its condition is true has to be %v", e.Label, code, e.Nth, e.True)
@@ -161,7 +162,8 @@ func (r *FlowRun) lapsed(s *defgen.FlowStep, e *FlowEntry, code string) flowEnd 
 	return flowEnd{next: s.When.OnTimeout}
 }
 
-// conditionOutcome is how a step run has ended that waits for a condition. [followed.checkConditions] judges that.
+// conditionOutcome returns how a step run that waits for a condition has ended.
+// [followed.checkConditions] judges that.
 func conditionOutcome(r *workflow.StepRun) (o FlowOutcome) {
 	if r.Status != sm.StepCompleted {
 		o.Code = workflow.FailureTimeout
@@ -169,8 +171,9 @@ func conditionOutcome(r *workflow.StepRun) (o FlowOutcome) {
 	return o
 }
 
-// checkConditions requires that a step that waits until a device is ready does so: it goes on only if that is so at
-// a moment at which somebody may have looked, and lapses only at its deadline, if at such a moment it is not so.
+// checkConditions requires that a step that waits until a device is ready does so. It may continue
+// only if the device was ready at a moment at which the engine may have looked, and lapse only at
+// its deadline, if the device was not ready at such a moment.
 func (f *followed) checkConditions(before, after *workflow.Execution) {
 	for i := range after.StepRuns {
 		r := &after.StepRuns[i]
@@ -196,12 +199,13 @@ func (f *followed) checkConditions(before, after *workflow.Execution) {
 	}
 }
 
-// readySince reports whether a device has been ready at some moment since a time, and whether it has not been at one.
+// readySince reports whether a device was ready at some moment since a time, and whether it was not
+// ready at one.
 func (o *Oracle) readySince(id string, since time.Time) (is, isNot bool) {
 	all := o.writtenAt[id]
 	for n, attributes := range o.versions[id] {
 		if n+1 < len(all) && all[n+1].Before(since) {
-			continue // there was another one by then
+			continue // it had been replaced by then
 		}
 		ready, _ := attributes["ready"].(bool)
 		is, isNot = is || ready, isNot || !ready
@@ -209,7 +213,8 @@ func (o *Oracle) readySince(id string, since time.Time) (is, isNot bool) {
 	return is, isNot
 }
 
-// checkUntil requires that a step that waits for a moment does so, and not for one that has passed.
+// checkUntil requires that a step that waits for a moment does so, and does not wait for a past
+// one.
 func (f *followed) checkUntil(r *workflow.StepRun, s *defgen.FlowStep) {
 	switch {
 	case !r.Wait.Until.Equal(s.Until):
@@ -221,7 +226,8 @@ func (f *followed) checkUntil(r *workflow.StepRun, s *defgen.FlowStep) {
 	}
 }
 
-// failedLoop is the loop with a condition of which another time cannot begin, which fails the execution; "" for none.
+// failedLoop returns the loop with a condition whose next round cannot begin, which fails the
+// execution; "" for none.
 func (f *followed) failedLoop(run *FlowRun) string {
 	if why := run.Failed; why != nil && (why.Code == workflow.FailureLoop || why.Code == workflow.FailureLimit) {
 		return why.Step
@@ -229,8 +235,8 @@ func (f *followed) failedLoop(run *FlowRun) string {
 	return ""
 }
 
-// laterTime reports whether a time is behind that with which a try begins in a loop with a condition: what was done
-// in it is done again.
+// laterTime reports whether a round is later than the round with which a try begins in a loop with
+// a condition: what was done in it is done again.
 func (f *followed) laterTime(time, begin string) bool {
 	begins := map[string]int{}
 	for _, t := range strings.Split(begin, "/") {
@@ -248,7 +254,8 @@ func (f *followed) laterTime(time, begin string) bool {
 	return false
 }
 
-// HasFurther reports whether the definition of an execution was drawn with the further kinds of steps.
+// HasFurther reports whether the definition of an execution was drawn with the further kinds of
+// steps.
 func (o *Oracle) HasFurther(id string) bool {
 	x := o.executions[id]
 	return x != nil && x.followed != nil && x.followed.definition.Further()

@@ -16,9 +16,9 @@ const (
 	lawPaces    = "the jobs of a step begin no faster than its pace"
 )
 
-// staysLive reports whether an execution has a place among those that may be live: from the time at which it
-// has its locks until it has ended and, where it has failed or was cancelled, somebody has acknowledged that.
-// One that is cancelled, or fails, before it has its locks never gets a place.
+// staysLive reports whether an execution counts as live: from the time at which it has its locks
+// until it has ended and, if it has failed or was cancelled, somebody has acknowledged that. An
+// execution that is cancelled, or fails, before it has its locks never counts.
 func (x *execution) staysLive(after *workflow.Execution) bool {
 	if !HoldsLocks(after.State) || after.State == sm.ExecutionLocking || after.Unlocked {
 		return false
@@ -72,7 +72,7 @@ func (x *execution) checkLimits(before, after *workflow.Execution) {
 	}
 }
 
-// sharingLimits are the executions that count for the limits of one, itself included.
+// sharingLimits returns the executions that count for the limits of one, including itself.
 func (x *execution) sharingLimits() (all []*execution) {
 	for _, o := range x.executions {
 		if o.program.definition == x.program.definition && !o.forgotten && (!x.program.definition.Limits.ByKey || o.request.Parameters["n"] == x.request.Parameters["n"]) {
@@ -82,8 +82,8 @@ func (x *execution) sharingLimits() (all []*execution) {
 	return all
 }
 
-// checkPace requires that the first attempt of a job begins no earlier than the pace of its step lets it. Queues
-// keep messages back to about a second.
+// checkPace requires that the first attempt of a job begins no earlier than the pace of its step
+// allows. Queues delay messages with a precision of about a second.
 func (x *execution) checkPace(r *workflow.StepRun, index int) {
 	n := x.program.find(r.Label)
 	if n < 0 || x.program.nodes[n].Pace == 0 {
@@ -94,8 +94,8 @@ func (x *execution) checkPace(r *workflow.StepRun, index int) {
 	}
 }
 
-// checkChildren requires that of the children of a set, of which one was written, no more are at work than
-// its step says. One that an operator tries again is at work beside them.
+// checkChildren requires that no more children of a set, of which one was written, run at a time
+// than its step says. A child that an operator retries may run in addition.
 func (x *execution) checkChildren(child *workflow.Execution) {
 	if child.Parent == nil || x.executions[child.Parent.Execution] == nil {
 		return

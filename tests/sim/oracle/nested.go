@@ -5,7 +5,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// nestedRule is about steps that contain others.
+// nestedRule judges steps that contain others.
 type nestedRule struct{}
 
 func (nestedRule) ended(x *execution, r *workflow.StepRun, _ int, p *plan) { checkEntered(x, r, p) }

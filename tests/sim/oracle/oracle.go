@@ -1,20 +1,24 @@
-// Package oracle says what executions have to do, by their definitions and by what has happened
-// so far, and compares: which entities take part in a step run, with which parameters and
-// attributes; which step comes next, and how long after the one before; which entities an
-// execution has; and which values stand in the inventory in the end.
+// Package oracle predicts what executions have to do, from their definitions and from what has
+// happened so far, and compares: which entities take part in a step run, with which parameters and
+// attributes; which step comes next, and how long after the one before; which entities an execution
+// has; and which values the inventory has in the end.
 //
-// Everything is written here a second time, by docs/definitions.md, and calls nothing of what it
-// judges: no definitions, expressions, planner or decider. What a definition means comes from
-// package defgen, which has drawn it; what has happened comes from the calls that devices see,
-// from the records of packs, and from the numbers, states and events of state items.
+// Everything here is written a second time, from docs/definitions.md, and calls nothing of the code
+// that it judges: no definitions, expressions, planner or decider. Package defgen, which has drawn
+// a definition, knows its meaning. What has happened comes from the calls that devices see, from
+// the records of packs, and from the numbers, states and events of state items.
 //
-// oracle.go records what happens. program.go has the steps of an execution in their order,
-// scope.go its entities, plan.go the jobs of a step run, flow.go the order of step runs, with
-// their pauses, and updates.go the inventory, limits.go how many executions are live and how fast they and jobs begin. rules.go lists the kinds of steps; each kind has a
-// file of its own: block.go, nested.go and reference.go. follow.go follows a definition with
-// choices as somebody would who reads it, and followed.go compares; retried.go follows new tries, branches.go has steps with
-// branches, rollouts.go those with a job for each entity or item, waits.go judges those that wait for people and signals, escalations.go what becomes of
-// questions that nobody answers, and further.go has loops with a condition, waits for a condition and the forms of input.
+// oracle.go records what happens. program.go has the steps of an execution in order, scope.go its
+// entities, plan.go the jobs of a step run, flow.go the order of step runs with their pauses,
+// updates.go the inventory, and limits.go how many executions are live and how fast they and jobs
+// begin. rules.go lists the kinds of steps; each kind has its own file: block.go, nested.go and
+// reference.go.
+//
+// follow.go follows a definition with choices as a reader would, and followed.go compares.
+// retried.go follows new tries, branches.go steps with branches, rollouts.go steps with a job for
+// each entity or item. waits.go judges steps that wait for people and signals, escalations.go
+// unanswered questions, and further.go has loops with a condition, waits for a condition and the
+// forms of input.
 package oracle
 
 import (
@@ -44,7 +48,7 @@ const (
 type Oracle struct {
 	// Definition returns the definition with a name.
 	Definition func(name string) *defgen.Definition
-	// Requested returns what a client or a schedule has started an execution with.
+	// Requested returns what a client or a schedule started an execution with.
 	Requested func(*workflow.Execution) (Request, bool)
 	// Groups returns the groups of an entity.
 	Groups func(id string) []string
@@ -52,13 +56,13 @@ type Oracle struct {
 	Failf func(law, format string, args ...any)
 
 	Now time.Time
-	// KnownSince is the time since which the process that makes the present call has known
-	// what it decides by, and Skew how far a clock may be wrong.
+	// KnownSince is the time since which the process that makes the current call has known what it
+	// decides by. Skew is how far a clock may be wrong.
 	KnownSince time.Time
 	Skew       time.Duration
 
 	executions map[string]*execution
-	versions   map[string][]map[string]any // of the attributes of each entity, oldest first
+	versions   map[string][]map[string]any // attributes of each entity, oldest version first
 	writtenAt  map[string][]time.Time      // when each version was written
 	locks      map[workflow.EntityKey]workflow.Lock
 	calls      map[string]*call // by job ID
@@ -72,7 +76,7 @@ type Request struct {
 	Probe      bool // only the pure steps at the beginning
 }
 
-// call is a call of a block. One that was made again has the same outcome.
+// call is a call of a block. A repeated call has the same outcome.
 type call struct {
 	Call
 	returnedAt time.Time // when it returned first; zero if it has not
@@ -90,11 +94,11 @@ type Call struct {
 	Result   any
 	Set      map[string]any // attributes of its entity
 	Acquired []string
-	Answer   string // what it says about where the execution goes on
+	Answer   string // what it returns as the next step
 }
 
-// New makes an oracle for a world that has no executions yet. entities are the attributes of
-// all entities of the inventory.
+// New makes an oracle for a world without executions. entities are the attributes of all entities
+// in the inventory.
 func New(entities map[string]map[string]any) *Oracle {
 	o := &Oracle{executions: map[string]*execution{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}}
 	o.readInventory(entities)
@@ -109,7 +113,7 @@ func (o *Oracle) readInventory(entities map[string]map[string]any) {
 	}
 }
 
-// execution is what the oracle knows of one execution.
+// execution is what the oracle knows about one execution.
 type execution struct {
 	*Oracle
 	x       *workflow.Execution
@@ -121,13 +125,13 @@ type execution struct {
 	written map[string]int64             // token under which it has written an entity
 	flow    flow
 
-	followed *followed // of a definition with choices; then nothing else is said of it
-	waits    *waits    // of the same
-	unjudged bool      // too little is known of it, because the tables were restored
+	followed *followed // for a definition with choices; then nothing else is judged
+	waits    *waits    // for the same
+	unjudged bool      // not judged: too little is known, because the tables were restored
 
 	begunBy   bool              // an operator has let it begin
-	live      bool              // it has a place among those that may be live at the same time
-	forgotten bool              // it is from before the tables were restored
+	live      bool              // it counts as live
+	forgotten bool              // it is older than the restore of the tables
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
 }
 
@@ -145,20 +149,20 @@ func (c code) executed() bool {
 
 // try is one try of an execution.
 type try struct {
-	since      map[string]int // the version of each entity when it began
+	since      map[string]int // version of each entity when the try began
 	from       int            // index of the step at which it begins
-	begin      spot           // and where that stands
+	begin      spot           // and its place
 	onlyFailed bool           // jobs that ended well keep their results
 	rollsBack  bool           // it only undoes what is left of the tries before it
 
-	entities   []string                  // in their order
+	entities   []string                  // in order
 	attributes map[string]map[string]any // as read under the locks
-	locked     []string                  // the entities of which it had the locks, those that it has released included
-	places     []string                  // the entities by place, those that were left out included
+	locked     []string                  // the entities whose locks it had, including those that it has released
+	places     []string                  // the entities by place, including those left out
 }
 
-// Forget is called when the tables were restored: from then on nothing is said of the
-// executions so far. entities are the attributes that the inventory has now.
+// Forget is called when the tables were restored: from then on the executions so far are not
+// judged. entities are the attributes in the inventory now.
 func (o *Oracle) Forget(entities map[string]map[string]any) {
 	for _, x := range o.executions {
 		if x.unjudged, x.forgotten = true, true; x.followed != nil {
@@ -235,7 +239,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 			o.Failf(lawScope, "%s was started, and nobody asked for it", first.ID)
 		}
 	}
-	x.unjudged = x.unjudged || x.program.definition.StartsSets // only its limits are
+	x.unjudged = x.unjudged || x.program.definition.StartsSets // only its limits are judged
 	x.tries[max(1, first.Try)] = &try{since: o.presentAt(o.KnownSince)}
 	if !x.unjudged && first.Probe != x.request.Probe {
 		o.Failf(lawTakesPart, "%s is a probe: %v, but %v was asked for", first.ID, first.Probe, x.request.Probe)
@@ -243,15 +247,15 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	return x
 }
 
-// checkRefused requires of an execution whose definition is invalid that it ends before it asks for locks, whatever an
-// operator wants.
+// checkRefused requires that an execution with an invalid definition ends before it asks for locks,
+// whatever an operator wants.
 func (x *execution) checkRefused(after *workflow.Execution) {
 	if len(after.StepRuns) > 0 || after.Epoch > 0 || after.State == sm.ExecutionCompleted || after.State == sm.ExecutionCompletedAck {
 		x.Failf(lawRefused, "%s of %s is in %s at epoch %d with %d step runs", after.ID, after.Workflow, after.State, after.Epoch, len(after.StepRuns))
 	}
 }
 
-// Entities are the entities that an execution has in its present try, as far as that is known.
+// Entities returns the entities that an execution has in its current try, as far as known.
 func (o *Oracle) Entities(id string) (keys []workflow.EntityKey) {
 	if x := o.executions[id]; x != nil && !x.unjudged && x.currentTry() != nil {
 		for _, id := range x.currentTry().entities {
@@ -261,7 +265,7 @@ func (o *Oracle) Entities(id string) (keys []workflow.EntityKey) {
 	return keys
 }
 
-// present is the number of the present version of each entity.
+// present returns the number of the current version of each entity.
 func (o *Oracle) present() map[string]int {
 	at := map[string]int{}
 	for id, all := range o.versions {
@@ -270,7 +274,7 @@ func (o *Oracle) present() map[string]int {
 	return at
 }
 
-// presentAt is the number of the version of each entity that was present at a time.
+// presentAt returns the number of the version of each entity that was current at a time.
 func (o *Oracle) presentAt(at time.Time) map[string]int {
 	then := map[string]int{}
 	for id, all := range o.writtenAt {
@@ -308,8 +312,8 @@ func (o *Oracle) PackWritten(p *workflow.Pack) {
 	}
 }
 
-// latest is how a job ended: its last attempt that was executed, or its last one; attempt is 0
-// if it has no record.
+// latest returns how a job ended: its last executed attempt, or else its last attempt; attempt is 0
+// if there is no record.
 func (x *execution) latest(seq, index int) (c code, attempt int) {
 	for n := 1; ; n++ {
 		rec, ok := x.records[seq][index][n]
@@ -340,7 +344,7 @@ func (o *Oracle) BlockCalled(c Call) {
 	}
 	r := x.x.StepRunBySeq(seq)
 	if r == nil {
-		return // an invariant of its own
+		return // another invariant reports it
 	}
 	switch {
 	case first && attempt > 1:
@@ -365,7 +369,7 @@ func (o *Oracle) BlockReturned(job string) {
 
 func parseJob(id string) (seq, index, attempt int) {
 	_, rest, _ := strings.Cut(id, ".")
-	_, _ = fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt) // an invariant of its own
+	_, _ = fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt) // another invariant reports it
 	return seq, index, attempt
 }
 

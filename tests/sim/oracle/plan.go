@@ -11,11 +11,11 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// plan has the jobs of a step run.
+// plan holds the jobs of a step run.
 type plan struct {
 	jobs    map[int]planned // by index
 	order   []string        // the entities of the jobs
-	unmet   []string        // the entities of which an assertion is not true
+	unmet   []string        // the entities for which an assertion is not true
 	skipped int
 	kept    int    // entities that keep what an earlier try did
 	problem string // why there is no job at all
@@ -28,7 +28,7 @@ type planned struct {
 	attributes map[string]any // nil for a global job
 }
 
-// part is the part that an entity takes in a step run.
+// part is how an entity takes part in a step run.
 type part int
 
 const (
@@ -40,8 +40,8 @@ const (
 	partJob
 )
 
-// planOf is the plan of a step run. That of a step run of a pipeline is what is known by now,
-// until nothing of the pipeline can change any more.
+// planOf returns the plan of a step run. For a step run of a pipeline it is what is known by now,
+// until nothing in the pipeline can change any more.
 func (x *execution) planOf(r *workflow.StepRun) *plan {
 	if p := x.plans[r.Seq]; p != nil {
 		return p
@@ -53,8 +53,8 @@ func (x *execution) planOf(r *workflow.StepRun) *plan {
 	return p
 }
 
-// pipelineIsOver reports whether all step runs of a pipeline have ended, and nothing about them
-// may still become known.
+// pipelineIsOver reports whether all step runs of a pipeline have ended, and nothing about them may
+// still become known.
 func (x *execution) pipelineIsOver(pipeline int) bool {
 	return !slices.ContainsFunc(x.x.StepRuns, func(r workflow.StepRun) bool {
 		return r.Pipeline == pipeline && (r.Open() || r.Status == sm.StepCancelled)
@@ -105,17 +105,17 @@ func (f *fate) failed() bool {
 	return f.part == partUnmet || f.part == partJob && f.code.code != workflow.JobCodeOK
 }
 
-// ok reports whether its job ended well.
+// ok reports whether its job ended OK.
 func (f *fate) ok() bool { return f.part == partJob && f.code.code == workflow.JobCodeOK }
 
-// fateOf is what has become of an entity in a step run. In a pipeline it is asked only of
-// entities that are over there.
+// fateOf returns what has become of an entity in a step run. In a pipeline, only entities that are
+// over there may be asked for.
 func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
 	if x.program.block(x.program.find(r.Label)) == nil {
 		return f
 	}
 	if r.Pipeline == 0 && r.Status == sm.StepFailed && r.Jobs == 0 {
-		return f // an assertion of too many entities failed the step: nobody took part
+		return f // an assertion failed the step for too many entities: nobody took part
 	}
 	p := x.planOf(r)
 	if slices.Contains(p.unmet, id) {
@@ -137,7 +137,7 @@ func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
 	return f
 }
 
-// superseded reports whether a try up to the given one does the work of a step run again.
+// superseded reports whether a try up to the given one repeats the work of a step run.
 func (x *execution) superseded(r *workflow.StepRun, by int) bool {
 	b := x.program.block(x.program.find(r.Label))
 	for number, t := range x.tries {
@@ -148,7 +148,7 @@ func (x *execution) superseded(r *workflow.StepRun, by int) bool {
 	return false
 }
 
-// undone reports whether a rollback of an earlier try was executed on what a job did.
+// undone reports whether a rollback of an earlier try was executed for a job.
 func (x *execution) undone(r *workflow.StepRun, id string, try int) bool {
 	if r.Try >= try {
 		return false
@@ -173,7 +173,7 @@ func (x *execution) undoExecuted(u *workflow.StepRun, id string) bool {
 		if made := x.calls[workflow.JobID(x.x.ID, u.Seq, index, attempt)]; made != nil {
 			entity = made.Entity
 		} else if entity, c.unsent = x.undoneAt(u, index); c.unsent {
-			x.unjudged = true // its worker died before the call, and the number alone does not say for whom it was
+			x.unjudged = true // its worker died before the call, and the number alone does not tell for whom it was
 		}
 		if entity == id {
 			return true
@@ -182,8 +182,8 @@ func (x *execution) undoExecuted(u *workflow.StepRun, id string) bool {
 	return false
 }
 
-// undoneAt is the entity of a job of a rollback whose block was not called, although it may have
-// been. It is known where all that was executed is undone.
+// undoneAt returns the entity of a rollback's job whose block was not called, although it may have
+// been. It is known if everything that was executed is undone.
 func (x *execution) undoneAt(u *workflow.StepRun, index int) (id string, unknown bool) {
 	undoes := x.x.StepRunBySeq(u.Undoes)
 	p := x.planOf(undoes)
@@ -199,7 +199,7 @@ func (x *execution) undoneAt(u *workflow.StepRun, index int) (id string, unknown
 	return executed[index], false
 }
 
-// sees reports whether a step run sees what an earlier one did.
+// sees reports whether a step run sees the results of an earlier one.
 func (x *execution) sees(r, o *workflow.StepRun) bool {
 	if !o.Forward() || o.Seq >= r.Seq {
 		return false
@@ -305,13 +305,13 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 	}
 	p.excluded = len(failedAt) > 0
 	if len(leftOutAt) > 0 {
-		x.unjudged = true // whether who was not called takes part in what follows is not said
+		x.unjudged = true // nothing says whether those not called take part in what follows
 	}
 	p.repeats = p.repeats || keptBefore
 	return p
 }
 
-// pathOf says which repetition a step run is: of each step around it, and of its own.
+// pathOf returns which repetition a step run is: of each surrounding step, and of its own.
 func (x *execution) pathOf(r *workflow.StepRun) []int {
 	path := []int{r.Iteration}
 	for n := x.program.nodes[x.program.find(r.Label)].parent; n >= 0; n = x.program.nodes[n].parent {
@@ -326,8 +326,8 @@ func (x *execution) pathOf(r *workflow.StepRun) []int {
 	return path
 }
 
-// spot is where a step run stands: the steps around it, outermost first, and its own, with the repetition
-// of each.
+// spot is the position of a step run: the surrounding steps, outermost first, and its own, with the
+// repetition of each.
 type spot []struct{ node, repetition int }
 
 func (x *execution) spotOf(r *workflow.StepRun) spot {
@@ -343,8 +343,8 @@ func (x *execution) spotAt(n int, path []int) spot {
 	return s
 }
 
-// compare is negative if somebody who follows the definition comes to s before o, and 0 if both are the
-// same, whichever repetition of the step itself.
+// compare is negative if the definition reaches s before o, and 0 if both are the same, whichever
+// repetition of the step itself.
 func (s spot) compare(o spot) int {
 	for depth := range min(len(s), len(o)) {
 		if by := cmp.Compare(s[depth].node, o[depth].node); by != 0 {
@@ -357,14 +357,14 @@ func (s spot) compare(o spot) int {
 	return cmp.Compare(len(s), len(o))
 }
 
-// opensAgain reports whether a step run is one that a try opens only to get where it begins.
+// opensAgain reports whether a try opens a step run only to get to its beginning.
 func (x *execution) opensAgain(r *workflow.StepRun) bool {
 	at, begin := x.spotOf(r), x.tries[r.Try].begin
 	return len(at) < len(begin) && slices.Equal(at, begin[:len(at)])
 }
 
-// beginsAt is where a try begins that begins with a step: where the step was entered first, as far as that
-// stands, or the execution was to enter it next.
+// beginsAt returns where a try begins that begins with a step: where the step was entered first, as
+// far as that stands, or was to be entered next.
 func (x *execution) beginsAt(n int, stepRuns []workflow.StepRun) (begin spot) {
 	executed := map[int]bool{} // tries that did more than to open steps
 	for i := range stepRuns {
@@ -391,7 +391,7 @@ func (x *execution) beginsAt(n int, stepRuns []workflow.StepRun) (begin spot) {
 	return begin
 }
 
-// partOf is the part that an entity, or with "" the one global job, takes in a step run.
+// partOf returns how an entity, or with "" the one global job, takes part in a step run.
 func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, p part, why string) {
 	step := &x.program.nodes[n]
 	before := x.pastOf(r, n, id)
@@ -444,7 +444,7 @@ func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, 
 	return job, partJob, ""
 }
 
-// values are what the expressions of a step run see.
+// values returns what the expressions of a step run see.
 func (x *execution) values(r *workflow.StepRun, n int, id string, attributes map[string]any) defgen.Values {
 	v := defgen.Values{Parameters: x.parametersFor(r, n)}
 	if id != "" {
@@ -470,7 +470,7 @@ func (x *execution) values(r *workflow.StepRun, n int, id string, attributes map
 	return v
 }
 
-// resultOf is the last result of a step that a step run sees.
+// resultOf returns the last result of a step that a step run sees.
 func (x *execution) resultOf(r *workflow.StepRun, label, id string) (result any, ok bool) {
 	for i := range x.x.StepRuns {
 		o := &x.x.StepRuns[i]
@@ -484,8 +484,8 @@ func (x *execution) resultOf(r *workflow.StepRun, label, id string) (result any,
 	return result, ok
 }
 
-// parametersFor are the parameters of the definition that a step belongs to: the execution's, or
-// those that the step around it passes on.
+// parametersFor returns the parameters of the definition that a step belongs to: the execution's,
+// or those that the surrounding step passes on.
 func (x *execution) parametersFor(r *workflow.StepRun, n int) map[string]any {
 	outer := x.program.nodes[n].embeddedBy
 	if outer < 0 {

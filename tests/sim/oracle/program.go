@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// program has the steps of an execution, depth first, those of embedded definitions included.
+// program has the steps of an execution, depth first, including those of embedded definitions.
 type program struct {
 	definition *defgen.Definition
 	nodes      []node
@@ -16,12 +16,12 @@ type program struct {
 // node is one step.
 type node struct {
 	*defgen.Step
-	label      string // as it is shown: OUTER.INNER in an embedded definition
+	label      string // as shown: OUTER.INNER in an embedded definition
 	prefix     string // of the labels of its definition
 	parent     int    // the node that it is nested in, -1 for none
 	end        int    // the node after the last one nested in it
 	embeddedBy int    // the node that embeds its definition, -1 for none
-	tolerance  int    // how many entities may fail: as its definition says, or the one around that
+	tolerance  int    // how many entities may fail: as its definition says, or else the surrounding one
 }
 
 func newProgram(definition func(name string) *defgen.Definition, name string) program {
@@ -30,7 +30,7 @@ func newProgram(definition func(name string) *defgen.Definition, name string) pr
 	return p
 }
 
-// addDefinition adds the steps of a definition. in has what they have in common.
+// addDefinition adds the steps of a definition. in holds what they have in common.
 func (p *program) addDefinition(definition func(name string) *defgen.Definition, d *defgen.Definition, in node) {
 	if d.Acquire != nil {
 		p.acquires = append(p.acquires, d.Acquire)
@@ -55,7 +55,7 @@ func (p *program) addSteps(definition func(name string) *defgen.Definition, step
 	}
 }
 
-// find is the index of the node with a label, -1 if there is none.
+// find returns the index of the node with a label, -1 if there is none.
 func (p *program) find(label string) int {
 	for i := range p.nodes {
 		if p.nodes[i].label == label {
@@ -68,8 +68,8 @@ func (p *program) find(label string) int {
 // contains reports whether others are nested in a node.
 func (p *program) contains(n int) bool { return p.nodes[n].end > n+1 }
 
-// handler is the node that handles a failure of a node: itself or the innermost one around it
-// with continueOnError; -1 for none.
+// handler returns the node that handles a failure of a node: itself or the innermost surrounding
+// one with continueOnError; -1 for none.
 func (p *program) handler(n int) int {
 	for ; n >= 0; n = p.nodes[n].parent {
 		if p.nodes[n].ContinueOnError {
@@ -79,7 +79,7 @@ func (p *program) handler(n int) int {
 	return -1
 }
 
-// block is the body of a node that calls a block, nil of any other.
+// block returns the body of a node that calls a block, nil for any other.
 func (p *program) block(n int) *defgen.Block {
 	b, _ := p.nodes[n].Body.(*defgen.Block)
 	return b

@@ -14,16 +14,16 @@ import (
 // lawRetried is the law about what a new try of an execution does.
 const lawRetried = "a try does again what failed or was undone, and nothing that stands"
 
-// A new try goes on with the list of steps that somebody has entered who follows the definition. What
-// stands of it is what comes before the first that failed or was undone. The entries behind that are
-// made again, and each entity or item that ended well in one of them keeps that, as long as nothing
-// before it was done to the same entity again.
+// A new try continues with the list of steps that a reader of the definition has entered. The
+// entries before the first one that failed or was undone stand. The entries behind them are made
+// again, and each entity or item that ended OK in one of them keeps that, as long as nothing before
+// it was done to the same entity again.
 
 // retried is what new tries have left of an execution.
 type retried struct {
 	begins []flowTry
-	prefix []int                         // Seq of the step runs that stand where the present try began
-	kept   []map[string]keptJob          // by number of the entry: who was not called in it
+	prefix []int                         // Seq of the step runs that stood when the current try began
+	kept   []map[string]keptJob          // entities and items not called in an entry, by number of the entry
 	done   map[string]map[string]keptJob // who is done behind that, by place and by entity or item
 
 	branches keptBranches // that the present try does not execute again
@@ -33,21 +33,21 @@ type retried struct {
 type flowTry struct {
 	at, number int
 	devices    []string
-	opens      []string // the steps around, which it opens
-	some       bool     // it is about some of the entities only
-	failed     bool     // who is done keeps that
+	opens      []string // the surrounding steps, which it opens
+	some       bool     // it is only about some of the entities
+	failed     bool     // entities and items that are done keep that
 }
 
-// keptJob is a job that ended well, and what it gave.
+// keptJob is a job that ended OK, and what it returned.
 type keptJob struct{ seq, try, n int }
 
-// place is where an entry stands, whatever try makes it.
+// place is the position of an entry, whichever try makes it.
 func (e *FlowEntry) place() string { return e.Label + " " + e.Time }
 
-// present is the present try.
+// present returns the current try.
 func (f *followed) present() *flowTry { return &f.retries.begins[len(f.retries.begins)-1] }
 
-// tryAt is the try that has made the entry with a number.
+// tryAt returns the try that has made the entry with a number.
 func (f *followed) tryAt(at int) *flowTry {
 	for i := len(f.retries.begins) - 1; i > 0; i-- {
 		if f.retries.begins[i].at <= at {
@@ -57,8 +57,8 @@ func (f *followed) tryAt(at int) *flowTry {
 	return &f.retries.begins[0]
 }
 
-// runs are the step runs of an execution, without those that a later try has made again, and those that
-// it has opened only to get where it began.
+// runs returns the step runs of an execution, without those that a later try has made again, and
+// without those that it has opened only to get to its beginning.
 func (f *followed) runs(of *workflow.Execution, number int) (runs []*workflow.StepRun) {
 	for _, seq := range slices.Concat(f.retries.prefix, f.retries.branches.runs) {
 		runs = append(runs, of.StepRunBySeq(seq))
@@ -78,7 +78,7 @@ func (f *followed) runs(of *workflow.Execution, number int) (runs []*workflow.St
 	return runs
 }
 
-// keeps says whether an entity or item is not called in an entry, because it keeps what it did.
+// keeps reports whether an entity or item is not called in an entry because it keeps what it did.
 func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJob, bool) {
 	if b, in := f.retries.branches.entries[e.name()]; in {
 		k, kept := b.keep[key]
@@ -98,7 +98,7 @@ func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJo
 	return k, kept
 }
 
-// begin is called where a try of an execution that is followed begins.
+// begin is called when a try of a followed execution begins.
 func (f *followed) begin(before, after *workflow.Execution) {
 	last := f.present().number
 	t := flowTry{number: after.Try}
@@ -135,7 +135,7 @@ func (f *followed) begin(before, after *workflow.Execution) {
 			entered++
 		}
 	}
-	nothing := entered <= len(f.present().opens) // but the steps around its beginning
+	nothing := entered <= len(f.present().opens) // except the steps around its beginning
 	run := f.followTo(after, last)
 	ok := true
 	switch {
@@ -170,7 +170,8 @@ func (f *followed) begin(before, after *workflow.Execution) {
 	f.cut(after, run, t, kept)
 }
 
-// cut leaves of an execution what stands where a try begins, and notes who is done with what comes then.
+// cut keeps what stands of an execution when a try begins, and records who is done with what comes
+// then.
 func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches map[int]bool) {
 	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches)}
 	called := map[string]bool{} // by the last try
@@ -212,7 +213,7 @@ func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches 
 			}
 		}
 	}
-	for place, keys := range f.retries.done { // where the last try has not come to
+	for place, keys := range f.retries.done { // where the last try did not get to
 		for key, k := range keys {
 			if _, isDone := next.at(place)[key]; !entered[place] && !isDone && !called[key] {
 				next.at(place)[key] = k
@@ -250,7 +251,8 @@ func (r *retried) at(place string) map[string]keptJob {
 	return r.done[place]
 }
 
-// goesOnWith reports whether a try that begins at a time goes on with the innermost loop of another time.
+// goesOnWith reports whether a try that begins in a round continues with the innermost loop of
+// another round.
 func goesOnWith(time, begin string) bool {
 	if time == "" {
 		return true
@@ -270,7 +272,8 @@ func (f *followed) since(t *flowTry, last int) int {
 	return last
 }
 
-// beginning is the number of the entry with which a retry has to begin; ok is false where that is not said.
+// beginning returns the number of the entry with which a retry has to begin; ok is false if nothing
+// says so.
 func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok bool) {
 	since := f.since(t, last)
 	at = len(run.Entered)
@@ -315,7 +318,7 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 					continue
 				}
 				if c, _ := f.latest(r.Seq, max(index, 0)); came && index >= 0 && (c.code == workflow.JobCodeUnknown || c.inDoubt(s.Block)) {
-					return at, false // the definition has gone on after a doubt
+					return at, false // the definition continued after an unknown outcome
 				}
 			}
 		default:
@@ -333,7 +336,7 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 	}
 	if next && at == len(run.Entered)-1 {
 		for _, around := range defgen.Around(f.definition.Steps, run.Entered[at].Label) {
-			if s := f.definition.Find(around); s.Loops || s.Rollout != nil { // nothing says which time it was to be
+			if s := f.definition.Find(around); s.Loops || s.Rollout != nil { // nothing says which round it was to be
 				return slices.IndexFunc(run.Entered, func(o FlowEntry) bool { return o.Label == around }), true
 			}
 		}
@@ -368,8 +371,8 @@ func (f *followed) anyUndone(x *workflow.Execution, seq, since int) bool {
 	return false
 }
 
-// undone reports whether a rollback since a try has called a block for what a step run did to an entity
-// or item. known is false where its worker died before the call, or the item is not said.
+// undone reports whether a rollback since a try has called a block for what a step run did to an
+// entity or item. known is false if its worker died before the call, or if the item is unknown.
 func (f *followed) undone(x *workflow.Execution, seq int, key string, since int) (touched, known bool) {
 	r := x.StepRunBySeq(seq)
 	if s := f.definition.Find(r.Label); s == nil || !s.OnDevices {

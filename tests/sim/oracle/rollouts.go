@@ -23,17 +23,18 @@ type flowWave struct {
 	rollout  *defgen.FlowRollout
 	entities []string
 
-	last  bool            // it is the last one, which also has those who were in none when the waves were made
-	known map[string]bool // those who were in one
+	last  bool            // the last one, which also gets the entities that were in none when the waves were made
+	known map[string]bool // the entities that were in a wave
 }
 
 // flowStop is a rollout that has stopped.
 type flowStop struct {
 	why  *FlowFailure
-	rest map[string]bool // the entities of the wave that has failed, and of those that never began
+	rest map[string]bool // the entities of the failed wave, and of those that never began
 }
 
-// AsksFor is for how long the block of a step asks to wait before it is called again, 0 for not.
+// AsksFor returns how long the block of a step asks to wait before it is called again, 0 if it does
+// not.
 func (o *Oracle) AsksFor(execution, step string) time.Duration {
 	if x := o.executions[execution]; x != nil && x.followed != nil {
 		if s := x.followed.definition.Find(step); s != nil {
@@ -43,7 +44,7 @@ func (o *Oracle) AsksFor(execution, step string) time.Duration {
 	return 0
 }
 
-// plan notes for whom the block of a step is called, and with which parameters.
+// plan records for whom the block of a step is called, and with which parameters.
 func (r *FlowRun) plan(s *defgen.FlowStep, e *FlowEntry) {
 	e.Call = true
 	switch {
@@ -72,7 +73,7 @@ func (r *FlowRun) plan(s *defgen.FlowStep, e *FlowEntry) {
 	e.Value = r.value(s.Value)
 }
 
-// keeps reports whether an entity or item is not called, because it keeps what an earlier try did.
+// keeps reports whether an entity or item is not called because it keeps what an earlier try did.
 func (r *FlowRun) keeps(e *FlowEntry, key string) bool {
 	k, kept := r.Keeps(r, e, e.at, key)
 	if kept && e.Keep == nil {
@@ -84,7 +85,7 @@ func (r *FlowRun) keeps(e *FlowEntry, key string) bool {
 	return kept
 }
 
-// here are the entities with which steps are executed at present.
+// here returns the entities with which steps are executed at present.
 func (r *FlowRun) here() []string {
 	if r.wave == nil {
 		return r.Devices
@@ -160,10 +161,10 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 		return flowEnd{next: "end"}
 	}
 	for i, w := range waves {
-		r.Begin(len(r.Entered)-1, r) // who goes on with which wave
+		r.Begin(len(r.Entered)-1, r) // who continues with which wave
 		if r.wave = w; len(r.here()) == 0 {
 			r.wave = nil
-			continue // nobody of it takes part in this try
+			continue // none of its entities takes part in this try
 		}
 		r.wave = nil
 		if begun && s.Rollout.Between != nil {
@@ -180,7 +181,7 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 			r.Begin(len(r.Entered)-1, r)
 			if r.wave = w; len(r.here()) == 0 {
 				r.wave = nil
-				continue // nobody of it takes part in the try that went on behind the wave before
+				continue // none takes part in the try that continued behind the wave before
 			}
 			r.wave = nil
 		}
@@ -201,7 +202,7 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 	return flowEnd{}
 }
 
-// limit is how many of so many a share allows.
+// limit returns how many of so many a share allows.
 func limit(s defgen.FlowShare, of int) int {
 	if s.Percent > 0 {
 		return of * s.Percent / 100
@@ -209,7 +210,7 @@ func limit(s defgen.FlowShare, of int) int {
 	return s.Count
 }
 
-// tolerates reports whether a step may go on although some of its jobs have failed.
+// tolerates reports whether a step may continue although some of its jobs have failed.
 func (r *FlowRun) tolerates(s *defgen.FlowStep, e *FlowEntry, failed int) bool {
 	if s.Each != nil {
 		return failed <= limit(s.Each.Tolerated, len(e.Items))
@@ -228,7 +229,7 @@ func (r *FlowRun) tolerates(s *defgen.FlowStep, e *FlowEntry, failed int) bool {
 	return failed+r.failedIn[group] <= limit(tolerated, of)
 }
 
-// group is the wave whose failures are counted by themselves, nil for none.
+// group returns the wave whose failures are counted separately, nil for none.
 func (r *FlowRun) group() *flowWave {
 	if r.wave == nil || r.wave.rollout.Tolerated == nil {
 		return nil
@@ -236,8 +237,8 @@ func (r *FlowRun) group() *flowWave {
 	return r.wave
 }
 
-// endsWell goes on after a step run that has completed: who has failed in it takes no part in what
-// follows.
+// endsWell continues after a step run that has completed: those who failed in it take no part in
+// what follows.
 func (r *FlowRun) endsWell(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) {
 	r.Settle = append(r.Settle, *e)
 	if o.Doubt && r.wave != nil || !r.tolerates(s, e, len(o.Lost)) {
@@ -254,7 +255,7 @@ func (r *FlowRun) endsWell(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) {
 	r.failedIn[r.group()] += len(o.Lost)
 }
 
-// fails is the failure of a step run that has failed.
+// fails returns the failure of a failed step run.
 func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowFailure {
 	why := failureIn(e.Label, o.Code)
 	if s.Block == "" {
@@ -274,7 +275,7 @@ func (r *FlowRun) fails(s *defgen.FlowStep, e *FlowEntry, o *FlowOutcome) *FlowF
 	return why
 }
 
-// resultsOf are the results of the items of a step.
+// resultsOf returns the results of the items of a step.
 func resultsOf(each *defgen.FlowEach, e *FlowEntry, o *FlowOutcome) []any {
 	all, index := []any{}, 0
 	for number, item := range each.Items {
@@ -310,7 +311,7 @@ func (f *followed) checkJobs(run *FlowRun) {
 	}
 }
 
-// checkCall requires that a block is called for who takes part.
+// checkTakesPart requires that a block is called only for those who take part.
 func (f *followed) checkTakesPart(e *FlowEntry, c Call) {
 	_, index, _ := parseJob(c.Job)
 	switch {
@@ -321,8 +322,8 @@ func (f *followed) checkTakesPart(e *FlowEntry, c Call) {
 	}
 }
 
-// forgetWaves forgets who is in which wave of the rollouts with which a new try does not go on: it
-// begins with them, or before them, and divides the entities anew.
+// forgetWaves forgets who is in which wave of the rollouts with which a new try does not continue:
+// the try begins with them, or before them, and divides the entities anew.
 func (f *followed) forgetWaves(before, after *workflow.Execution) {
 	for _, e := range after.Events {
 		data, _ := decode(e.Data).(map[string]any)
@@ -340,9 +341,9 @@ func (f *followed) forgetWaves(before, after *workflow.Execution) {
 	}
 }
 
-// calledInWave requires that an entity stays in its wave, in whatever try that goes on with the
-// rollout, and whatever was undone in between. Of a rollout that was entered twice in one try nothing is said: who failed meanwhile
-// takes no part in the second one.
+// calledInWave requires that an entity stays in its wave in every try that continues with the
+// rollout, whatever was undone in between. It does not judge a rollout that was entered twice in
+// one try, because those who failed in between take no part in the second one.
 func (f *followed) calledInWave(r *workflow.StepRun, c Call) {
 	if f.waits.over || r == nil || c.Kind != workflow.JobExecute || c.Entity == "" {
 		return
@@ -371,8 +372,8 @@ func (f *followed) calledInWave(r *workflow.StepRun, c Call) {
 	}
 }
 
-// lost is which jobs of a step run have failed, what the others gave, and whether nobody knows what
-// one of them has done.
+// lost returns which jobs of a step run have failed, what the others returned, and whether one of
+// them has an unknown outcome.
 func (f *followed) lost(r *workflow.StepRun, s *defgen.FlowStep, o *FlowOutcome) {
 	o.Values = map[int]int{}
 	for index := range r.Jobs {
@@ -394,15 +395,15 @@ func (f *followed) lost(r *workflow.StepRun, s *defgen.FlowStep, o *FlowOutcome)
 	}
 }
 
-// inDoubt reports whether nobody knows how far a block was executed that must not be repeated.
+// inDoubt reports whether a block that must not be repeated has an unknown outcome.
 func (c code) inDoubt(block string) bool {
 	unknown := c.code == workflow.JobCodeUnknown || c.failed == workflow.FailureTimeout || c.failed == workflow.FailureWorkerCrash || c.failed == workflow.FailureHTTPTimeout
 	return c.executed() && unknown && block != "pure" && block != "again"
 }
 
-// remains is what an execution has executed on an entity: whether it has changed it, whether
-// something of that is left, and whether nobody knows what a job has done. known is false if that
-// cannot be said.
+// remains returns what an execution has done to an entity: whether it took part, whether it was
+// changed, whether something of that is left, and whether the outcome of a job is unknown. known is
+// false if that cannot be determined.
 func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt, known bool) {
 	for i := range run.Settle {
 		e := &run.Settle[i]
@@ -439,8 +440,9 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 	return took, changed, left, doubt, true
 }
 
-// checkTold requires that each entity of an execution that has come to its end, or whose rollout
-// has stopped, is told as what it is. unsafe says that a person has to look at one, or may have to.
+// checkTold requires that the right outcome is reported for each entity of an execution that has
+// reached its end, or whose rollout has stopped. unsafe means that a person has to look at one, or
+// may have to.
 func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 	x := f.x
 	if x.Result != nil && x.Result.Sets == nil || Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
@@ -474,7 +476,7 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 	return unsafe
 }
 
-// failedLast reports whether a job of an entity has failed in the step run that has failed its wave.
+// failedLast reports whether a job of an entity has failed in the step run that failed its wave.
 func (f *followed) failedLast(run *FlowRun, id string) bool {
 	for i := len(run.Settle) - 1; i >= 0; i-- {
 		if e := &run.Settle[i]; e.Label == run.Stop.why.Step {

@@ -5,14 +5,14 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
-// rule is what has to come of the steps of one kind, beside what is the same for all: when they
+// rule judges the steps of one kind. What is the same for all kinds is judged elsewhere: when steps
 // are entered, and for whom.
 type rule interface {
 	// ended judges a step run that has ended, by its plan.
 	ended(x *execution, r *workflow.StepRun, n int, p *plan)
 }
 
-// ruleFor is the rule of a kind of step.
+// ruleFor returns the rule of a kind of step.
 func ruleFor(b defgen.Body) rule {
 	switch b.(type) {
 	case *defgen.Block:

@@ -12,7 +12,7 @@ import (
 
 func deviceKey(id string) workflow.EntityKey { return workflow.EntityKey{Type: "device", ID: id} }
 
-// currentTry is the present try.
+// currentTry returns the current try.
 func (x *execution) currentTry() *try { return x.tries[x.x.Try] }
 
 // locksTaken is called when the execution has all its locks: it has the entities that it holds.
@@ -47,7 +47,7 @@ func (x *execution) locksTaken() {
 		}
 		x.readAttributes(t, id)
 	}
-	if len(must) != len(may) { // which ones had places depends on when exactly they were looked up
+	if len(must) != len(may) { // which ones had places depends on the exact time of the lookup
 		t.places = nil
 		if x.x.DroppedCount == 0 {
 			t.places = slices.Clone(t.entities)
@@ -55,9 +55,9 @@ func (x *execution) locksTaken() {
 	}
 }
 
-// leaveOutUnused leaves out entities of which the execution has the lock by accident: two handlers
-// took locks at the same time, and the one that was first to say which left out one that was free
-// when the other came to it.
+// leaveOutUnused leaves out entities whose lock the execution has by accident: two handlers took
+// locks at the same time, and the first to commit left out an entity that was free when the other
+// came to it.
 func (x *execution) leaveOutUnused(t *try, total int) {
 	used := map[string]bool{}
 	for _, e := range x.x.Scope.Inline {
@@ -67,9 +67,8 @@ func (x *execution) leaveOutUnused(t *try, total int) {
 	x.unjudged = x.unjudged || len(t.entities) != total
 }
 
-// readAttributes sets the attributes that the execution has read of an entity under its lock:
-// those of one of the versions since it began to lock. If there are several, the state item says
-// which.
+// readAttributes sets the attributes that the execution has read of an entity under its lock: those
+// of one of the versions since it began to lock. If there are several, the state item says which.
 func (x *execution) readAttributes(t *try, id string) {
 	possible := x.versions[id][t.since[id]:]
 	at := slices.IndexFunc(x.x.Scope.Inline, func(e workflow.ScopeEntity) bool { return e.Key.ID == id })
@@ -87,8 +86,8 @@ func (x *execution) readAttributes(t *try, id string) {
 	}
 }
 
-// expectedScope returns the entities that the execution must have, and those that it may have:
-// whether an entity matches a query may have changed meanwhile.
+// expectedScope returns the entities that the execution must have, and those that it may have,
+// because an entity may have started or stopped matching a query meanwhile.
 func (x *execution) expectedScope(t *try) (must, may map[string]bool) {
 	must, may = map[string]bool{}, map[string]bool{}
 	for _, id := range x.request.Devices {
@@ -126,7 +125,7 @@ func (x *execution) expectedScope(t *try) (must, may map[string]bool) {
 	return must, may
 }
 
-// entityValues are what an expression sees that reads only one entity.
+// entityValues returns what an expression sees that reads only one entity.
 func entityValues(id string, attributes map[string]any) defgen.Values {
 	all := maps.Clone(attributes)
 	if all == nil {
@@ -136,7 +135,7 @@ func entityValues(id string, attributes map[string]any) defgen.Values {
 	return defgen.Values{Entity: all}
 }
 
-// acquired are the entities that blocks have acquired in this try.
+// acquired returns the entities that blocks have acquired in this try.
 func (x *execution) acquired() (ids []string) {
 	for i := range x.x.StepRuns {
 		r := &x.x.StepRuns[i]
@@ -151,8 +150,8 @@ func (x *execution) acquired() (ids []string) {
 	return ids
 }
 
-// startedByParent sets what a step of another execution has started this one with; ok is false
-// if that is not known.
+// startedByParent sets what a step of another execution has started this one with; ok is false if
+// that is unknown.
 func (x *execution) startedByParent(p *workflow.Parent) (ok bool) {
 	parent := x.executions[p.Execution]
 	if parent == nil || parent.unjudged {
@@ -186,7 +185,7 @@ func (x *execution) followTries(before, after *workflow.Execution) {
 		x.beginTry(before, after)
 	}
 	if after.State != before.State && after.State == "LOCKING" {
-		// What is read under the locks is not older than this.
+		// Anything read under the locks is at least as new as this.
 		t := x.currentTry()
 		lookedUp := t.since
 		t.since = x.present()
@@ -196,7 +195,7 @@ func (x *execution) followTries(before, after *workflow.Execution) {
 	}
 }
 
-// beginTry begins a try as its event says. In place, it is about the entities that are kept.
+// beginTry begins a try as its event says. A try in place is about the entities that are kept.
 func (x *execution) beginTry(before, after *workflow.Execution) {
 	t := &try{since: x.presentAt(x.KnownSince)}
 	for _, e := range after.Events {
@@ -206,7 +205,7 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 		}
 		label, _ := data["from"].(string)
 		if to, back := data["to"].(string); back {
-			label = to // it has gone back, under its locks
+			label = to // it was rewound, under its locks
 		}
 		t.from, t.onlyFailed = x.program.find(label), data["entities"] == "failed"
 	}
@@ -223,7 +222,7 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 		return
 	}
 	if after.Scope.HeldEpoch == after.Epoch && after.Epoch == before.Epoch && after.State != "READY" {
-		t.places = old.places // of those that were kept before: the same write may end the try, and keep fewer
+		t.places = old.places // those kept before, because the same write may end the try and keep fewer
 		if t.places == nil && before.Kept != nil {
 			x.unjudged = true
 			return
@@ -240,8 +239,8 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 	}
 }
 
-// triesRollback reports whether a commit begins a try that executes no step: it undoes what is left after a
-// rollback that has failed.
+// triesRollback reports whether a commit begins a try that executes no step, but undoes what is
+// left after a failed rollback.
 func triesRollback(before, after *workflow.Execution) bool {
 	for _, e := range after.Events {
 		if e.Sequence > before.Sequence && sm.Event(e.Type) == sm.EventExecutionRetried {

@@ -7,9 +7,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The rules by which the simulation judges states, ages, locks and jobs. They are written from the words of
-// the design and apart from the code that they judge: none of them calls a method or a function of the
-// product. A mistake in the product's own form of a rule is thus seen, and not shared.
+// The rules by which the simulation judges states, ages, locks and jobs. They are written from the
+// words of the design, apart from the code that they judge: none of them calls a method or a
+// function of the product. So a mistake in the product's own form of a rule is detected, and not
+// shared.
 
 // beforeLocks are the states before LOCKING, in which an execution holds nothing.
 var beforeLocks = []sm.ExecutionState{"NEW", "VALID", "BLOCKED_WAITING", "READY", "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "SCHEDULED"}
@@ -17,8 +18,8 @@ var beforeLocks = []sm.ExecutionState{"NEW", "VALID", "BLOCKED_WAITING", "READY"
 // acknowledged are the states in which the engine has nothing left to do and no lock is held.
 var acknowledged = []sm.ExecutionState{"COMPLETED_ACK", "FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK"}
 
-// terminalEvents are the events that end a try, by the state that it ends in. An acknowledged state
-// has that of the state before it.
+// terminalEvents are the events that end a try, by the state in which it ends. An acknowledged
+// state has the event of the state before it.
 var terminalEvents = map[sm.ExecutionState]sm.Event{
 	"COMPLETED": "execution.completed", "COMPLETED_ACK": "execution.completed",
 	"FAILED_SAFE": "execution.failed_safe", "FAILED_SAFE_ACK": "execution.failed_safe",
@@ -26,8 +27,8 @@ var terminalEvents = map[sm.ExecutionState]sm.Event{
 	"CANCELLED": "execution.cancelled", "CANCELLED_ACK": "execution.cancelled",
 }
 
-// HoldsLocks reports whether an execution in a state holds what it has taken at its present epoch.
-// The states that hold nothing are a closed list. One that does not exist holds nothing.
+// HoldsLocks reports whether an execution in a state holds what it has taken at its current epoch.
+// The states that hold nothing are a closed list. A missing execution holds nothing.
 func HoldsLocks(s sm.ExecutionState) bool {
 	return s != "" && !slices.Contains(beforeLocks, s) && !slices.Contains(acknowledged, s)
 }
@@ -44,7 +45,7 @@ func Acknowledged(s sm.ExecutionState) bool { return slices.Contains(acknowledge
 // AwaitsOperator reports whether an execution in a state holds locks until an operator acts.
 func AwaitsOperator(s sm.ExecutionState) bool { return s == "FAILED_UNSAFE" || s == "CANCELLED" }
 
-// Owner is what decides whether an execution holds a lock or reserves one.
+// Owner decides whether an execution holds a lock or reserves one.
 type Owner struct {
 	State        sm.ExecutionState
 	Epoch        int64
@@ -53,7 +54,7 @@ type Owner struct {
 	AwaitsPerson bool // it waits for one that waits for an operator
 }
 
-// OwnerOf is what the state item of an execution says. x may be nil.
+// OwnerOf returns what the state item of an execution says. x may be nil.
 func OwnerOf(x *workflow.Execution) Owner {
 	if x == nil {
 		return Owner{}
@@ -61,8 +62,9 @@ func OwnerOf(x *workflow.Execution) Owner {
 	return Owner{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson}
 }
 
-// Reserves reports whether what the execution has reserved is reserved: until it has its locks, or
-// needs none. While it waits for somebody whom an operator has to look at, it keeps nobody else out.
+// Reserves reports whether the reservations of the execution are valid: until it has its locks, or
+// needs none. While it waits for an execution that an operator has to look at, it keeps nobody else
+// out.
 func (o Owner) Reserves() bool {
 	if o.State == "LOCKING" {
 		return true
@@ -70,8 +72,8 @@ func (o Owner) Reserves() bool {
 	return slices.Contains(beforeLocks, o.State) && !o.AwaitsPerson
 }
 
-// Age orders executions by their creation, which their IDs tell. A child is as old as its outermost
-// ancestor.
+// Age orders executions by their creation time, which their IDs contain. A child is as old as its
+// outermost ancestor.
 func Age(x *workflow.Execution) string {
 	if x.Parent != nil {
 		return x.Parent.Root
@@ -79,7 +81,7 @@ func Age(x *workflow.Execution) string {
 	return x.ID
 }
 
-// Older reports whether an age is that of an execution that was created before another one.
+// Older reports whether an age belongs to an execution that was created before another one.
 func Older(age, than string) bool { return age < than }
 
 // HoldersOf returns who holds a lock, alone or with others, as its item says.
@@ -94,14 +96,14 @@ func HoldersOf(l workflow.Lock) map[string]workflow.Holder {
 	return all
 }
 
-// HolderOf is the entry of an execution in a lock that it has taken at an epoch.
+// HolderOf returns the entry of an execution in a lock that it has taken at an epoch.
 func HolderOf(l workflow.Lock, id string, epoch int64) (workflow.Holder, bool) {
 	h, ok := HoldersOf(l)[id]
 	return h, ok && h.Epoch == epoch
 }
 
-// Executed reports whether a job has, or may have, done something: it has ended well, has failed
-// after its block was called, or nobody knows how it ended.
+// Executed reports whether a job has, or may have, done something: it has ended OK, has failed
+// after its block was called, or its outcome is unknown.
 func Executed(rec workflow.JobRecord) bool {
 	switch rec.Code {
 	case workflow.JobCodeOK, workflow.JobCodeUnknown:
@@ -112,18 +114,18 @@ func Executed(rec workflow.JobRecord) bool {
 	return false
 }
 
-// Final reports whether a pack is finished or cancelled: nothing of it changes any more.
+// Final reports whether a pack is finished or cancelled, so that it does not change any more.
 func Final(p *workflow.Pack) bool {
 	return p.State == workflow.PackFinished || p.State == workflow.PackCancelled
 }
 
-// Over reports whether nothing of an execution goes on by itself any more: it has settled, or has
-// ended and waits for an operator. A cancelled one that has still to settle has a timer.
+// Over reports whether an execution does nothing more by itself: it has settled, or has ended and
+// waits for an operator. A cancelled execution that has still to settle has a timer.
 func Over(x *workflow.Execution) bool {
 	return Acknowledged(x.State) || AwaitsOperator(x.State) && x.DueAt.IsZero()
 }
 
-// NeverBegan reports whether a child has found that nobody waits for it any more, before it began.
+// NeverBegan reports whether a child has found, before it began, that nobody waits for it any more.
 func NeverBegan(x *workflow.Execution) bool {
 	return x.StartedAt.IsZero() && x.Cancellation != nil && x.Cancellation.Source == "parent"
 }

@@ -31,11 +31,11 @@ func (o *Oracle) EntityWritten(before, after workflow.Entity) {
 	}
 }
 
-// updatesOf are the attributes of an entity that a completed execution has to write.
+// updatesOf returns the attributes of an entity that a completed execution has to write.
 func (x *execution) updatesOf(id string) map[string]any {
 	all := map[string]any{}
 	if x.x.Probe || x.x.LockMode == workflow.LockShared || x.entityFailed(id) {
-		return all // under shared locks nothing is written: a job that asks for it fails its step
+		return all // under shared locks nothing is written; a job that requests an update fails its step
 	}
 	for i := range x.x.StepRuns {
 		r := &x.x.StepRuns[i]
@@ -49,8 +49,8 @@ func (x *execution) updatesOf(id string) map[string]any {
 	return all
 }
 
-// entityFailed reports whether an entity has failed in the execution, so that what was executed
-// on it is undone, or was pure. One that a definition leaves as it is counts as failed only if
+// entityFailed reports whether an entity has failed in the execution, so that what was executed on
+// it is undone, or was pure. An entity that a definition leaves as it is counts as failed only if
 // nothing has changed it.
 func (x *execution) entityFailed(id string) bool {
 	changed := false
@@ -84,7 +84,7 @@ func (x *execution) entityFailed(id string) bool {
 	return false
 }
 
-// inDoubt reports whether nobody knows how far a block was executed that must not be repeated.
+// inDoubt reports whether a block that must not be repeated has an unknown outcome.
 func (f *fate) inDoubt(r *workflow.StepRun) bool {
 	unknown := f.code.code == workflow.JobCodeUnknown || f.code.failed == workflow.FailureTimeout || f.code.failed == workflow.FailureWorkerCrash
 	return f.code.executed() && unknown && !r.Pure && !(r.Idempotent && r.Reversible)
@@ -93,7 +93,7 @@ func (f *fate) inDoubt(r *workflow.StepRun) bool {
 // checkWritten requires that an execution that has completed has written what its jobs have set.
 func (x *execution) checkWritten() {
 	if x.x.Error != nil {
-		return // it says that it could not
+		return // it reports that it could not
 	}
 	for _, id := range x.currentTry().entities {
 		if _, written := x.written[id]; !written && len(x.updatesOf(id)) > 0 {

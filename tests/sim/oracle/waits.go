@@ -21,12 +21,12 @@ const (
 // Answer is what somebody sends to a step that waits for people.
 type Answer struct {
 	Execution, Step string
-	By              string // by whom it counts: of a token, its bearer
+	By              string // for whom it counts: with a token, its bearer
 	Roles           []string
 	Rejects         bool
 	N               int
 	Since           time.Time // when it was sent
-	Visit           int       // which run of the step; 0 for the one that waits
+	Visit           int       // run of the step; 0 for the one that waits
 
 	Token     bool // it comes with a token
 	Maker     string
@@ -50,22 +50,22 @@ type counted struct {
 type waits struct {
 	*execution
 	definition *defgen.Flow
-	over       bool // nothing more is said of it
+	over       bool // it is not judged any more
 
 	sent    map[string]*Answer // by key
 	copies  map[string]int     // how often it was sent, by key
 	counted map[string]counted // by key
-	entered map[int]time.Time  // when a step run was committed that waits, by Seq
-	revoked map[int]int64      // version in which the tokens of a step run were revoked last
+	entered map[int]time.Time  // when a waiting step run was committed, by Seq
+	revoked map[int]int64      // version in which the tokens of a step run were last revoked
 
-	signals map[string]Signal // that were sent, by id
-	told    map[string]bool   // whose sender was told that it is accepted
-	fresh   map[string]int    // how often he was told that it is a new one
-	arrived map[string]bool   // that have been in the mailbox
-	gone    map[string]bool   // that have left it
+	signals map[string]Signal // sent signals, by id
+	told    map[string]bool   // signals whose sender was told that they are accepted
+	fresh   map[string]int    // how often the sender was told that it is new
+	arrived map[string]bool   // signals that have been in the mailbox
+	gone    map[string]bool   // signals that have left it
 	taken   map[int]int       // the number that a step run has taken from a signal, by Seq
 
-	reminded  map[int]int         // how often it was asked again, by Seq
+	reminded  map[int]int         // number of reminders, by Seq
 	escalated map[int][]time.Time // when each level of a step run was committed, by Seq
 	paged     map[int][]int       // the levels for which an execution was started, by Seq
 }
@@ -165,13 +165,14 @@ func (w *waits) checkAnswers(old, r *workflow.StepRun, s *defgen.FlowStep) {
 			w.Failf(lawAnswers, "step run %d of %s was decided, and gets the answer %+v", r.Seq, w.x.ID, *sent)
 		}
 	}
-	// A step with a callback ends when somebody looks at its job, too: other branches may go on before.
+	// A step with a callback may end later, when its job is checked, because other branches may
+	// continue before.
 	if decided, _ := decision(s.Ask, r.Answers); decided && r.Open() && !s.Callback {
 		w.Failf(lawAnswers, "step run %d of %s has all answers that it needs, and goes on waiting: %+v", r.Seq, w.x.ID, r.Answers)
 	}
 }
 
-// rightOf is whose right an answer uses up.
+// rightOf returns whose right an answer uses up.
 func (w *waits) rightOf(a *Answer) string {
 	if a.Token {
 		return a.Maker
@@ -179,7 +180,7 @@ func (w *waits) rightOf(a *Answer) string {
 	return a.By
 }
 
-// mayAnswer reports whether who has sent an answer may give it, and whether it fits.
+// mayAnswer reports whether the sender of an answer may give it, and whether it fits.
 func (w *waits) mayAnswer(a *Answer, ask *defgen.FlowAsk) bool {
 	if a.Maker == workflow.CallbackBearer {
 		return ask.Fits(a.N) // the token that the block was called with
@@ -191,7 +192,7 @@ func (w *waits) mayAnswer(a *Answer, ask *defgen.FlowAsk) bool {
 	return ask.Role == "" || slices.Contains(a.Roles, ask.Role)
 }
 
-// decision is whether answers decide, and how.
+// decision returns whether answers decide, and how.
 func decision(ask *defgen.FlowAsk, answers []workflow.Answer) (decided, rejected bool) {
 	approved := 0
 	for _, a := range answers {
@@ -207,10 +208,10 @@ func decision(ask *defgen.FlowAsk, answers []workflow.Answer) (decided, rejected
 func (w *waits) checkEnded(r *workflow.StepRun, s *defgen.FlowStep, after *workflow.Execution) {
 	o, lapsed := w.outcome(r)
 	if r.Status == sm.StepCancelled || after.Cancellation != nil || after.Error != nil && after.Error.Step != r.Label {
-		return // something else has ended it
+		return // it has ended for another reason
 	}
 	if s.Callback && r.Counts.OK == 0 {
-		return // its job has
+		return // its job has ended it
 	}
 	if lapsed && r.EndedAt.Before(r.Wait.Until) {
 		w.Failf(lawLapse, "step run %d of %s has ended %s at %s with %d answers, and may wait until %s", r.Seq, after.ID, r.Status, r.EndedAt, len(r.Answers), r.Wait.Until)
@@ -226,8 +227,8 @@ func (w *waits) checkEnded(r *workflow.StepRun, s *defgen.FlowStep, after *workf
 	}
 }
 
-// outcome is how the wait of a step run has ended, by what was sent to it. lapsed says that
-// nobody has sent what it waits for.
+// outcome returns how the wait of a step run has ended, given what was sent to it. lapsed means
+// that nobody has sent what it waits for.
 func (w *waits) outcome(r *workflow.StepRun) (o FlowOutcome, lapsed bool) {
 	ask := w.definition.Find(r.Label).Ask
 	if n, ok := w.taken[r.Seq]; ok {
@@ -248,7 +249,7 @@ func (w *waits) outcome(r *workflow.StepRun) (o FlowOutcome, lapsed bool) {
 	return FlowOutcome{Code: workflow.FailureTimeout}, true
 }
 
-// numberOf is the number of an answer or of a signal, -1 if it has none.
+// numberOf returns the number of an answer or of a signal, -1 if it has none.
 func numberOf(v *workflow.Value) int {
 	var value struct {
 		N *int `json:"n"`
@@ -282,8 +283,8 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 	for _, s := range left {
 		w.gone[s.ID] = true
 	}
-	unfit := map[string]bool{} // that some step has looked at in vain
-	wanted := map[string]int{} // that fit a step that goes on waiting
+	unfit := map[string]bool{} // signals that some step has looked at in vain
+	wanted := map[string]int{} // signals that fit a step that still waits
 	for i := range after.StepRuns {
 		r := &after.StepRuns[i]
 		s := w.definition.Find(r.Label)
@@ -312,7 +313,7 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 			}
 			w.taken[r.Seq] = w.signals[left[at].ID].N
 			left = slices.Delete(left, at, at+1)
-		case first >= 0 && after.Cancellation == nil && !Terminal(after.State) && (after.Error == nil || after.Error.Step == r.Label): // else something else has ended it
+		case first >= 0 && after.Cancellation == nil && !Terminal(after.State) && (after.Error == nil || after.Error.Step == r.Label): // else it has ended for another reason
 			w.Failf(lawSignals, "step run %d of %s has ended %s, although signal %s came in time", r.Seq, after.ID, r.Status, after.Signals[first].ID)
 		}
 	}
@@ -326,7 +327,8 @@ func (w *waits) followSignals(before, after *workflow.Execution) {
 	}
 }
 
-// waitsOf is what the oracle knows of the waits of an execution, nil if it says nothing of them.
+// waitsOf returns what the oracle knows about the waits of an execution, nil if it does not judge
+// them.
 func (o *Oracle) waitsOf(id string) *waits {
 	if x := o.executions[id]; x != nil && x.waits != nil && !x.waits.over {
 		return x.waits
@@ -342,9 +344,9 @@ func (o *Oracle) AnswerSent(key string, a Answer) {
 	}
 }
 
-// AnswerTold is called when somebody was told what has become of an answer: it has counted, or
-// it was refused for a reason. The answer is as he sent it: others may have been sent under its
-// key meanwhile.
+// AnswerTold is called when somebody was told what has become of an answer: it has counted, or it
+// was refused for a reason. The answer is as they sent it; others may have been sent under its key
+// meanwhile.
 func (o *Oracle) AnswerTold(key string, sent Answer, refused error) {
 	w := o.waitsOf(sent.Execution)
 	if w == nil || w.sent[key] == nil {
@@ -365,8 +367,8 @@ func (o *Oracle) AnswerTold(key string, sent Answer, refused error) {
 	}
 }
 
-// stillWaits reports whether the step has waited since an answer was sent, and waits still, with
-// no answer of the same person.
+// stillWaits reports whether the step has waited since an answer was sent and still waits, with no
+// answer of the same person.
 func (w *waits) stillWaits(a *Answer) bool {
 	for i := range w.x.StepRuns {
 		r := &w.x.StepRuns[i]
@@ -377,15 +379,16 @@ func (w *waits) stillWaits(a *Answer) bool {
 	return false
 }
 
-// lent reports whether somebody has made a token for a step: then another one answers for him.
+// lent reports whether somebody has made a token for a step, so that another person answers for
+// them.
 func (w *waits) lent(a *Answer) bool {
 	return slices.ContainsFunc(w.x.StepRuns, func(r workflow.StepRun) bool {
 		return r.Label == a.Step && r.Waiting() && slices.ContainsFunc(r.Wait.Issued, func(l workflow.IssuedToken) bool { return l.By == a.By })
 	})
 }
 
-// handedOn is a signal that was sent to another execution with the same business key, which has not
-// begun: it hands what it has got to the one that has the key.
+// handedOn returns a signal that was sent to another execution with the same business key, which
+// has not begun: it hands its signals to the one that has the key.
 func (w *waits) handedOn(id string) (s Signal, sent bool) {
 	for _, o := range w.executions {
 		if o.waits == nil || o.x.Key == "" || o.x.Key != w.x.Key || o.x.Workflow.Name != w.x.Workflow.Name || len(o.x.StepRuns) > 0 {
@@ -406,7 +409,7 @@ func (o *Oracle) SignalSent(execution, id string, s Signal) {
 }
 
 // SignalTold is called when the sender of a signal was told that it is accepted, or was before.
-// ended says that the execution had ended when he sent it first.
+// ended means that the execution had ended when it was sent first.
 func (o *Oracle) SignalTold(execution, id string, again, ended bool) {
 	w := o.waitsOf(execution)
 	if w == nil {

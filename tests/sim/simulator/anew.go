@@ -8,15 +8,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// An operator tries an execution again that ended unsafely, and acknowledges it before. So the new try takes its
-// locks anew, and another execution may have some of them by then: the try waits, has outdated results, is
-// refused its locks, or is cancelled.
+// An operator acknowledges an execution that ended unsafely and then retries it. The new try has to
+// take its locks anew, and another execution may have some of them by then: the try waits, has
+// outdated results, is refused its locks, or is cancelled.
 
-// maxRetriesAnew is how often that is done in a scenario.
+// maxRetriesAnew bounds how often that is done in a scenario.
 const maxRetriesAnew = 3
 
-// retryAnew does so with an execution that waits for an operator, in one scenario of three, and reports
-// whether it does. It draws by itself, so that what the other scenarios draw stays the same.
+// retryAnew does so with an execution that waits for an operator, in one scenario of three, and
+// reports whether it did. It has its own random numbers, so that the draws of other scenarios stay
+// the same.
 func (w *simulation) retryAnew(id string) bool {
 	if w.anew == nil {
 		w.anew = rand.New(rand.NewPCG(w.scenario.Seed, 9))

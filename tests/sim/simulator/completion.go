@@ -58,8 +58,9 @@ func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
 	return at, nil
 }
 
-// checkSleepers requires, while no message is left, that whoever waits for a lock waits for one
-// that is held, or reserved by an execution whose reservations are valid. Operators act later.
+// checkSleepers requires, once no message is left, that every execution that waits for a lock waits
+// for one that is held, or reserved by an execution whose reservations are valid. Operators act
+// later.
 func (w *simulation) checkSleepers() {
 	for _, id := range w.executionIDs() {
 		x := w.checker.ExecutionByID(id)
@@ -88,7 +89,7 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 		return len(children) > 0 && w.allWaitForTime(children, depth)
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		if x.BlockedBy.Execution == id {
-			return true // others changed the locks while it took them, several times: it tries again by its timer
+			return true // others changed the locks several times while it took them, so it retries by its timer
 		}
 		var holders []string
 		for _, one := range x.BlockedBy.Holders() {
@@ -99,15 +100,15 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 	return false
 }
 
-// allWaitForTime reports whether of some executions none has ended, and all wait for something that only a
-// timer ends.
+// allWaitForTime reports whether none of some executions has ended, and all of them wait for
+// something that only a timer ends.
 func (w *simulation) allWaitForTime(ids []string, depth int) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool {
 		return oracle.Acknowledged(w.checker.ExecutionByID(id).State) || !w.waitsForTime(id, depth+1)
 	})
 }
 
-// openChildren are the children of an execution that have not ended.
+// openChildren returns the children of an execution that have not ended.
 func (w *simulation) openChildren(id string) (open []string) {
 	for _, child := range w.executionIDs() {
 		if x := w.checker.ExecutionByID(child); x.Parent != nil && x.Parent.Execution == id && !oracle.Acknowledged(x.State) {
@@ -145,7 +146,7 @@ func (w *simulation) acknowledgeAll() {
 		a := action{Kind: actionAcknowledge, Choice: w.faultPlan.intN(12)}
 		switch kept := w.checker.ExecutionByID(id).Kept; {
 		case w.otherVerbs >= 6:
-		case kept != nil && kept.Len() > 0: // some are looked at, and the rest is tried again
+		case kept != nil && kept.Len() > 0: // some are checked, the rest is tried again
 			a.Kind = []actionKind{a.Kind, actionRetry, actionRetry, actionUnlock}[w.faultPlan.intN(4)]
 			w.otherVerbs++
 		case w.otherVerbs < 3:
@@ -179,7 +180,7 @@ func (w *simulation) describeUnfinished() string {
 	return strings.Join(unfinished, "; ")
 }
 
-// checkFinalState checks the final state, when nothing is left to happen.
+// checkFinalState checks the final state, once nothing is left to happen.
 func (w *simulation) checkFinalState() *invariant.Violation {
 	for _, id := range w.executionIDs() {
 		if x := w.checker.ExecutionByID(id); !oracle.Acknowledged(x.State) {
@@ -219,7 +220,7 @@ func (w *simulation) checkUnrequested() *invariant.Violation {
 	return nil
 }
 
-// checkOutcome checks how an execution ended, where that follows from its jobs' outcomes.
+// checkOutcome checks how an execution ended, if that follows from its jobs' outcomes.
 func (w *simulation) checkOutcome(id string) *invariant.Violation {
 	x := w.checker.ExecutionByID(id)
 	d := w.corpus.definition(x.Workflow.Name)
@@ -227,7 +228,7 @@ func (w *simulation) checkOutcome(id string) *invariant.Violation {
 		return nil
 	}
 	if w.checker.PredatesRestore(id) {
-		return nil // the tables do not have all that it did
+		return nil // the restored tables lack part of what it did
 	}
 	if d.Unpredictable || x.Probe || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || x.Cause == workflow.CauseInternal || len(x.StepRuns) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
-// faultProfile says how often which faults happen. The zero value has none.
+// faultProfile is how often each fault happens. The zero value has none.
 type faultProfile struct {
 	FaultOneIn        int           // one call in so many has a fault; 0 none
 	PauseOneIn        int           // one call in so many is made after a long pause; 0 none
@@ -114,8 +114,8 @@ func (l *faultPlan) record(fault, call string) {
 	l.injected = append(l.injected, InjectedFault{l.drawnFaults, fault, call})
 }
 
-// callFaults are the faults that any call may have. In addition, weak reads and those of an index may be stale
-// and batches of messages incomplete.
+// callFaults are the faults that any call may have. In addition, weakly consistent reads and index
+// reads may be stale, and batches of messages incomplete.
 var callFaults = []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated}
 
 // faultFor returns the fault of a call.

@@ -70,11 +70,11 @@ func (w *simulation) perform(a action) {
 	}
 }
 
-// maxStarts is how often a client sends a start request that is not answered: also during an
-// outage, once a minute.
+// maxStarts is how often a client sends an unanswered start request: once a minute, also during an
+// outage.
 const maxStarts = 120
 
-// start starts an execution. The client repeats the request until it is answered.
+// start starts an execution. The client repeats the request until it gets an answer.
 func (w *simulation) start(req views.StartRequest, try int) {
 	w.spawn("client", -1, func() error {
 		caller := harness.Caller
@@ -88,7 +88,7 @@ func (w *simulation) start(req views.StartRequest, try int) {
 		if p.err == nil && !p.task.Crashed() {
 			return
 		}
-		if req.Key != "" && workflow.Is(p.err, workflow.CodeConflict) { // another one has it
+		if req.Key != "" && workflow.Is(p.err, workflow.CodeConflict) { // another execution has the key
 			if try < 5 {
 				w.after(time.Minute, func() { w.start(req, try+1) })
 			}
@@ -173,7 +173,8 @@ func (w *simulation) operateOn(a action, id string) {
 	})
 }
 
-// hasFailedRollback reports whether an execution has failed, and so has the undoing of something it did.
+// hasFailedRollback reports whether an execution has failed, and so has its rollback or a
+// compensation.
 func (w *simulation) hasFailedRollback(id string) bool {
 	x := w.checker.ExecutionByID(id)
 	return x != nil && x.State == sm.ExecutionFailedUnsafe && slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
@@ -181,8 +182,8 @@ func (w *simulation) hasFailedRollback(id string) bool {
 	})
 }
 
-// someEntities chooses entities of an execution that an operator names: none, which means
-// all, or one, or every second one.
+// someEntities chooses the entities of an execution that an operator names: none, which means all,
+// or one, or every second one.
 func (w *simulation) someEntities(id string, choice int) (keys []workflow.EntityKey) {
 	if choice%3 == 0 {
 		return nil
@@ -264,7 +265,7 @@ func (w *simulation) toggleSchedule(a action) {
 			w.tryLater(func() { w.toggleSchedule(a) })
 		case a.Kind == actionSchedule:
 			w.activeSchedules = append(w.activeSchedules, s.Name)
-			if w.unscheduled[a.Definition] { // unscheduled first: a schedule that stays would never end
+			if w.unscheduled[a.Definition] { // unschedule first: a schedule that stays would never end
 				a.Kind = actionUnschedule
 				w.toggleSchedule(a)
 			}

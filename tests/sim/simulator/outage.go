@@ -8,7 +8,7 @@ import (
 // outageTime is how long a service is unavailable in an outage.
 const outageTime = time.Hour
 
-// service is a table or a queue, with the beginnings of the names of the calls that need it.
+// service is a table or a queue, with the prefixes of the names of the calls that need it.
 type service struct {
 	name  string
 	calls []string
@@ -31,7 +31,7 @@ type outage struct {
 	until time.Time
 }
 
-// hits reports whether a call needs what is unavailable.
+// hits reports whether a call needs the unavailable service.
 func (o *outage) hits(call string, now time.Time) bool {
 	if !now.Before(o.until) {
 		return false
@@ -44,7 +44,7 @@ func (o *outage) hits(call string, now time.Time) bool {
 	return false
 }
 
-// receivable is when a message can be received from a queue that is visible at a time.
+// receivable returns when a message that is visible at a time can be received from a queue.
 func (w *simulation) receivable(queue string, visible time.Time) time.Time {
 	if w.outage.name == queue && visible.Before(w.outage.until) {
 		return w.outage.until
@@ -58,7 +58,7 @@ type deferred struct {
 	do func()
 }
 
-// tryLater lets a client do something again: at once, or during an outage a minute later.
+// tryLater lets a client do something again: at once, or a minute later during an outage.
 func (w *simulation) tryLater(do func()) {
 	if !w.Now().Before(w.outage.until) {
 		do()

@@ -16,10 +16,10 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
-// people are those who answer, with their roles. The first one starts all executions.
+// people are the people who answer, with their roles. The first one starts all executions.
 var people = []struct{ name, roles string }{{harness.Caller.Actor, defgen.Role}, {"bea", defgen.Role}, {"cyd", "staff," + defgen.Role}, {"dan", "staff"}, {"eve", ""}}
 
-// question is what people are asked: a run of a step.
+// question is a run of a step that asks people.
 type question struct {
 	execution string
 	step      *defgen.FlowStep
@@ -27,9 +27,9 @@ type question struct {
 	until     time.Time
 }
 
-// involvePeople lets people and signallers react to a write of a state item: to a new
-// execution, and to each step that begins to wait for them. What they do follows from the seed
-// and from what they react to.
+// involvePeople lets people and senders of signals react to a write of a state item: to a new
+// execution, and to each step that begins to wait for them. What they do depends on the seed and on
+// what they react to.
 func (w *simulation) involvePeople(before, after *workflow.Execution) {
 	asks := w.plans.AsksIn(after.ID)
 	if len(asks) == 0 {
@@ -60,7 +60,7 @@ func (w *simulation) involvePeople(before, after *workflow.Execution) {
 	}
 }
 
-// drawFor draws what somebody does about a step of an execution.
+// drawFor returns the random numbers for what somebody does about a step of an execution.
 func (w *simulation) drawFor(execution, what, label string, ordinal int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %s %s %d", execution[len(execution)-4:], what, label, ordinal)
@@ -95,7 +95,7 @@ func (w *simulation) sendSignals(r *rand.Rand, q question, d time.Duration) {
 	}
 }
 
-// sendSignal sends a signal, until its sender is told what has become of it.
+// sendSignal sends a signal until its sender learns what has become of it.
 func (w *simulation) sendSignal(execution, id, name string, n, try int) {
 	if len(w.plans.AsksIn(execution)) == 0 {
 		return // the tables were restored
@@ -120,8 +120,8 @@ func (w *simulation) sendSignal(execution, id, name string, n, try int) {
 	})
 }
 
-// askPeople lets some people answer a question, some of them twice, or late, and let others
-// answer for them.
+// askPeople lets some people answer a question, some of them twice or late, and lets others answer
+// for them.
 func (w *simulation) askPeople(r *rand.Rand, q question, d time.Duration) {
 	for range r.IntN(5) {
 		who := people[r.IntN(len(people))]
@@ -161,7 +161,7 @@ func input(a oracle.Answer, asked *defgen.FlowAsk) []byte {
 	return fmt.Appendf(nil, `{"n":%d}`, a.N)
 }
 
-// askedAt is what people are asked at a step of an execution, nil if nothing is known of it any more.
+// askedAt returns what a step of an execution asks, nil if nothing is known about it any more.
 func (w *simulation) askedAt(a oracle.Answer) *defgen.FlowAsk {
 	for _, s := range w.plans.AsksIn(a.Execution) {
 		if s.Label == a.Step {
@@ -171,7 +171,7 @@ func (w *simulation) askedAt(a oracle.Answer) *defgen.FlowAsk {
 	return nil
 }
 
-// answer answers, until who does so is told what has become of it.
+// answer sends an answer until its sender learns what has become of it.
 func (w *simulation) answer(a oracle.Answer, key string, try int) {
 	asked := w.askedAt(a)
 	if asked == nil {
@@ -209,7 +209,7 @@ func (w *simulation) answered(p *process, a oracle.Answer, known string, again f
 	}
 }
 
-// lend makes a token, with which somebody else answers later, perhaps twice.
+// lend makes a token. Somebody else answers with it later, perhaps twice.
 func (w *simulation) lend(r *rand.Rand, a oracle.Answer, key string, later time.Duration) {
 	asked := w.askedAt(a)
 	if asked == nil {
@@ -244,8 +244,8 @@ func (w *simulation) lend(r *rand.Rand, a oracle.Answer, key string, later time.
 	})
 }
 
-// callBack lets whoever gets what a block has sent answer with the token that it has, perhaps twice,
-// or late, or never.
+// callBack lets the receiver of what a block has sent answer with its token, perhaps twice, or
+// late, or never.
 func (w *simulation) callBack(c harness.BlockCall) {
 	x := w.checker.ExecutionByID(c.Execution)
 	var sent struct{ Token string }

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
-// watcher tells every write to the invariants and to the oracle.
+// watcher passes every write to the invariants and to the oracle.
 type watcher struct {
 	*invariant.Checker
 	w *simulation
@@ -75,7 +75,7 @@ func (w *simulation) watchPlans() {
 	w.Observer = watcher{w.checker, w}
 }
 
-// callPlanned tells the oracle of a call of a block.
+// callPlanned passes a call of a block to the oracle.
 func (w *simulation) callPlanned(c harness.BlockCall, o *harness.Outcome) {
 	call := oracle.Call{
 		Job: c.Job, Step: c.Step, Entity: c.Entity, Execution: c.Execution, Kind: c.Kind, Attempt: c.Attempt,
@@ -90,7 +90,7 @@ func (w *simulation) callPlanned(c harness.BlockCall, o *harness.Outcome) {
 	w.plans.BlockCalled(call)
 }
 
-// presentAttributes are the attributes that the inventory has of each device.
+// presentAttributes returns the attributes of each device in the inventory.
 func (w *simulation) presentAttributes() map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for i := range deviceCount {

@@ -9,21 +9,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 )
 
-// process is a handler in progress: it is paused before a call, which it makes at resumeAt.
+// process is a running handler: it is paused before a call, which it makes at resumeAt.
 type process struct {
 	name            string
 	number          int
 	task            *faults.Task
 	resumeAt        time.Time
 	clockSkew       time.Duration
-	wakes           string // the execution that it wakes, "" if it is no wake-up
+	wakes           string // the execution that it wakes, "" if it handles no wake-up
 	worker          int    // the worker that it belongs to, -1 if none
 	programVersion  int
 	outlivedRestore bool // it was not stopped for a restore of the tables
 	startedAt       time.Time
 	locksWrittenAt  time.Time
 	committedAt     map[string]time.Time // its last write of each execution
-	versionOf       map[string]int64     // that it has written last of each execution
+	versionOf       map[string]int64     // the version of that write
 	err             error
 	onEnd           func(*process) // called once, when it has ended or crashed
 }
@@ -65,7 +65,8 @@ func (w *simulation) spawn(name string, worker int, do func() error, onEnd func(
 	w.requeue(p)
 }
 
-// keepStack adds the stack to a panic that is not a planned crash. Outside of the task it is lost.
+// keepStack adds the stack to a panic that is not a planned crash. Outside of the task the stack is
+// lost.
 func keepStack() {
 	switch cause := recover().(type) {
 	case nil:
@@ -76,7 +77,7 @@ func keepStack() {
 	}
 }
 
-// stepProcess makes the call that a process is paused before.
+// stepProcess makes the call before which a process is paused.
 func (w *simulation) stepProcess(p *process) {
 	w.current = p
 	p.task.Step()

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// tables are the tables that are restored, each by itself.
+// tables are the tables, which are restored one by one.
 var tables = [4]sim.Table{sim.ExecutionsTable, sim.JobsTable, sim.LocksTable, sim.RegistryTable}
 
 // restoreProgress is the progress of a restore.
@@ -81,7 +81,7 @@ func (w *simulation) restoreTables() {
 }
 
 // bindingMayBeLost reports whether the restored tables may have an execution but not the
-// idempotency key of its request: it was started in the second to which they were restored.
+// idempotency key of its request, because it was started in the second to which they were restored.
 func (w *simulation) bindingMayBeLost(id string) bool {
 	seconds, nanos := uuid.MustParse(id).Time().UnixTime()
 	return time.Unix(seconds, nanos).After(w.startedAt.Add(slices.Min(w.scenario.RestoreDrill.RestoreTo[:]) - time.Second))
@@ -92,7 +92,7 @@ func hasBegunPack(call string) bool {
 	return strings.HasPrefix(call, "block.") || call == "packs.extend" || call == "packs.finish" || call == "packs.add_done" || strings.HasPrefix(call, "sender.")
 }
 
-// repeatUnschedules removes schedules again: the restored tables may still have them.
+// repeatUnschedules removes schedules again, because the restored tables may still have them.
 func (w *simulation) repeatUnschedules() {
 	for _, a := range newScenario(w.scenario.Seed).Actions {
 		if a.Kind == actionSchedule && a.At <= w.elapsed() {

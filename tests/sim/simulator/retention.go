@@ -12,12 +12,12 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/invariant"
 )
 
-// retention is how long an ended execution is kept, in the scenarios in which executions are
-// removed: the least that may be configured.
+// retention is how long an ended execution is kept in the scenarios that delete executions: the
+// shortest configurable time.
 const retention = 30 * 24 * time.Hour
 
-// drawRetention lets ended executions be removed, in one scenario of sixteen. About when that is
-// due, operators go on with their commands, clients read and start, and there are faults again.
+// drawRetention lets ended executions be deleted, in one scenario of sixteen. Around that time,
+// operators send commands again, clients read and start, and there are faults again.
 func (p *scenario) drawRetention(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, 20))
 	if r.IntN(16) > 0 || !p.FaultProfile.SweeperEnabled || p.RestoreDrill != nil {
@@ -38,7 +38,7 @@ func (p *scenario) drawRetention(names []string) {
 }
 
 // isBusy reports whether clients or operators have something to do soon. What they do when
-// executions are removed is not soon before that.
+// executions are deleted does not count before that time.
 func (w *simulation) isBusy() bool {
 	if len(w.deferred) > 0 || len(w.actions) == 0 || w.scenario.Retention == 0 {
 		return len(w.actions)+len(w.deferred) > 0
@@ -46,10 +46,11 @@ func (w *simulation) isBusy() bool {
 	return w.actions[0].At < w.scenario.Retention || w.elapsed() >= w.scenario.Retention
 }
 
-// lateVerbs are what operators and clients do with an execution at the moment at which it is removed.
+// lateVerbs are what operators and clients do with an execution at the moment of its deletion.
 var lateVerbs = []actionKind{actionRetry, actionRetry, actionRead, actionRead, actionUnlock, actionAcknowledge, actionStrayWakeup, actionCancel}
 
-// comeLate lets somebody do something with an execution that is about to be removed, or has just been.
+// comeLate lets somebody do something with an execution that is about to be deleted or was just
+// deleted.
 func (w *simulation) comeLate(id string) {
 	if w.scenario.Retention > 0 && w.elapsed() >= w.scenario.Retention && w.late.IntN(3) == 0 && w.lateCommands < 12 {
 		w.lateCommands++
@@ -57,7 +58,7 @@ func (w *simulation) comeLate(id string) {
 	}
 }
 
-// expire deletes an item that was discarded, if there is one.
+// expire deletes a discarded item, if there is one.
 func (w *simulation) expire() bool {
 	item, ok := w.Expire(w.late.IntN)
 	if !ok {
@@ -70,7 +71,7 @@ func (w *simulation) expire() bool {
 	return true
 }
 
-// read reads all that there is to see of an execution.
+// read reads everything that can be seen of an execution.
 func (w *simulation) read(id string) error {
 	_, err := w.Query.Execution(ctx, harness.Caller, id)
 	if err == nil {
@@ -85,8 +86,8 @@ func (w *simulation) read(id string) error {
 	return err
 }
 
-// judgeAcknowledged judges the executions that have been acknowledged since the last call, where they will not
-// be there any more at the end.
+// judgeAcknowledged judges the executions that have been acknowledged since the last call, because
+// those that are deleted will be missing at the end.
 func (w *simulation) judgeAcknowledged() {
 	for _, id := range w.checker.TakeAcknowledged() {
 		if !slices.Contains(w.executionIDs(), id) {
@@ -102,14 +103,15 @@ func (w *simulation) judgeAcknowledged() {
 	}
 }
 
-// isOfNoExecution reports whether something that is stored is the large input of a start that nobody has finished:
-// it is written before the execution, and who has died in between and does not come again leaves it.
+// isOfNoExecution reports whether something stored is the large input of a start that nobody
+// finished. It is written before the execution, so a client that dies in between and does not come
+// back leaves it behind.
 func (w *simulation) isOfNoExecution(name string) bool {
 	return strings.HasPrefix(name, "the input of ") && w.checker.ExecutionByID(name[strings.LastIndexByte(name, ' ')+1:]) == nil
 }
 
-// checkRemoved returns a violation if something is left of executions that were removed, or if one
-// is there whose time is over.
+// checkRemoved returns a violation if something is left of a deleted execution, or if an execution
+// still exists after its retention.
 func (w *simulation) checkRemoved() *invariant.Violation {
 	if w.scenario.Retention == 0 {
 		return nil
@@ -124,8 +126,8 @@ func (w *simulation) checkRemoved() *invariant.Violation {
 	return &invariant.Violation{Invariant: "nothing is left of an execution that was removed", Text: left[0]}
 }
 
-// isRemoved reports whether an execution has been removed. What a command or a read has begun with may have
-// gone meanwhile: the error says so in one way or another, see docs/simulation.md.
+// isRemoved reports whether an execution has been deleted. Data that a command or a read began with
+// may be gone by then; the error says so in one way or another, see docs/simulation.md.
 func (w *simulation) isRemoved(id string) bool {
 	x := w.checker.ExecutionByID(id)
 	return x != nil && !x.DiscardedAt.IsZero()

@@ -116,8 +116,8 @@ func newScenario(seed uint64) scenario {
 	return p
 }
 
-// drawChoices replaces one of the definitions, in one scenario of four, by one with choices. It
-// draws by itself, so that what the other scenarios draw stays the same.
+// drawChoices replaces one of the definitions by one with choices, in one scenario of four. It has
+// its own random numbers, so that the draws of other scenarios stay the same.
 func (p *scenario) drawChoices(names []string) bool {
 	r := rand.New(rand.NewPCG(p.Seed, 6))
 	if r.IntN(4) > 0 {
@@ -127,9 +127,8 @@ func (p *scenario) drawChoices(names []string) bool {
 	return true
 }
 
-// drawRollouts replaces one of the definitions, in one scenario of four that has none with choices,
-// by one with rollouts and foreach. Half of these scenarios have an operator who lets executions go
-// back.
+// drawRollouts replaces one of the definitions by one with rollouts and foreach, in one scenario of
+// four that has none with choices. In half of these scenarios, an operator rewinds executions.
 func (p *scenario) drawRollouts(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, 7))
 	if r.IntN(4) > 0 {
@@ -146,8 +145,8 @@ func (p *scenario) drawRollouts(names []string) {
 	}
 }
 
-// drawLimits replaces one of the definitions that are left, in one scenario of five, by one with limits
-// and paces. Half of those with timers also have a step that starts several executions.
+// drawLimits replaces one of the remaining definitions by one with limits and paces, in one
+// scenario of five. Half of those with timers also get a step that starts several executions.
 func (p *scenario) drawLimits(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, 8))
 	if r.IntN(5) > 0 {
@@ -160,8 +159,8 @@ func (p *scenario) drawLimits(names []string) {
 	p.replace(names[r.IntN(len(names))], kind)
 }
 
-// drawFurther replaces one of the definitions that are left, in one scenario of six, by one with the further kinds
-// of steps. Devices become ready meanwhile, or no longer are.
+// drawFurther replaces one of the remaining definitions by one with the further kinds of steps, in
+// one scenario of six. Meanwhile devices become ready, or stop being ready.
 func (p *scenario) drawFurther(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, furtherStream))
 	if r.IntN(6) > 0 {
@@ -173,11 +172,11 @@ func (p *scenario) drawFurther(names []string) {
 	}
 }
 
-// furtherStream is that of the random numbers by which further kinds of steps are drawn.
+// furtherStream is the stream of random numbers for further kinds of steps.
 const furtherStream = 46
 
-// drawInvalid replaces one of the definitions that are left, in one scenario of 24, by an invalid one. Operators retry
-// what was refused, also by force.
+// drawInvalid replaces one of the remaining definitions by an invalid one, in one scenario of 24.
+// Operators retry what was refused, also by force.
 func (p *scenario) drawInvalid(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, invalidStream))
 	if r.IntN(24) > 0 {
@@ -189,7 +188,7 @@ func (p *scenario) drawInvalid(names []string) {
 	}
 }
 
-// invalidStream is that of the random numbers by which invalid definitions are drawn.
+// invalidStream is the stream of random numbers for invalid definitions.
 const invalidStream = 61
 
 // drawBranches replaces one of the definitions that are left, in one scenario of 16, by one with branches with which
@@ -288,8 +287,8 @@ func (a action) String() string {
 	return s
 }
 
-// blockOutcome returns the outcome of a block's call. It depends only on the seed and the call,
-// not on the order of calls.
+// blockOutcome returns the outcome of a block's call. It depends only on the seed and the call, not
+// on the order of calls.
 func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	o := &harness.Outcome{}
 	m := p.FaultProfile
@@ -316,8 +315,9 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	return o
 }
 
-// choiceOutcome is the outcome of a block's call of a definition with choices: the same for all
-// entities, so that a failure of the step has one code. failsOneIn is the least of so many calls of which one fails.
+// choiceOutcome returns the outcome of a block's call in a definition with choices. It is the same
+// for all entities, so that a failure of the step has one code. On average, at most one call in
+// failsOneIn fails.
 func (p *scenario) choiceOutcome(c harness.BlockCall, failsOneIn int) *harness.Outcome {
 	_, rest, _ := strings.Cut(c.Job, ".")
 	stepRun, _, _ := strings.Cut(rest, ".")
@@ -328,7 +328,7 @@ func (p *scenario) choiceOutcome(c harness.BlockCall, failsOneIn int) *harness.O
 	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", same)%5)}
 }
 
-// answer lets a block say where the execution goes on: one of what it may say.
+// answer lets a block choose the next step, among those that it may return.
 func (p *scenario) answer(c harness.BlockCall, of []string, o *harness.Outcome) {
 	_, rest, _ := strings.Cut(c.Job, ".")
 	stepRun, _, _ := strings.Cut(rest, ".")
@@ -340,8 +340,8 @@ func (p *scenario) answer(c harness.BlockCall, of []string, o *harness.Outcome) 
 	}
 }
 
-// rolledOutcome is the outcome of a block's call of a definition with rollouts: of each entity and
-// item by itself, but with one code.
+// rolledOutcome returns the outcome of a block's call in a definition with rollouts. Each entity
+// and item has its own, but all failures have one code.
 func (p *scenario) rolledOutcome(c harness.BlockCall) *harness.Outcome {
 	_, rest, _ := strings.Cut(c.Job, ".")
 	stepRun, rest, _ := strings.Cut(rest, ".")
@@ -355,7 +355,7 @@ func (p *scenario) rolledOutcome(c harness.BlockCall) *harness.Outcome {
 	return &harness.Outcome{Result: fmt.Appendf(nil, `{"n":%d}`, p.hash("n", one)%5)}
 }
 
-// oneIn is true for one call in so many; 0 is never.
+// oneIn is true for one call in so many; 0 means never.
 func (p *scenario) oneIn(in int, what string, c harness.BlockCall) bool {
 	return in > 0 && p.hash(what, c)%uint64(in) == 0
 }

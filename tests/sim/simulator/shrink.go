@@ -45,12 +45,12 @@ func (s *shrinker) run(c Cut) Result {
 	return New(newCorpus(s.seed)).Run(s.seed, c, nil)
 }
 
-// size weighs how much there is to read of a simulation. A fault counts as five calls: it is
-// harder to follow.
+// size weighs how much there is to read in a simulation. A fault counts as five calls, because it
+// is harder to follow.
 func size(r Result) int { return r.Calls + 5*len(r.Faults) }
 
-// tryCut adopts a cut if the simulation still violates the same invariant and is not longer. It
-// may be longer: without a fault an execution may continue.
+// tryCut adopts a cut if the simulation still violates the same invariant and is not longer. It can
+// become longer: without a fault an execution may continue.
 func (s *shrinker) tryCut(c Cut) bool {
 	if s.runsLeft <= 0 {
 		return false
@@ -125,8 +125,8 @@ func (s *shrinker) dropSteps() {
 	}
 }
 
-// Cut says what a shrunk simulation leaves out. The zero value leaves nothing out. Its text is
-// the argument of -cut.
+// Cut is what a shrunk simulation leaves out. The zero value leaves nothing out. Its text is the
+// argument of -cut.
 type Cut struct {
 	Actions  []int    // by number
 	MaxFault int      // faults with a higher number are not injected; 0 allows all, -1 none

@@ -48,11 +48,11 @@ type simulation struct {
 	actions            []action
 	lastSweep          time.Time
 	nextRoundAt        time.Time  // when an operator acknowledges executions next
-	otherVerbs         int        // how often that operator used another command than acknowledge
-	anew               *rand.Rand // draws how executions that ended unsafely are tried again, see retryAnew
-	anewLeft           int        // how often that is still done
-	late               *rand.Rand // draws what happens when executions are removed
-	lateCommands       int        // how many came when their executions were removed
+	otherVerbs         int        // how often that operator used a command other than acknowledge
+	anew               *rand.Rand // draws how executions that ended unsafely are retried, see retryAnew
+	anewLeft           int        // how many such retries are left
+	late               *rand.Rand // draws what happens when executions are deleted
+	lateCommands       int        // how many commands came when their executions were deleted
 	activeSchedules    []string
 	outage             outage
 	stall              stall
@@ -165,7 +165,7 @@ func (w *simulation) faultFor(c faults.Call) faults.Fault {
 	return f
 }
 
-// beforeBlock pauses before a worker calls a block: for less than the margin by which the worker
+// beforeBlock pauses before a worker calls a block, for less than the margin by which the worker
 // knows that its lease is valid.
 func (w *simulation) beforeBlock() { w.pauseAt("block.enter") }
 
@@ -188,7 +188,7 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
 		failsOneIn := 2
 		if w.plans.HasFurther(c.Execution) {
-			failsOneIn = 6 // or few come far
+			failsOneIn = 6 // else few executions come far
 		}
 		if w.plans.HasFailingBranches(c.Execution) {
 			failsOneIn = 3 // or few branches end well beside one that fails
@@ -323,8 +323,8 @@ func (w *simulation) idleWorker() int {
 // visibilityTimeout is how long a received message stays hidden.
 const visibilityTimeout = 30 * time.Second
 
-// maxReceives is how often a message is received before it becomes a dead letter. During an
-// outage or a stall that is sooner: all messages fail, and the sweeper sends more.
+// maxReceives returns how often a message is received before it becomes a dead letter. During an
+// outage or a stall that takes less long, because all messages fail and the sweeper sends more.
 func (w *simulation) maxReceives() int {
 	switch now := w.Now(); {
 	case now.Before(w.outage.until):

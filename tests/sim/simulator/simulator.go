@@ -1,13 +1,12 @@
-// Package simulator runs the real engine, the real worker SDK and the real sweeper in a
-// simulated world, in one goroutine, from a seed: several executions at once on overlapping
-// devices, with operators that interfere and faults at every call. After every call it checks
-// the invariants.
+// Package simulator runs the real engine, the real worker SDK and the real sweeper in a simulated
+// world, in one goroutine, from a seed: several executions at once on overlapping devices, with
+// operators that interfere and faults at every call. It checks the invariants after every call.
 //
 // simulator.go runs blocks of seeds that share definitions. simulation.go runs one seed: it
 // repeatedly performs the event that is due next. scenario.go generates what happens and
-// fault_plan.go what goes wrong; process.go is code in progress, which pauses before each of
-// its calls; operators.go is what clients and operators do, people.go who answers and signals; restore.go restores the tables; stall.go lets the
-// wake-ups of an execution fail for long.
+// fault_plan.go what goes wrong. process.go is running code, which pauses before each of its calls.
+// operators.go has what clients and operators do, people.go who answers and sends signals;
+// restore.go restores the tables; stall.go lets the wake-ups of an execution fail for long.
 // completion.go brings a simulation to its end and checks that end. shrink.go makes a failing
 // simulation as short as possible, and trace.go prints it.
 //
@@ -38,7 +37,7 @@ const workerCount = 3
 type Simulator struct {
 	*harness.Harness
 	corpus    *corpus
-	base      *sim.World // everything is published and nothing has been started
+	base      *sim.World // a world in which everything is published and nothing has been started
 	published map[string]bool
 }
 
@@ -55,9 +54,9 @@ func (panickingTB) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 func (panickingTB) Error(args ...any)         { panic(fmt.Sprint(args...)) }
 func (panickingTB) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
-// Small shrinks bounds of engine and world, so that few entities reach them: waiters, entities
-// in a chunk of a scope, items in a page, bytes in a chain of lanes, inline entities and reloads
-// after lost races. It is set before the first simulator is made.
+// Small shrinks bounds of engine and world, so that few entities reach them: waiters, entities in a
+// chunk of a scope, items in a page, bytes in a chain of lanes, inline entities and reloads after
+// lost races. Set it before making the first simulator.
 var Small bool
 
 // New makes a simulator.
@@ -90,12 +89,12 @@ func (t *Simulator) importAllDevices() {
 	}
 }
 
-// importedAttributes are the attributes of a device, by its number, before anything changes it.
+// importedAttributes returns the attributes of a device, by its number, before anything changes it.
 func importedAttributes(i int) map[string]any {
 	return map[string]any{"name": deviceID(i), "ready": i%3 == 0}
 }
 
-// groupsOf are the groups of a device.
+// groupsOf returns the groups of a device.
 func groupsOf(id string) []string {
 	if (id[len(id)-1]-'0')%2 == 1 {
 		return []string{"all", "odd"}
@@ -103,8 +102,8 @@ func groupsOf(id string) []string {
 	return []string{"all"}
 }
 
-// publishOnce publishes definitions without the steps that are cut, and starts each once in a
-// world that is discarded, so that the engine's caches do not depend on the seeds before.
+// publishOnce publishes definitions without the cut steps, and starts each once in a world that is
+// discarded, so that the engine's caches do not depend on earlier seeds.
 func (t *Simulator) publishOnce(cut Cut, names ...string) {
 	for _, name := range names {
 		if t.published[name] {
@@ -159,7 +158,7 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
-		waits := n%2 == 1 && !Small // a message that holds a token has to have room for it
+		waits := n%2 == 1 && !Small // a message that holds a token must have room for it
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
 		return c.definitions[name]
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// stalledCalls are the calls that may fail for the wake-ups of one execution: those of one service.
+// stalledCalls are the calls, all of one service, that may fail for the wake-ups of one execution.
 var stalledCalls = [][]string{{"locks.", "store.heads"}, {"packs."}, {"registry.", "store.load_input"}, {"sender."}, {"store.save_", "store.load_"}}
 
-// maxStall is longer than any stall lasts that ends only after its execution was broken.
+// maxStall is longer than any stall that lasts until its execution was broken.
 const maxStall = 8 * time.Hour
 
 // stall is an error that all wake-ups of one execution meet, for a while.
@@ -22,8 +22,8 @@ type stall struct {
 	until     time.Time
 }
 
-// drawStall lets the wake-ups of one execution fail, in one scenario of 48: not quite as long as an
-// execution is given for that, a little longer, or until it is broken.
+// drawStall lets the wake-ups of one execution fail, in one scenario of 48: a little shorter than
+// the engine allows an execution, a little longer, or until the execution is broken.
 func (p *scenario) drawStall() {
 	r := rand.New(rand.NewPCG(p.Seed, stallStream))
 	if r.IntN(48) > 0 || !p.FaultProfile.SweeperEnabled || p.RestoreDrill != nil {
@@ -33,10 +33,10 @@ func (p *scenario) drawStall() {
 	p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(150_000)) * time.Millisecond, Kind: actionStall, ExecutionIndex: r.IntN(3), Choice: r.IntN(len(stalledCalls))})
 }
 
-// stallStream is that of the random numbers by which stalls are drawn.
+// stallStream is the stream of random numbers for stalls.
 const stallStream = 50
 
-// isStalled reports whether the present process cannot make a call.
+// isStalled reports whether the current process cannot make a call.
 func (w *simulation) isStalled(call string) bool {
 	if w.current.wakes == "" || w.current.wakes != w.stall.execution || !w.Now().Before(w.stall.until) {
 		return false
@@ -49,14 +49,14 @@ func (w *simulation) isStalled(call string) bool {
 	return false
 }
 
-// streak is how long the wake-ups of an execution have failed, as the simulation has seen it.
+// streak is how long the wake-ups of an execution have failed, as observed by the simulation.
 type streak struct {
 	since time.Time
 	count int
 }
 
-// wakeupEnded counts the failures of the wake-ups of an execution. While there are faults, a success
-// may be one that the engine could not record.
+// wakeupEnded counts the failed wake-ups of an execution. A success ends the streak only after the
+// last fault, because before that the engine may have been unable to record it.
 func (w *simulation) wakeupEnded(p *process) {
 	s := w.streaks[p.wakes]
 	switch {
@@ -72,8 +72,9 @@ func (w *simulation) wakeupEnded(p *process) {
 	w.streaks[p.wakes] = s
 }
 
-// mayBreak reports whether the wake-ups of an execution have failed for so long that it is to be broken.
-// The one that breaks it fails itself. Once it is broken, what had failed works again a little later.
+// mayBreak reports whether the wake-ups of an execution have failed for so long that the engine may
+// break it. The wake-up that breaks it fails itself. Once the execution is broken, what had failed
+// works again a little later.
 func (w *simulation) mayBreak(id string) bool {
 	s, now := w.streaks[id], w.checker.Now // the world is locked
 	if s.count < 4 || now.Sub(s.since) < harness.Options().StallTimeout-w.checker.Skew-time.Minute {

@@ -27,7 +27,7 @@ func (w *simulation) traceCall(c faults.Call, f faults.Fault) {
 	w.trace("%d %s  <- FAULT: %s", c.Number, c.Name, f)
 }
 
-// traceSpawn writes the clock skew and the version of a process where they are unusual.
+// traceSpawn writes the clock skew and the version of a process if they are unusual.
 func (w *simulation) traceSpawn(p *process) {
 	if p.clockSkew != 0 {
 		w.trace("%s starts with clock skew %s", p.name, p.clockSkew)
@@ -37,7 +37,7 @@ func (w *simulation) traceSpawn(p *process) {
 	}
 }
 
-// traceDelays writes the faults from number since on. These are delays: traceCall writes the
+// traceDelays writes the faults from number since on. These are delays; traceCall writes the
 // others.
 func (w *simulation) traceDelays(p *process, since int) {
 	for _, s := range w.faultPlan.injectedFaults()[since:] {

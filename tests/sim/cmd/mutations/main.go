@@ -1,11 +1,11 @@
 // The program makes each mistake of package mutation in a copy of the sources that only the
-// compiler sees, and simulates until an invariant is violated. It prints which invariant, after
-// how many seeds, or which test fails where no simulation finds the mistake. It fails if a
-// mistake was not found.
+// compiler sees, and simulates until an invariant is violated. It prints which invariant, after how
+// many seeds, or which test fails if no simulation finds the mistake. It fails if a mistake was not
+// found.
 //
-// With -judge protocol it runs the tests of tests/protocol instead, which cover only the lock
-// and pack protocols, and prints which test failed, and how. A mistake that is not found is no
-// failure then: most mistakes lie elsewhere.
+// With -judge protocol it runs the tests of tests/protocol instead, which cover only the lock and
+// pack protocols, and prints which test failed, and how. A mistake that is not found is no failure
+// then, because most mistakes lie elsewhere.
 package main
 
 import (

@@ -29,7 +29,7 @@ func run() int {
 	quiet := flag.Bool("quiet", false, "with -seed: print only the result")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
-	debug.SetGCPercent(1600) // a world is small and short-lived: memory is cheaper here than time
+	debug.SetGCPercent(1600) // a world is small and short-lived, so memory is cheaper than time
 	debug.SetMemoryLimit(2 << 30)
 	simulator.Small = *small
 	if *profile != "" {
