@@ -17,13 +17,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// awsService is a service of AWS that is called with one signed request of JSON. The SDK's client for
-// each would be a dependency of every function, for one or two calls.
+// awsService is an AWS service that is called with one signed JSON request. The SDK's clients for
+// one or two calls would be dependencies of every function.
 type awsService struct {
-	name        string // as it is signed
-	target      string // in front of the name of an action
-	envEndpoint string // as the AWS SDKs call it
-	region      string // that of the configuration if empty
+	name        string // as used in signatures
+	target      string // prefix of an action's name
+	envEndpoint string // the variable that the AWS SDKs use
+	region      string // empty means that of the configuration
 	china       bool
 }
 
@@ -35,11 +35,12 @@ var (
 const (
 	envSecretsEndpoint = "AWS_ENDPOINT_URL_SECRETS_MANAGER"
 
-	// maxServiceAnswer bounds the answer of a service, with a text that takes twice its bytes as JSON.
+	// maxServiceAnswer bounds the response of a service, including a text that takes twice its
+	// bytes as JSON.
 	maxServiceAnswer = 256 << 10
 )
 
-// call calls an action. Its error holds nothing of the request and the answer.
+// call calls an action. Its error contains nothing of the request and the response.
 func (s awsService) call(ctx context.Context, c aws.Config, action string, in map[string]any) (answer []byte, status int, err error) {
 	if s.region == "" {
 		s.region = c.Region

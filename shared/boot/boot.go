@@ -60,7 +60,7 @@ type Process struct {
 	PoolURLs map[string]string // queue URLs from the environment, by pool
 
 	TokenKeys func(ctx context.Context) (token.Keys, error) // of resume tokens
-	Secrets   *Secrets                                      // that jobs are called with
+	Secrets   *Secrets                                      // for jobs
 	Opener    *sealed.Opener                                // of sealed parameters; nil if there are none
 	Endpoints workflow.Endpoints                            // of this stage
 
@@ -131,8 +131,8 @@ type Ports struct {
 	Meter  *cost.Meter
 }
 
-// Metered opens ports for one unit of work. overhead is what the work cost before it
-// started, such as its share of an invocation; the meter starts with it.
+// Metered opens ports for one unit of work. overhead is what the work cost before it started, such
+// as its share of an invocation; the meter starts with it.
 func (p *Process) Metered(overhead workflow.Cost) Ports {
 	m := &cost.Meter{}
 	m.Add(overhead)
@@ -162,8 +162,8 @@ func invocationAttrs(ctx context.Context) []slog.Attr {
 	return attrs
 }
 
-// FlushTraces makes a Lambda handler send its spans before it answers: after that,
-// Lambda freezes the process.
+// FlushTraces makes a Lambda handler send its spans before it returns, because Lambda freezes the
+// process after that.
 func FlushTraces[In, Out any](p *Process, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	if !p.Tracer.Enabled() {
 		return handle
@@ -183,7 +183,7 @@ func loadConfig() (config.Config, error) {
 	return config.Load(os.Getenv(topology.EnvConfig), os.Environ())
 }
 
-// poolURLs reads the queue URLs that the environment gives, by pool.
+// poolURLs reads the queue URLs from the environment, by pool.
 func poolURLs() (map[string]string, error) {
 	text := os.Getenv(topology.EnvQueueJobsURLs)
 	if text == "" {
@@ -196,8 +196,8 @@ func poolURLs() (map[string]string, error) {
 	return urls, nil
 }
 
-// responseTimeout ends a request that is not answered, well before the functions' own
-// time ends: a service that hangs counts as unavailable. A long poll of a queue takes 20 s.
+// responseTimeout ends an unanswered request well before the function's own timeout, so that a
+// service that hangs counts as unavailable. A long poll of a queue takes 20 s.
 const responseTimeout = 25 * time.Second
 
 // httpClient keeps enough connections open for the parallel calls of one unit of
@@ -210,8 +210,7 @@ func httpClient() *awshttp.BuildableClient {
 	})
 }
 
-// RequireEnv checks that environment variables are set; its error lists those that
-// are not.
+// RequireEnv checks that environment variables are set. Its error lists those that are not.
 func RequireEnv(names ...string) error {
 	var missing []string
 	for _, name := range names {

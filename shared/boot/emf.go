@@ -22,12 +22,12 @@ func recordMetric(log *slog.Logger) func(ctx context.Context, name string, n int
 	}
 }
 
-// WriteMetric writes a metric's value as one line in CloudWatch's embedded metric
-// format. Without a deployment, as on a local stack, nothing reads metrics and
-// nothing is written. A metric that is not in [topology.Metrics] is an error.
+// WriteMetric writes a metric's value as one line in CloudWatch's embedded metric format. Without a
+// deployment, as on a local stack, nothing reads metrics, so it writes nothing. A metric that is
+// not in [topology.Metrics] is an error.
 //
-// The line has a level and a timestamp as log lines have them: Lambda drops lines
-// below a function's log level, and treats a line that lacks one of them as INFO.
+// The line has a level and a timestamp like log lines, because Lambda drops lines below a
+// function's log level, and treats a line that lacks one of them as INFO.
 func WriteMetric(w io.Writer, deployment, name string, n int, at time.Time) error {
 	m, known := topology.LookupMetric(name)
 	switch {

@@ -6,13 +6,14 @@ import (
 	"strconv"
 )
 
-// limitMemory tells the Go runtime how much memory the function has, less a fifth for what is not its
-// heap. Without that it lets the heap grow to twice what is alive before it collects, and a function
-// that needs little more than half of its memory is killed. GOMEMLIMIT overrides it.
+// limitMemory tells the Go runtime how much memory the function has, minus a fifth for memory
+// outside the heap. Without a limit the runtime lets the heap grow to twice the live data before it
+// collects, and a function that needs little more than half of its memory is killed. GOMEMLIMIT
+// overrides the limit.
 func limitMemory() {
 	mb, err := strconv.ParseInt(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 64)
 	if err != nil || mb <= 0 || os.Getenv("GOMEMLIMIT") != "" {
-		return // not in a function, or told otherwise
+		return // not in a function, or GOMEMLIMIT is set
 	}
 	debug.SetMemoryLimit(mb << 20 / 5 * 4)
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// enforceRights makes a client refuse the calls for which the function's role has no
-// right on AWS. It does so where the environment names the function, which only a
-// local stack does: its services allow everything, and without this a missing right
-// would first be noticed on AWS.
+// enforceRights makes a client refuse the calls for which the function's role has no right on AWS.
+// It does so only if the environment names the function, which only a local stack does. Local
+// services allow everything, so a missing right would otherwise first be noticed on AWS.
 func enforceRights(o *awsdynamodb.Options) {
 	function := os.Getenv(topology.EnvFunction)
 	if function == "" {
@@ -42,8 +41,8 @@ func enforceRights(o *awsdynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error { return stack.Initialize.Add(refuse, middleware.Before) })
 }
 
-// requestedAction returns a request's action, its tables and its index. A request that
-// is not listed here has an action that no right names, so it is refused.
+// requestedAction returns a request's action, its tables and its index. For a request that is not
+// listed here it returns an action that no right names, so that the request is refused.
 func requestedAction(parameters any) (action string, tables []string, index string) {
 	switch in := parameters.(type) {
 	case *awsdynamodb.GetItemInput:

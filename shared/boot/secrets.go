@@ -16,15 +16,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// secretLife is how long a process uses a secret before it reads it again, and so how long a change
-// of it takes.
+// secretLife is how long a process uses a secret before it reads it again, and so the time until a
+// change takes effect.
 const secretLife = 5 * time.Minute
 
-// maxKnownSecrets is how many secrets a process keeps.
+// maxKnownSecrets bounds the secrets that a process caches.
 const maxKnownSecrets = 1000
 
-// Secrets are the secrets that jobs are called with, in Secrets Manager, in the parameter store, or
-// in a file. It is safe for concurrent use. No error contains a value.
+// Secrets are the secrets for jobs, in Secrets Manager, in the parameter store, or in a file. It is
+// safe for concurrent use. No error contains a value.
 type Secrets struct {
 	from string // the setting secrets.from
 	aws  aws.Config
@@ -37,16 +37,16 @@ type Secrets struct {
 type knownSecret struct {
 	reading chan struct{} // full while it is read
 	value   string
-	readAt  time.Time // zero: not yet
+	readAt  time.Time // zero before the first read
 }
 
-// NewSecrets makes the secrets that the setting secrets.from names. It reads none.
+// NewSecrets makes the secrets of the source that the setting secrets.from names. It reads none.
 func NewSecrets(from string, c aws.Config, now func() time.Time) *Secrets {
 	return &Secrets{from: from, aws: c, now: now, known: map[[2]string]*knownSecret{}}
 }
 
-// Secret is the value of a tenant's secret; CodeNotFound if there is none that can be used. Calls
-// that come together read it once. A file is read each time: who works with one changes it.
+// Secret returns the value of a tenant's secret; CodeNotFound if there is no usable one. Concurrent
+// calls read it once. A file is read each time, because its user edits it.
 func (s *Secrets) Secret(ctx context.Context, tenant, name string) (string, error) {
 	if strings.HasPrefix(s.from, "file:") {
 		return s.read(ctx, tenant, name)
@@ -82,8 +82,8 @@ func (s *Secrets) entry(key [2]string) *knownSecret {
 	return s.known[key]
 }
 
-// Exists reports whether a tenant has a secret, without reading its value. It needs the right for
-// that only.
+// Exists reports whether a tenant has a secret, without reading its value. It needs only the right
+// for that.
 func (s *Secrets) Exists(ctx context.Context, tenant, name string) (bool, error) {
 	var err error
 	switch where, prefix, _ := strings.Cut(s.from, ":"); where {
@@ -152,11 +152,11 @@ func readSecretFile(path, name string) (string, error) {
 	return value, nil
 }
 
-// missingSecret are the errors by which the services say that there is no such secret, or that one
-// has a name that none can have.
+// missingSecret are the errors by which the services say that there is no such secret, or that its
+// name cannot be a secret's name.
 var missingSecret = []string{"ResourceNotFoundException", "ParameterNotFound", "InvalidResourceId", "ValidationException", "InvalidRequestException"}
 
-// call calls a service once more if it does not answer. name is for the error.
+// call calls a service, and once more if it does not answer or fails. name is for the error.
 func (s *Secrets) call(ctx context.Context, service awsService, action string, in map[string]any, name string, out any) error {
 	var answer []byte
 	var status int
@@ -178,7 +178,7 @@ func (s *Secrets) call(ctx context.Context, service awsService, action string, i
 	var problem struct {
 		Type string `json:"__type"`
 	}
-	_ = json.Unmarshal(answer, &problem) // without a type it is told by its status
+	_ = json.Unmarshal(answer, &problem) // without a type, the status decides
 	kind := problem.Type[strings.LastIndexByte(problem.Type, '#')+1:]
 	for _, missing := range missingSecret {
 		if kind == missing {

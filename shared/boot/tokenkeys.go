@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// tokenKeysLife is how long keys are used before they are read again, and so how long a
-	// change of keys takes.
+	// tokenKeysLife is how long keys are used before they are read again, and so the time until a
+	// change takes effect.
 	tokenKeysLife = 5 * time.Minute
-	// tokenKeysRetry is when they are read again if that has failed.
+	// tokenKeysRetry is the pause before another attempt if reading them has failed.
 	tokenKeysRetry = time.Minute
 )
 
-// TokenKeys returns the keys of resume tokens. It reads them when they are first needed, and from
-// time to time: from is the setting token.keys, and nothing has no keys. Keys that were read stay
+// TokenKeys returns the keys of resume tokens. It reads them when they are first needed, and again
+// from time to time. from is the setting token.keys; if it is empty, there are no keys. Keys stay
 // in use while they cannot be read again.
 func TokenKeys(from string, read func(ctx context.Context, from string) ([]byte, error), now func() time.Time) func(ctx context.Context) (token.Keys, error) {
 	var mu sync.Mutex
@@ -55,7 +55,8 @@ func TokenKeys(from string, read func(ctx context.Context, from string) ([]byte,
 	}
 }
 
-// readTokenKeys reads the document with the keys: from a file, or from Secrets Manager. Its errors hold nothing of the document.
+// readTokenKeys reads the document with the keys from a file or from Secrets Manager. Its errors
+// contain nothing of the document.
 func readTokenKeys(c aws.Config) func(ctx context.Context, from string) ([]byte, error) {
 	return func(ctx context.Context, from string) ([]byte, error) {
 		if path, ok := strings.CutPrefix(from, "file:"); ok {

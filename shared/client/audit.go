@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Audit lists who has changed what, and why, newest first.
+// Audit lists who changed what, and why, newest first.
 func (c *Client) Audit(ctx context.Context, f workflow.AuditFilter) iter.Seq2[workflow.AuditEntry, error] {
 	query := url.Values{}
 	set(query, "actor", f.Actor)

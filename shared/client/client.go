@@ -39,30 +39,31 @@ type Options struct {
 	// means the service's defaults. A service behind an authorizer ignores them.
 	Tenant, Actor string
 
-	// Roles are the roles of the caller, with commas between them, as Tenant and Actor are.
+	// Roles are the roles of the caller, separated by commas. Like Tenant and Actor, they need a
+	// service that trusts headers.
 	Roles string
 
 	// Headers are sent with every request, for example Authorization.
 	Headers http.Header
 
-	// HTTP sends the requests; nil is a client with a timeout of one minute.
+	// HTTP sends the requests; nil means a client with a timeout of one minute.
 	HTTP *http.Client
 
 	// Retries is how often a request that may be sent twice is retried; 0 means 4,
 	// a negative number never.
 	Retries int
 
-	// Backoff is the pause before the first retry; it doubles with each retry, up to
-	// 10 s. 0 means 200 ms. A pause is at least as long as the answer says by Retry-After;
-	// one that says more than 10 s is not retried.
+	// Backoff is the pause before the first retry; it doubles with each retry, up to 10 s. 0 means
+	// 200 ms. A pause is at least as long as the response's Retry-After; a response with more than
+	// 10 s is not retried.
 	Backoff time.Duration
 
-	// Jitter returns a number from 0 to 1; a pause is shortened by that share of its
-	// half. Nil draws at random.
+	// Jitter returns a number from 0 to 1; a pause is shortened by up to half, in proportion to it.
+	// Nil draws at random.
 	Jitter func() float64
 
-	// OnSkipped is called with the ids of executions that a page of a list leaves out,
-	// because a newer release of the service has written them. Nil ignores them.
+	// OnSkipped is called with the ids of executions that a page of a list leaves out because a
+	// newer release of the service has written them. Nil ignores them.
 	OnSkipped func(ids []string)
 
 	// Sleep waits for d; nil uses a timer.
@@ -118,13 +119,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Health is nil if the service can serve requests.
+// Health returns nil if the service can serve requests.
 func (c *Client) Health(ctx context.Context) error {
 	_, err := get[struct{}](ctx, c, "health")
 	return err
 }
 
-// Caller reads who the caller is for the service, and what it may call.
+// Caller returns who the caller is to the service, and what it may call.
 func (c *Client) Caller(ctx context.Context) (views.CallerView, error) {
 	return get[views.CallerView](ctx, c, "caller")
 }

@@ -23,13 +23,13 @@ type Definition struct {
 	PublishedBy *string          `json:"publishedBy"`
 	Definition  *json.RawMessage `json:"definition"`
 
-	// Warnings, only in the answer to a publication, name what does not match the
-	// blocks and workflows that are registered now.
+	// Warnings are only in the response to a publication. They name what does not match the blocks
+	// and workflows registered now.
 	Warnings []workflow.Issue `json:"warnings,omitempty"`
 }
 
-// Publish publishes a definition, YAML or JSON. created is false if it was published
-// before with this content, or only checked.
+// Publish publishes a definition, YAML or JSON. created is false if it was published before with
+// this content, or only checked.
 func (c *Client) Publish(ctx context.Context, source []byte, dryRun bool) (d Definition, created bool, err error) {
 	q := request{method: http.MethodPost, path: "/workflow-definition/publish", body: source, contentType: "application/yaml"}
 	if dryRun {
@@ -44,7 +44,7 @@ func (c *Client) Definitions(ctx context.Context) iter.Seq2[Definition, error] {
 	return c.LabelledDefinitions(ctx, nil)
 }
 
-// LabelledDefinitions lists those that have all the labels.
+// LabelledDefinitions lists the definitions that have all the labels.
 func (c *Client) LabelledDefinitions(ctx context.Context, labels map[string]string) iter.Seq2[Definition, error] {
 	query := url.Values{}
 	addLabels(query, labels)
@@ -56,8 +56,7 @@ func (c *Client) Versions(ctx context.Context, pkg, name string) iter.Seq2[Defin
 	return paginate[Definition](ctx, c, nil, "workflow-definition", pkg, name)
 }
 
-// Definition reads one version with its source; the version of ref may be a major or a
-// minor one.
+// Definition returns one version with its source; the version of ref may be a major or a minor one.
 func (c *Client) Definition(ctx context.Context, ref workflow.Ref) (Definition, error) {
 	return get[Definition](ctx, c, refSegments("workflow-definition", ref)...)
 }
@@ -72,7 +71,7 @@ func (c *Client) Restore(ctx context.Context, ref workflow.Ref) (Definition, err
 	return post[Definition](ctx, c, nil, append(refSegments("workflow-definition", ref), "restore")...)
 }
 
-// DefinitionSchema reads the JSON Schema of the definition format.
+// DefinitionSchema returns the JSON Schema of the definition format.
 func (c *Client) DefinitionSchema(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "workflow-definition", "schema")
 }
@@ -99,7 +98,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[views.ScheduleView, er
 	return paginate[views.ScheduleView](ctx, c, nil, "schedules")
 }
 
-// Schedule reads the schedule of a workflow, with the states of its newest executions.
+// Schedule returns the schedule of a workflow, with the states of its newest executions.
 func (c *Client) Schedule(ctx context.Context, pkg, name string) (views.ScheduleView, error) {
 	return get[views.ScheduleView](ctx, c, "schedules", pkg, name)
 }
@@ -121,8 +120,8 @@ func (c *Client) RemoveSchedule(ctx context.Context, pkg, name, why string) (vie
 	return do[views.ScheduleView](ctx, c, request{method: http.MethodDelete, path: route("schedules", pkg, name), query: query})
 }
 
-// FireSchedule starts an execution of a schedule now. existed is true if it was started before
-// with the idempotency key. Without a key the request is not retried.
+// FireSchedule starts an execution of a schedule now. existed is true if the idempotency key has
+// started it before. Without a key the request is not retried.
 func (c *Client) FireSchedule(ctx context.Context, pkg, name, idempotencyKey string) (f views.FiredView, existed bool, err error) {
 	f, status, err := decodeWithStatus[views.FiredView](c.send(ctx, request{method: http.MethodPost, path: route("schedules", pkg, name, "fire"), key: idempotencyKey}))
 	return f, status == http.StatusOK, err

@@ -16,14 +16,14 @@ func (c *Client) PutEntity(ctx context.Context, e workflow.Entity) (workflow.Ent
 	return do[workflow.Entity](ctx, c, request{method: http.MethodPut, path: route("entities", e.Type, e.ID), body: e})
 }
 
-// PatchEntity changes some attributes and groups of an entity and returns it as stored. It may
-// be called again if the answer was lost.
+// PatchEntity changes some attributes and groups of an entity and returns it as stored. It can be
+// repeated if the response was lost.
 func (c *Client) PatchEntity(ctx context.Context, key workflow.EntityKey, patch views.EntityPatch) (workflow.Entity, error) {
 	return do[workflow.Entity](ctx, c, request{method: http.MethodPatch, path: route("entities", key.Type, key.ID), body: patch})
 }
 
-// DeleteEntity deletes an entity and returns it as it was; version, unless 0, is the one that it
-// has to have. An entity that an execution holds or waits for is CodeEntityLocked.
+// DeleteEntity deletes an entity and returns it as it was. version, unless 0, is the version that
+// it must have. The error is CodeEntityLocked if an execution holds the entity or waits for it.
 func (c *Client) DeleteEntity(ctx context.Context, key workflow.EntityKey, version int64) (workflow.Entity, error) {
 	query := url.Values{}
 	if version > 0 {
@@ -42,8 +42,8 @@ func (c *Client) Entity(ctx context.Context, key workflow.EntityKey) (workflow.E
 	return get[workflow.Entity](ctx, c, "entities", key.Type, key.ID)
 }
 
-// Entities lists the entities of the selector's type, filtered by its groups or its
-// query. It ignores ids.
+// Entities lists the entities of the selector's type, filtered by its groups or its query. It
+// ignores ids.
 func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[workflow.Entity, error] {
 	query := url.Values{"group": sel.Groups}
 	set(query, "type", sel.Type)

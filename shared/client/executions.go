@@ -18,19 +18,19 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Started is the answer to a start.
+// Started is the response to a start.
 type Started struct {
 	ID     string                       `json:"id"`
 	State  statemachines.ExecutionState `json:"state"`
 	Status statemachines.Status         `json:"status"`
 
-	// Signalled says that a start with a signal has started nothing: the execution was there, and
-	// has the signal.
+	// Signalled means that a start with a signal has started nothing: the execution existed and got
+	// the signal.
 	Signalled bool `json:"signalled,omitempty"`
 }
 
-// Start starts an execution. existed is true if it was started before with the request's
-// idempotency key. Without a key the request is not retried.
+// Start starts an execution. existed is true if the request's idempotency key has started it
+// before. Without a key the request is not retried.
 func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, existed bool, err error) {
 	q := request{method: http.MethodPost, path: "/workflow-execution", body: req, key: req.IdempotencyKey}
 	if req.IdempotencyLife > 0 {
@@ -40,12 +40,12 @@ func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, 
 	return s, status == http.StatusOK, err
 }
 
-// Plan tells what a start with the request would do. Nothing is stored.
+// Plan returns what a start with the request would do. It stores nothing.
 func (c *Client) Plan(ctx context.Context, req views.StartRequest) (views.PlanView, error) {
 	return post[views.PlanView](ctx, c, req, "workflow-execution", "plan")
 }
 
-// Next reads what a probe that has completed would do next: a page of its jobs.
+// Next returns a page of the jobs that a completed probe would do next.
 func (c *Client) Next(ctx context.Context, id, pageToken string) (views.NextView, error) {
 	query := url.Values{}
 	set(query, "pageToken", pageToken)
@@ -57,13 +57,13 @@ func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView,
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)
 }
 
-// PinnedDefinition reads the definition with which an execution works.
+// PinnedDefinition returns the definition that an execution uses.
 func (c *Client) PinnedDefinition(ctx context.Context, id string) (views.PinnedDefinition, error) {
 	return get[views.PinnedDefinition](ctx, c, "workflow-execution", "id", id, "definition")
 }
 
-// executionIfChanged reads an execution unless it is as it was when the service answered x with
-// a tag, which is returned then.
+// executionIfChanged reads an execution unless it is unchanged since the service returned x with a
+// tag; then it returns x.
 func (c *Client) executionIfChanged(ctx context.Context, id string, x views.ExecutionView, tag string) (views.ExecutionView, string, error) {
 	res, err := c.send(ctx, request{method: http.MethodGet, path: route("workflow-execution", "id", id), ifNoneMatch: tag})
 	if err == nil && res.StatusCode == http.StatusNotModified && tag != "" {
@@ -118,8 +118,8 @@ func addLabels(query url.Values, labels map[string]string) {
 	}
 }
 
-// Failures lists the entities that did not succeed in an execution, those of the newest
-// execution first.
+// Failures lists the entities that did not succeed in an execution, those of the newest execution
+// first.
 func (c *Client) Failures(ctx context.Context, f views.FailureFilter) iter.Seq2[views.FailedEntityView, error] {
 	query := url.Values{}
 	if !f.Since.IsZero() {
@@ -134,7 +134,7 @@ func (c *Client) Failures(ctx context.Context, f views.FailureFilter) iter.Seq2[
 	return paginate[views.FailedEntityView](ctx, c, query, "failures")
 }
 
-// Status reads an execution's normalised status.
+// Status returns an execution's normalised status.
 func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error) {
 	return get[views.StatusView](ctx, c, "executions", id, "status")
 }
@@ -144,15 +144,15 @@ func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Even
 	return c.HistoryAfter(ctx, id, 0)
 }
 
-// HistoryAfter is History without the events up to the one with the number after.
+// HistoryAfter is History without the events up to number after.
 func (c *Client) HistoryAfter(ctx context.Context, id string, after int64) iter.Seq2[workflow.Event, error] {
 	return c.awaitHistory(ctx, id, after, "")
 }
 
-// followWait is how long the service may wait for an event of an execution that is followed.
+// followWait is how long the service may wait for an event of a followed execution.
 const followWait = "20s"
 
-// awaitHistory is HistoryAfter, but if there is no event the service waits for one, for as long as it is told.
+// awaitHistory is HistoryAfter, but if there is no event, the service waits up to wait for one.
 func (c *Client) awaitHistory(ctx context.Context, id string, after int64, wait string) iter.Seq2[workflow.Event, error] {
 	query := url.Values{}
 	set(query, "wait", wait)
@@ -162,17 +162,17 @@ func (c *Client) awaitHistory(ctx context.Context, id string, after int64, wait 
 	return paginate[workflow.Event](ctx, c, query, "workflow-execution", "id", id, "history")
 }
 
-// FollowHistory lists an execution's events that follow the one with the number after, oldest
-// first, and then those that come, until the execution is [Idle] and all of its events are
-// listed. The service waits for up to 20 s for what is new; between two requests there is a pause of shortest,
-// and of up to longest while it is not available. It survives a service that becomes unavailable for a while, as Follow
-// does. onRetry may be nil.
+// FollowHistory lists an execution's events behind number after, oldest first, and then new events
+// as they come, until the execution is [Idle] and all of its events are listed. The service waits
+// up to 20 s for new events. Between two requests there is a pause of shortest, and of up to
+// longest while the service is unavailable. FollowHistory survives a service that becomes
+// unavailable for a while, as Follow does. onRetry may be nil.
 func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shortest, longest time.Duration, onRetry func(error)) iter.Seq2[workflow.Event, error] {
 	return func(yield func(workflow.Event, error) bool) {
 		pause, failures, idle, ask := shortest, maxUnavailable, false, true
 		for {
 			err := func() error {
-				if ask { // the first time, and when it may have ended
+				if ask { // the first time, and when the execution may have ended
 					x, err := c.Execution(ctx, id)
 					if err != nil {
 						return err
@@ -207,7 +207,7 @@ func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shor
 					onRetry(err)
 				}
 			case idle:
-				return // the events were read after it was found so
+				return // the events were read after it was found idle
 			case ask:
 				continue
 			}
@@ -222,7 +222,7 @@ func (c *Client) FollowHistory(ctx context.Context, id string, after int64, shor
 	}
 }
 
-// errStopped says that whoever iterates wants no more.
+// errStopped means that the caller has stopped iterating.
 var errStopped = errors.New("stopped")
 
 // Compensations lists what has been done to undo the steps of an execution, with every attempt.
@@ -230,8 +230,8 @@ func (c *Client) Compensations(ctx context.Context, id string) iter.Seq2[workflo
 	return paginate[workflow.Job](ctx, c, nil, "workflow-execution", "id", id, "compensations")
 }
 
-// Children lists the executions that an execution has started, or that one of its steps has, "" for
-// all.
+// Children lists the executions that an execution has started, or that one of its steps has; ""
+// means all.
 func (c *Client) Children(ctx context.Context, id, step string) iter.Seq2[views.ChildExecutionView, error] {
 	query := url.Values{}
 	set(query, "step", step)
@@ -264,12 +264,12 @@ func (c *Client) Steps(ctx context.Context, id string) iter.Seq2[views.StepView,
 	return paginate[views.StepView](ctx, c, nil, "workflow-execution", "id", id, "steps")
 }
 
-// Result reads the results of an execution's steps.
+// Result returns the results of an execution's steps.
 func (c *Client) Result(ctx context.Context, id string) (views.ResultView, error) {
 	return get[views.ResultView](ctx, c, "workflow-execution", "id", id, "result")
 }
 
-// Cost reads what an execution has consumed.
+// Cost returns what an execution has consumed.
 func (c *Client) Cost(ctx context.Context, id string) (views.CostView, error) {
 	return get[views.CostView](ctx, c, "workflow-execution", "id", id, "cost")
 }
@@ -296,8 +296,8 @@ func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "retry")
 }
 
-// Rerun starts an execution that repeats some entities of one that has ended. existed is as
-// in [Client.Start].
+// Rerun starts an execution that repeats some entities of an ended one. existed is as in
+// [Client.Start].
 func (c *Client) Rerun(ctx context.Context, id string, req views.RerunRequest) (s Started, existed bool, err error) {
 	s, status, err := decodeWithStatus[Started](c.send(ctx, request{method: http.MethodPost, path: route("workflow-execution", id, "rerun"), body: req, key: req.IdempotencyKey}))
 	return s, status == http.StatusOK, err
@@ -350,7 +350,7 @@ func (c *Client) AnswerByToken(ctx context.Context, token string, req views.Toke
 	return do[views.TokenReceipt](ctx, c, request{method: http.MethodPost, path: route("answers"), body: req, key: req.IdempotencyKey, token: token})
 }
 
-// QuestionOfToken reads what the bearer of a token is asked.
+// QuestionOfToken returns the question to the bearer of a token.
 func (c *Client) QuestionOfToken(ctx context.Context, token string) (views.QuestionView, error) {
 	return do[views.QuestionView](ctx, c, request{method: http.MethodGet, path: route("answers"), token: token})
 }
@@ -361,16 +361,16 @@ func (c *Client) Signal(ctx context.Context, id, name string, req views.SignalRe
 	return x, err
 }
 
-// SignalKey sends a signal to the execution that has a business key of the workflow
-// "package/name", and returns that.
+// SignalKey sends a signal to the execution that has a business key of the workflow "package/name",
+// and returns that execution.
 func (c *Client) SignalKey(ctx context.Context, workflowName, key, name string, req views.SignalRequest) (views.ExecutionView, error) {
 	pkg, plain, _ := strings.Cut(workflowName, "/")
 	x, _, err := decodeWithStatus[views.ExecutionView](c.send(ctx, request{method: http.MethodPost, path: route("signals", pkg, plain, key, name), body: req, key: req.IdempotencyKey}))
 	return x, err
 }
 
-// Inputs lists what an execution asks people or, without an id, what all executions do: with
-// mine, only what the caller may answer and has not answered.
+// Inputs lists the open questions of an execution or, without an id, of all executions. mine limits
+// them to those that the caller may answer and has not answered.
 func (c *Client) Inputs(ctx context.Context, id string, mine bool) iter.Seq2[views.InputView, error] {
 	if id != "" {
 		return paginate[views.InputView](ctx, c, nil, "workflow-execution", "id", id, "inputs")
@@ -382,8 +382,8 @@ func (c *Client) Inputs(ctx context.Context, id string, mine bool) iter.Seq2[vie
 	return paginate[views.InputView](ctx, c, query, "inputs")
 }
 
-// Unlock releases the locks of an execution that ended and still holds them, or those of
-// some entities, each as "type/id", and changes nothing else.
+// Unlock only releases the locks of an execution that has ended and still holds them, or those of
+// some entities, each as "type/id".
 func (c *Client) Unlock(ctx context.Context, id, why string, entities ...string) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, release{why, entities}, "workflow-execution", id, "unlock")
 }

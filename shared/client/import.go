@@ -17,30 +17,29 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Bounds of one import request. On AWS it becomes a Lambda event of at most 6 MiB, with the
-// body as a JSON string in which every quote takes two bytes. So many lines are stored in
-// about a second.
+// Bounds of one import request. On AWS it becomes a Lambda event of at most 6 MiB, with the body as
+// a JSON string in which every quote takes two bytes. That many lines are stored in about a second.
 const (
 	importPartBytes = 3 << 20
 	importPartLines = 2000
 
-	maxImportIssues = 50 // that one error reports
+	maxImportIssues = 50 // reported by one error
 )
 
 // ImportOptions configure [Client.Import].
 type ImportOptions struct {
-	// FirstLine is the line to begin with; 0 is the first.
+	// FirstLine is the line to begin with; 0 means the first.
 	FirstLine int
 
-	// Replace replaces entities instead of merging the lines into them: what a line does not
-	// have is gone afterwards.
+	// Replace replaces entities instead of merging the lines into them: what a line lacks is gone
+	// afterwards.
 	Replace bool
 
 	// Progress, if set, is called whenever lines have been stored.
 	Progress func(ImportProgress)
 }
 
-// ImportProgress is how far an import has come.
+// ImportProgress is the progress of an import.
 type ImportProgress struct {
 	Line, Lines int // all lines up to Line of Lines are stored
 	Stored      int // entities stored by this call
@@ -67,9 +66,9 @@ func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, erro
 }
 
 // Import merges entities into the inventory, one JSON object per line, and returns their number. It
-// sends many lines in parts, continues where the service says that it had no more time, and
-// repeats a part after a server error. If a line is invalid, nothing is stored. Once
-// something is stored, the error is an [*ImportError].
+// sends many lines in parts, continues where the service says that it ran out of time, and repeats
+// a part after a server error. If a line is invalid, it stores nothing. Once something is stored,
+// the error is an [*ImportError].
 func (c *Client) Import(ctx context.Context, lines io.Reader, opt ImportOptions) (int, error) {
 	source, err := io.ReadAll(lines) // so that it can be checked and repeated
 	if err != nil {
@@ -103,8 +102,8 @@ type importer struct {
 	stored    int // entities
 }
 
-// send stores a part of n lines. It repeats what failed until a number of failures in a row
-// has stored nothing; once something is stored, it has more patience.
+// send stores a part of n lines. It retries failures, and gives up after several in a row that
+// stored nothing. Once something is stored, it is more patient.
 func (i *importer) send(ctx context.Context, part []byte, n int) error {
 	opt := i.client.transport.opt
 	backoff, failures := opt.Backoff, 0
@@ -166,8 +165,8 @@ func isServerFailure(err error) bool {
 	return code == workflow.CodeInternal || code == workflow.CodeUnavailable
 }
 
-// storedLines is how many of a part's n lines the service has stored before it had no more
-// time, 0 if err does not say so.
+// storedLines returns how many of a part's n lines the service had stored when it ran out of time,
+// 0 if err does not say so.
 func storedLines(err error, n int) int {
 	var e *workflow.Error
 	if !errors.As(err, &e) {

@@ -19,16 +19,16 @@ type request struct {
 	method      string
 	path        string     // escaped, see [route]
 	query       url.Values // nil for none
-	key         string     // the Idempotency-Key, without which a POST is not retried; or empty
+	key         string     // the Idempotency-Key; empty means that a POST is not retried
 	life        string     // the Idempotency-Life; or empty
 	ifNoneMatch string     // the ETag of an earlier answer; or empty
-	token       string     // a bearer that takes the place of the client's own credentials; or empty
+	token       string     // a bearer token instead of the client's own credentials; or empty
 
 	// body is sent as JSON; a []byte is sent unchanged, with contentType.
 	body        any
 	contentType string
 
-	once bool // the caller repeats it itself
+	once bool // the caller retries by itself
 }
 
 // route escapes and joins the segments of a path.
@@ -84,7 +84,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	return c.transport.do(r, retries)
 }
 
-// do sends a request and decodes the answer.
+// do sends a request and decodes the response.
 func do[T any](ctx context.Context, c *Client, q request) (T, error) {
 	return decodeResponse[T](c.send(ctx, q))
 }
@@ -94,7 +94,7 @@ func get[T any](ctx context.Context, c *Client, segments ...string) (T, error) {
 	return do[T](ctx, c, request{method: http.MethodGet, path: route(segments...)})
 }
 
-// post sends a body, or none if it is nil, and reads the answer.
+// post sends a body, or none if it is nil, and decodes the response.
 func post[T any](ctx context.Context, c *Client, body any, segments ...string) (T, error) {
 	return do[T](ctx, c, request{method: http.MethodPost, path: route(segments...), body: body})
 }
@@ -106,8 +106,8 @@ type listPage[T any] struct {
 	Skipped []string `json:"skipped"`
 }
 
-// paginate iterates over a list and fetches each page when it is needed. It ends with
-// the first error. It does not change query.
+// paginate iterates over a list and fetches each page when it is needed. It ends with the first
+// error. It does not change query.
 func paginate[T any](ctx context.Context, c *Client, query url.Values, segments ...string) iter.Seq2[T, error] {
 	return paginateRequest[T](ctx, c, request{method: http.MethodGet, path: route(segments...), query: query})
 }
@@ -168,10 +168,10 @@ func refSegments(first string, ref workflow.Ref) []string {
 	return s
 }
 
-// maxResponseBytes bounds how much of an answer is read.
+// maxResponseBytes bounds how much of a response is read.
 const maxResponseBytes = 64 << 20
 
-// decodeResponse decodes an answer into T, or into an error.
+// decodeResponse decodes a response into T, or into an error.
 func decodeResponse[T any](res *http.Response, err error) (T, error) {
 	v, _, err := decodeWithStatus[T](res, err)
 	return v, err
@@ -199,8 +199,8 @@ func decodeWithStatus[T any](res *http.Response, err error) (v T, status int, _ 
 	return v, res.StatusCode, nil
 }
 
-// problemError decodes a problem. Any other body comes from a proxy or a gateway, and
-// its error has a code for the status.
+// problemError decodes a problem. Any other body comes from a proxy or a gateway; its error has a
+// code derived from the status.
 func problemError(res *http.Response, body []byte) error {
 	var p struct {
 		Detail    string           `json:"detail"`
@@ -243,5 +243,5 @@ func codeForStatus(status int) workflow.Code {
 	return workflow.CodeInternal
 }
 
-// origin is the scheme and the host of a URL.
+// origin returns the scheme and the host of a URL.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }

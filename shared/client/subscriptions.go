@@ -9,33 +9,33 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Subscriptions lists who is told of the events of executions.
+// Subscriptions lists the subscriptions to the events of executions.
 func (c *Client) Subscriptions(ctx context.Context) iter.Seq2[views.SubscriptionView, error] {
 	return paginate[views.SubscriptionView](ctx, c, nil, "subscriptions")
 }
 
-// Subscription reads one.
+// Subscription returns one subscription.
 func (c *Client) Subscription(ctx context.Context, name string) (views.SubscriptionView, error) {
 	return get[views.SubscriptionView](ctx, c, "subscriptions", name)
 }
 
-// PutSubscription makes a subscription or changes it. If it is one of a webhook, the answer has the
-// secret with which its requests are signed.
+// PutSubscription creates or changes a subscription. For a webhook, the response has the secret
+// with which its requests are signed.
 func (c *Client) PutSubscription(ctx context.Context, name string, req views.SubscriptionRequest) (views.SubscriptionView, error) {
 	return do[views.SubscriptionView](ctx, c, request{method: http.MethodPut, path: route("subscriptions", name), body: req})
 }
 
-// RemoveSubscription removes a subscription, and what was not delivered to it yet.
+// RemoveSubscription removes a subscription and its undelivered events.
 func (c *Client) RemoveSubscription(ctx context.Context, name string) (views.SubscriptionView, error) {
 	return do[views.SubscriptionView](ctx, c, request{method: http.MethodDelete, path: route("subscriptions", name)})
 }
 
-// ResumeSubscription lets a suspended subscription be told again.
+// ResumeSubscription resumes a suspended subscription.
 func (c *Client) ResumeSubscription(ctx context.Context, name, why string) (views.SubscriptionView, error) {
 	return post[views.SubscriptionView](ctx, c, reason{why}, "subscriptions", name, "resume")
 }
 
-// TestSubscription sends one event to the webhook of a subscription, and returns what became of it.
+// TestSubscription sends one event to the webhook of a subscription, and returns the outcome.
 func (c *Client) TestSubscription(ctx context.Context, name, why string) (workflow.DeliveryAttempt, error) {
 	return post[workflow.DeliveryAttempt](ctx, c, reason{why}, "subscriptions", name, "test")
 }

@@ -56,7 +56,8 @@ func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 // maxBackoff is the longest pause before a retry.
 const maxBackoff = 10 * time.Second
 
-// retryAfter is how long an answer asks to wait before the next request; 0 if it does not say it in seconds.
+// retryAfter returns how long a response asks to wait before the next request; 0 if it does not say
+// so in seconds.
 func retryAfter(res *http.Response) time.Duration {
 	if res == nil {
 		return 0
@@ -68,9 +69,9 @@ func retryAfter(res *http.Response) time.Duration {
 	return max(0, time.Duration(seconds)*time.Second)
 }
 
-// isRepeatable reports whether sending the request twice is harmless: it reads,
-// replaces, stores something once under its own name, is a poll under an id of its own, is an
-// answer with a token, which is the same for the same input, or has an idempotency key.
+// isRepeatable reports whether sending the request twice is harmless: it reads, replaces, stores
+// something once under its own name, is a poll with an id of its own, answers by token (which is
+// the same for the same input), or has an idempotency key.
 func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPut:
@@ -98,8 +99,7 @@ func isTransient(res *http.Response, err error) bool {
 	return false
 }
 
-// UnreachableError is the error of a request that could not be sent, or was not
-// answered.
+// UnreachableError is the error of a request that could not be sent or got no response.
 type UnreachableError struct {
 	URL string
 	Err error

@@ -14,7 +14,7 @@ func (c *Client) Triggers(ctx context.Context) iter.Seq2[views.TriggerView, erro
 	return paginate[views.TriggerView](ctx, c, nil, "triggers")
 }
 
-// Trigger reads one.
+// Trigger returns one trigger.
 func (c *Client) Trigger(ctx context.Context, name string) (views.TriggerView, error) {
 	return get[views.TriggerView](ctx, c, "triggers", name)
 }
@@ -25,12 +25,12 @@ func (c *Client) TriggerCalls(ctx context.Context, name string) ([]workflow.Trig
 	return list.Items, err
 }
 
-// PauseTrigger lets a trigger refuse all calls until it is resumed.
+// PauseTrigger makes a trigger refuse all calls until it is resumed.
 func (c *Client) PauseTrigger(ctx context.Context, name, why string) (views.TriggerView, error) {
 	return post[views.TriggerView](ctx, c, reason{why}, "triggers", name, "pause")
 }
 
-// ResumeTrigger lets a paused trigger take calls again.
+// ResumeTrigger lets a paused trigger accept calls again.
 func (c *Client) ResumeTrigger(ctx context.Context, name, why string) (views.TriggerView, error) {
 	return post[views.TriggerView](ctx, c, reason{why}, "triggers", name, "resume")
 }
@@ -40,13 +40,13 @@ func (c *Client) FireTrigger(ctx context.Context, name string, req views.FireReq
 	return do[views.TriggerReceipt](ctx, c, request{method: http.MethodPost, path: route("triggers", name, "fire"), body: req, key: req.IdempotencyKey})
 }
 
-// Form reads what everybody may know of a form.
+// Form returns the public part of a form.
 func (c *Client) Form(ctx context.Context, tenant, name string) (views.FormView, error) {
 	return get[views.FormView](ctx, c, "forms", tenant, name)
 }
 
-// SendEvent hands an event to the triggers whose patterns it matches. The same one again, by its source and id,
-// starts nothing again.
+// SendEvent hands an event to the triggers whose patterns it matches. Sending the same event again,
+// by source and id, starts nothing.
 func (c *Client) SendEvent(ctx context.Context, e views.Event) (views.EventReceipt, error) {
 	return post[views.EventReceipt](ctx, c, e, "events")
 }

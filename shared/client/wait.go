@@ -10,12 +10,12 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxUnavailable is how many reads in a row may fail because the service is
-// unavailable before Wait gives up. Each of them has been retried already.
+// maxUnavailable bounds the reads in a row that may fail because the service is unavailable before
+// Wait gives up. Each of them has been retried already.
 const maxUnavailable = 10
 
-// Idle reports whether nothing will happen to an execution unless somebody asks for
-// it: it is acknowledged, or waits for an operator to acknowledge it.
+// Idle reports whether nothing will happen to an execution unless somebody requests it: it is
+// acknowledged, or waits for an operator to acknowledge it.
 func Idle(x views.ExecutionView) bool {
 	switch {
 	case statemachines.Acknowledged(x.State), x.State == statemachines.ExecutionFailedUnsafe:
@@ -26,16 +26,15 @@ func Idle(x views.ExecutionView) bool {
 	return false
 }
 
-// Wait reads an execution every poll until it is [Idle], and returns it. onRead is
-// called with every read, the last one included; it may be nil. Wait survives a
-// service that becomes unavailable for a while, but not one that is unavailable from
-// the start.
+// Wait reads an execution every poll until it is [Idle], and returns it. onRead, which may be nil,
+// is called with every read, including the last. Wait survives a service that becomes unavailable
+// for a while, but not one that is unavailable from the start.
 func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView)) (views.ExecutionView, error) {
 	return c.Follow(ctx, id, poll, onRead, nil)
 }
 
-// Follow is Wait that calls onRetry, unless it is nil, each time that a read has failed
-// and will be repeated.
+// Follow is Wait that also calls onRetry, unless nil, each time a read has failed and will be
+// repeated.
 func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
 	return c.FollowUntil(ctx, id, poll, Idle, onRead, onRetry)
 }

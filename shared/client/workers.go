@@ -38,7 +38,7 @@ func (c *Client) HeartbeatWorker(ctx context.Context, id string) (views.WorkerVi
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "heartbeat")
 }
 
-// DrainWorker makes a worker get no new packs, until it is started again.
+// DrainWorker makes a worker get no new packs until it is started again.
 func (c *Client) DrainWorker(ctx context.Context, id, why string) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, map[string]string{"reason": why}, "workers", id, "drain")
 }
@@ -48,9 +48,9 @@ func (c *Client) UnregisterWorker(ctx context.Context, id string) (views.WorkerV
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "unregister")
 }
 
-// Poll waits up to 20 s for a pack; nil if there is none. It may be called again with the
-// same Attempt if it fails, which then gives it the pack that was claimed for it. An
-// Attempt of its own is chosen if there is none.
+// Poll waits up to 20 s for a pack; nil means that there is none. If it fails, it may be called
+// again with the same Attempt, and then returns the pack that was claimed for it. Without an
+// Attempt it chooses one.
 func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, error) {
 	if r.Attempt == "" {
 		r.Attempt = rand.Text()
@@ -62,8 +62,8 @@ func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, e
 	return &work, nil
 }
 
-// ExtendPack renews a pack's lease, and says how far its jobs are. CodeClaimLost means that another worker has the
-// pack, or that it is finished.
+// ExtendPack renews a pack's lease and reports the progress of its jobs. CodeClaimLost means that
+// another worker has the pack, or that it is finished.
 func (c *Client) ExtendPack(ctx context.Context, pack string, token int, jobs ...views.JobReport) (views.PackLease, error) {
 	claim := struct {
 		Pack  string            `json:"pack"`
@@ -73,7 +73,7 @@ func (c *Client) ExtendPack(ctx context.Context, pack string, token int, jobs ..
 	return post[views.PackLease](ctx, c, claim, "blackboard", "job", "heartbeat")
 }
 
-// FinishPack pushes results of a pack, with errors as [Client.ExtendPack].
+// FinishPack stores results of a pack, with errors as [Client.ExtendPack].
 func (c *Client) FinishPack(ctx context.Context, r views.PackResults) (views.PackLease, error) {
 	if r.Results == nil {
 		r.Results = []json.RawMessage{}

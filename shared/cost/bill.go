@@ -4,6 +4,7 @@
 //     execution is charged for its own calls only.
 //   - prices.go has the price table, with its date and its source.
 //   - bill.go makes the bill of a count, and that of an idle deployment.
+//   - estimate.go estimates what work will consume.
 //
 // Nothing here calls a service: the adapters count what the services report.
 package cost
@@ -56,9 +57,9 @@ func (b *Bill) add(item string, quantity float64, unit string, price float64) {
 	b.Total += line.Dollars
 }
 
-// PerMillion is the price of a million units of work if n of them cost usd. It shows the
-// differences that disappear in the price of one unit, which is far below a cent. It is 0 if
-// n is not positive.
+// PerMillion returns the price of a million units of work if n of them cost usd. It shows
+// differences that disappear in the price of one unit, which is far below a cent. It is 0 if n is
+// not positive.
 func PerMillion(usd float64, n int) float64 {
 	if n <= 0 {
 		return 0
@@ -66,8 +67,8 @@ func PerMillion(usd float64, n int) float64 {
 	return usd / float64(n) * 1e6
 }
 
-// Format prints US dollars as $0.00, rounded to cents; of what is less than a cent, the first
-// two digits that are not zero, as $0.000014.
+// Format prints US dollars as $0.00, rounded to cents. For less than a cent it prints the first two
+// digits that are not zero, as $0.000014.
 func Format(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return "$" + strings.TrimRight(strconv.FormatFloat(usd, 'f', 1-int(math.Floor(math.Log10(usd))), 64), "0")
@@ -79,8 +80,8 @@ func Format(usd float64) string {
 	return fmt.Sprintf("$%.2f", math.Abs(cents)/100) // no minus sign before zero
 }
 
-// IdleDeployment is a deployment without executions and requests: its resources that are
-// billed by the month, and what its sweeper does.
+// IdleDeployment is a deployment without executions and requests: its resources that are billed by
+// the month, and the work of its sweeper.
 type IdleDeployment struct {
 	PolledQueues     int // queues that an event source mapping polls
 	SweepsPerMinute  int
@@ -100,11 +101,11 @@ const (
 	sweeperGB  = 0.25 // half of the memory of the average function
 )
 
-// IdleMonth is the bill of an idle month at the current prices. Tables, queues, functions and
-// the HTTP API are billed by storage and requests, so they are not in it.
+// IdleMonth returns the bill of an idle month at the current prices. It leaves out tables, queues,
+// functions and the HTTP API, which are billed by storage and requests.
 func IdleMonth(d IdleDeployment) Bill { return Current.IdleMonth(d) }
 
-// IdleMonth is the bill of an idle month at these prices.
+// IdleMonth returns the bill of an idle month at these prices.
 func (p Prices) IdleMonth(d IdleDeployment) Bill {
 	b, sweeps := Bill{AsOf: p.Date}, float64(d.SweepsPerMinute*minutesPerMonth)
 	b.add("polling by the mappings", float64(d.PolledQueues*pollsPerMinute*minutesPerMonth), "requests of 64 KB", p.Queue/1e6)

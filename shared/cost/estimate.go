@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Work is what an execution is expected to do, all of it at the first attempt.
+// Work is what an execution is expected to do, each job at the first attempt.
 type Work struct {
 	Entities int // that it locks
 	Steps    int // step runs with jobs
@@ -31,12 +31,12 @@ const (
 	lockReads       = 0.5
 	entityReads     = 1.5  // of an entity, when it is found and under its lock
 	denseReads      = 0.06 // of an entity that is queried with those beside it
-	denseEntities   = 256  // from as many on
+	denseEntities   = 256  // from this many on
 	batch           = 10   // messages a request sends, receives and deletes
 	queueRequests   = 3.0  // of a batch: send, receive, delete
 )
 
-// Estimate is what the work is expected to consume.
+// Estimate returns what the work is expected to consume.
 func Estimate(w Work) workflow.Cost {
 	entities, steps, packs := float64(w.Entities), float64(w.Steps), float64(w.Packs)
 	batches := float64((w.Packs + batch - 1) / batch)

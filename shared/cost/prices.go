@@ -42,10 +42,10 @@ var Current = Prices{
 	Metric:    0.30,
 }
 
-// Only the platform measures how long functions take, so bills estimate it. The seconds are those of
-// bench TIMES=1 with an answer of DynamoDB and SQS after 5 ms and the share of a processor that a
-// function of this memory has (docs/cost.md), fitted to an execution over one device and one over
-// 1,000. What blocks take comes on top.
+// Only the platform measures how long functions take, so bills estimate it. The seconds come from
+// bench TIMES=1, with responses of DynamoDB and SQS after 5 ms and the share of a processor that a
+// function with this memory has (docs/cost.md), fitted to an execution over one device and one over
+// 1,000. The time of blocks comes on top.
 const (
 	functionGB        = 0.5
 	invocationSeconds = 0.03

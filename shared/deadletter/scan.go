@@ -42,17 +42,16 @@ const (
 )
 
 // scanQueue reads each dead letter of a queue once, and calls handle for those of the tenant.
-// handle reports whether it has removed the message from the dead-letter queue. complete
-// means that the scan has read everything; it is false while other receivers have messages
-// in flight.
+// handle reports whether it has removed the message from the dead-letter queue. complete means that
+// the scan has read everything; it is false while other receivers have messages in flight.
 //
-// The queue belongs to all tenants. SQS can neither filter by tenant nor read without
-// receiving. So received messages stay hidden during the scan, which makes the queue return
-// others, and are released at its end. No message is consumed, and those of other tenants
-// are neither shown nor moved, only hidden for the duration of the scan. If the scan ends
-// before it has read everything, messages of other tenants stay hidden until their
-// visibility timeout ends, so that the next call gets past them. The growing receive count
-// does no harm, since a dead-letter queue has no dead-letter queue of its own.
+// The queue belongs to all tenants, and SQS can neither filter by tenant nor read without
+// receiving. So received messages stay hidden during the scan, which makes the queue return others,
+// and are released at its end. No message is consumed. Those of other tenants are neither shown nor
+// moved, only hidden for the duration of the scan. If the scan ends early, messages of other
+// tenants stay hidden until their visibility timeout ends, so that the next call gets past them.
+// The growing receive count does no harm, since a dead-letter queue has no dead-letter queue of its
+// own.
 func (s *Service) scanQueue(ctx context.Context, tenant, name string, q Queue, until time.Time, handle func(Message, subject) (removed bool)) (complete bool, err error) {
 	var kept, others []Message
 	drained := false // the queue has no more visible messages
@@ -102,8 +101,7 @@ type Decoder struct {
 	BusEvent     func(body string) (workflow.BusEvent, error)
 }
 
-// subject is the tenant, execution, step and jobs that a message is about. One that is an event has no
-// execution.
+// subject is the tenant, execution, step and jobs of a message. An event has no execution.
 type subject struct {
 	tenant, execution, step string
 	jobs                    []string

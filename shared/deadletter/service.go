@@ -1,13 +1,13 @@
-// Package deadletter lists the messages that the queues have given up on, and puts them
-// back into their queues.
+// Package deadletter lists the messages that the queues have given up on, and puts them back into
+// their queues.
 //
-//   - service.go answers the two requests, list and redrive.
+//   - service.go implements the two requests, list and redrive.
 //   - scan.go reads the dead letters of one queue, which belong to many tenants, and makes
 //     sure that a tenant sees and moves only its own.
 //
-// A redrive delivers at least once: the message is sent to its queue, and then deleted from
-// the dead-letter queue. That is safe however often and however late, since messages carry
-// no state, and receivers drop what is not needed any more.
+// A redrive delivers at least once: the message is sent to its queue, and then deleted from the
+// dead-letter queue. That is safe however often and however late, since messages carry no state,
+// and receivers drop what is no longer needed.
 package deadletter
 
 import (
@@ -54,8 +54,8 @@ const (
 	DefaultRedriveLimit = 100 // dead letters moved
 )
 
-// DeadLetters lists dead letters of the caller, of one queue or of all. It lists about
-// limit, the same number of each queue but at least one, and consumes none.
+// DeadLetters lists dead letters of the caller, from one queue or from all. It lists about limit,
+// the same number from each queue but at least one, and consumes none.
 func (s *Service) DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error) {
 	until := s.Now().Add(scanTimeout)
 	names, _, err := s.queueNames(ctx, c.Tenant, queue)
@@ -122,10 +122,10 @@ func (s *Service) addReasons(ctx context.Context, tenant string, letters []views
 	return nil
 }
 
-// Redrive puts dead letters of the caller back into their queues, up to the limit. Another
-// call, concurrent or after a failure, moves the remaining ones. Each queue gets an equal
-// part of the remaining time, so that a slow one does not block the others. A queue without
-// time left is reported as incomplete.
+// Redrive puts dead letters of the caller back into their queues, up to the limit. Another call,
+// concurrent or after a failure, moves the remaining ones. Each queue gets an equal part of the
+// remaining time, so that a slow one does not block the others. A queue without time left is
+// reported as incomplete.
 func (s *Service) Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error) {
 	until := s.Now().Add(scanTimeout)
 	names, all, err := s.queueNames(ctx, c.Tenant, r.Queue)
@@ -178,19 +178,19 @@ func (s *Service) redriveQueue(ctx context.Context, tenant string, q openedQueue
 	return moved, err // after some succeeded, report them; the others count as remaining
 }
 
-// openTimeout is for how long queues are opened, so that time is left to read those that are there.
+// openTimeout bounds the opening of queues, so that time is left to read the existing ones.
 const openTimeout = 10 * time.Second
 
-// openedQueue is a queue that was asked for. It is nil if there is none.
+// openedQueue is a requested queue. It is nil if there is none.
 type openedQueue struct {
 	Queue
 	name  string
-	asked bool // false if the time was over before
+	asked bool // false if time ran out before
 }
 
-// openQueues opens queues side by side, as most pools have none in most regions: those are left out. For
-// other queues that do not exist the result has a nil Queue, unless the request names it, which is an error.
-// there is how many exist.
+// openQueues opens queues concurrently, since most pools have none in most regions; it leaves those
+// out. For other queues that do not exist the result has a nil Queue, but a missing queue that the
+// request names is an error. there is how many exist.
 func (s *Service) openQueues(ctx context.Context, names []string, requested string) (queues []openedQueue, there int, err error) {
 	limited, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -228,7 +228,7 @@ const maxBlockPages = 20
 // engineQueues are the queues that a deployment has once, or not at all.
 var engineQueues = []string{topology.QueueLifecycle, topology.QueueEvents, topology.QueueHooksOut, topology.QueueHooksIn}
 
-// jobsQueues are the queues of a pool: that of each region, and the one without.
+// jobsQueues returns the queues of a pool: that of each region, and the one without a region.
 func (s *Service) jobsQueues(pool string) []string {
 	names := []string{topology.JobsQueue(pool)}
 	for _, region := range s.Regions {
@@ -237,9 +237,9 @@ func (s *Service) jobsQueues(pool string) []string {
 	return names
 }
 
-// queueNames lists the queues that may hold messages of a tenant: the engine's own, and
-// those of the pools that its blocks name. requested is a single queue, or "" for all. all
-// means that every block was read.
+// queueNames lists the queues that may hold messages of a tenant: the engine's own, and those of
+// the pools that its blocks name. requested is a single queue, or "" for all. all means that every
+// block was read.
 func (s *Service) queueNames(ctx context.Context, tenant, requested string) (names []string, all bool, err error) {
 	if pool, isPool := strings.CutPrefix(requested, topology.QueueJobsPrefix); slices.Contains(engineQueues, requested) || isPool && pool != "" {
 		return []string{requested}, true, nil

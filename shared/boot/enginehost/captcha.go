@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// turnstile is where Turnstile is asked whether a captcha was solved.
+// turnstile is the URL at which Turnstile verifies a solved captcha.
 const turnstile = "https://challenges.cloudflare.com/turnstile/v0/siteverify"
 
 const (
@@ -24,7 +24,7 @@ const (
 	maxCaptchaAnswer = 64 << 10
 )
 
-// captchaURL is where the provider is asked. Only a local stack may name another host.
+// captchaURL returns the provider's URL. Only a local stack may name another host.
 func captchaURL() string {
 	if url := os.Getenv(topology.EnvCaptchaURL); url != "" && os.Getenv(topology.EnvTrustHeaders) == "true" {
 		return url
@@ -32,7 +32,7 @@ func captchaURL() string {
 	return turnstile
 }
 
-// NewCaptchaCheck asks the provider at the URL. No answer that it gives is a redirect.
+// NewCaptchaCheck asks the provider at the URL. It follows no redirects.
 func NewCaptchaCheck(to string) engine.CaptchaCheck {
 	client := &http.Client{Timeout: captchaTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(ctx context.Context, _ spec.CaptchaProvider, secret, solution, idempotencyKey string) (bool, error) {

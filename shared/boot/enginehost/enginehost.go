@@ -51,13 +51,13 @@ func Open(ctx context.Context, component string) (*Host, error) {
 	return &Host{p, engine.New(deps, o, boot.Version)}, nil
 }
 
-// LivenessTimeouts is how long polling workers may send no heartbeat.
+// LivenessTimeouts returns how long polling workers may go without a heartbeat.
 func (h *Host) LivenessTimeouts() workers.LivenessTimeouts {
 	w := h.Config.Worker
 	return workers.LivenessTimeouts{Unreachable: w.Unreachable, Offline: w.Offline, Forget: w.Forget}
 }
 
-// Workers is the registry of polling workers.
+// Workers returns the registry of polling workers.
 func (h *Host) Workers() *workers.Registry {
 	return &workers.Registry{Workers: h.Unmetered().Workers, Timeouts: h.LivenessTimeouts(), Now: time.Now}
 }

@@ -25,16 +25,16 @@ type Receivers struct {
 
 var _ engine.Receivers = (*Receivers)(nil)
 
-// NewReceivers makes the clients. Webhooks have to be on the allow list of HTTP blocks.
+// NewReceivers makes the clients. Webhooks must be on the allow list of HTTP blocks.
 func NewReceivers(p *boot.Process) *Receivers {
 	return &Receivers{httpblock.New(AllowedHosts(p)), eventbridge.NewFromConfig(p.AWS), sns.NewFromConfig(p.AWS)}
 }
 
-// AllowedHosts are the hosts that HTTP blocks and webhooks may use.
+// AllowedHosts returns the hosts that HTTP blocks and webhooks may use.
 func AllowedHosts(p *boot.Process) []string {
 	allow := p.Config.Worker.AllowHosts
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
-		allow = []string{httpblock.Loopback} // those of a local stack are on this machine
+		allow = []string{httpblock.Loopback} // on a local stack they are on this machine
 	}
 	return httpblock.WithoutOwn(allow, boot.OwnAddresses())
 }

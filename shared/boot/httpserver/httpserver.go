@@ -29,11 +29,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// queryParallelism bounds the reads in flight for one answer.
+// queryParallelism bounds the concurrent reads for one response.
 const queryParallelism = 16
 
-// Handler serves the HTTP API. The caller is the one that the gateway's authorizer
-// has verified; headers name the caller only where the environment says so.
+// Handler serves the HTTP API. The caller is the one verified by the gateway's authorizer; headers
+// name the caller only if the environment allows that.
 func Handler(h *enginehost.Host) http.Handler {
 	queries := query.New(h.Engine, queryParallelism)
 	definitions := catalog.New(func() catalog.Ports {
@@ -57,7 +57,7 @@ func Handler(h *enginehost.Host) http.Handler {
 	}))
 }
 
-// subscribing is what subscriptions need besides the registry.
+// subscribing returns what subscriptions need besides the registry.
 func subscribing(h *enginehost.Host) catalog.Subscribing {
 	s := catalog.Subscribing{NewID: h.Engine.NewID, Allows: httpblock.New(enginehost.AllowedHosts(h.Process)).Allows, Age: h.Config.Observe.Age, Skew: h.Config.Clock.Skew}
 	if h.Config.Token.Keys != "" {
@@ -72,19 +72,19 @@ func subscribing(h *enginehost.Host) catalog.Subscribing {
 	return s
 }
 
-// accessOf is who has which role, as the API names them.
+// accessOf converts the roles and their callers to the API's type.
 func accessOf(c config.Access) api.Access {
 	return api.Access{
 		api.RoleViewer: c.Viewer, api.RoleOperator: c.Operator, api.RoleApprover: c.Approver, api.RoleAdmin: c.Admin, api.RoleWorker: c.Worker,
 	}
 }
 
-// webOrigins are the origins whose pages may call the API.
+// webOrigins returns the origins whose pages may call the API.
 func webOrigins() []string {
 	return strings.FieldsFunc(os.Getenv(topology.EnvWebOrigins), func(r rune) bool { return r == ',' })
 }
 
-// Identity is how the Lambda adapter names the caller; nil trusts the headers.
+// Identity returns how the Lambda adapter names the caller; nil trusts the headers.
 func Identity() lambdahttp.Identity {
 	if trustHeaders() {
 		return nil
@@ -105,8 +105,8 @@ func readinessCheck(h *enginehost.Host) func(ctx context.Context) error {
 	}
 }
 
-// requestCost is what an HTTP request of a worker costs before it is served: an
-// invocation, and one request to the queue.
+// requestCost is what a worker's HTTP request costs before it is served: an invocation, and one
+// request to the queue.
 var requestCost = workflow.Cost{Invocations: 1, QueueRequests: 1}
 
 // newWorkerAPI serves workers that poll over HTTP.
@@ -129,8 +129,8 @@ func newWorkerAPI(h *enginehost.Host, queries *query.Service) *workerapi.Service
 			}
 			return sqs.NewReceiver(h.SQS, url, visibility), nil
 		},
-		// Without a claim that names the tenant, every caller is of the default one; only a
-		// local stack, which believes headers, has others then.
+		// Without a claim that names the tenant, every caller belongs to the default tenant. Only a
+		// local stack, which trusts headers, has other tenants then.
 		OwnsQueues: func(tenant string) bool {
 			return tenant == topology.TenantDefault && os.Getenv(topology.EnvTenantClaim) == ""
 		},
@@ -164,7 +164,7 @@ func (o operations) TestSubscription(ctx context.Context, c workflow.Caller, nam
 	return o.host.Engine.TestSubscription(ctx, o.receivers, c.Tenant, name)
 }
 
-// RetryRows tries rows again that a table did not take.
+// RetryRows retries rows that a table rejected.
 func (o operations) RetryRows(ctx context.Context, c workflow.Caller, table string) (views.RowsRetry, error) {
 	return o.host.Engine.RetryRows(ctx, c.Tenant, table)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
-// errRequestFailed is the error of a request's span whose answer is a 5xx or missing.
+// errRequestFailed is the error of the span of a request whose response is a 5xx or missing.
 var errRequestFailed = errors.New("the request could not be answered")
 
 // traceRequests starts a span for each request, as a child of the caller's span if the
@@ -41,7 +41,7 @@ func traceRequests(t *tracing.Tracer, next http.Handler) http.Handler {
 	})
 }
 
-// statusRecorder records the status of an answer.
+// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	code int

@@ -38,8 +38,8 @@ func newExporter(s settings, log *slog.Logger) *exporter {
 // seconds.
 const warningInterval = 60
 
-// ExportSpans sends spans once. Spans that do not arrive are lost: a collector that is
-// down must not delay the work that is traced.
+// ExportSpans sends spans once. Spans that do not arrive are lost, because a collector that is down
+// must not delay the traced work.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.send(ctx, spans)
 	if now, last := time.Now().Unix(), e.lastWarning.Load(); err != nil && now-last >= warningInterval && e.lastWarning.CompareAndSwap(last, now) {

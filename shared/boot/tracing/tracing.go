@@ -1,13 +1,12 @@
-// Package tracing sends the spans of the engine and the worker to an OpenTelemetry
-// collector, if OpenTelemetry's environment variables name one. Otherwise it does
-// nothing.
+// Package tracing sends the spans of the engine and the worker to an OpenTelemetry collector, if
+// OpenTelemetry's environment variables name one. Otherwise it does nothing.
 //
-//   - settings.go: what the environment variables ask for.
+//   - settings.go: the environment variables.
 //   - tracing.go: [Open], and the spans, which OpenTelemetry's SDK makes and samples.
-//   - exporter.go: how they are sent: OTLP over HTTP, as JSON.
+//   - exporter.go: sends them over OTLP/HTTP, as JSON.
 //
-// The exporter is our own, because OpenTelemetry's links gRPC and protocol buffers and
-// makes each function 8 MB larger, also for those who use no tracing (docs/decisions).
+// The exporter is our own, because OpenTelemetry's links gRPC and protocol buffers and makes each
+// function 8 MB larger, even without tracing (docs/decisions).
 package tracing
 
 import (

@@ -1,8 +1,7 @@
-// Package workerhost serves a pool's worker: as a Lambda function behind the pool's
-// queue if the process runs on Lambda, otherwise as a process that polls the queue
-// until it is stopped. Either way it takes the tables and queues from the environment
-// and its limits from the configuration. A polling process also registers its blocks,
-// if the environment has the URL of the service.
+// Package workerhost serves a pool's worker: as a Lambda function behind the pool's queue if the
+// process runs on Lambda, otherwise as a process that polls the queue until it is stopped. Either
+// way it takes the tables and queues from the environment and its limits from the configuration. A
+// polling process also registers its blocks if the environment has the URL of the service.
 package workerhost
 
 import (
@@ -53,8 +52,8 @@ func serve(poolName string, add func(*worker.Worker)) error {
 		lambda.Start(boot.FlushTraces(p, lambdaHandler(p, w)))
 		return nil
 	}
-	// Only a polling process handles signals, because it has to finish its jobs. A
-	// function that caught them would survive its host's SIGTERM.
+	// Only a polling process handles signals, because it has to finish its jobs. A function that
+	// caught them would survive its host's SIGTERM.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := registerBlocks(ctx, w); err != nil {
@@ -68,7 +67,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	c := p.Config
 	allow := c.Worker.AllowHosts
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
-		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
+		allow = []string{httpblock.Loopback} // on a local stack, blocks call this machine
 	}
 	calls := httpblock.NewWithEndpoints(httpblock.WithoutOwn(allow, boot.OwnAddresses()), p.Endpoints)
 	var opener worker.SealedSource
@@ -87,7 +86,7 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	return w
 }
 
-// openPorts opens ports for one pack, which costs overhead to receive.
+// openPorts opens ports for one pack. overhead is the cost of receiving it.
 func openPorts(p *boot.Process, overhead workflow.Cost) worker.Ports {
 	v := p.Metered(overhead)
 	return worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
@@ -118,8 +117,8 @@ func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, even
 	}
 }
 
-// registerBlocks registers the worker's blocks at the service. It retries, because the
-// service may start after the worker.
+// registerBlocks registers the worker's blocks with the service. It retries, because the service
+// may start after the worker.
 func registerBlocks(ctx context.Context, w *worker.Worker) error {
 	url := os.Getenv(topology.EnvURL)
 	if url == "" {
@@ -133,7 +132,7 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 	}
 	for _, b := range w.Blocks() {
 		if _, builtin := workflow.BuiltinBlock(b.Ref()); builtin {
-			continue // the service knows it
+			continue // the service has it
 		}
 		if _, err := api.RegisterBlock(ctx, b); err != nil {
 			return err
@@ -142,7 +141,7 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 	return nil
 }
 
-// errNoQueue is the error about a pool without a queue.
+// errNoQueue means that a pool has no queue.
 var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsURLs + " or " + topology.EnvQueueJobsPrefix)
 
 // queueURL returns the URL of the queue of the pool in the worker's region, from the environment or
@@ -199,8 +198,7 @@ func newRegistry(p *boot.Process) registry {
 	}, workerTenant()}
 }
 
-// workerTenant is the tenant whose list shows the worker. Its pool may serve every
-// tenant.
+// workerTenant returns the tenant whose list shows the worker. Its pool may serve every tenant.
 func workerTenant() string { return cmp.Or(os.Getenv(topology.EnvTenant), topology.TenantDefault) }
 
 // Register adds the worker.

@@ -1,6 +1,6 @@
-// Package auth authorises requests to a deployed service: with a token, or with a
-// signature by IAM credentials (AWS Signature Version 4, service execute-api), which it
-// finds where AWS's own tools find them.
+// Package auth authorises requests to a deployed service: with a token, or with a signature by IAM
+// credentials (AWS Signature Version 4, service execute-api), which it finds where AWS's own tools
+// find them.
 package auth
 
 import (
@@ -27,29 +27,30 @@ import (
 
 // Credentials authorise a caller.
 type Credentials struct {
-	// Token is sent unchanged, by https or to this machine. It takes precedence over a signature.
+	// Token is sent unchanged, over https or to this machine only. It takes precedence over a
+	// signature.
 	Token string
 
-	// TokenFrom gives the token of each request, if Token is empty; nil for none.
+	// TokenFrom returns the token for each request, if Token is empty; nil for none.
 	TokenFrom func(ctx context.Context) (string, error)
 
-	// IAM gives the credentials to sign with; nil signs nothing.
+	// IAM returns the credentials to sign with; nil signs nothing.
 	IAM aws.CredentialsProvider
 
-	// Region is the region for which requests to a domain of your own are signed, over https
-	// only. Without it such requests are not signed; the addresses of API Gateway contain theirs.
+	// Region is the region for which requests to a custom domain are signed, over https only.
+	// Without it such requests are not signed. The addresses of API Gateway contain their region.
 	Region string
 }
 
-// DefaultCredentials are the credentials of this process: LOCKSTEP_TOKEN, and those of
-// AWS's default chain: the environment, a profile, single sign-on or the machine's role.
-// The latter are loaded when the first request needs a signature.
+// DefaultCredentials returns the credentials of this process: LOCKSTEP_TOKEN, and those of AWS's
+// default chain (the environment, a profile, single sign-on or the machine's role). The latter are
+// loaded when the first request needs a signature.
 func DefaultCredentials() Credentials {
 	return Credentials{Token: os.Getenv(topology.EnvToken), Region: os.Getenv(topology.EnvRegion), IAM: AWSProfile("")}
 }
 
-// AWSProfile are the credentials of a profile of AWS's own tools, of their default chain for "".
-// They are loaded when the first request needs a signature.
+// AWSProfile returns the credentials of a profile of AWS's own tools, or of their default chain for
+// "". They are loaded when the first request needs a signature.
 func AWSProfile(name string) aws.CredentialsProvider {
 	load := sync.OnceValues(func() (aws.Config, error) {
 		return awsconfig.LoadDefaultConfig(context.Background(), awsconfig.WithSharedConfigProfile(name))
@@ -63,15 +64,15 @@ func AWSProfile(name string) aws.CredentialsProvider {
 	})
 }
 
-// CanSign reports whether requests to an address can be signed: it is one of API Gateway, or one
-// by https with a region that the caller names.
+// CanSign reports whether requests to an address can be signed: it belongs to API Gateway, or uses
+// https and the caller names a region.
 func CanSign(address, region string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (apiGatewayHost.MatchString(u.Hostname()) || u.Scheme == "https" && region != "")
 }
 
-// NewClient makes an HTTP client that authorises its requests. Each has a timeout of one
-// minute. A redirect to another host is not followed: that host would get the credentials.
+// NewClient makes an HTTP client that authorises its requests. Each has a timeout of one minute. It
+// does not follow a redirect to another host, because that host would get the credentials.
 func NewClient(c Credentials, now func() time.Time) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: NewTransport(c, now), CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if to, from := r.URL, via[0].URL; to.Host != from.Host || to.Scheme != from.Scheme {
@@ -106,8 +107,9 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// RoundTrip sends a copy of the request with its authorization. Whoever can read a token can use it:
-// one is sent by https, or to this machine. A signature is of one request, and no secret.
+// RoundTrip sends a copy of the request with its authorization. A token is sent only over https or
+// to this machine, because whoever can read it can use it. A signature belongs to one request and
+// is no secret.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	hasToken := t.Token != "" || t.TokenFrom != nil || r.Header.Get("Authorization") != ""
 	if hasToken && r.URL.Scheme != "https" && !IsLoopback(r.URL.Hostname()) {
