@@ -11,15 +11,15 @@ import (
 // withoutCallback are the fields that a step with callback must not have.
 var withoutCallback = []string{"foreach", "repeat", "stepTimeout"}
 
-// checkCallback checks a step that waits for the answer to what its block sends: it has one job,
-// and so one answer.
+// checkCallback checks a step that waits for the answer to what its block sends. It must have
+// exactly one job, since there is one answer.
 func (r *reader) checkCallback(s *spec.Step, path string) {
 	if s.RunOn != workflow.RunOnGlobal {
 		r.ReportAt(path+".callback", "conflict", "a callback has one answer: it needs runOn: global. For many, start an execution for each (workflowReference with mode: dispatch)")
 	}
 	for _, name := range withoutCallback {
 		if name == "foreach" && s.RunOn != workflow.RunOnGlobal {
-			continue // said already
+			continue // reported already
 		}
 		if r.Has(path + "." + name) {
 			why := "a step with callback has no %s"
@@ -31,7 +31,7 @@ func (r *reader) checkCallback(s *spec.Step, path string) {
 	}
 }
 
-// requires are schemas of objects that have one of the fields.
+// requires returns schemas of objects that have one of the fields.
 func requires(names ...string) (all []yamldoc.Schema) {
 	for name := range slices.Values(names) {
 		all = append(all, yamldoc.Schema{"required": []string{name}})

@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Canonical is the definition as JSON, which Parse reads back to an equal definition. Two
-// sources with the same meaning have the same canonical form, whatever their layout,
-// comments and order of keys. Its keys are sorted, so that it does not depend on the order
-// in which the Go types declare their fields.
+// Canonical returns the definition as JSON, which Parse reads back to an equal definition. Two
+// sources with the same meaning have the same canonical form, whatever their layout, comments and
+// order of keys. Its keys are sorted, so that it does not depend on the order in which the Go types
+// declare their fields.
 func Canonical(d *spec.Definition) []byte {
 	out, err := workflow.EncodeJSON(toCanonical(d))
 	if err == nil {
@@ -185,7 +185,7 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 			all[i].Parallel = p
 		}
 		if s.HTTP != nil {
-			continue // of which the block and its parameters are made
+			continue // which the block and its parameters were made from
 		}
 		if s.Insert != nil {
 			all[i].Insert = &canonicalInsert{s.Insert, s.Parameters}
@@ -225,7 +225,7 @@ func toCanonicalRollout(r *spec.Rollout) *canonicalRollout {
 	return w
 }
 
-// toCanonicalToken writes an expression that is written as one token.
+// toCanonicalToken writes an expression as one token.
 func toCanonicalToken(source string) string {
 	if source == "" {
 		return ""
@@ -262,7 +262,7 @@ func toCanonicalAcquires(acquires []spec.Acquire) []canonicalAcquire {
 	return all
 }
 
-// toCanonicalTolerance is a tolerance as it is written: a count or a percentage.
+// toCanonicalTolerance returns a tolerance as authors write it: a count or a percentage.
 func toCanonicalTolerance(t spec.Tolerance) any {
 	if t.Percent > 0 {
 		return strconv.FormatFloat(t.Percent, 'f', -1, 64) + "%"

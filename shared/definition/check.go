@@ -61,7 +61,7 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 	r.checkPipes(d)
 }
 
-// EmbeddedRef is the reference of the definition that a step embeds, if it embeds one.
+// EmbeddedRef returns the reference to the definition that a step embeds, if any.
 func EmbeddedRef(s *spec.Step) (workflow.Ref, bool) {
 	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
 		return workflow.Ref{}, false
@@ -70,8 +70,8 @@ func EmbeddedRef(s *spec.Step) (workflow.Ref, bool) {
 	return ref, err == nil
 }
 
-// embedsItself reports whether a step embeds the definition that contains it, or will when
-// that is published.
+// embedsItself reports whether a step embeds the definition that contains it, or will once that is
+// published.
 func embedsItself(d *spec.Definition, s *spec.Step) bool {
 	ref, ok := EmbeddedRef(s)
 	return ok && ref.FullName() == d.Ref().FullName() && ref.Matches(d.Version)
@@ -123,7 +123,7 @@ func (r *reader) checkDeclaredParameters(d *spec.Definition) {
 		PatternProperties    map[string]json.RawMessage `json:"patternProperties"`
 	}
 	// Only additionalProperties: false forbids further parameters. A schema there, or
-	// patternProperties, may allow any.
+	// patternProperties, may allow some.
 	if json.Unmarshal(d.Parameters, &parameterSchema) != nil || parameterSchema.AdditionalProperties == nil || *parameterSchema.AdditionalProperties || len(parameterSchema.PatternProperties) > 0 {
 		return
 	}

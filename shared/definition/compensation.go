@@ -28,8 +28,7 @@ func (r *reader) compensation(c *spec.Compensation) yamldoc.Field {
 	})
 }
 
-// checkCompensation requires of what undoes a step that it fits the kind of the step, which stands
-// around it.
+// checkCompensation requires that a compensation fits the kind of its step.
 func (r *reader) checkCompensation(n ast.Node, path string) {
 	byBlock, byWorkflow := r.Has(path+".functionBlock"), r.Has(path+".workflow")
 	starts := r.Has(strings.TrimSuffix(path, ".compensate") + ".workflowReference")

@@ -17,15 +17,15 @@ var (
 	contextPathRE  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.([A-Za-z_][A-Za-z0-9_]{0,63}|0|[1-9][0-9]{0,5})){0,14}$`)
 )
 
-// operator is one of a written condition. Its expression has %[1]s for the value at the path
-// and %[2]s for the value that is given. JSON is CEL.
+// operator is an operator of a written condition. Its expression, in CEL, has %[1]s for the value
+// at the path and %[2]s for the given value as JSON.
 type operator struct {
 	expr     string
-	negative bool // it is true where there is no value at the path
+	negative bool // it is true if there is no value at the path
 	unary    bool // it takes no value
 }
 
-// operators are those of a written condition, by name.
+// operators are the operators of written conditions, by name.
 var operators = map[string]operator{
 	"eq":         {expr: `%[1]s == %[2]s`},
 	"neq":        {expr: `%[1]s == %[2]s`, negative: true},
@@ -47,7 +47,7 @@ var operatorNames = []string{
 	"eq", "neq", "gt", "gte", "lt", "lte", "in", "nin", "contains", "startsWith", "endsWith", "exists", "notExists", "matches",
 }
 
-// when reads a condition: an expression, or {path, op, value}, which is turned into one.
+// when reads a condition: an expression, or {path, op, value}, which it converts to one.
 func (r *reader) when(into *string) yamldoc.Field {
 	var path, op string
 	var value json.RawMessage
@@ -73,9 +73,9 @@ func (r *reader) when(into *string) yamldoc.Field {
 	return yamldoc.ScalarOr(r.expr(into), written)
 }
 
-// conditionExpr is the expression of a written condition. Where there is no value at the
-// path, a negative operator is true, and any other is not. So it is for a value of another
-// type, except that eq and neq compare any two.
+// conditionExpr returns the expression for a written condition. If there is no value at the path, a
+// negative operator is true, and any other is not. The same holds for a value of another type,
+// except that eq and neq compare any two.
 func conditionExpr(path string, o operator, value json.RawMessage) string {
 	test := existsExpr(path)
 	if !o.unary {
@@ -87,7 +87,7 @@ func conditionExpr(path string, o operator, value json.RawMessage) string {
 	return test
 }
 
-// contextExpr is the expression that reads a path of the context.
+// contextExpr returns the expression that reads a path of the context.
 func contextExpr(path string) string {
 	at := "context"
 	for _, name := range strings.Split(path, ".") {
@@ -96,7 +96,7 @@ func contextExpr(path string) string {
 	return at
 }
 
-// existsExpr is the expression that is true if there is a value at the path.
+// existsExpr returns the expression that is true if there is a value at the path.
 func existsExpr(path string) string {
 	var tests []string
 	at := "context"
@@ -115,7 +115,7 @@ func existsExpr(path string) string {
 	return strings.Join(tests, " && ")
 }
 
-// indexOf is a part of a path as it stands in brackets: a position, or a name in quotes.
+// indexOf returns a part of a path as it stands in brackets: a position, or a name in quotes.
 func indexOf(name string) string {
 	if isPosition(name) {
 		return name

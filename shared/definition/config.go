@@ -60,13 +60,13 @@ func (r *reader) region(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": topology.RegionPattern, "maxLength": topology.MaxRegion}, "format", "want "+topology.RegionNames, topology.ValidRegion)
 }
 
-// limitKey reads the key of a limit: those with the same key share it.
+// limitKey reads the key of a limit. Executions with the same key share the limit.
 func (r *reader) limitKey(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want text with ${...}, such as ${parameters.customer}",
 		func(s string) bool { return strings.Contains(s, "${") })
 }
 
-// choice reads one of several values. The default has the same meaning as no value.
+// choice reads one of several values. The default means the same as no value.
 func choice[S ~string](r *reader, into *S, defaultValue S, others ...S) yamldoc.Field {
 	return yamldoc.Enum(r.Reader, into, append([]S{defaultValue}, others...)...).Then(r.Reader, func(ast.Node, string) {
 		if *into == defaultValue {
@@ -75,8 +75,8 @@ func choice[S ~string](r *reader, into *S, defaultValue S, others ...S) yamldoc.
 	})
 }
 
-// rollback reads auto, never, or an object with the mode and with what happens to the
-// remaining waves after one has failed.
+// rollback reads auto, never, or an object with the mode and with what happens to the remaining
+// waves after one has failed.
 func (r *reader) rollback(c *spec.Config) yamldoc.Field {
 	mode := choice(r, &c.Rollback, workflow.RollbackAuto, workflow.RollbackNever)
 	var onFailure string
@@ -97,8 +97,8 @@ func (r *reader) tolerance(t *spec.Tolerance) yamldoc.Field {
 	})
 }
 
-// countOrPercent reads a count from a least one on, or a percentage such as 10%, whose range check
-// checks.
+// countOrPercent reads a count, no smaller than least, or a percentage such as 10%. check checks the
+// range of the percentage.
 func (r *reader) countOrPercent(count *int, percent *float64, least int, check func(ast.Node, string)) yamldoc.Field {
 	number := r.Integer(count, least, maxInFlight)
 	schema := yamldoc.Schema{"anyOf": []yamldoc.Schema{
@@ -121,7 +121,7 @@ func (r *reader) countOrPercent(count *int, percent *float64, least int, check f
 	})
 }
 
-// notBefore reads a time, or a string with tokens that gives a time.
+// notBefore reads a time, or a string with tokens that results in one.
 func (r *reader) notBefore(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want a time such as 2030-01-31T08:00:00Z, or ${...}", func(s string) bool {
 		_, err := time.Parse(time.RFC3339, s)
@@ -161,7 +161,7 @@ func (r *reader) acquire(a *spec.Acquire) yamldoc.Field {
 	})
 }
 
-// token reads a string that is one ${...} as a whole, and keeps the expression in it.
+// token reads a string that is a single ${...} and keeps the expression in it.
 func (r *reader) token(into *string) yamldoc.Field {
 	return r.tokenOf(into, "want a list of ids, or one ${...} that returns it")
 }

@@ -80,7 +80,7 @@ func (r *reader) selector(s *workflow.Selector) yamldoc.Field {
 	}).Then(r.Reader, r.checkSelector)
 }
 
-// checkSelector checks that a selector with a type also selects entities of it.
+// checkSelector checks that a selector with a type also selects entities of that type.
 func (r *reader) checkSelector(n ast.Node, path string) {
 	given := func(name string) bool { return r.Has(path + "." + name) }
 	if given("type") && !given("ids") && !given("groups") && !given("query") {
@@ -116,10 +116,10 @@ func (r *reader) checkSelectorFields(n ast.Node, path string) {
 	}).Then(r.Reader, r.checkSelector).Read(n, path)
 }
 
-// errNoFireTime is the error of a schedule such as the 31st of February.
+// errNoFireTime is the error for a schedule that never fires, such as one for the 31st of February.
 var errNoFireTime = errors.New("the schedule never fires")
 
-// NextFireTime is the first time after the given one at which a schedule fires, in UTC. See
+// NextFireTime returns the first time after the given one at which a schedule fires, in UTC. See
 // [cron.Schedule.Next] for days on which clocks change.
 func NextFireTime(c *spec.Cron, after time.Time) (time.Time, error) {
 	zone, err := time.LoadLocation(c.Zone) // "" is UTC

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Limits of what says where an execution goes on.
+// Limits of the fields that decide where an execution continues.
 const (
 	maxCases    = 50
 	maxRequires = 20
@@ -46,13 +46,13 @@ func (r *reader) variablePath(into *string) yamldoc.Field {
 		"want the path of a variable, such as order.total", spec.ValidVariablePath)
 }
 
-// target reads the label of a step, or end. That there is such a step is checked when all
-// labels are known.
+// target reads the label of a step, or end. Whether there is such a step is checked once all labels
+// are known.
 func (r *reader) target(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": labelRE.String()}, "format", "want the label of a step, or end", labelRE.MatchString)
 }
 
-// caseFields are the fields that all cases have.
+// caseFields returns the fields that all cases have.
 func (r *reader) caseFields(c *spec.Case, depth int) yamldoc.Fields {
 	return yamldoc.Fields{
 		"when":  r.when(&c.When),
@@ -70,8 +70,8 @@ func (r *reader) caseSteps(into *[]spec.Step, depth int) yamldoc.Field {
 	})
 }
 
-// switchCases reads the cases of a switch. The default is written {default: LABEL}, {default:
-// end}, or {default: true, steps: [...]}.
+// switchCases reads the cases of a switch. The default is written {default: LABEL}, {default: end},
+// or {default: true, steps: [...]}.
 func (r *reader) switchCases(into *[]spec.Case, depth int) yamldoc.Field {
 	return yamldoc.List(r.Reader, into, maxCases, func(c *spec.Case) yamldoc.Field {
 		fields := r.caseFields(c, depth)
@@ -112,7 +112,7 @@ func (r *reader) defaultCase(c *spec.Case) yamldoc.Field {
 	})
 }
 
-// requireWay checks that a case says how to go on.
+// requireWay checks that a case says where to continue.
 func (r *reader) requireWay(n ast.Node, path string, c *spec.Case) {
 	if c.Next == "" && len(c.Steps) == 0 && !r.Has(path+".steps") && !r.Has(path+".default") {
 		r.Report(n, path+".next", "required", "say how to go on: next, steps, or both")
@@ -137,7 +137,7 @@ func (r *reader) onFailure(into *[]spec.Case, depth int) yamldoc.Field {
 	})
 }
 
-// parallel reads branches that are executed side by side.
+// parallel reads concurrent branches.
 func (r *reader) parallel(p *spec.Parallel, depth int) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
 		"branches": yamldoc.List(r.Reader, &p.Branches, maxBranches, func(b *spec.Branch) yamldoc.Field { return r.branch(b, depth) }).
@@ -168,7 +168,7 @@ func (r *reader) parallel(p *spec.Parallel, depth int) yamldoc.Field {
 	})
 }
 
-// branch reads a branch: its steps, or one step, whose label it has.
+// branch reads a branch: its steps, or a single step, whose label it takes.
 func (r *reader) branch(b *spec.Branch, depth int) yamldoc.Field {
 	steps := r.Object(yamldoc.Fields{
 		"label":  r.label(&b.Label).Required("a branch needs label"),
@@ -184,7 +184,7 @@ func (r *reader) branch(b *spec.Branch, depth int) yamldoc.Field {
 	return yamldoc.Either(func(n ast.Node) bool { return yamldoc.HasKey(n, "steps") }, steps, one)
 }
 
-// requires reads labels of steps that must have completed. It is short for an assertion for
+// requires reads the labels of steps that must have completed. It is short for an assertion for
 // each.
 func (r *reader) requires(into *[]string) yamldoc.Field {
 	var labels []string
@@ -282,8 +282,8 @@ func (r *reader) contextPath(into *string) yamldoc.Field {
 		"want names and positions with dots between them, such as order.lines.0.sku", contextPathRE.MatchString)
 }
 
-// checkFlowNames refuses labels that hide a variable of expressions. Definitions that were
-// published before there was such a variable may have them.
+// checkFlowNames refuses labels that hide a variable of expressions. Definitions published before
+// the variable existed may have them.
 func (r *reader) checkFlowNames(d *spec.Definition) {
 	paths := program.Paths(d)
 	for i, s := range d.FlatSteps() {
@@ -293,8 +293,8 @@ func (r *reader) checkFlowNames(d *spec.Definition) {
 	}
 }
 
-// checkStepTimeouts refuses a time for steps that are executed within the execution: nothing ends
-// them. Definitions that were published earlier may have one.
+// checkStepTimeouts refuses a stepTimeout on steps that are executed within the execution, because
+// nothing would end them. Definitions published earlier may have one.
 func (r *reader) checkStepTimeouts(d *spec.Definition) {
 	paths := program.Paths(d)
 	for i, s := range d.FlatSteps() {
@@ -305,7 +305,7 @@ func (r *reader) checkStepTimeouts(d *spec.Definition) {
 	}
 }
 
-// contextToken is the token that reads a path of the context. A number is a position in a
+// contextToken returns the token that reads a path of the context. A number is a position in a
 // list.
 func contextToken(path string) json.RawMessage {
 	raw, _ := workflow.EncodeJSON("${" + contextExpr(path) + "}") //nolint:errchkjson // a string

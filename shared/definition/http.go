@@ -19,10 +19,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxExpected is how many statuses and classes of them a step expects.
+// maxExpected bounds the statuses and classes of them that a step expects.
 const maxExpected = 20
 
-// The statuses that a step with http may expect: one, or a class of them.
+// The statuses that a step with http may expect: a single one, or a class of them.
 const statusPattern = `^[1-5](xx|[0-9][0-9])$`
 
 var statusRE = regexp.MustCompile(statusPattern)
@@ -49,7 +49,7 @@ type httpCall struct {
 	timeout workflow.Duration
 }
 
-// httpStep reads the http of a step. The step is one that calls a block: what it calls with is the
+// httpStep reads the http of a step. It makes the step one that calls a block, with the call as its
 // parameters.
 func (r *reader) httpStep(s *spec.Step) yamldoc.Field {
 	in := &httpCall{Method: "GET"}
@@ -81,7 +81,7 @@ func (r *reader) httpStep(s *spec.Step) yamldoc.Field {
 	}))
 }
 
-// addressSchema is the JSON Schema of what a call names: an address, or an endpoint.
+// addressSchema is the JSON Schema of the target of a call: an address, or an endpoint.
 var addressSchema = yamldoc.Schema{
 	"oneOf":             requires("url", "endpoint"),
 	"dependentRequired": map[string][]string{"path": {"endpoint"}},
@@ -99,7 +99,7 @@ func (r *reader) checkTarget(n ast.Node, path string) {
 	}
 }
 
-// methodBlock is the block of a method.
+// methodBlock returns the block of a method.
 func methodBlock(method string) string {
 	block := workflow.HTTPSendBlock
 	switch method {
@@ -111,7 +111,7 @@ func methodBlock(method string) string {
 	return strings.TrimSuffix(block, ".0.0")
 }
 
-// finishHTTP checks what a step with http says beside it.
+// finishHTTP checks the other fields of a step with http.
 func (r *reader) finishHTTP(s *spec.Step, path string) {
 	if s.HTTP == nil {
 		if r.Has(path + ".idempotent") {
@@ -142,7 +142,7 @@ func (r *reader) status(into *string) yamldoc.Field {
 	})
 }
 
-// checkCall checks what of a call is not up to expressions.
+// checkCall checks the parts of a call that do not depend on expressions.
 func (r *reader) checkCall(in *httpCall, path string) {
 	if literal := in.URL != "" && !strings.Contains(in.URL, "${"); literal || strings.HasPrefix(in.URL, "http") {
 		text, _, _ := strings.Cut(in.URL, "${")
@@ -178,7 +178,7 @@ func (r *reader) checkCall(in *httpCall, path string) {
 	}
 }
 
-// checkAddress checks an address, or its beginning if the rest is up to expressions.
+// checkAddress checks an address, or only its beginning if the rest depends on expressions.
 func checkAddress(text string, whole bool, report func(code, message string)) {
 	u, err := url.Parse(text)
 	switch {
@@ -192,13 +192,13 @@ func checkAddress(text string, whole bool, report func(code, message string)) {
 	}
 }
 
-// written is the call as its canonical form writes it.
+// written returns the call as its canonical form writes it.
 func (in *httpCall) written() json.RawMessage {
 	raw, _ := workflow.EncodeJSON(in) //nolint:errchkjson // its parts came from JSON
 	return raw
 }
 
-// parameters are the parameters of the block of a call.
+// parameters returns the parameters of the block of a call.
 func (in *httpCall) parameters() json.RawMessage {
 	type sign struct {
 		Key    string `json:"key"`

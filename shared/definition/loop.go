@@ -49,7 +49,7 @@ func (r *reader) foreach(f *spec.Foreach) yamldoc.Field {
 	})
 }
 
-// checkForeach checks what stands beside foreach.
+// checkForeach checks the fields of a step with foreach.
 func (r *reader) checkForeach(s *spec.Step, path string) {
 	if s.RunOn != "" && s.RunOn != workflow.RunOnItem {
 		r.ReportAt(path+".runOn", "conflict", "a step with foreach runs on item, not on %s", s.RunOn)

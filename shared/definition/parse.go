@@ -1,6 +1,6 @@
-// Package definition reads what authors publish. It parses a definition from YAML or JSON,
-// lists everything that is wrong with it at once, each issue with its line and column,
-// and compiles its expressions.
+// Package definition reads what authors publish. It parses a definition from YAML or JSON, reports
+// everything that is wrong with it at once, each issue with its line and column, and compiles its
+// expressions.
 //
 //   - parse.go is the entry point. Package yamldoc parses the text.
 //   - root.go, config.go, step.go, flow.go, condition.go and cron.go declare the fields, from the kinds of
@@ -35,11 +35,12 @@ func Parse(source []byte) (*spec.Definition, error) {
 	return d, err
 }
 
-// ParseStrict is ParseAndCompile for a definition that is about to be published. It also refuses what
-// can only be a mistake. Definitions that were published earlier may contain that.
+// ParseStrict is ParseAndCompile for a definition that is about to be published. It also refuses
+// what can only be a mistake, but what definitions published earlier may contain.
 func ParseStrict(source []byte) (*spec.Definition, *Compiled, error) { return parse(source, true) }
 
-// ParseAndCompile is Parse with the compiled expressions, which checking them has made.
+// ParseAndCompile is Parse that also returns the compiled expressions, which Parse needs to check
+// them.
 func ParseAndCompile(source []byte) (*spec.Definition, *Compiled, error) { return parse(source, false) }
 
 func parse(source []byte, strict bool) (*spec.Definition, *Compiled, error) {
@@ -65,7 +66,7 @@ func parse(source []byte, strict bool) (*spec.Definition, *Compiled, error) {
 	return d, compiled, nil
 }
 
-// NameOf is the package/name:version that a text names, valid or not; "" if it names none.
+// NameOf returns the package/name:version that a text names, valid or not; "" if it names none.
 func NameOf(source []byte) string {
 	if len(source) > MaxSource {
 		return ""
@@ -106,7 +107,7 @@ func LocateIssues(source []byte, issues []workflow.Issue) []workflow.Issue {
 // Compiled is a definition whose expressions are ready to be evaluated.
 type Compiled = program.Compiled
 
-// Target is where an execution goes on in a definition.
+// Target is where an execution continues in a definition.
 type Target = program.Target
 
 // reader reads the fields of a definition from a document.

@@ -36,7 +36,7 @@ func (r *reader) pipe(p *spec.Pipe) yamldoc.Field {
 
 var columnRE = regexp.MustCompile(workflow.ColumnPattern)
 
-// columns are the schema and the checks of an object with values by column.
+// columns returns the schema and the checks of an object with values by column.
 func (r *reader) columns(field yamldoc.Field, value yamldoc.Schema) yamldoc.Field {
 	return field.WithSchema(yamldoc.Schema{"minProperties": 1, "maxProperties": workflow.MaxColumns, "propertyNames": yamldoc.Schema{"pattern": workflow.ColumnPattern}, "additionalProperties": value}).
 		Then(r.Reader, func(n ast.Node, path string) {

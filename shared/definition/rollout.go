@@ -37,8 +37,8 @@ func (r *reader) rollout(s *spec.Step) yamldoc.Field {
 	})
 }
 
-// checkRollout checks that a rollout says how to divide the entities, and what is between two
-// waves at most once.
+// checkRollout checks that a rollout defines how to divide the entities, and that at most one thing
+// happens between two waves.
 func (r *reader) checkRollout(n ast.Node, path string, o *spec.Rollout) {
 	by, batches := r.Has(path+".by"), r.Has(path+".batches")
 	switch {

@@ -50,7 +50,7 @@ func (r *reader) entityType(into *string) yamldoc.Field {
 	})
 }
 
-// expr reads an expression. It is compiled when all labels are known.
+// expr reads an expression. It is compiled once all labels are known.
 func (r *reader) expr(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "expression",
 		"the expression is empty", func(s string) bool { return strings.TrimSpace(s) != "" })
@@ -76,8 +76,8 @@ func (r *reader) reference(into *string) yamldoc.Field {
 		})
 }
 
-// block reads the reference to a block. Those of http steps are not called by their names: what a
-// step says of its call is checked where it has http.
+// block reads the reference to a block. The blocks of http steps are not called by name: a step
+// describes its call in http.
 func (r *reader) block(into *string) yamldoc.Field {
 	return r.reference(into).Then(r.Reader, func(n ast.Node, path string) {
 		if ref, err := workflow.ParseRef(*into); err == nil && workflow.BuiltinName(ref) {

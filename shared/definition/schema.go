@@ -14,9 +14,9 @@ import (
 
 //go:generate go run ./internal/generate ../../docs/definition.schema.json
 
-// Schema is the JSON Schema (2020-12) of definitions, for editors and other tools. It is made
-// from the declarations that read definitions, and so has every field. It cannot check
-// references between parts of a definition.
+// Schema returns the JSON Schema (2020-12) of definitions, for editors and other tools. It is made
+// from the declarations that read definitions, and so has every field. It cannot check references
+// between parts of a definition.
 func Schema() []byte { return slices.Clone(schemaJSON()) }
 
 var schemaJSON = sync.OnceValue(func() []byte {
@@ -35,7 +35,7 @@ var schemaJSON = sync.OnceValue(func() []byte {
 	return out.Bytes()
 })
 
-// ValidateParameters checks the parameters of an execution: they are an object, and fit the
+// ValidateParameters checks the parameters of an execution: they must be an object, and fit the
 // definition's schema if it has one. The error is CodeInvalid with every issue.
 func ValidateParameters(d *spec.Definition, raw json.RawMessage) error {
 	const message = "the parameters are not valid"

@@ -96,8 +96,8 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 	}).WithSchema(kindSchema)
 }
 
-// kinds are the fields of which a step has exactly one, each with the fields that it needs
-// and those that it must not have.
+// kinds are the fields of which a step has exactly one, each with the fields that it needs and
+// those that it must not have.
 var kinds = []struct {
 	name  string
 	needs []string
@@ -301,10 +301,10 @@ func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 	}).WithSchema(yamldoc.Schema{"not": yamldoc.Schema{"required": []string{"on", "when"}}})
 }
 
-// maxRetryCodes is how many codes retry.on lists.
+// maxRetryCodes bounds the codes that retry.on lists.
 const maxRetryCodes = 20
 
-// failureCode reads the code of a failure, as blocks give it.
+// failureCode reads the code of a failure, as blocks return it.
 func (r *reader) failureCode(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"minLength": 1, "maxLength": workflow.MaxFailureCode}, "limit",
 		fmt.Sprintf("want the code of a failure, 1 to %d characters", workflow.MaxFailureCode), func(s string) bool { return s != "" && len(s) <= workflow.MaxFailureCode })

@@ -43,7 +43,7 @@ func (r *reader) httpTrigger(t *spec.Trigger) yamldoc.Field {
 	}))
 }
 
-// form reads what lets everybody call a trigger.
+// form reads the settings of a form, with which everybody may call a trigger.
 func (r *reader) form(f *spec.Form) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
 		"honeypot": r.checkedText(&f.Honeypot, yamldoc.Schema{"pattern": fieldNameRE.String()}, "format", "want the name of a field: a letter, then letters, digits, - and _, at most 64", fieldNameRE.MatchString),
@@ -137,7 +137,7 @@ func (r *reader) rate(into *workflow.Rate) yamldoc.Field {
 	})
 }
 
-// checkTriggers checks what needs all triggers, or the whole of one.
+// checkTriggers checks what needs all triggers, or a whole trigger.
 func (r *reader) checkTriggers(d *spec.Definition) {
 	first := map[string]string{}
 	for i, t := range d.Triggers.All() {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// waitKinds are the fields of a wait of which it has exactly one.
+// waitKinds are the fields of a wait of which it must have exactly one.
 var waitKinds = []string{"for", "until", "when", "input", "approval", "signal"}
 
 // wait reads what a step waits for.
@@ -52,7 +52,7 @@ func (r *reader) wait(w *spec.Wait) yamldoc.Field {
 	}).WithSchema(yamldoc.Schema{"oneOf": oneKind}))
 }
 
-// refuse reports the fields of an object that it must not have.
+// refuse reports fields that an object must not have.
 func (r *reader) refuse(path, why string, fields ...string) {
 	for _, name := range fields {
 		if r.Has(path + "." + name) {
@@ -61,8 +61,8 @@ func (r *reader) refuse(path, why string, fields ...string) {
 	}
 }
 
-// onTimeout reads fail, or how to go on instead: with a step or, where answers is set, with what
-// is taken for the answer.
+// onTimeout reads fail, or how to continue instead: with a step or, if answers is set, with an
+// assumed answer.
 func (r *reader) onTimeout(into **spec.OnTimeout, answers bool) yamldoc.Field {
 	var fail string
 	return yamldoc.ScalarOr(yamldoc.Enum(r.Reader, &fail, "fail"), yamldoc.Optional(into, func(o *spec.OnTimeout) yamldoc.Field {
@@ -83,13 +83,13 @@ func (r *reader) onTimeout(into **spec.OnTimeout, answers bool) yamldoc.Field {
 	}))
 }
 
-// Limits of what people are asked.
+// Limits of questions to people.
 const (
 	maxReminders = 10
 	maxWho       = 100
 )
 
-// askFields are the fields that all questions to people have.
+// askFields returns the fields that all questions to people have.
 func (r *reader) askFields(a *spec.Ask) yamldoc.Fields {
 	return yamldoc.Fields{
 		"title":    r.shortText(&a.Title),
@@ -105,7 +105,7 @@ func (r *reader) waitDuration(into *workflow.Duration) yamldoc.Field {
 	return r.duration(into, time.Millisecond, workflow.MaxStepWait)
 }
 
-// checkAsk checks that reminders and escalations come one after the other, before the deadline.
+// checkAsk checks that reminders and escalations come one after another, before the deadline.
 func (r *reader) checkAsk(a *spec.Ask, path string) {
 	limit := a.Deadline
 	if limit == 0 {
@@ -163,7 +163,7 @@ func (r *reader) who(w *workflow.Who) yamldoc.Field {
 	})
 }
 
-// actor reads the name of somebody, or a string with tokens that gives one.
+// actor reads the name of a person, or a string with tokens that results in one.
 func (r *reader) actor(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"minLength": 1, "maxLength": 256}, "format", "want 1 to 256 characters",
 		func(s string) bool { return s != "" && len(s) <= 256 })

@@ -1,6 +1,6 @@
-// Package cron reads cron schedules and finds when they fire next, also across changes
-// of the clocks. A schedule has five fields, and may have a field of seconds before
-// them. docs/decisions/0018-own-cron.md says why it is not a library.
+// Package cron reads cron schedules and finds when they fire next, also across changes of the
+// clocks. A schedule has five fields, and may have a field of seconds before them.
+// docs/decisions/0018-own-cron.md explains why it is not a library.
 package cron
 
 import (
@@ -127,18 +127,17 @@ func (f field) parseError(part string) error {
 	return fmt.Errorf("the %s %q cannot be read: want *, numbers, ranges such as 1-5, lists, or steps such as */10", f.name, part)
 }
 
-// maxSearchDays is how many days ahead to search. The 29th of February comes after
-// eight years where a century is no leap year, and one that is a Monday after forty.
+// maxSearchDays is how many days ahead to search. The 29th of February comes after eight years
+// around a century that is no leap year, and one that is a Monday after forty.
 const maxSearchDays = 41 * 366
 
-// Next is the first time after the given one at which the schedule fires in a zone, in
-// UTC. It is false if the schedule never fires.
+// Next returns the first time after the given one at which the schedule fires in a zone, in UTC. It
+// returns false if the schedule never fires.
 //
-// A schedule with * or / in its minute or hour fires at intervals. It treats a change of
-// the clocks like any other hour, and so may fire twice at the same time of the day.
-// Any other schedule fires once at each of its times of the day: at the first of two
-// when clocks are put back, and at the moment of the change when clocks are put forward
-// past the time.
+// A schedule with * or / in its minute or hour fires at intervals. It treats a change of the clocks
+// like any other hour, and so may fire twice at the same time of the day. Any other schedule fires
+// once at each of its times of the day: at the first of two when clocks are put back, and at the
+// moment of the change when clocks are put forward past the time.
 func (s *Schedule) Next(after time.Time, zone *time.Location) (time.Time, bool) {
 	if s.isInterval {
 		return s.nextInterval(after, zone)
@@ -155,7 +154,7 @@ func (s *Schedule) Next(after time.Time, zone *time.Location) (time.Time, bool) 
 	}
 }
 
-// nextInterval searches one period of constant offset from UTC after the other.
+// nextInterval searches one period of constant offset from UTC after another.
 func (s *Schedule) nextInterval(at time.Time, zone *time.Location) (time.Time, bool) {
 	for range 2 * maxSearchDays {
 		local := at.In(zone)
@@ -176,16 +175,16 @@ func (s *Schedule) nextInterval(at time.Time, zone *time.Location) (time.Time, b
 	return time.Time{}, false
 }
 
-// wallClock is the date and time that a wall clock shows, as a time in UTC.
+// wallClock returns the date and time that a wall clock shows, as a time in UTC.
 func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// resolveWallTime is the moment at which a wall clock of the zone first shows a time. If
-// it never does, it is the moment at which the clock is put forward past that time.
+// resolveWallTime returns the moment at which a wall clock of the zone first shows a time. If it
+// never does, that is the moment at which the clock is put forward past that time.
 func resolveWallTime(wall time.Time, zone *time.Location) time.Time {
-	// A wall clock shows the time at most a day before or after one in UTC does. Try each
-	// period of constant offset between the two.
+	// A wall clock shows the time at most a day before or after one in UTC does. Try each period of
+	// constant offset between the two.
 	at := wall.Add(-26 * time.Hour).In(zone)
 	for {
 		_, end := at.ZoneBounds()
@@ -207,7 +206,7 @@ func (s *Schedule) matches(wall time.Time) bool {
 		hasBit(s.hours, wall.Hour()) && hasBit(s.minutes, wall.Minute())
 }
 
-// nextWallTime is the next matching time of a wall clock that is never changed.
+// nextWallTime returns the next matching time of a wall clock that is never changed.
 func (s *Schedule) nextWallTime(wall time.Time) (time.Time, bool) {
 	from := wall.Truncate(time.Second).Add(time.Second)
 	day := time.Date(from.Year(), from.Month(), from.Day(), 0, 0, 0, 0, time.UTC)
@@ -235,8 +234,8 @@ func (s *Schedule) nextWallTime(wall time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// matchesDay reports whether the schedule fires on a day. Where day and weekday are both
-// restricted, one of them is enough.
+// matchesDay reports whether the schedule fires on a day. If day and weekday are both restricted,
+// one of them is enough.
 func (s *Schedule) matchesDay(day time.Time) bool {
 	if !hasBit(s.months, int(day.Month())) {
 		return false

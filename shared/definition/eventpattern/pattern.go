@@ -1,6 +1,6 @@
-// Package eventpattern decides whether an event matches a pattern of EventBridge, of the part of the
-// language that docs/triggers.md lists. What it does not know is an error when the pattern is read,
-// so that no event is left out in silence.
+// Package eventpattern decides whether an event matches a pattern of EventBridge, limited to the
+// part of the language that docs/triggers.md lists. Anything else is an error when the pattern is
+// read, so that no event is silently missed.
 package eventpattern
 
 import (
@@ -22,17 +22,17 @@ const (
 	maxLevels = 16
 )
 
-// Issue is what is wrong at a place of a pattern.
+// Issue is a problem at a place of a pattern.
 type Issue struct {
 	Path    string // relative to the pattern, such as .detail.state[0]
-	Code    string // pattern, or unsupported: EventBridge knows it, and this package does not
+	Code    string // pattern; or unsupported if EventBridge knows it and this package does not
 	Message string
 }
 
 // Pattern is a pattern that has been read.
 type Pattern struct{ root object }
 
-// object matches an object: every field, and one of each list of alternatives, has to match.
+// object matches an object: every field has to match, and one of each list of alternatives.
 type object struct {
 	fields []field
 	either [][]object // one of each list, as $or has them
@@ -44,7 +44,7 @@ type field struct {
 	values []tester // or it is one of these, or a list that has one
 }
 
-// tester tests a value that is no object and no list. present is false if there is none.
+// tester tests a value that is neither an object nor a list. present is false if there is no value.
 type tester func(v any, present bool) bool
 
 // Parse reads a pattern.
@@ -78,13 +78,12 @@ func Decode(raw []byte) (v any, err error) {
 // Matches reports whether an event that [Decode] has decoded matches.
 func (p *Pattern) Matches(event any) bool { return p.root.matches(event) }
 
-// matches matches an object, or a list that has one that matches: of a list of objects one has to
-// match whole.
+// matches matches an object, or a list of objects, one of which must match as a whole.
 func (o *object) matches(v any) bool {
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		return slices.ContainsFunc(list, o.matches)
 	}
-	m, _ := v.(map[string]any) // nil, without fields, if it is something else
+	m, _ := v.(map[string]any) // nil, without fields, for anything else
 	for _, f := range o.fields {
 		v, present := m[f.name]
 		if f.nested != nil {
@@ -108,7 +107,7 @@ func (f *field) tests(v any, present bool) bool {
 		}
 		v, present = nil, false // as EventBridge has it: an empty list has no values
 	case map[string]any:
-		v, present = nil, false // nor has an object, other than in its fields
+		v, present = nil, false // nor has an object, apart from its fields
 	}
 	return slices.ContainsFunc(f.values, func(test tester) bool { return test(v, present) })
 }
@@ -192,10 +191,10 @@ func (p *parser) value(v any, path string) tester {
 	return nil
 }
 
-// Comparisons lists those that are known, besides $or.
+// Comparisons lists the supported ones, besides $or.
 var Comparisons = []string{"prefix", "suffix", "equals-ignore-case", "anything-but", "numeric", "exists"}
 
-// unsupported are the comparisons that EventBridge has besides them.
+// unsupported are further comparisons of EventBridge.
 var unsupported = []string{"wildcard", "cidr"}
 
 func (p *parser) comparison(name string, operand any, path string) tester {
@@ -242,7 +241,7 @@ func (p *parser) text(name string, operand any, path string) tester {
 		if !ok {
 			return false
 		}
-		// A text and the same one in other letters may have another number of bytes, but not of runes.
+		// A text and the same text in other case may differ in bytes, but not in runes.
 		runes, n := []rune(got), len([]rune(want))
 		switch {
 		case name == "equals-ignore-case":
@@ -256,8 +255,8 @@ func (p *parser) text(name string, operand any, path string) tester {
 	}
 }
 
-// anythingBut reads the opposite of one or more values, or of a comparison of texts. A field that is
-// not there is nothing, and does not match.
+// anythingBut reads the opposite of one or more values, or of a comparison of texts. A missing
+// field has no value, and does not match.
 func (p *parser) anythingBut(operand any, path string) tester {
 	list, ok := operand.([]any)
 	if !ok {
@@ -333,12 +332,12 @@ func (p *parser) numeric(operand any, path string) tester {
 	}
 }
 
-// maxDigits is the longest text of a number. A sender may write one as long as his event, which would
-// cost much time for each comparison.
+// maxDigits bounds the text of a number. A sender may write one as long as an event, which would
+// make each comparison expensive.
 const maxDigits = 64
 
-// number is a value as a number; nil if it is none, or a longer one. 128 bits tell all numbers apart that
-// a JSON number of a usual length can be.
+// number returns a value as a number; nil if it is none, or too long. 128 bits distinguish all
+// numbers that a JSON number of usual length can hold.
 func number(v any) *big.Float {
 	n, ok := v.(json.Number)
 	if !ok || len(n) > maxDigits {
@@ -351,7 +350,8 @@ func number(v any) *big.Float {
 	return f
 }
 
-// same compares values that are neither objects nor lists. Numbers are the same whatever their notation.
+// same compares values that are neither objects nor lists. Numbers are the same whatever their
+// notation.
 func same(a, b any) bool {
 	if x, y := number(a), number(b); x != nil && y != nil {
 		return x.Cmp(y) == 0

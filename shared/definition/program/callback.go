@@ -13,13 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// The token of a callback, and the link with it, are no values that expressions read. Their places
-// are found when the definition is compiled, and whatever is planned, stored or shown has the text
-// in it. Only a message to a worker has the token. So a value that happens to be that text stays
-// what it is.
+// The token of a callback, and the link with it, are not values that expressions read. Their places
+// are found when the definition is compiled, and everything planned, stored or shown has the text
+// of the expression there. Only a message to a worker has the token. So a value that happens to
+// equal that text stays what it is.
 
-// callbackPlace is where in parameters the token of a callback stands, or the link with it: names
-// of fields, and numbers of items, and the text that stands there.
+// callbackPlace is the place in parameters of the token of a callback, or of the link with it: the
+// names of fields and numbers of items that lead there, and the text that stands there.
 type callbackPlace struct {
 	at   []string
 	text string
@@ -32,7 +32,7 @@ const aboutCallback = "the token of a callback is the whole value of a parameter
 	", or " + spec.CallbackURL + " for the link with it, and nothing else, in parameters of a step with callback"
 
 // takeCallbackTokens finds the places of the token, and of links with it, in the parameters of step
-// i, and returns the parameters with the text of each as it is.
+// i. It returns the parameters with the text of each escaped.
 func (c *compiler) takeCallbackTokens(i int, path string) json.RawMessage {
 	s, into := c.flat[i], &c.steps[i]
 	if s.Callback == nil {
@@ -60,7 +60,8 @@ func decodeTemplate(raw json.RawMessage) (v any, ok bool) {
 	return v, d.Decode(&v) == nil
 }
 
-// takeTokens escapes the token and the link in a value wherever they stand alone, and adds these places.
+// takeTokens escapes the token and the link in a value wherever they stand alone, and adds their
+// places.
 func takeTokens(v any, at []string, into *[]callbackPlace) any {
 	switch v := v.(type) {
 	case string:
@@ -80,16 +81,16 @@ func takeTokens(v any, at []string, into *[]callbackPlace) any {
 	return v
 }
 
-// HasCallbackToken reports whether a token stands in the parameters of a step, alone or in a link.
+// HasCallbackToken reports whether the parameters of a step contain a token, alone or in a link.
 func (c *Compiled) HasCallbackToken(step int) bool { return len(c.steps[step].callbackPlaces) > 0 }
 
-// HasCallbackURL reports whether a link with a token stands in the parameters of a step.
+// HasCallbackURL reports whether the parameters of a step contain a link with a token.
 func (c *Compiled) HasCallbackURL(step int) bool {
 	return slices.ContainsFunc(c.steps[step].callbackPlaces, func(p callbackPlace) bool { return p.text == spec.CallbackURL })
 }
 
 // FillCallbackToken returns the parameters of a step with a token in its places, and the link with
-// it in those of links.
+// it in the places of links.
 func (c *Compiled) FillCallbackToken(step int, parameters json.RawMessage, token, link string) (json.RawMessage, error) {
 	with := map[string]string{spec.CallbackToken: token, spec.CallbackURL: link}
 	var err error

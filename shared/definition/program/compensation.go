@@ -7,15 +7,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// compensation is what undoes a step in place of the rollback of its block.
+// compensation undoes a step in place of the rollback of its block.
 type compensation struct {
 	parameters    *expr.Template
 	rawParameters json.RawMessage
 	secrets       []workflow.SecretPlace
 }
 
-// compileCompensation compiles the parameters of what undoes step i. They are evaluated when the
-// step is over, so they may read its own result. What they read is not needed to execute it.
+// compileCompensation compiles the parameters of the compensation of step i. They are evaluated
+// when the step is over, so they may read its result. What they read is not needed to execute the
+// step.
 func (c *compiler) compileCompensation(i int) {
 	s := c.flat[i]
 	if s.Compensate == nil {
@@ -39,7 +40,7 @@ func (c *compiler) compileCompensation(i int) {
 	c.steps[i].refs, c.steps[i].compensation = needed, &compensation{t, s.Compensate.RawParameters, secrets}
 }
 
-// CompensationReferences is what the parameters of a step's compensation read.
+// CompensationReferences returns what the parameters of a step's compensation read.
 func (c *Compiled) CompensationReferences(step int) expr.References {
 	if k := c.steps[step].compensation; k != nil && k.parameters != nil {
 		return k.parameters.References()
@@ -47,7 +48,7 @@ func (c *Compiled) CompensationReferences(step int) expr.References {
 	return expr.References{}
 }
 
-// CompensationParameters are the parameters of the block that undoes a step.
+// CompensationParameters returns the parameters of the block that undoes a step.
 func (c *Compiled) CompensationParameters(step int, s expr.Scope) (json.RawMessage, error) {
 	k := c.steps[step].compensation
 	return mergeParameters(k.parameters, k.rawParameters, s)

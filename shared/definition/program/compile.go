@@ -1,10 +1,10 @@
-// Package program compiles the expressions of a definition, and checks when it is
-// published that they read only what can exist.
+// Package program compiles the expressions of a definition, and checks when it is published that
+// they read only what can exist.
 //
 //   - compile.go compiles the expressions of steps, acquire entries and start conditions.
-//   - flow.go compiles what sets variables and what says where an execution goes on.
+//   - flow.go compiles what sets variables and what decides where an execution continues.
 //   - wait.go compiles what steps wait for.
-//   - compensation.go compiles what undoes a step.
+//   - compensation.go compiles compensations.
 //   - trigger.go compiles what triggers make of a call, pipe.go what pipes make of a job.
 //   - callback.go finds the places of the token of a callback, secret.go those of secrets.
 //   - references.go checks what the expressions of steps read.
@@ -28,17 +28,17 @@ import (
 // Limits of the expressions of one definition.
 const (
 	maxExpressions    = 1000
-	maxExpressionText = 64 << 10 // bytes, all expressions together
+	maxExpressionText = 64 << 10 // total bytes of all expressions
 )
 
-// Reporter collects what is wrong with expressions: at the path of a value, or at a line
-// and column of the source that is part of that value.
+// Reporter collects problems of expressions: at the path of a value, or at a line and column of the
+// source that is part of that value.
 type Reporter interface {
 	ReportAt(path, code, format string, args ...any)
 	ReportAtText(path, source string, line, column int, code, format string, args ...any)
 }
 
-// compiler compiles what it can and reports what does not compile.
+// compiler compiles what it can and reports the rest.
 type compiler struct {
 	Reporter
 	definition *spec.Definition
@@ -49,11 +49,11 @@ type compiler struct {
 	variables  int            // that steps set
 	items      []string       // names of items, besides item
 
-	afterStep      bool     // the results of branches are compiled: the steps in the step are over
-	inLoop         int      // the step whose loop is compiled, which sees the number of the next time, or of whose foreach what is evaluated for each item; -1 for none
+	afterStep      bool     // the results of branches are compiled, when the nested steps are over
+	inLoop         int      // the step whose loop or foreach is compiled, whose rounds or items have a number here; -1 for none
 	divides        bool     // the expression of a rollout is compiled, which is evaluated for each entity
 	sealed         []string // names of the sealed parameters
-	handlesFailure bool     // the conditions of an onFailure are compiled: the step has failed
+	handlesFailure bool     // the conditions of an onFailure are compiled, when the step has failed
 	*Compiled
 }
 
@@ -69,8 +69,8 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 		c.ReportAt("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
 		return c.Compiled
 	}
-	// Expressions know the labels of all steps, so that reading a later step has another
-	// error than a misspelled label.
+	// Expressions know the labels of all steps, so that reading a later step is a different error
+	// than a misspelled label.
 	var labels []string
 	for i, s := range c.flat {
 		c.steps[i].label = s.Label
@@ -217,7 +217,7 @@ func (c *compiler) compileCondition(i int, source, path string, afterStep bool) 
 	return c.compileExpr(i, source, path, c.language.CompileCondition, afterStep)
 }
 
-// compileExpr compiles an expression of step i, checks what it reads, and notes that for the
+// compileExpr compiles an expression of step i, checks what it reads, and records that for the
 // step.
 func (c *compiler) compileExpr(i int, source, path string, compile func(string) (*expr.Program, error), afterStep bool) *expr.Program {
 	if blank(source) {
@@ -289,8 +289,8 @@ func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *e
 	return t
 }
 
-// compileAcquires compiles the acquire entries. Their expressions read parameters. Those of
-// expand also read each entity that is in the scope already.
+// compileAcquires compiles the acquire entries. Their expressions read parameters. Those of expand
+// also read each entity already in the scope.
 func (c *compiler) compileAcquires() {
 	paths := AcquirePaths(c.definition)
 	for i, a := range c.definition.Acquisitions() {
@@ -335,12 +335,12 @@ func (c *compiler) compileParameterText(text, path string) *expr.Template {
 	return c.compileParameterTemplate(raw, path)
 }
 
-// blank reports whether there is no expression. A missing one that is required was reported
-// when the definition was read.
+// blank reports whether there is no expression. A missing required one was reported when the
+// definition was read.
 func blank(source string) bool { return strings.TrimSpace(source) == "" }
 
-// reportError reports an expression that does not compile, at the exact position within it
-// if the text has it.
+// reportError reports an expression that does not compile, at the exact position within it if the
+// text has it.
 func (c *compiler) reportError(path string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {

@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Compiled is a definition whose expressions are ready to be evaluated. A step is given by
-// its index in the definition's FlatSteps, an acquire entry by its index in
-// Acquisitions. It is safe for concurrent use.
+// Compiled is a definition whose expressions are ready to be evaluated. A step is identified by its
+// index in the definition's FlatSteps, an acquire entry by its index in Acquisitions. It is safe
+// for concurrent use.
 type Compiled struct {
 	steps     []step
 	acquires  []acquire
@@ -25,7 +25,7 @@ type Compiled struct {
 	pipes     []map[string]*expr.Program // by pipe, then by column
 	slotKey   *expr.Template             // of config.concurrency
 	rateKey   *expr.Template             // of config.rate
-	reachable []map[string]*Target       // of global blocks: where each may go, by label
+	reachable []map[string]*Target       // of global blocks: the steps to which each may send the execution, by label
 }
 
 type step struct {
@@ -43,9 +43,9 @@ type step struct {
 	onResume       *Target
 	cases          []branch         // of switch
 	handlers       []branch         // of onFailure
-	results        []*expr.Template // of branches that are executed side by side
+	results        []*expr.Template // of concurrent branches
 	wait           wait
-	callbackPlaces []callbackPlace // where in the parameters the token of its callback stands, or the link with it
+	callbackPlaces []callbackPlace // places of the token of its callback, or of the link with it, in the parameters
 	secrets        []workflow.SecretPlace
 	over           *expr.Program
 	loopWhile      *expr.Program
@@ -61,7 +61,7 @@ type acquire struct {
 	rawParameters json.RawMessage
 }
 
-// References is what all expressions of a step read, repeat.while included.
+// References returns what all expressions of a step read, including repeat.while.
 func (c *Compiled) References(step int) expr.References { return c.steps[step].refs }
 
 // PartReferences is what the parts of a step read that are evaluated before its jobs exist.
@@ -72,7 +72,7 @@ type PartReferences struct {
 	Rollout               expr.References // of by, which is evaluated for each entity
 }
 
-// PartReferences is what the parts of a step read.
+// PartReferences returns what the parts of a step read.
 func (c *Compiled) PartReferences(step int) PartReferences {
 	s := &c.steps[step]
 	var refs PartReferences
@@ -102,8 +102,8 @@ func (c *Compiled) PartReferences(step int) PartReferences {
 	return refs
 }
 
-// WaitsForStep reports whether a step reads something of any of the other steps that is
-// known only after that step has ended for every entity: all its results, or its status.
+// WaitsForStep reports whether a step reads something about any of the other steps that is known
+// only after that step has ended for every entity: all its results, or its status.
 func (c *Compiled) WaitsForStep(step int, among []int) bool {
 	refs := c.steps[step].refs
 	return slices.ContainsFunc(among, func(i int) bool {
@@ -112,14 +112,13 @@ func (c *Compiled) WaitsForStep(step int, among []int) bool {
 	})
 }
 
-// Condition evaluates a step's condition. It is true if the step has none. An error means
-// that the condition cannot be evaluated.
+// Condition evaluates a step's condition. Without a condition it is true. An error means that the
+// condition cannot be evaluated.
 func (c *Compiled) Condition(step int, s expr.Scope) (bool, error) {
 	return evalCondition(c.steps[step].condition, s)
 }
 
-// RepeatWhile evaluates a step's repeat.while after a step run. It is true if the step has
-// none.
+// RepeatWhile evaluates a step's repeat.while after a step run. Without one it is true.
 func (c *Compiled) RepeatWhile(step int, s expr.Scope) (bool, error) {
 	return evalCondition(c.steps[step].repeatWhile, s)
 }
@@ -131,8 +130,8 @@ func evalCondition(p *expr.Program, s expr.Scope) (bool, error) {
 	return p.EvalBool(s)
 }
 
-// FailedAssertion is a step's first assertion that is false or cannot be evaluated, which
-// the error says; nil if all are true.
+// FailedAssertion returns a step's first assertion that is false or cannot be evaluated; the error
+// is set in the second case. It returns nil if all are true.
 func (c *Compiled) FailedAssertion(step int, s expr.Scope) (*expr.Program, error) {
 	return c.FailedAssertionAmong(step, nil, s)
 }
@@ -150,8 +149,7 @@ func (c *Compiled) FailedAssertionAmong(step int, without []int, s expr.Scope) (
 	return nil, nil
 }
 
-// Parameters are a step's parameters: the filled template, and the raw parameters as
-// written.
+// Parameters returns a step's parameters: the filled template, and the raw parameters as written.
 func (c *Compiled) Parameters(step int, s expr.Scope) (json.RawMessage, error) {
 	return mergeParameters(c.steps[step].parameters, c.steps[step].rawParameters, s)
 }
@@ -185,8 +183,8 @@ func (c *Compiled) ParameterFields(step int) (map[string]expr.Field, error) {
 // HasRetryWhen reports whether a step has retry.when.
 func (c *Compiled) HasRetryWhen(step int) bool { return c.steps[step].retryWhen != nil }
 
-// RetryWhen reports whether a job is tried again after an attempt (from 1) has failed: by
-// the step's retry.when, or without one, if the failure is retryable.
+// RetryWhen reports whether a job is retried after an attempt (from 1) has failed: as the step's
+// retry.when says or, without one, if the failure is retryable.
 func (c *Compiled) RetryWhen(step, attempt int, f *workflow.Failure) (bool, error) {
 	if p := c.steps[step].retryWhen; p != nil {
 		return p.EvalBool(expr.FailureScope(attempt, f))
@@ -194,7 +192,7 @@ func (c *Compiled) RetryWhen(step, attempt int, f *workflow.Failure) (bool, erro
 	return f != nil && f.Retryable, nil
 }
 
-// Selector is the filled executeOnParameters of a workflow reference: the JSON of a
+// Selector returns the filled executeOnParameters of a workflow reference: the JSON of a
 // [workflow.Selector]. It is nil if the step has none.
 func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 	t := c.steps[step].selector
@@ -214,7 +212,7 @@ func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// AcquireIDs are the ids that an acquire entry lists, or that its expression over the
+// AcquireIDs returns the ids that an acquire entry lists, or that its expression over the
 // parameters returns.
 func (c *Compiled) AcquireIDs(i int, parameters json.RawMessage) ([]string, error) {
 	a := &c.acquires[i]
@@ -224,7 +222,7 @@ func (c *Compiled) AcquireIDs(i int, parameters json.RawMessage) ([]string, erro
 	return evalIDs(a.idsOf, expr.ParameterScope(parameters))
 }
 
-// ExpandIDs are the ids that an acquire entry's expand returns for one entity of the scope.
+// ExpandIDs returns the ids that an acquire entry's expand returns for one entity of the scope.
 // There are none if the entry has no expand.
 func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity, cost *uint64) ([]string, error) {
 	p := c.acquires[i].expand
@@ -236,7 +234,7 @@ func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity
 	return evalIDs(p, s)
 }
 
-// AcquireParameters are the parameters of an acquire entry's block.
+// AcquireParameters returns the parameters of an acquire entry's block.
 func (c *Compiled) AcquireParameters(i int, parameters json.RawMessage) (json.RawMessage, error) {
 	return mergeParameters(c.acquires[i].parameters, c.acquires[i].rawParameters, expr.ParameterScope(parameters))
 }
@@ -262,20 +260,20 @@ func evalIDs(p *expr.Program, s expr.Scope) ([]string, error) {
 	return ids, nil
 }
 
-// StartWhen reports whether an execution may start. It is true if the definition has no
-// such condition. lookupEntity reads an entity's attributes from the inventory.
+// StartWhen reports whether an execution may start. Without such a condition it may. lookupEntity
+// reads an entity's attributes from the inventory.
 func (c *Compiled) StartWhen(parameters json.RawMessage, now time.Time, lookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	s := expr.ParameterScope(parameters)
 	s.Variables, s.LookupEntity = map[string]any{"now": now.UTC()}, lookupEntity
 	return evalCondition(c.startWhen, s)
 }
 
-// SlotKey is the key of config.concurrency, "" if it has none.
+// SlotKey returns the key of config.concurrency, "" if there is none.
 func (c *Compiled) SlotKey(parameters json.RawMessage) (string, error) {
 	return evalLimitKey(c.slotKey, "concurrency.key", parameters)
 }
 
-// RateKey is the key of config.rate, "" if it has none.
+// RateKey returns the key of config.rate, "" if there is none.
 func (c *Compiled) RateKey(parameters json.RawMessage) (string, error) {
 	return evalLimitKey(c.rateKey, "rate.key", parameters)
 }
@@ -306,8 +304,8 @@ func evalLimitKey(t *expr.Template, field string, parameters json.RawMessage) (s
 	return text, nil
 }
 
-// NotBefore is the time before which an execution does not start. It is zero if the
-// definition has none.
+// NotBefore returns the time before which an execution does not start. It is zero if the definition
+// has none.
 func (c *Compiled) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	if c.notBefore == nil {
 		return time.Time{}, nil
@@ -315,7 +313,7 @@ func (c *Compiled) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	return evalTime("notBefore", c.notBefore, expr.ParameterScope(parameters))
 }
 
-// evalTime evaluates a template that gives a time. name is for the error.
+// evalTime evaluates a template that results in a time. name is for the error.
 func evalTime(name string, t *expr.Template, s expr.Scope) (time.Time, error) {
 	raw, err := t.Eval(s)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Target is where an execution goes on: with a step, or at the end of the definition.
+// Target is where an execution continues: at a step, or at the end of the definition.
 type Target struct {
 	Step int // index in FlatSteps; their number for the end
 	In   int // index of the step around it, -1 for none
@@ -30,14 +30,14 @@ type branch struct {
 	next *Target       // nil: after the step
 }
 
-// outputStep stands for the output of the definition where expressions are checked. It comes
-// after all steps.
+// outputStep stands for the output of the definition when expressions are checked. It comes after
+// all steps.
 var outputStep = &spec.Step{Label: "output"}
 
 // maxVariables bounds the paths that a definition sets.
 const maxVariables = 500
 
-// compileFlow compiles what step i sets, and where an execution goes on after it.
+// compileFlow compiles what step i sets, and where an execution continues after it.
 func (c *compiler) compileFlow(i int) {
 	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
 	into.next = c.compileTarget(i, s.Next, path+".next")
@@ -76,7 +76,7 @@ func (c *compiler) compileFlow(i int) {
 	}
 }
 
-// compileBranches compiles what the branches of step i give, which may read the steps in them.
+// compileBranches compiles the outputs of the branches of step i, which may read the steps in them.
 func (c *compiler) compileBranches(i int, path string) {
 	c.afterStep = true
 	defer func() { c.afterStep = false }()
@@ -90,7 +90,7 @@ func (c *compiler) compileBranches(i int, path string) {
 	}
 }
 
-// BranchResult is what a branch of a step says that it gives; false if it says nothing.
+// BranchResult evaluates the declared output of a branch; false if none is declared.
 func (c *Compiled) BranchResult(step, branch int, s expr.Scope) (json.RawMessage, bool, error) {
 	t := c.steps[step].results[branch]
 	if t == nil {
@@ -116,10 +116,10 @@ func (c *compiler) checkInBranch(i int, path string) {
 	}
 }
 
-// maxNestedBranches is how deep branches are nested.
+// maxNestedBranches is how deep branches may nest.
 const maxNestedBranches = 2
 
-// overlaps reports whether one path is another, or is inside it.
+// overlaps reports whether one path equals another, or is inside it.
 func overlaps(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -142,8 +142,8 @@ func (c *compiler) compileCases(i int, cases []spec.Case, path string, onFailure
 	return all
 }
 
-// compileTarget finds the step that a label names: one of the list in which step i is, or in
-// which a step around it is. So an execution never goes into the middle of a step.
+// compileTarget finds the step that a label names: in the list of step i, or in the list of a step
+// around it. So an execution never jumps into the middle of a step.
 func (c *compiler) compileTarget(i int, label, path string) *Target {
 	switch {
 	case label == "":
@@ -173,8 +173,8 @@ func (c *compiler) compileTarget(i int, label, path string) *Target {
 	return nil
 }
 
-// canReach reports whether a step may go to another: to one of the list in which it is, or in
-// which a step around it is, as far as its own branch, or its rollout.
+// canReach reports whether a step may jump to another: to one in its own list, or in the list of a
+// step around it, up to its own branch or rollout.
 func (c *compiler) canReach(from, to int) bool {
 	p := &c.positions[from]
 	if p.group == c.positions[to].group {
@@ -192,14 +192,14 @@ func (c *compiler) canReach(from, to int) bool {
 	return false
 }
 
-// inBranch reports whether a step is executed in a branch, beside others.
+// inBranch reports whether a step is executed in a branch, concurrently with others.
 func (c *compiler) inBranch(i int) bool {
 	return slices.ContainsFunc(c.positions[i].ancestors, func(around int) bool {
 		return c.flat[around].Parallel != nil && !slices.Contains(c.positions[i].handles, around)
 	})
 }
 
-// containerOf is the innermost step that is open while a step is executed, -1 if there is
+// containerOf returns the innermost step that is open while a step is executed, -1 if there is
 // none.
 func (c *compiler) containerOf(at int) int {
 	p := &c.positions[at]
@@ -211,8 +211,8 @@ func (c *compiler) containerOf(at int) int {
 	return -1
 }
 
-// checkBranchVariables refuses variables that two branches of a step both set: which of them
-// lasts would depend on which branch is quicker.
+// checkBranchVariables refuses variables that two branches of a step both set, because the faster
+// branch would decide which value lasts.
 func (c *compiler) checkBranchVariables() {
 	type write struct{ path, at string }
 	for i, s := range c.flat {
@@ -249,7 +249,7 @@ func (c *compiler) checkBranchVariables() {
 	}
 }
 
-// findReachable notes where the block of each global step may send the execution.
+// findReachable records to which steps the block of each global step may send the execution.
 func (c *compiler) findReachable() {
 	c.reachable = make([]map[string]*Target, len(c.flat))
 	for i, s := range c.flat {
@@ -298,7 +298,7 @@ func (c *Compiled) Set(step int, s expr.Scope) (json.RawMessage, error) {
 	return workflow.EncodeJSON(values)
 }
 
-// SetPaths are the paths of the variables that a step sets, in order.
+// SetPaths returns the paths of the variables that a step sets, in order.
 func (c *Compiled) SetPaths(step int) []string {
 	var paths []string
 	for _, a := range c.steps[step].set {
@@ -307,15 +307,15 @@ func (c *Compiled) SetPaths(step int) []string {
 	return paths
 }
 
-// CaseError is why the condition of a case has no value.
+// CaseError is the reason why the condition of a case has no value.
 type CaseError struct {
 	At  int // position of the case
 	Err error
 }
 
-// Route is the position of the first case of a switch, or of onFailure, whose condition is
-// true, -1 if there is none. A condition that cannot be evaluated is not true: failed says
-// why, by the position of the case, in order.
+// Route returns the position of the first case of a switch, or of onFailure, whose condition is
+// true, -1 if there is none. A condition that cannot be evaluated is not true: failed has the
+// reasons, by the position of the case, in order.
 func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, failed []CaseError) {
 	cases := c.steps[step].cases
 	if onFailure {
@@ -333,13 +333,13 @@ func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, failed
 	return -1, failed
 }
 
-// Next is where an execution goes on after a step, nil for the step that stands behind it.
+// Next returns where an execution continues after a step, nil for the step behind it.
 func (c *Compiled) Next(step int) *Target { return c.steps[step].next }
 
 // OnResume is where an execution goes on after a wait that the block of a step has asked for, nil for the step again.
 func (c *Compiled) OnResume(step int) *Target { return c.steps[step].onResume }
 
-// CaseTargets are the targets of the cases of a switch and of onFailure.
+// CaseTargets returns the targets of the cases of a switch and of onFailure.
 func (c *Compiled) CaseTargets(step int) (cases, handlers []*Target) {
 	for _, b := range c.steps[step].cases {
 		cases = append(cases, b.next)
@@ -350,5 +350,5 @@ func (c *Compiled) CaseTargets(step int) (cases, handlers []*Target) {
 	return cases, handlers
 }
 
-// TargetNamed is the target that a block names for a step, nil if the step cannot go there.
+// TargetNamed returns the target that a block names for a step, nil if the step cannot go there.
 func (c *Compiled) TargetNamed(step int, label string) *Target { return c.reachable[step][label] }

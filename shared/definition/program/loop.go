@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// itemNames are the names that a definition gives to items, besides item. It reports those
-// that mean something else where the items are read.
+// itemNames returns the names that a definition gives to items, besides item. It reports names that
+// mean something else where the items are read.
 func (c *compiler) itemNames() []string {
 	var names []string
 	for i, s := range c.flat {
@@ -32,7 +32,7 @@ func (c *compiler) itemNames() []string {
 	return names
 }
 
-// itemsField is the field that says what the items of a step are.
+// itemsField returns the field that defines the items of a step.
 func itemsField(s *spec.Step) string {
 	if s.Foreach != nil {
 		return "foreach"
@@ -40,7 +40,7 @@ func itemsField(s *spec.Step) string {
 	return "loop"
 }
 
-// compileLoop compiles what a loop or a foreach goes through, or how long a loop goes on.
+// compileLoop compiles the list of a loop or a foreach, or the condition of a loop.
 func (c *compiler) compileLoop(i int) {
 	if f := c.flat[i].Foreach; f != nil {
 		c.steps[i].over = c.compileExpr(i, f.Items, c.positions[i].path+".foreach.items", c.language.Compile, false)
@@ -56,7 +56,7 @@ func (c *compiler) compileLoop(i int) {
 	c.inLoop = -1
 }
 
-// open are the steps that are open while a step is executed, outermost first.
+// open returns the steps that are open while a step is executed, outermost first.
 func (c *compiler) open(i int) []int {
 	if i >= len(c.flat) {
 		return nil
@@ -65,8 +65,8 @@ func (c *compiler) open(i int) []int {
 	return slices.DeleteFunc(slices.Clone(p.ancestors), func(around int) bool { return slices.Contains(p.handles, around) })
 }
 
-// checkItems checks that an expression of step i which reads an item, or its number, is
-// evaluated once for each item.
+// checkItems checks that an expression of step i that reads an item, or its number, is evaluated
+// once for each item.
 func (c *compiler) checkItems(i int, path string, refs expr.References) {
 	around := c.open(i)
 	if c.inLoop == i {
@@ -100,7 +100,7 @@ func (c *Compiled) ConditionReadsItem(step int, s *spec.Step) bool {
 	return p != nil && s.ReadsItem(p.References().Names)
 }
 
-// AssertionsOfItem are the positions of the assertions of a step with foreach that may differ
+// AssertionsOfItem returns the positions of the assertions of a step with foreach that may differ
 // from item to item.
 func (c *Compiled) AssertionsOfItem(step int, s *spec.Step) (positions []int) {
 	for i, p := range c.steps[step].asserts {
@@ -120,7 +120,7 @@ func (c *Compiled) Over(step int, s expr.Scope) (any, error) {
 	return p.Eval(s)
 }
 
-// LoopWhile reports whether a loop with a condition goes on.
+// LoopWhile reports whether a loop with a condition continues.
 func (c *Compiled) LoopWhile(step int, s expr.Scope) (bool, error) {
 	return evalCondition(c.steps[step].loopWhile, s)
 }

@@ -18,7 +18,7 @@ type stepPosition struct {
 	handles    []int // indexes of the steps whose failure it handles, or a step around it, outermost first; part of ancestors
 }
 
-// stepPositions are the positions of all steps, in the order of FlatSteps.
+// stepPositions returns the positions of all steps, in the order of FlatSteps.
 func stepPositions(d *spec.Definition) []stepPosition {
 	var all []stepPosition
 	groups := 0
@@ -43,7 +43,7 @@ func stepPositions(d *spec.Definition) []stepPosition {
 	return all
 }
 
-// Paths are the paths of all steps in the document, in the order of FlatSteps.
+// Paths returns the paths of all steps in the document, in the order of FlatSteps.
 func Paths(d *spec.Definition) []string {
 	var paths []string
 	for _, p := range stepPositions(d) {
@@ -52,8 +52,7 @@ func Paths(d *spec.Definition) []string {
 	return paths
 }
 
-// AcquirePaths are the paths of all acquire entries, in the order of
-// Acquisitions.
+// AcquirePaths returns the paths of all acquire entries, in the order of Acquisitions.
 func AcquirePaths(d *spec.Definition) []string {
 	var paths []string
 	list := func(path string, entries []spec.Acquire) {
@@ -69,7 +68,7 @@ func AcquirePaths(d *spec.Definition) []string {
 	return paths
 }
 
-// parametersField is where the parameters of a step are written.
+// parametersField returns the path at which the parameters of a step are written.
 func parametersField(s *spec.Step) string {
 	switch {
 	case s.HTTP != nil:

@@ -21,7 +21,7 @@ func eachPipeExpression(d *spec.Definition, visit func(pipe int, column, path, s
 	}
 }
 
-// PipePath is the path of a pipe in the document.
+// PipePath returns the path of a pipe in the document.
 func PipePath(i int) string { return "pipes[" + strconv.Itoa(i) + "]" }
 
 // compilePipes compiles what pipes make of a job.
@@ -37,7 +37,8 @@ func (c *compiler) compilePipes() {
 	})
 }
 
-// PipeKinds are the types of the values that a pipe computes, by column: as [expr.Program.Kind].
+// PipeKinds returns the types of the values that a pipe computes, by column, as
+// [expr.Program.Kind].
 func (c *Compiled) PipeKinds(pipe int) map[string]string {
 	kinds := map[string]string{}
 	for column, p := range c.pipes[pipe] {
@@ -56,7 +57,7 @@ type PipedJob struct {
 	Job       map[string]any
 }
 
-// scope is what the expressions of pipes see.
+// scope returns what the expressions of pipes see.
 func (j *PipedJob) scope() (expr.Scope, error) {
 	variables := map[string]any{"result": expr.ValueOf(j.Result), "item": expr.ValueOf(j.Item), "execution": j.Execution, "job": j.Job, "entity": nil, "error": nil}
 	if j.Entity != nil {
@@ -72,8 +73,8 @@ func (j *PipedJob) scope() (expr.Scope, error) {
 	return expr.Scope{Variables: variables}, nil
 }
 
-// PipeValues evaluates what a pipe computes of a job: JSON by column. An expression that cannot be
-// evaluated is CodeInvalid.
+// PipeValues evaluates what a pipe computes from a job: JSON by column. An expression that cannot
+// be evaluated is CodeInvalid.
 func (c *Compiled) PipeValues(pipe int, j *PipedJob) (map[string]json.RawMessage, error) {
 	s, err := j.scope()
 	if err != nil {

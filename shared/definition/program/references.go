@@ -8,10 +8,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// checkReferences checks what an expression of step i reads. Only earlier steps have results
-// and a final status. LABEL.result is the result for the same entity: a step without
-// entities has none, and a step on another type has other entities. repeat.while is
-// evaluated after a step run (afterStep), and so may read the results of that step run.
+// checkReferences checks what an expression of step i reads. Only earlier steps have results and a
+// final status. LABEL.result is the result for the same entity: a step without entities has none,
+// and a step on another type has other entities. repeat.while is evaluated after a step run
+// (afterStep), and so may read the results of that step run.
 func (c *compiler) checkReferences(i int, path string, refs expr.References, afterStep bool) {
 	var s *spec.Step
 	if i < len(c.flat) {
@@ -59,7 +59,7 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 	}
 }
 
-// checkOwnResult checks that the result which step s reads can exist for its own entity.
+// checkOwnResult checks that the result that step s reads can exist for its own entity.
 func (c *compiler) checkOwnResult(s, from *spec.Step, path string) {
 	switch {
 	case isGlobal(from) || from.RunOn == s.RunOn && !isGlobal(s) && !c.handlesFailure:
@@ -85,8 +85,8 @@ func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep b
 	return false
 }
 
-// sameBranches reports whether two steps are in the same branch of every step that has both
-// in its branches.
+// sameBranches reports whether two steps are in the same branch of every step that has both in its
+// branches.
 func (c *compiler) sameBranches(i, at int) bool {
 	if i >= len(c.flat) {
 		return true

@@ -10,7 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// compileRollout compiles by what a rollout divides the entities, and checks where it stands.
+// compileRollout compiles the expression by which a rollout divides the entities, and checks the
+// rollout's position.
 func (c *compiler) compileRollout(i int) {
 	s, path := c.flat[i], c.positions[i].path
 	if around := c.rolloutAround(i); around >= 0 && s.Parallel != nil {
@@ -33,8 +34,8 @@ func (c *compiler) compileRollout(i int) {
 	}
 }
 
-// RepeatsOrHandles says why a rollout cannot be in a step: its waves would have to be undone, or
-// to begin anew, while the execution goes on. It is empty if it can.
+// RepeatsOrHandles returns why a rollout cannot be in a step: its waves would have to be undone, or
+// to start anew, while the execution continues. It is empty if the rollout can.
 func RepeatsOrHandles(s *spec.Step) string {
 	switch {
 	case s.Rollout != nil:
@@ -51,7 +52,7 @@ func RepeatsOrHandles(s *spec.Step) string {
 	return ""
 }
 
-// rolloutAround is the rollout in a wave of which a step is executed, -1 for none.
+// rolloutAround returns the rollout that executes a step in one of its waves, -1 for none.
 func (c *compiler) rolloutAround(i int) int {
 	for _, around := range slices.Backward(c.positions[i].ancestors) {
 		if c.flat[around].Rollout != nil {
@@ -61,7 +62,8 @@ func (c *compiler) rolloutAround(i int) int {
 	return -1
 }
 
-// RolloutBy evaluates by what a rollout divides the entities: the name of the wave of one.
+// RolloutBy evaluates the expression by which a rollout divides the entities: the name of an
+// entity's wave.
 func (c *Compiled) RolloutBy(step int, s expr.Scope) (string, error) {
 	value, err := c.steps[step].rolloutBy.Eval(s)
 	if err != nil {

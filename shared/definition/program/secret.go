@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// A secret is no value that expressions read: see [workflow.SecretPlace]. Its places are found
+// A secret is not a value that expressions read: see [workflow.SecretPlace]. Its places are found
 // when the definition is compiled.
 
 // secretRE finds expressions that read a secret.
@@ -22,16 +22,16 @@ var secretRE = regexp.MustCompile(`(?:^|[^.\w])secret\s*[.\[]`)
 const aboutSecret = "a secret is no value of expressions: write ${secret.NAME} in the parameters of a step that calls a block, in a text " +
 	"that holds nothing else but other secrets and plain text. A name is one to four words of letters, digits, _ and -, with / between them"
 
-// hidesSecrets reports whether a label or an item of the definition has the name that stands for
-// secrets elsewhere.
+// hidesSecrets reports whether a label or an item of the definition has the name that otherwise
+// stands for secrets.
 func hidesSecrets(d *spec.Definition) bool {
 	return slices.ContainsFunc(d.FlatSteps(), func(s *spec.Step) bool {
 		return s.Label == spec.SecretName || slices.Contains(s.ItemNames(), spec.SecretName)
 	})
 }
 
-// checkSign reports a signature in a definition that hides secrets: its key would be a value that the
-// execution knows.
+// checkSign reports a signature in a definition that hides secrets, because its key would be a
+// value that the execution knows.
 func (c *compiler) checkSign(s *spec.Step, at string) {
 	var call struct {
 		Sign json.RawMessage `json:"sign"`
@@ -42,7 +42,7 @@ func (c *compiler) checkSign(s *spec.Step, at string) {
 }
 
 // takeSecrets finds the places of secrets in the parameters of a block, and returns the parameters
-// with the text of each as it is.
+// with the text of each escaped.
 func (c *compiler) takeSecrets(parameters json.RawMessage, path string) (json.RawMessage, []workflow.SecretPlace) {
 	if len(parameters) == 0 || hidesSecrets(c.definition) {
 		return parameters, nil
@@ -84,8 +84,8 @@ func takeSecretsOf(v any, at []string, into *[]workflow.SecretPlace) any {
 	return v
 }
 
-// splitSecrets splits a text that holds references to secrets, and no other tokens; nil for any
-// other text. What is wrong with a reference is reported when the text is compiled: no expression
+// splitSecrets splits a text that contains references to secrets, and no other tokens; nil for any
+// other text. Errors in a reference are reported when the text is compiled, because no expression
 // reads a secret.
 func splitSecrets(s string) (parts []workflow.SecretPart) {
 	all, ok := expr.Split(s)
@@ -108,10 +108,10 @@ func splitSecrets(s string) (parts []workflow.SecretPart) {
 	return parts
 }
 
-// Secrets are the places of secrets in the parameters of a step.
+// Secrets returns the places of secrets in the parameters of a step.
 func (c *Compiled) Secrets(step int) []workflow.SecretPlace { return c.steps[step].secrets }
 
-// CompensationSecrets are the places of secrets in the parameters of what undoes a step.
+// CompensationSecrets returns the places of secrets in the parameters of a compensation.
 func (c *Compiled) CompensationSecrets(step int) []workflow.SecretPlace {
 	if k := c.steps[step].compensation; k != nil {
 		return k.secrets
@@ -119,7 +119,7 @@ func (c *Compiled) CompensationSecrets(step int) []workflow.SecretPlace {
 	return nil
 }
 
-// SecretNames are the names of the secrets that a definition refers to, sorted.
+// SecretNames returns the names of the secrets that a definition refers to, sorted.
 func SecretNames(d *spec.Definition) []string {
 	if hidesSecrets(d) {
 		return nil

@@ -18,7 +18,7 @@ type trigger struct {
 	parameters, selector, idempotencyKey, key *expr.Template
 }
 
-// eachTriggerExpression calls visit with the expressions of a trigger, and where they stand in it.
+// eachTriggerExpression calls visit with the expressions of a trigger and their paths in it.
 func eachTriggerExpression(t *spec.Trigger, visit func(path, source string)) {
 	expr.EachToken(t.Parameters, func(source string) { visit(".parameters", source) })
 	expr.EachToken(t.ExecuteOnParameters, func(source string) { visit(".executeOnParameters", source) })
@@ -78,7 +78,7 @@ func (c *compiler) compileCallTemplate(l *expr.Language, raw json.RawMessage, pa
 	return t
 }
 
-// Call is a call of a trigger, or an event that it takes. Names of headers are in lower case.
+// Call is a call of a trigger, or an event that it accepts. Header names are in lower case.
 type Call struct {
 	Body           json.RawMessage // or the event
 	Headers, Query map[string]string
@@ -88,14 +88,14 @@ type Call struct {
 type Triggered struct {
 	Parameters     json.RawMessage
 	Selector       *workflow.Selector
-	IdempotencyKey string // "" if the trigger says nothing of it
+	IdempotencyKey string // "" if the trigger defines none
 	Key            string
 }
 
-// maxCallKey bounds the text that an idempotency key is made of.
+// maxCallKey bounds the text from which an idempotency key is made.
 const maxCallKey = 1024
 
-// Triggered evaluates what a trigger makes of a call. What does not fit is CodeInvalid.
+// Triggered evaluates what a trigger makes of a call. A call that does not fit is CodeInvalid.
 func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error) {
 	t := c.triggers[name]
 	if t == nil {
@@ -147,7 +147,7 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 	return made, nil
 }
 
-// eventDetail is the detail of an event; null if it has none.
+// eventDetail returns the detail of an event; null if it has none.
 func eventDetail(event json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(event, &fields); err != nil || fields == nil {
@@ -159,7 +159,7 @@ func eventDetail(event json.RawMessage) (json.RawMessage, error) {
 	return json.RawMessage("null"), nil
 }
 
-// evalCallText evaluates a text. A number is taken as it is written.
+// evalCallText evaluates a text. A number keeps its notation.
 func evalCallText(t *expr.Template, s expr.Scope) (string, error) {
 	if t == nil {
 		return "", nil

@@ -70,7 +70,7 @@ func eachWaitExpression(s *spec.Step, yield func(path, source string)) {
 	}
 }
 
-// askPath is the path of what people are asked, in their step.
+// askPath returns the path of a step's question to people, within the step.
 func askPath(s *spec.Step) string {
 	switch {
 	case s.Callback != nil:
@@ -81,13 +81,13 @@ func askPath(s *spec.Step) string {
 	return ".wait.input"
 }
 
-// actorsTemplate is a list of names as the JSON of a template.
+// actorsTemplate returns a list of names as the JSON of a template.
 func actorsTemplate(actors []string) json.RawMessage {
 	raw, _ := workflow.EncodeJSON(append([]string{}, actors...)) //nolint:errchkjson // strings
 	return raw
 }
 
-// textTemplate is a text that may hold tokens, as the JSON of a template; nil for an empty
+// textTemplate returns a text that may contain tokens, as the JSON of a template; nil for an empty
 // one.
 func textTemplate(text string) json.RawMessage {
 	if text = strings.TrimSpace(text); text == "" {
@@ -122,7 +122,7 @@ func (c *compiler) compileWait(i int) {
 	}
 }
 
-// compileAsk compiles what step i asks people.
+// compileAsk compiles the question of step i to people.
 func (c *compiler) compileAsk(i int, ask *spec.Ask, path string) {
 	into := &c.steps[i].wait
 	if ask.Title != "" {
@@ -148,7 +148,7 @@ func (c *compiler) compileAsk(i int, ask *spec.Ask, path string) {
 	c.compileOnTimeout(i, ask.OnTimeout, path+".onTimeout")
 }
 
-// compileOnTimeout compiles how step i goes on at its deadline. o may be nil.
+// compileOnTimeout compiles how step i continues at its deadline. o may be nil.
 func (c *compiler) compileOnTimeout(i int, o *spec.OnTimeout, path string) {
 	if o == nil {
 		return
@@ -182,8 +182,7 @@ func (c *compiler) compileConditionIn(language func() (*expr.Language, error), i
 	return c.compileExpr(i, source, path, l.CompileCondition, false)
 }
 
-// WaitUntil is the time until which a step waits; zero if it does not wait for a time that it
-// names.
+// WaitUntil returns the time until which a step waits; zero if it does not wait for a given time.
 func (c *Compiled) WaitUntil(step int, s expr.Scope) (time.Time, error) {
 	if c.steps[step].wait.until == nil {
 		return time.Time{}, nil
@@ -191,20 +190,20 @@ func (c *Compiled) WaitUntil(step int, s expr.Scope) (time.Time, error) {
 	return evalTime("until", c.steps[step].wait.until, s)
 }
 
-// WaitCondition reports whether what a step waits for is so at a time. lookupEntity reads an
-// entity's attributes from the inventory.
+// WaitCondition reports whether the condition that a step waits for holds at a time. lookupEntity
+// reads an entity's attributes from the inventory.
 func (c *Compiled) WaitCondition(step int, s expr.Scope, now time.Time, lookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	s.Variables, s.LookupEntity = map[string]any{"now": now.UTC()}, lookupEntity
 	return evalCondition(c.steps[step].wait.when, s)
 }
 
-// SignalFits reports whether the data of a signal are what a step waits for.
+// SignalFits reports whether the data of a signal fit what a step waits for.
 func (c *Compiled) SignalFits(step int, s expr.Scope, data json.RawMessage) (bool, error) {
 	s.Variables = map[string]any{"data": expr.ValueOf(data)}
 	return evalCondition(c.steps[step].wait.signal, s)
 }
 
-// Question evaluates what a step asks people; nil if it asks nobody.
+// Question evaluates the question of a step to people; nil if it has none.
 func (c *Compiled) Question(step int, w *spec.Wait, s expr.Scope) (*workflow.Question, error) {
 	ask, compiled := w.Asks(), &c.steps[step].wait
 	if ask == nil {
@@ -243,7 +242,7 @@ func (c *Compiled) Question(step int, w *spec.Wait, s expr.Scope) (*workflow.Que
 	return q, nil
 }
 
-// evalText evaluates a template that gives a text. Another value is shown as its JSON.
+// evalText evaluates a template that results in a text. Any other value is shown as its JSON.
 func evalText(t *expr.Template, s expr.Scope) (string, error) {
 	raw, err := t.Eval(s)
 	if err != nil {
@@ -268,8 +267,8 @@ func evalActors(t *expr.Template, s expr.Scope) ([]string, error) {
 	return actors, nil
 }
 
-// TimeoutAnswer is what is taken for the answer when the deadline of a step has passed; nil if
-// the definition does not say.
+// TimeoutAnswer returns the answer to assume when the deadline of a step has passed; nil if the
+// definition has none.
 func (c *Compiled) TimeoutAnswer(step int, s expr.Scope) (json.RawMessage, error) {
 	if c.steps[step].wait.answer == nil {
 		return nil, nil
@@ -277,10 +276,10 @@ func (c *Compiled) TimeoutAnswer(step int, s expr.Scope) (json.RawMessage, error
 	return c.steps[step].wait.answer.Eval(s)
 }
 
-// OnTimeout is where an execution goes on when the deadline of a step has passed; nil if the
+// OnTimeout returns where an execution continues when the deadline of a step has passed; nil if the
 // definition does not say.
 func (c *Compiled) OnTimeout(step int) *Target { return c.steps[step].wait.onTimeout }
 
-// OnReject is where an execution goes on when somebody has rejected what a step asks for; nil if
-// the definition does not say.
+// OnReject returns where an execution continues when somebody has rejected what a step asks for;
+// nil if the definition does not say.
 func (c *Compiled) OnReject(step int) *Target { return c.steps[step].wait.onReject }

@@ -8,16 +8,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A kilobyte of schema can ask for years of work: definitions that each refer to the
-// next one twice, twenty times over, or an object that has itself as a field in two
-// ways. What a schema asks for one value is bounded when the schema is checked. What
-// it asks for a value and everything in it is bounded before that value is validated.
+// A kilobyte of schema can ask for years of work: definitions that each refer to the next one
+// twice, twenty times over, or an object that contains itself in two fields. The work for one value
+// is bounded when the schema is checked. The work for a value and everything in it is bounded
+// before that value is validated.
 const (
 	maxFanOut      = 10_000  // schemas that one value is validated against
 	maxEvaluations = 500_000 // schemas that a value and everything in it are validated against
 )
 
-// inPlaceSubschemas are the schemas that a schema applies to the same value.
+// inPlaceSubschemas returns the schemas that a schema applies to the same value.
 func inPlaceSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}
 	all = append(all, s.AllOf...)
@@ -34,7 +34,7 @@ func inPlaceSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// childSubschemas are the schemas that apply to what a value holds: fields by name, and
+// childSubschemas returns the schemas that apply to the contents of a value: fields by name, and
 // each for those that may apply to any item.
 func childSubschemas(s *jsonschema.Schema) (fields map[string]*jsonschema.Schema, each []*jsonschema.Schema) {
 	each = []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
@@ -86,8 +86,8 @@ func (p *fanOut) check(s *jsonschema.Schema) error {
 	return nil
 }
 
-// count is how many schemas s applies to one value, itself included. A cycle ends where
-// it closes, as it does in the library.
+// count returns how many schemas s applies to one value, including itself. A cycle ends where it
+// closes, as it does in the library.
 func (p *fanOut) count(s *jsonschema.Schema) int {
 	if s == nil {
 		return 0

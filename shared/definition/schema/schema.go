@@ -1,9 +1,8 @@
-// Package schema validates JSON against JSON Schema (2020-12) and reports each
-// violation at the field it is about. A schema is self-contained: nothing is loaded
-// from a file or an address.
+// Package schema validates JSON against JSON Schema (2020-12) and reports each violation at the
+// field it is about. A schema is self-contained: nothing is loaded from a file or an address.
 //
-// value.go finds what no schema forbids and no reader can use. limits.go bounds the
-// work that a schema and a value can ask for.
+// value.go finds values that no schema forbids but no reader can use. limits.go bounds the work
+// that a schema and a value can ask for.
 package schema
 
 import (
@@ -126,8 +125,8 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 	return violations(s, v, path)
 }
 
-// violations validates with the library. Values come from anywhere, so if the library
-// panics on one, that is reported as an issue of the value.
+// violations validates with the library. Values come from anywhere, so a panic of the library is
+// reported as an issue of the value.
 func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Issue) {
 	defer func() {
 		if recover() != nil {
@@ -137,22 +136,22 @@ func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Iss
 	return plainReport.Issues(s.Validate(v), v, path)
 }
 
-// Report turns violations into issues. Its fields are what callers do differently.
+// Report turns violations into issues. Its fields are the differences between callers.
 type Report struct {
-	// Describe is the code and the message of a violation.
+	// Describe returns the code and the message of a violation.
 	Describe func(jsonschema.ErrorKind) (code, message string)
 	// Refused words why fields are refused that a schema does not have, "" for as Describe does. Nil is that for all.
 	Refused func(schemaURL string) string
-	// Join is the path of a field of the object at path.
+	// Join returns the path of a field of the object at path.
 	Join func(path, name string) string
-	// Causes are the causes of a violation that are worth reporting. Nil reports all.
+	// Causes returns the causes of a violation that are worth reporting. Nil reports all.
 	Causes func(*jsonschema.ValidationError) []*jsonschema.ValidationError
-	// Limit bounds how many violations are collected before they are sorted and cut.
-	// 0 is no bound.
+	// Limit bounds how many violations are collected before they are sorted and cut. 0 means no
+	// bound.
 	Limit int
 }
 
-// plainReport words violations as the library does.
+// plainReport uses the library's messages.
 var plainReport = Report{Describe: describe, Join: yamldoc.JoinPath, Limit: 10 * yamldoc.MaxIssues}
 
 var english = message.NewPrinter(language.English)
@@ -171,9 +170,8 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 	return code, k.LocalizedString(english)
 }
 
-// Issues lists the violations in err, which is what validating v returned, in the order
-// of their paths, at most [yamldoc.MaxIssues]. path names v. Any other error gives
-// none.
+// Issues lists the violations in err, the result of validating v, in the order of their paths, at
+// most [yamldoc.MaxIssues]. path names v. Any other error gives none.
 func (r *Report) Issues(err error, v any, path string) []workflow.Issue {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {

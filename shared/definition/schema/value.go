@@ -19,10 +19,10 @@ const (
 	maxDigits = 400 // of a number, and the largest exponent
 )
 
-// CheckValue finds what no schema forbids and no later reader can use: a number that is
-// no float64, whose exact value may need more memory than there is, and a value that
-// nests too deep. v is as json.Decoder gives it with UseNumber, path names it, and
-// join is the path of a field. The first issue found is returned, nil if there is none.
+// CheckValue finds values that no schema forbids but no later reader can use: a number that is no
+// float64, whose exact value may need more memory than there is, and a value that nests too deep. v
+// is as json.Decoder returns it with UseNumber, path names it, and join returns the path of a
+// field. CheckValue returns the first issue, nil if there is none.
 func CheckValue(v any, path string, join func(path, name string) string) *workflow.Issue {
 	issue, location := checkValue(v, 0)
 	if issue != nil {
@@ -59,11 +59,11 @@ func checkValue(v any, depth int) (issue *workflow.Issue, location []string) {
 	return nil, nil
 }
 
-// CheckJSON finds what keeps a JSON value from being stored: everyone who reads it later
-// has to be able to, the API's clients and an import among them. It must be one JSON
-// value in UTF-8, without a key that an object has twice, and with nothing that
-// CheckValue refuses. encoding/json lets all of these pass. path names the value, and
-// join is the path of a field. The first issue found is returned, nil if there is none.
+// CheckJSON finds what prevents a JSON value from being stored, because everyone who reads it later
+// must be able to, including the API's clients and an import. It must be one JSON value in UTF-8,
+// without a key that an object has twice, and with nothing that CheckValue refuses. encoding/json
+// accepts all of these. path names the value, and join returns the path of a field. CheckJSON
+// returns the first issue, nil if there is none.
 func CheckJSON(raw []byte, path string, join func(path, name string) string) *workflow.Issue {
 	if !utf8.Valid(raw) {
 		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
@@ -115,10 +115,10 @@ type DuplicateKey struct {
 	End  int64 // offset of the first byte after the second key
 }
 
-// FindDuplicateKey finds the first key that an object in raw has twice, nil if there is
-// none. Readers differ in which of the two values they take, so one that checks and one
-// that acts may see different things. join is the path of a field. Text that is not
-// JSON is searched up to the mistake.
+// FindDuplicateKey finds the first key that an object in raw has twice, nil if there is none.
+// Readers differ in which of the two values they use, so one that checks and one that acts may see
+// different things. join returns the path of a field. Text that is not JSON is searched up to the
+// mistake.
 func FindDuplicateKey(raw []byte, path string, join func(path, name string) string) *DuplicateKey {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -157,7 +157,7 @@ func FindDuplicateKey(raw []byte, path string, join func(path, name string) stri
 	}
 }
 
-// innermostPath is the path of the last of the open containers. path is that of the first.
+// innermostPath returns the path of the last of the open containers. path is the path of the first.
 func innermostPath(path string, open []*container, join func(path, name string) string) string {
 	for _, c := range open[:len(open)-1] {
 		if c.keys != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Field is one value of a document: how it is read, and its JSON Schema. Both come from
-// one declaration, so that they agree. The zero Field is planned and not built yet: it is
-// refused by name, and is not in the schema.
+// Field is one value of a document: how it is read, and its JSON Schema. Both come from one
+// declaration, so that they agree. The zero Field is planned and not built yet: it is refused by
+// name, and is not in the schema.
 type Field struct {
 	read     func(n ast.Node, path string)
 	schema   func(*SchemaDefs) Schema
@@ -23,7 +23,7 @@ type Field struct {
 // Fields are the fields of an object by name.
 type Fields map[string]Field
 
-// Value is a field whose schema refers to no other.
+// Value returns a field whose schema refers to no other.
 func Value(schema Schema, read func(n ast.Node, path string)) Field {
 	return Field{read: read, schema: func(*SchemaDefs) Schema { return maps.Clone(schema) }}
 }
@@ -82,7 +82,7 @@ func (f Field) WithSchema(more Schema) Field {
 	return f
 }
 
-// ScalarOr is a field with two forms, one of which is a scalar.
+// ScalarOr returns a field with two forms, one of which is a scalar.
 func ScalarOr(scalar, other Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -96,7 +96,7 @@ func ScalarOr(scalar, other Field) Field {
 	}
 }
 
-// Either is a field with two forms, of which pick takes the first for a node.
+// Either returns a field with two forms. pick chooses the first form for a node.
 func Either(pick func(n ast.Node) bool, first, second Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -120,7 +120,7 @@ func HasKey(n ast.Node, key string) bool {
 	return false
 }
 
-// Optional is a field whose value is nil unless it is given.
+// Optional returns a field whose value is nil unless it is given.
 func Optional[T any](into **T, field func(*T) Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -132,7 +132,7 @@ func Optional[T any](into **T, field func(*T) Field) Field {
 	}
 }
 
-// List is a sequence of at most limit items.
+// List returns a sequence of at most limit items.
 func List[T any](r *Reader, into *[]T, limit int, item func(*T) Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -157,7 +157,7 @@ func List[T any](r *Reader, into *[]T, limit int, item func(*T) Field) Field {
 	}
 }
 
-// Object is a mapping. Every key must have a field.
+// Object returns a mapping. Every key must have a field.
 func (r *Reader) Object(fields Fields) Field {
 	return Field{read: func(n ast.Node, path string) { r.readObject(n, path, fields) }, schema: fields.schema}
 }
@@ -195,7 +195,7 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 	}
 }
 
-// Text reads a string. Numbers and booleans are refused, because 1.10 would arrive as 1.1.
+// Text reads a string. It refuses numbers and booleans, because 1.10 would arrive as 1.1.
 func (r *Reader) Text(into *string) Field {
 	return Value(Schema{"type": "string"}, func(n ast.Node, path string) {
 		switch n := n.(type) {
@@ -209,8 +209,8 @@ func (r *Reader) Text(into *string) Field {
 	})
 }
 
-// textHint says what is wrong with a value that is no string. Quotes help with a number or
-// a boolean only.
+// textHint explains what is wrong with a value that is not a string. Quotes help only with a number
+// or a boolean.
 func textHint(n ast.Node) string {
 	switch n.(type) {
 	case *ast.SequenceNode:
@@ -288,7 +288,7 @@ type Schema map[string]any
 // SchemaDefs collects the schemas that have a name, which may refer to themselves.
 type SchemaDefs struct{ named map[string]Schema }
 
-// Named is a field whose schema has a name in $defs. A field that may contain itself needs
+// Named returns a field whose schema has a name in $defs. A field that may contain itself needs
 // one.
 func Named(name string, f Field) Field {
 	schema := f.schema
@@ -302,7 +302,7 @@ func Named(name string, f Field) Field {
 	return f
 }
 
-// SchemaOf is the JSON Schema (2020-12) of a field.
+// SchemaOf returns the JSON Schema (2020-12) of a field.
 func SchemaOf(f Field) Schema {
 	s := &SchemaDefs{map[string]Schema{}}
 	all := Schema{"$schema": "https://json-schema.org/draft/2020-12/schema"}

@@ -87,8 +87,8 @@ func (r *Reader) jsonValue(n ast.Node, path string) any {
 
 var jsonNumberRE = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$`)
 
-// stringOrNumber is a string, or a JSON number that the parser reads as a string: one with
-// an exponent, or a whole number beyond 64 bits, which keeps all its digits.
+// stringOrNumber returns a string, or a JSON number that the parser reads as a string: one with an
+// exponent, or a whole number beyond 64 bits, which keeps all its digits.
 func (r *Reader) stringOrNumber(n *ast.StringNode, path string) any {
 	if n.Token.Type != token.StringType || !jsonNumberRE.MatchString(n.Value) {
 		return n.Value
@@ -103,7 +103,7 @@ func (r *Reader) stringOrNumber(n *ast.StringNode, path string) any {
 	return f
 }
 
-// NumberOf is the value of a node that is a number.
+// NumberOf returns the value of a node that is a number.
 func NumberOf(n ast.Node) (float64, bool) {
 	switch n := n.(type) {
 	case *ast.IntegerNode:

@@ -15,8 +15,8 @@ const (
 	maxKeys   = 10_000
 )
 
-// withinLimits refuses what only an attacker has a use for: anchors, aliases, merge keys,
-// tags, directives, and more of anything than a definition needs.
+// withinLimits refuses what only an attacker would use: anchors, aliases, merge keys, tags,
+// directives, and more of anything than a definition needs.
 func (r *Reader) withinLimits(tokens token.Tokens) bool {
 	flow, keys, line, inLine := 0, 0, 0, 0
 	for _, t := range tokens {

@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// readMisspelled reads a value under the name that its misspelled key was meant to be, so
-// that one typing error is one issue and later checks find the field.
+// readMisspelled reads a value under the name that its misspelled key was meant to be, so that one
+// typing error is one issue and later checks find the field.
 func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
 	r.IndexAs(n, path)
 	field.read(n, path)

@@ -27,7 +27,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// MaxIssues is how many issues are reported.
+// MaxIssues bounds the issues that are reported.
 const MaxIssues = 100
 
 // Reader reads one document and collects issues. The zero value has no document and
@@ -52,7 +52,7 @@ func (r *Reader) Issues() []workflow.Issue {
 	return r.issues
 }
 
-// IssueCount is the number of issues so far. It shows whether reading added one.
+// IssueCount returns the number of issues so far. It shows whether reading added one.
 func (r *Reader) IssueCount() int { return len(r.issues) }
 
 // parse parses the text into its one document and checks what every document must
@@ -136,8 +136,8 @@ func (r *Reader) reportToken(t *token.Token, code, message string) {
 	}
 }
 
-// firstToken is the token at which a node begins, nil if there is none. For a block
-// mapping that is its first key; the library has the colon.
+// firstToken returns the token at which a node begins, nil if there is none. For a block mapping
+// that is its first key, while the library returns the colon.
 func firstToken(n ast.Node) *token.Token {
 	if n == nil {
 		return nil
@@ -159,9 +159,9 @@ func (r *Reader) ReportAt(path, code, format string, args ...any) {
 // AddPath makes a node known under a further path.
 func (r *Reader) AddPath(path string, n ast.Node) { r.nodes[path] = n }
 
-// ReportAtText adds an issue at a line and column of a source that is part of the value at
-// a path. The issue has the exact position if the document holds that line of the source
-// unescaped and not folded, and otherwise the position of the value.
+// ReportAtText adds an issue at a line and column of a source that is part of the value at a path.
+// The issue has the exact position if the document contains that line of the source unescaped and
+// not folded, and otherwise the position of the value.
 func (r *Reader) ReportAtText(path, source string, line, column int, code, format string, args ...any) {
 	before := len(r.issues)
 	r.ReportAt(path, code, format, args...)
@@ -241,7 +241,7 @@ func pairs(n ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// KeyOf is the key of a pair as a string.
+// KeyOf returns the key of a pair as a string.
 func KeyOf(v *ast.MappingValueNode) string {
 	key := ast.Node(v.Key)
 	if k, ok := key.(*ast.MappingKeyNode); ok {
@@ -253,7 +253,7 @@ func KeyOf(v *ast.MappingValueNode) string {
 	return key.GetToken().Value
 }
 
-// JoinPath is the path of a field of the object at path.
+// JoinPath returns the path of a field of the object at path.
 func JoinPath(path, key string) string {
 	if path == "" {
 		return key
