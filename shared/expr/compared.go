@@ -21,8 +21,9 @@ const (
 // Compared is a column of a row: the name of its type, and the kind of its values in expressions.
 type Compared struct{ Type, Kind string }
 
-// CheckComparisons is an error about the first place where an expression of [RowLanguage] compares a column
-// with a value of another kind: that is true of no row, whatever the column has. null is compared with any.
+// CheckComparisons returns an error about the first place where an expression of [RowLanguage]
+// compares a column with a value of another kind, because that is true of no row. null compares
+// with any kind.
 func (l *Language) CheckComparisons(source string, columns map[string]Compared) error {
 	compiled, err := l.check(source)
 	if err != nil {
@@ -31,7 +32,7 @@ func (l *Language) CheckComparisons(source string, columns map[string]Compared) 
 	c := &comparisons{compiled: compiled, columns: columns, bound: map[string]bool{}}
 	tree := compiled.NativeRep()
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.ComprehensionKind { // what a macro binds may hide a column: it is not looked at
+		if e.Kind() == ast.ComprehensionKind { // a name that a macro binds may hide a column, so macros are skipped
 			c.bound[e.AsComprehension().IterVar()], c.bound[e.AsComprehension().IterVar2()] = true, true
 		}
 	}))
@@ -54,10 +55,10 @@ type comparisons struct {
 	bound    map[string]bool
 }
 
-// textFunctions are those of texts alone.
+// textFunctions are the functions that only texts have.
 var textFunctions = map[string]bool{"startsWith": true, "endsWith": true, "contains": true, "matches": true}
 
-// misfit says why a call compares a column with what it never is; "" if it does not.
+// misfit describes a call that compares a column with a value of another kind; "" if it does not.
 func (c *comparisons) misfit(e ast.Expr) string {
 	if e.Kind() != ast.CallKind {
 		return ""
@@ -88,7 +89,7 @@ func (c *comparisons) misfit(e ast.Expr) string {
 	return ""
 }
 
-// differ says that a column is of another kind than that of what it is compared with.
+// differ describes a column whose kind differs from the kind that it is compared with.
 func (c *comparisons) differ(e ast.Expr, kind string) string {
 	column, name := c.column(e)
 	switch {
@@ -102,7 +103,8 @@ func (c *comparisons) differ(e ast.Expr, kind string) string {
 	return fmt.Sprintf("column %s is of type %s; this compares it with a %s", name, column.Type, kind)
 }
 
-// column is the column that an expression names, or the member of row; "" if it names none.
+// column returns the column that an expression names, directly or as a member of row; "" if it
+// names none.
 func (c *comparisons) column(e ast.Expr) (Compared, string) {
 	if e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() {
 		of, field := e.AsSelect().Operand(), e.AsSelect().FieldName()
@@ -125,7 +127,7 @@ func (c *comparisons) column(e ast.Expr) (Compared, string) {
 	return column, e.AsIdent()
 }
 
-// kindOf is the kind of the values of an expression, as far as it is known.
+// kindOf returns the kind of the values of an expression, as far as it is known.
 func (c *comparisons) kindOf(e ast.Expr) string {
 	if column, name := c.column(e); name != "" {
 		return column.Kind

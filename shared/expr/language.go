@@ -54,9 +54,9 @@ const (
 // labels.
 var variableNames = []string{"parameters", "entity", "steps", "execution"}
 
-// flowNames are further variables of every expression in a step. A label hides the variable
-// of the same name, because definitions with such labels were published before the variable
-// existed; none is published any more.
+// flowNames are further variables of every expression in a step. A label hides the variable of the
+// same name, because definitions with such labels were published before the variable existed. New
+// ones are refused.
 var flowNames = []string{"vars", "context", "error", "item", "index", "resume"}
 
 // IsFlowName reports whether a word is a variable that a label would hide.
@@ -69,8 +69,8 @@ var keywords = []string{
 	"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint",
 }
 
-// IsReserved reports whether a word cannot be a step label because it has another
-// meaning in expressions.
+// IsReserved reports whether a word cannot be a step label because it has another meaning in
+// expressions.
 func IsReserved(word string) bool {
 	return slices.Contains(variableNames, word) || slices.Contains(keywords, word)
 }
@@ -85,8 +85,8 @@ type Language struct {
 	costLimit uint64   // of one evaluation
 }
 
-// NewLanguage makes the language of a definition whose steps have the given labels, and which
-// names its items as given. Names that are labels are left out.
+// NewLanguage makes the language of a definition with the given step labels and item names. A
+// variable with the name of a label is left out.
 func NewLanguage(labels []string, items ...string) (*Language, error) {
 	labels = union(labels, nil)
 	for _, label := range labels {
@@ -154,8 +154,8 @@ func (l *Language) Compile(source string) (*Program, error) {
 	return l.program(source, compiled)
 }
 
-// CompileCondition compiles an expression that must be a bool. Where the type is only
-// known when the expression is evaluated, it is checked then.
+// CompileCondition compiles an expression that must be a bool. If the type is only known when the
+// expression is evaluated, it is checked then.
 func (l *Language) CompileCondition(source string) (*Program, error) {
 	compiled, err := l.check(source)
 	if err != nil {
@@ -246,7 +246,7 @@ var (
 	}
 )
 
-// WithData is the language with the variable data, one of [Scope.Variables]. A label hides it.
+// WithData returns the language with the variable data, one of [Scope.Variables]. A label hides it.
 func (l *Language) WithData() (*Language, error) {
 	if slices.Contains(l.labels, "data") {
 		return l, nil
@@ -258,7 +258,7 @@ func (l *Language) WithData() (*Language, error) {
 	return &Language{env: env, labels: l.labels, values: l.values, costLimit: l.costLimit}, nil
 }
 
-// WithInventory is the language with now and the function entity(type, id), as in
+// WithInventory returns the language with now and the function entity(type, id), as in
 // [StartLanguage]. A label hides now.
 func (l *Language) WithInventory() (*Language, error) {
 	options := inventoryOptions
@@ -272,29 +272,28 @@ func (l *Language) WithInventory() (*Language, error) {
 	return &Language{env: env, labels: l.labels, values: l.values, costLimit: l.costLimit}, nil
 }
 
-// ParameterLanguage is the language over parameters alone.
+// ParameterLanguage returns the language over parameters alone.
 func ParameterLanguage() (*Language, error) { return parameterLanguage() }
 
-// ExpandLanguage is the language over parameters and one entity of the scope.
+// ExpandLanguage returns the language over parameters and one entity of the scope.
 func ExpandLanguage() (*Language, error) { return expandLanguage() }
 
-// FailureLanguage is the language over error and attempt. [FailureScope] has their
-// values.
+// FailureLanguage returns the language over error and attempt. [FailureScope] has their values.
 func FailureLanguage() (*Language, error) { return failureLanguage() }
 
-// CallLanguage is the language over the call of a trigger: body, headers and query. They are
+// CallLanguage returns the language over the call of a trigger: body, headers and query. They are
 // variables of [Scope.Variables].
 func CallLanguage() (*Language, error) { return callLanguage() }
 
-// EventLanguage is the language over an event that a trigger takes: the variable event of
+// EventLanguage returns the language over an event that a trigger accepts: the variable event of
 // [Scope.Variables].
 func EventLanguage() (*Language, error) { return eventLanguage() }
 
-// PipeLanguage is the language over a job that has ended: result, error, entity, item, execution and
-// job. They are variables of [Scope.Variables].
+// PipeLanguage returns the language over a job that has ended: result, error, entity, item,
+// execution and job. They are variables of [Scope.Variables].
 func PipeLanguage() (*Language, error) { return pipeLanguage() }
 
-// rowName is what expressions over rows read besides columns.
+// rowName is the variable that expressions over rows read besides columns.
 const rowName = "row"
 
 // IsRowName reports whether a word cannot be a column, because it has another meaning in expressions
@@ -303,8 +302,8 @@ func IsRowName(word string) bool {
 	return word == rowName || slices.Contains(keywords, word)
 }
 
-// RowLanguage is the language over a row of a table: over its columns, which have the given names, and
-// over row, what is known of it besides. They are variables of [Scope.Variables].
+// RowLanguage returns the language over a row of a table: its columns, which have the given names,
+// and row, which has everything else known about it. They are variables of [Scope.Variables].
 func RowLanguage(columns []string) (*Language, error) {
 	l, err := newLanguage(nil, union(columns, []string{rowName}))
 	if err == nil {
@@ -313,14 +312,14 @@ func RowLanguage(columns []string) (*Language, error) {
 	return l, err
 }
 
-// StartLanguage is the language over parameters, now and the function entity(type, id).
-// now is one of [Scope.Variables]. The function calls [Scope.LookupEntity].
+// StartLanguage returns the language over parameters, now and the function entity(type, id). now is
+// one of [Scope.Variables]. The function calls [Scope.LookupEntity].
 func StartLanguage() (*Language, error) { return startLanguage() }
 
 // inventoryFunction is the name of the function that reads the inventory.
 const inventoryFunction = "entity"
 
-// maxLookups is how many entities one evaluation may read from the inventory.
+// maxLookups bounds the entities that one evaluation may read from the inventory.
 const maxLookups = 100
 
 // ResolveFunction returns the function that reads the inventory. One evaluation reads
@@ -359,8 +358,8 @@ func (a *activation) lookup(kind, id, key string) ref.Val {
 	return adaptValue(e.attributesWithIdentity())
 }
 
-// UnwrapToken returns the expression in a text that is one ${...} token as a whole, and
-// the text itself otherwise.
+// UnwrapToken returns the expression if a text is a single ${...} token, and the text itself
+// otherwise.
 func UnwrapToken(text string) (source string, token bool) {
 	parts, ok := Split(strings.TrimSpace(text))
 	if ok && len(parts) == 1 && parts[0].Token {
@@ -369,13 +368,13 @@ func UnwrapToken(text string) (source string, token bool) {
 	return text, false
 }
 
-// ParameterScope is a scope that has only parameters.
+// ParameterScope returns a scope that has only parameters.
 func ParameterScope(parameters json.RawMessage) Scope {
 	return Scope{Context: NewStepContext(parameters, nil, nil, nil)}
 }
 
-// FailureScope is the scope of [FailureLanguage] for a failed attempt of a job. Attempts
-// count from 1.
+// FailureScope returns the scope of [FailureLanguage] for a failed attempt of a job. Attempts count
+// from 1.
 func FailureScope(attempt int, f *workflow.Failure) Scope {
 	failure := map[string]any{}
 	if f != nil {

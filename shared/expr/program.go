@@ -48,11 +48,11 @@ func Compile(labels []string, source string) (*Program, error) {
 	return l.Compile(source)
 }
 
-// Source is the expression as written.
+// Source returns the expression as written.
 func (p *Program) Source() string { return p.source }
 
-// Kind names the type of the value as far as it is known before the expression is evaluated: string,
-// number, boolean, datetime or json, and "" if any of them is possible.
+// Kind returns the type of the value as far as it is known before the expression is evaluated:
+// string, number, boolean, datetime or json, or "" if any of them is possible.
 func (p *Program) Kind() string {
 	switch p.output.Kind() {
 	case types.StringKind, types.BytesKind, types.DurationKind:
@@ -69,7 +69,7 @@ func (p *Program) Kind() string {
 	return ""
 }
 
-// References is what the expression reads.
+// References returns what the expression reads.
 func (p *Program) References() References { return p.refs }
 
 // Eval evaluates the expression to a JSON value: nil, bool, int64, uint64, float64, string,
@@ -92,7 +92,7 @@ func (p *Program) evalWithin(s Scope, remaining *int) (any, error) {
 	return native, nil
 }
 
-// EvalBool evaluates a condition. A value that is no bool is an error.
+// EvalBool evaluates a condition. Any other value than a bool is an error.
 func (p *Program) EvalBool(s Scope) (bool, error) {
 	b, _, err := p.evalBool(s)
 	return b, err
@@ -110,7 +110,7 @@ func (p *Program) evalBool(s Scope) (is bool, cost uint64, err error) {
 	return bool(b), cost, nil
 }
 
-// Cost is the cost of evaluating the expression, also where that fails.
+// Cost returns the cost of evaluating the expression, also if that fails.
 func (p *Program) Cost(s Scope) uint64 {
 	_, cost, _ := p.evalCEL(s)
 	return cost

@@ -52,12 +52,12 @@ func (s *Selection) Match(e workflow.Entity) bool {
 	return err == nil && ok
 }
 
-// Cost is the cost of the selection so far. Ten million take about a second. One
-// evaluation takes a few milliseconds at most, so a caller with many entities can check
-// in between whether its context is done.
+// Cost returns the cost of the selection so far. Ten million take about a second. One evaluation
+// takes a few milliseconds at most, so a caller with many entities can check in between whether its
+// context is done.
 func (s *Selection) Cost() uint64 { return s.cost }
 
-// Err is the first error if the query could not be evaluated for any entity. It is nil if
+// Err returns the first error if the query could not be evaluated for any entity. It is nil if
 // there were no entities.
 func (s *Selection) Err() error {
 	if s.evaluated {

@@ -24,7 +24,7 @@ type References struct {
 
 	Entity, Parameters, Execution bool
 
-	Names   []string // of the variables of the flow that it reads, such as error; vars and context are told by the next two
+	Names   []string // variables of the flow that it reads, such as error; for vars and context see the next two
 	Vars    []string // variables that it reads as vars.NAME or context.NAME
 	AllVars bool     // vars or context is read as a whole, or by a computed name
 }
@@ -118,7 +118,7 @@ func (f *referenceFinder) walk(e ast.Expr, bound []string) {
 	}
 }
 
-// noteMember records what operand.field reads. field is "" if it is computed.
+// noteMember records that operand.field is read. field is "" if it is computed.
 func (f *referenceFinder) noteMember(operand ast.Expr, field string, bound []string) {
 	if operand.Kind() == ast.IdentKind {
 		f.noteName(operand.AsIdent(), field, bound)
@@ -127,8 +127,8 @@ func (f *referenceFinder) noteMember(operand ast.Expr, field string, bound []str
 	f.walk(operand, bound)
 }
 
-// noteName records that a field of a name is read. A label of which neither result nor
-// results is read, or which is read as a whole, counts as both.
+// noteName records that a field of a name is read. A label that is read as a whole, or of which
+// neither result nor results is read, counts as both.
 func (f *referenceFinder) noteName(name, field string, bound []string) {
 	global := strings.HasPrefix(name, ".") // .entity is never bound by a macro
 	if name = strings.TrimPrefix(name, "."); !global && slices.Contains(bound, name) {
@@ -180,7 +180,7 @@ func (f *referenceFinder) noteFlow(name, field string) {
 	}
 }
 
-// literalText is the value of a string literal, "" for anything else.
+// literalText returns the value of a string literal, "" for anything else.
 func literalText(e ast.Expr) string {
 	if e.Kind() == ast.LiteralKind {
 		if s, ok := e.AsLiteral().(types.String); ok {

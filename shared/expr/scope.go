@@ -10,12 +10,12 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// Results are the results of earlier steps by label, then by entity id. A global step has
-// its result under the empty id.
+// Results are the results of earlier steps by label, then by entity id. A global step has its
+// result under the empty id.
 type Results map[string]map[string]json.RawMessage
 
-// StepContext is what all jobs of one step have in common. Its JSON is decoded at most
-// once. It is safe for concurrent use.
+// StepContext is what all jobs of one step have in common. Its JSON is decoded at most once. It is
+// safe for concurrent use.
 type StepContext struct {
 	rawParameters json.RawMessage
 	parameters    func() any
@@ -24,7 +24,7 @@ type StepContext struct {
 	steps         map[string]any
 	execution     any
 	values        map[string]func() any // of the variables of the flow, by name
-	fields        map[string]func() any // LABEL, of steps that give an object with result and other fields
+	fields        map[string]func() any // LABEL, for steps whose output is an object with result and other fields
 }
 
 // NewStepContext makes a context. steps has the status of each step by label.
@@ -43,7 +43,7 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 	return c
 }
 
-// WithErrors is the context with the failures of steps, by label: steps.LABEL.error.
+// WithErrors returns the context with the failures of steps, by label: steps.LABEL.error.
 func (c *StepContext) WithErrors(failures map[string]json.RawMessage) *StepContext {
 	if len(failures) == 0 {
 		return c
@@ -60,7 +60,7 @@ func (c *StepContext) WithErrors(failures map[string]json.RawMessage) *StepConte
 	return &next
 }
 
-// WithFields is the context with what steps without jobs give, by label: an object with
+// WithFields returns the context with the outputs of steps without jobs, by label: an object with
 // result and perhaps other fields.
 func (c *StepContext) WithFields(fields map[string]json.RawMessage) *StepContext {
 	if len(fields) == 0 {
@@ -74,8 +74,8 @@ func (c *StepContext) WithFields(fields map[string]json.RawMessage) *StepContext
 	return &next
 }
 
-// WithValues is the context with the values of variables of the flow, by name: vars is an
-// object; any other has a value only where it exists. The context of an expression is its
+// WithValues returns the context with the values of variables of the flow, by name. vars is an
+// object; any other variable has a value only where it exists. The variable context is the
 // parameters, overlaid by vars.
 func (c *StepContext) WithValues(values map[string]json.RawMessage) *StepContext {
 	next := *c
@@ -87,7 +87,7 @@ func (c *StepContext) WithValues(values map[string]json.RawMessage) *StepContext
 	return &next
 }
 
-// overlay are the parameters with variables of the same name in their places.
+// overlay returns the parameters, with variables replacing those of the same name.
 func overlay(parameters, vars json.RawMessage) map[string]any {
 	all, _ := decodeJSON(parameters, map[string]any{}).(map[string]any)
 	if all == nil {
@@ -98,7 +98,7 @@ func overlay(parameters, vars json.RawMessage) map[string]any {
 	return all
 }
 
-// decodedResults are the results of one step, decoded when they are first read.
+// decodedResults returns the results of one step, decoded when they are first read.
 func decodedResults(byID map[string]json.RawMessage) func() any {
 	return sync.OnceValue(func() any {
 		all := make(map[string]any, len(byID))
@@ -111,7 +111,7 @@ func decodedResults(byID map[string]json.RawMessage) func() any {
 	})
 }
 
-// WithResults is the context with other results of some steps. It shares everything else,
+// WithResults returns the context with other results for some steps. It shares everything else,
 // decoded or not.
 func (c *StepContext) WithResults(changed Results) *StepContext {
 	if len(changed) == 0 {
@@ -125,20 +125,19 @@ func (c *StepContext) WithResults(changed Results) *StepContext {
 	return &next
 }
 
-// ValueOf is a JSON value as one of [Scope.Variables].
+// ValueOf returns a JSON value as one of [Scope.Variables].
 func ValueOf(raw json.RawMessage) any { return adaptValue(decodeJSON(raw, nil)) }
 
-// Entity is an entity as expressions see it: its attributes, its type and its id. Type and
-// id hide attributes of these names. Queries also see its groups, unless an attribute has
-// that name.
+// Entity is an entity as expressions see it: its attributes, its type and its id. Type and id hide
+// attributes of these names. Queries also see its groups, unless an attribute has that name.
 type Entity struct {
 	Type, ID   string
 	Attributes json.RawMessage
 	Groups     []string
 }
 
-// Scope is what one evaluation sees. Entity is nil in a global step. Variables and
-// LookupEntity are for expressions outside steps.
+// Scope is what one evaluation sees. Entity is nil in a global step. Variables and LookupEntity are
+// for expressions outside steps.
 type Scope struct {
 	Context      *StepContext
 	Entity       *Entity
@@ -166,10 +165,10 @@ func (s Scope) activation(refs *References) *activation {
 
 var emptyContext = NewStepContext(nil, nil, nil, nil)
 
-// Parent is nil. The interpreter's interface requires the method.
+// Parent returns nil. The interpreter's interface requires the method.
 func (a *activation) Parent() interpreter.Activation { return nil }
 
-// ResolveName is the value of a variable.
+// ResolveName returns the value of a variable.
 func (a *activation) ResolveName(name string) (any, bool) {
 	if value, ok := a.Variables[name]; ok && !slices.Contains(a.refs.Labels, name) {
 		return value, true
@@ -212,8 +211,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return a.labels[name], true
 }
 
-// stepResults are a step's results as far as the expression reads them. Where there is no
-// result, the map has no such key, so that reading it is an error that names the key.
+// stepResults returns a step's results as far as the expression reads them. If there is no result,
+// the map lacks the key, so that reading it is an error that names the key.
 func (a *activation) stepResults(name string) map[string]any {
 	label := map[string]any{}
 	if slices.Contains(a.refs.OwnResults, name) {
@@ -235,8 +234,8 @@ func (a *activation) stepResults(name string) map[string]any {
 	return label
 }
 
-// attributesWithIdentity are the entity's attributes with its type and id. They are empty
-// for a nil entity.
+// attributesWithIdentity returns the entity's attributes with its type and id. They are empty for a
+// nil entity.
 func (e *Entity) attributesWithIdentity() map[string]any {
 	if e == nil {
 		return map[string]any{}

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Template is a JSON value whose strings may hold tokens. Keys of objects hold none. It
-// is safe for concurrent use.
+// Template is a JSON value whose strings may contain tokens. Keys of objects cannot. It is safe for
+// concurrent use.
 type Template struct {
 	constant json.RawMessage // the whole value, if it holds no token
 	root     node
@@ -23,7 +23,7 @@ type Template struct {
 
 // Token is one ${...} of a template.
 type Token struct {
-	Path    string // of the string that holds it
+	Path    string // of the string that contains it
 	Program *Program
 }
 
@@ -94,7 +94,7 @@ func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template,
 	return c.template, nil
 }
 
-// References is what the template's tokens read.
+// References returns what the template's tokens read.
 func (t *Template) References() References { return t.refs }
 
 // Field is a field of an object that is a template: a constant, or the type of its value as far as it is
@@ -129,7 +129,7 @@ func (t *Template) Fields() (map[string]Field, error) {
 	return all, nil
 }
 
-// Tokens are the template's tokens in the order of their paths.
+// Tokens returns the template's tokens in the order of their paths.
 func (t *Template) Tokens() []Token { return t.tokens }
 
 type templateCompiler struct {
@@ -192,8 +192,8 @@ func (c *templateCompiler) compileString(n *node, s string) {
 	}
 }
 
-// Eval fills the template. Keys of objects are sorted, so that the same inputs give the
-// same bytes. A template without tokens is returned as written.
+// Eval fills the template. Keys of objects are sorted, so that the same inputs give the same bytes.
+// A template without tokens is returned as written.
 func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if t.constant != nil {
 		return t.constant, nil
@@ -338,7 +338,7 @@ func Split(s string) (parts []Part, ok bool) {
 	return parts, true
 }
 
-// closingBrace is the index of the brace that closes an expression, -1 if none does.
+// closingBrace returns the index of the brace that closes an expression, -1 if none does.
 func closingBrace(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -370,7 +370,7 @@ func closingBrace(s string) int {
 	return -1
 }
 
-// stringLiteralLength is the length of the CEL string literal at the start of s, with its
+// stringLiteralLength returns the length of the CEL string literal at the start of s, with its
 // quotes, -1 if it is not closed.
 func stringLiteralLength(s string, raw bool) int {
 	quote := s[:1]

@@ -32,7 +32,7 @@ func decodeJSON(raw json.RawMessage, fallback any) any {
 	return convertNumbers(v)
 }
 
-// DecodeValue is a JSON value as expressions read it as one of the variables of a scope.
+// DecodeValue returns a JSON value as expressions read it from a variable of a scope.
 func DecodeValue(raw json.RawMessage) any { return adaptValue(decodeJSON(raw, nil)) }
 
 // convertNumbers replaces json.Number by int64, uint64 or float64.
@@ -168,10 +168,9 @@ func (o orderedAdapter) NativeToValue(v any) ref.Val {
 	return o.Adapter.NativeToValue(v)
 }
 
-// adaptValue converts a value with everything in it, at once. A value that is converted
-// on access is converted each time, and measured each time for the size limit, which
-// takes as long as walking it. The library keeps the measured size with a value that
-// is converted once.
+// adaptValue converts a value with everything in it, at once. A value converted on access would be
+// converted each time, and measured each time for the size limit, which takes as long as walking
+// it. The library keeps the measured size with a value that is converted once.
 func adaptValue(v any) ref.Val {
 	switch v := v.(type) {
 	case map[string]any:

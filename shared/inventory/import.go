@@ -16,16 +16,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// MaxLineBytes is the length of the longest line, in bytes.
+// MaxLineBytes bounds the length of a line, in bytes.
 const MaxLineBytes = 64 << 10
 
-// IssueNotStored is the code of the issue that names the first line which an import that ran
-// out of time has not stored.
+// IssueNotStored is the code of the issue that names the first line which an import did not store
+// because it ran out of time.
 const IssueNotStored = "not_stored"
 
-// ReadImport reads the lines of an import and calls handle for every entity with the number of
-// its line, also for invalid ones. It lists what is wrong with the lines, and stops after maxIssues issues. The error
-// is from handle or from the reader.
+// ReadImport reads the lines of an import and calls handle for every entity with the number of its
+// line, including invalid ones. It lists what is wrong with the lines, and stops after maxIssues
+// issues. The error comes from handle or from the reader.
 func ReadImport(r io.Reader, maxIssues int, handle func(line int, e workflow.Entity) error) (issues []workflow.Issue, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), MaxLineBytes+len("\r\n")+1) // a line and its end, so that the longest line is read
@@ -96,7 +96,7 @@ func ParseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	return e, ValidateEntity(&e, "")
 }
 
-// withArticle is the name of a kind of JSON value with its article.
+// withArticle returns the name of a kind of JSON value with its article.
 func withArticle(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "aeiou") {
 		return "an " + kind
@@ -104,7 +104,7 @@ func withArticle(kind string) string {
 	return "a " + kind
 }
 
-// decodeIssue is why a line cannot be decoded.
+// decodeIssue explains why a line cannot be decoded.
 func decodeIssue(err error) workflow.Issue {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError

@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Merge is the stored entity with what a line of an import says: the attributes of the line are
-// set, all others stay, and so do the groups if the line says nothing of groups. differs is
-// false if the entity stays as it is.
+// Merge returns the stored entity with the changes of an import's line: the attributes of the line
+// are set, all others stay, and so do the groups if the line has none. differs is false if the
+// entity stays as it is.
 func Merge(stored, line workflow.Entity) (merged workflow.Entity, differs bool) {
 	merged = stored
 	set := map[string]json.RawMessage{}
@@ -26,8 +26,8 @@ func Merge(stored, line workflow.Entity) (merged workflow.Entity, differs bool) 
 	return merged, differs
 }
 
-// ChangedAttributes are the names in set that attributes have with another value, or not at
-// all, in order.
+// ChangedAttributes returns the names in set that attributes has with another value, or not at all,
+// in order.
 func ChangedAttributes(attributes json.RawMessage, set map[string]json.RawMessage) []string {
 	stored := map[string]json.RawMessage{}
 	_ = json.Unmarshal(attributes, &stored) // what is stored was validated
@@ -41,7 +41,7 @@ func ChangedAttributes(attributes json.RawMessage, set map[string]json.RawMessag
 	return changed
 }
 
-// SameJSON reports whether two texts are the same value: the order of fields, white space and
+// SameJSON reports whether two texts are the same value. The order of fields, white space and
 // escapes do not count, every digit of a number does.
 func SameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {

@@ -19,7 +19,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// contentSecurityPolicy lets the page load its own files and call its own service only.
+// contentSecurityPolicy lets the page load only its own files and call only its own service.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

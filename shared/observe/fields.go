@@ -48,8 +48,7 @@ const (
 // Field is the name of an attribute and its meaning.
 type Field struct{ Name, Meaning string }
 
-// Fields are the names that readers of logs may rely on, in the order of
-// docs/observability.md.
+// Fields are the names that readers of logs may rely on, in the order of docs/observability.md.
 var Fields = []Field{
 	{Timestamp, "Time of the line, RFC 3339"},
 	{Level, "DEBUG, INFO, WARN or ERROR"},
@@ -84,7 +83,7 @@ var Fields = []Field{
 	{Stack, "Stack trace of the panic"},
 }
 
-// ExecutionAttrs are the attributes of an execution.
+// ExecutionAttrs returns the attributes of an execution.
 func ExecutionAttrs(tenant, execution, correlation string) []slog.Attr {
 	attrs := make([]slog.Attr, 2, 6)
 	attrs[0], attrs[1] = slog.String(Tenant, tenant), slog.String(ExecutionID, execution)
@@ -94,16 +93,16 @@ func ExecutionAttrs(tenant, execution, correlation string) []slog.Attr {
 	return attrs
 }
 
-// Err is the attribute of an error.
+// Err returns the attribute of an error.
 func Err(err error) slog.Attr { return slog.Any(Error, err) }
 
-// PanicAttrs are the attributes of a panic in our own code.
+// PanicAttrs returns the attributes of a panic in our own code.
 func PanicAttrs(cause any, stack []byte) []slog.Attr {
 	return []slog.Attr{slog.String(Panic, fmt.Sprint(cause)), slog.String(Stack, string(stack))}
 }
 
-// BlockPanicAttrs are the attributes of a panic in a block's code. Its value may hold anything,
-// so only its type is logged, except for a runtime error of Go.
+// BlockPanicAttrs returns the attributes of a panic in a block's code. Its value may contain
+// anything, so only its type is logged, except for a runtime error of Go.
 func BlockPanicAttrs(cause any, stack []byte) []slog.Attr {
 	what := fmt.Sprintf("%T", cause)
 	if err, is := cause.(runtime.Error); is {

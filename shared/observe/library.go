@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// contentLines are the beginnings of lines that net/http writes to the standard logger and
-// that go on with content: of an answer that nobody asked for, or of a panic.
+// contentLines are the beginnings of lines that net/http writes to the standard logger and that
+// continue with content: of a response that nobody asked for, or of a panic.
 var contentLines = []string{
 	"Unsolicited response received on idle HTTP channel",
 	"http: panic serving",
 	"http2: panic serving",
 }
 
-// LibraryLog returns a writer for the standard logger, whose flags must be 0. It passes
-// each line on, but of the lines of net/http only what says nothing about content. A
-// Transport has no logger of its own, and a Server without one uses the standard logger.
+// LibraryLog returns a writer for the standard logger, whose flags must be 0. It passes each line
+// on, but removes the content from lines of net/http. A Transport has no logger of its own, and a
+// Server without one uses the standard logger.
 func LibraryLog(write func(line string)) io.Writer { return libraryLog(write) }
 
 type libraryLog func(line string)

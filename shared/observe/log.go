@@ -1,10 +1,10 @@
-// Package observe makes logs and trace spans. Both use the same names for the same things,
-// and leave out the same secrets.
+// Package observe makes logs and trace spans. Both use the same names for the same things, and
+// leave out the same secrets.
 //
 //   - fields.go has the names, [Fields], which docs/observability.md lists.
 //   - log.go has [NewLog], the only place that makes a logger. It adds to each record what
 //     its context knows, such as the invocation and the trace.
-//   - redact.go decides what is left out of a log, by its key, its type or its form.
+//   - redact.go decides what to leave out of a log, by its key, its type or its form.
 //   - span.go has [Tracer], through which the engine and the worker start spans without
 //     knowing the exporter. [NoopTracer] starts none.
 //

@@ -95,7 +95,7 @@ func (r *redactor) replace(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// safeValue is a value without secrets. A struct, a map or another type without a String
+// safeValue returns a value without secrets. A struct, a map or another type without a String
 // method is redacted as a whole, since it would be written with all its contents.
 func safeValue(v any) any {
 	switch v := v.(type) {
@@ -119,7 +119,7 @@ func safeValue(v any) any {
 	return Redacted
 }
 
-// ErrorText is the text of an error without secrets: only its code if it is a SensitiveError.
+// ErrorText returns the text of an error without secrets: only its code if it is a SensitiveError.
 func ErrorText(err error) string {
 	if code, sensitive := sensitiveCode(err); sensitive {
 		return code + ": " + Redacted

@@ -12,7 +12,7 @@ type Tracer interface {
 	// context has the new span. Call end exactly once.
 	Start(ctx context.Context, s SpanConfig) (in context.Context, end EndFunc)
 
-	// Traceparent is the traceparent of the span in ctx, "" if traces are off.
+	// Traceparent returns the traceparent of the span in ctx, "" if tracing is off.
 	Traceparent(ctx context.Context) string
 }
 
@@ -52,7 +52,7 @@ func (NoopTracer) Traceparent(context.Context) string { return "" }
 
 func noopEnd(error, ...slog.Attr) {}
 
-// OrNoop is t, or a NoopTracer if t is nil.
+// OrNoop returns t, or a NoopTracer if t is nil.
 func OrNoop(t Tracer) Tracer {
 	if t == nil {
 		return NoopTracer{}

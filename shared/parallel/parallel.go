@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each calls fn for 0 to n-1, at most limit at a time, and returns the first error. Nil
-// means that all calls were made: a context that ends before that is an error. After an error
-// it starts no further calls, except one that was already waiting for its turn, and the
-// context of the running calls is cancelled. A limit below one counts as one.
+// Each calls fn for 0 to n-1, at most limit at a time, and returns the first error. Nil means that
+// all calls were made, so a context that ends before that is an error. After an error it starts no
+// further calls, except one that was already waiting for its turn, and cancels the context of the
+// running calls. A limit below one counts as one.
 func Each(ctx context.Context, limit, n int, fn func(ctx context.Context, i int) error) error {
 	if limit <= 1 || n <= 1 {
 		for i := range n {

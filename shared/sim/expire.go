@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// expirable is an item that may be deleted, because its time to live is over.
+// expirable is an item that may be deleted because its time to live is over.
 type expirable struct {
 	name      string
 	execution string
@@ -22,8 +22,8 @@ type Expired struct {
 	State     bool   // it was the state item
 }
 
-// Expire deletes one item that was discarded, whose time has passed: draw chooses which. It is not ok
-// if there is none.
+// Expire deletes one item that was discarded and whose time has passed. draw chooses which. ok is
+// false if there is none.
 func (w *World) Expire(draw func(n int) int) (item Expired, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,7 +36,7 @@ func (w *World) Expire(draw func(n int) int) (item Expired, ok bool) {
 	return Expired{Name: one.name, Execution: one.execution, State: one.name == stateItemName}, true
 }
 
-// stateItemName is how a state item is named among the items of its execution.
+// stateItemName is the name of a state item among the items of its execution.
 const stateItemName = "the state item"
 
 // expirable lists the items whose time to live is over, in a fixed order.
@@ -69,7 +69,7 @@ func (w *World) expirable() (all []expirable) {
 	return all
 }
 
-// parts are the items of an execution beside its state item.
+// parts returns the items of an execution besides its state item.
 func (e *executionItem) parts(id string) (all []expirable) {
 	add := func(name string, remove func()) { all = append(all, expirable{name, id, remove}) }
 	if e.input != nil {
@@ -96,7 +96,7 @@ func (e *executionItem) parts(id string) (all []expirable) {
 	return all
 }
 
-// jobItems are the items of one shard of a step run.
+// jobItems returns the items of one shard of a step run.
 func (w *World) jobItems(key shardKey) (all []expirable) {
 	id := key.stepRun.Execution
 	of := func(p workflow.PackKey) bool { return p.StepRunKey() == key.stepRun && p.Shard() == key.shard }
@@ -116,7 +116,8 @@ func (w *World) jobItems(key shardKey) (all []expirable) {
 	return all
 }
 
-// Remaining names what is stored of executions whose state items are gone: nothing should be.
+// Remaining names what is still stored for executions whose state items are gone. There should be
+// nothing.
 func (w *World) Remaining() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

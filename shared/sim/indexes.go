@@ -66,7 +66,7 @@ func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time
 	})
 }
 
-// dueKey is a text that sorts by due time.
+// dueKey returns a text that sorts by due time.
 func dueKey(e indexEntry) string {
 	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
 }

@@ -10,7 +10,7 @@ import (
 // Locks stores the lock items. They are never deleted.
 type Locks struct{ *conn }
 
-// Read reads lock items. A weak read that is stale shows each item as it was before its last
+// Read reads lock items. A weak read that is stale returns each item as it was before its last
 // change.
 func (l *Locks) Read(_ context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Lock, error) {
 	name, count := "locks.read", l.countReads

@@ -12,8 +12,8 @@ import (
 // signalSchema is the lowest version of the program that knows signals.
 const signalSchema = 2
 
-// SendSignal puts a signal into the mailbox of an execution. Only where consumed signals have
-// left the state item it takes more than one call.
+// SendSignal puts a signal into the mailbox of an execution. It takes more than one call only if
+// consumed signals have left the state item.
 func (s *Store) SendSignal(_ context.Context, tenant, id string, signal workflow.Signal) (workflow.SignalResult, sm.ExecutionState, error) {
 	var heardOut int64
 	for {

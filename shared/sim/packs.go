@@ -85,7 +85,7 @@ func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.La
 	})
 }
 
-// AddDoneLanes adds lanes of one shard that are over well.
+// AddDoneLanes adds lanes of one shard that have ended OK.
 func (p *Packs) AddDoneLanes(_ context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
 	_, err := call(p.conn, "packs.add_done_lanes", func(bool) (bool, error) {
 		p.countWrite(tableJobs)
@@ -131,8 +131,8 @@ func (l *conn) discard(name string, stepRun workflow.StepRunKey, shard int, at t
 	return err
 }
 
-// DiscardedAt returns from when on one shard of a step run may be deleted; zero if it is
-// kept. The items of an execution other than its state item count as step run 0.
+// DiscardedAt returns from when on one shard of a step run may be deleted; zero if it is kept. The
+// items of an execution other than its state item count as step run 0.
 func (w *World) DiscardedAt(stepRun workflow.StepRunKey, shard int) time.Time {
 	return w.discardTimes[shardKey{stepRun, shard}]
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// QueueFaults says how queues misbehave.
+// QueueFaults describes how queues misbehave.
 type QueueFaults struct {
 	Shuffle        bool // messages arrive in any order
 	DuplicateOneIn int  // one message in so many is delivered twice; 0 none, 1 all
 	LoseOneIn      int  // one message in so many is lost when it is sent; 0 none
 }
 
-// Queue is a standard SQS queue: a received message is hidden for a while and comes again
+// Queue is a standard SQS queue: a received message is hidden for a while and is delivered again
 // unless it is deleted.
 type Queue struct {
 	now    func() time.Time
@@ -284,8 +284,8 @@ func (s *Sender) QueuedWakeups(context.Context) (int, error) {
 	})
 }
 
-// DLQ is a queue with its dead-letter queue. InjectError, if set, is called before each
-// operation, which fails with the error that it returns.
+// DLQ is a queue with its dead-letter queue. InjectError, if set, is called before each operation,
+// which fails with the error that it returns.
 type DLQ struct {
 	Source, DeadLetters *Queue
 	Now                 func() time.Time

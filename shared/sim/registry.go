@@ -247,7 +247,7 @@ func (r *Registry) PutSubscription(_ context.Context, tenant string, s workflow.
 	})
 }
 
-// PutDeliveryAttempt remembers what became of a delivery.
+// PutDeliveryAttempt records the outcome of a delivery.
 func (r *Registry) PutDeliveryAttempt(_ context.Context, tenant, subscription string, a workflow.DeliveryAttempt) error {
 	_, err := call(r.conn, "registry.put_delivery_attempt", func(bool) (bool, error) {
 		r.countWrite(tableRegistry)
@@ -261,7 +261,7 @@ func (r *Registry) PutDeliveryAttempt(_ context.Context, tenant, subscription st
 	return err
 }
 
-// DeliveryAttempts lists the remembered deliveries of a subscription, the newest first.
+// DeliveryAttempts lists the recorded deliveries of a subscription, newest first.
 func (r *Registry) DeliveryAttempts(_ context.Context, tenant, subscription string) ([]workflow.DeliveryAttempt, error) {
 	return call(r.conn, "registry.delivery_attempts", func(bool) ([]workflow.DeliveryAttempt, error) {
 		r.countReads(tableRegistry, 1)
@@ -326,8 +326,8 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 	})
 }
 
-// writeEntity replaces or creates an entity, which goes on with the version and the token of
-// a deleted one, and removes and returns its watchers.
+// writeEntity replaces or creates an entity, which continues with the version and the token of a
+// deleted one, and removes and returns its watchers.
 func (r *Registry) writeEntity(tenant string, e workflow.Entity) map[string]bool {
 	at := tenantKey(tenant, e.Key().String())
 	old := r.w.entities[tenant][e.Key()]
@@ -402,7 +402,7 @@ func (r *Registry) DeleteEntity(_ context.Context, tenant string, key workflow.E
 	return ok, watchers, err
 }
 
-// keepBefore keeps what a stale read shows once an entity has changed.
+// keepBefore keeps what a stale read returns once an entity has changed.
 func (r *Registry) keepBefore(tenant string, key workflow.EntityKey) {
 	at := tenantKey(tenant, key.String())
 	r.w.entitiesBefore[at] = nil

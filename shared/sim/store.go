@@ -157,8 +157,8 @@ func (s *Store) head(e *executionItem) workflow.OwnerStatus {
 	return head
 }
 
-// Commit replaces the state item if its version is still seen, and no signal has come where
-// that matters. It also returns and clears the waiters, and removes signals, as o asks.
+// Commit replaces the state item if its version is still seen, and no signal has come where that
+// matters. It also returns and clears the waiters, and removes signals, as o asks.
 func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) (waiters []string, ok bool, err error) {
 	if err := s.hear(next, o); err != nil {
 		return nil, false, err
@@ -309,7 +309,7 @@ func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input,
 	})
 }
 
-// ObservedThrough reads how far the events have been handed on.
+// ObservedThrough returns how far the events have been handed on.
 func (s *Store) ObservedThrough(_ context.Context, tenant, id string) (workflow.ObservedThrough, error) {
 	return call(s.conn, "store.observed_through", func(bool) (o workflow.ObservedThrough, err error) {
 		s.countReads(tableExecutions, 1)
@@ -320,7 +320,7 @@ func (s *Store) ObservedThrough(_ context.Context, tenant, id string) (workflow.
 	})
 }
 
-// LeaseObserved lets one work at handing on the events.
+// LeaseObserved lets one handler at a time hand on the events.
 func (s *Store) LeaseObserved(_ context.Context, tenant, id string, seen int64, by string, now, until time.Time) (bool, error) {
 	return call(s.conn, "store.lease_observed", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)

@@ -49,7 +49,7 @@ func (r *Registry) Triggers(_ context.Context, tenant string) ([]spec.PublishedT
 	})
 }
 
-// PutTriggerCall remembers a call under a key.
+// PutTriggerCall records a call under a key.
 func (r *Registry) PutTriggerCall(_ context.Context, tenant, name, key string, c workflow.TriggerCall) error {
 	_, err := call(r.conn, "registry.put_trigger_call", func(bool) (bool, error) {
 		r.countWrite(tableRegistry)
@@ -63,7 +63,7 @@ func (r *Registry) PutTriggerCall(_ context.Context, tenant, name, key string, c
 	return err
 }
 
-// TriggerCalls lists the calls of a trigger, the newest first.
+// TriggerCalls lists the calls of a trigger, newest first.
 func (r *Registry) TriggerCalls(_ context.Context, tenant, name string) ([]workflow.TriggerCall, error) {
 	return call(r.conn, "registry.trigger_calls", func(bool) ([]workflow.TriggerCall, error) {
 		r.countReads(tableRegistry, 1)
@@ -73,7 +73,7 @@ func (r *Registry) TriggerCalls(_ context.Context, tenant, name string) ([]workf
 	})
 }
 
-// TakeRate takes one of what a rate allows.
+// TakeRate takes one unit of a rate.
 func (r *Registry) TakeRate(_ context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (sequence int64, wait time.Duration, err error) {
 	sequence, err = call(r.conn, "registry.take_rate", func(bool) (int64, error) {
 		r.countWrite(tableRegistry)

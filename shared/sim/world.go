@@ -1,19 +1,19 @@
-// Package sim simulates what the engine runs on, in memory: a store, locks, packs, queues, a
-// registry and a clock. They check the same conditions as the real services and inject a fault
+// Package sim simulates in memory what the engine runs on: a store, locks, packs, queues, a
+// registry and a clock. They check the same conditions as the real services and can inject a fault
 // at any call, so that every failure between two calls can be reproduced from a seed.
 //
-// world.go holds the parts together and opens views of them. Each view has its own meter.
-// Every call of a view passes faults.Injector, which decides what happens to it. store.go and
-// indexes.go have the executions, locks.go the lock items, packs.go the packs for the engine
-// and for workers, queue.go the queues and their sender, registry.go what is published and
-// imported, and schedules.go and workers.go the rest.
+// world.go holds the parts together and opens views of them. Each view has its own meter. Every
+// call of a view passes faults.Injector, which decides what happens to it. store.go and indexes.go
+// have the executions, locks.go the lock items, packs.go the packs for the engine and for workers,
+// queue.go the queues and their sender, registry.go what is published and imported, and
+// schedules.go and workers.go the rest.
 //
-// Values are copied on the way in and out: nobody shares memory with the world. The world is
-// safe for concurrent use. It is deterministic if one goroutine uses it, or tasks of package
-// faults do.
+// Values are copied on the way in and out, so that nobody shares memory with the world. The world
+// is safe for concurrent use. It is deterministic if it is used by one goroutine, or by tasks of
+// package faults.
 //
-// The layers above use these types through their own interfaces. This package imports none of
-// those interfaces.
+// The layers above use these types through their own interfaces. This package imports none of those
+// interfaces.
 package sim
 
 import (
@@ -34,14 +34,15 @@ import (
 type World struct {
 	// Injector is called on every call. It has the plan of faults and the tasks.
 	faults.Injector
-	// QueueFaults says how the queues misbehave; the zero value delivers each message once,
-	// in order.
+	// QueueFaults describes how the queues misbehave; the zero value delivers each message once, in
+	// order.
 	QueueFaults QueueFaults
 	// Observer, if set, is called on every write.
 	Observer Observer
-	// ExecutionBytes is the size of the state item of an execution; nil estimates it.
+	// ExecutionBytes returns the size of the state item of an execution; nil estimates it.
 	ExecutionBytes func(*workflow.Execution) int
-	// PackBytes and EntityBytes are the sizes of a pack and of an entity; nil takes their JSON.
+	// PackBytes and EntityBytes return the sizes of a pack and of an entity; nil measures their
+	// JSON.
 	PackBytes   func(*workflow.Pack) int
 	EntityBytes func(workflow.Entity) int
 	// Shards is the number of shards of the index of timers.
@@ -97,7 +98,7 @@ type World struct {
 type Bounds struct {
 	MaxWaiters    int // executions that wait for one execution, or watch one entity
 	ScopeEntities int // entities in one chunk of a scope
-	PageItems     int // items in one page, whatever its request asks for
+	PageItems     int // items in one page, whatever the request asks for
 }
 
 // StartTime is when a new world's clock starts.
@@ -117,7 +118,7 @@ func New(seed uint64) *World {
 	}
 	w.lifecycleQueue = w.newQueue(1)
 	w.eventsQueue, w.hooksQueue = w.newQueue(1001), w.newQueue(1002)
-	w.hooksQueue.faults = &QueueFaults{} // who sends to it depends on that it keeps what it has
+	w.hooksQueue.faults = &QueueFaults{} // its senders depend on a queue that loses nothing
 	return w
 }
 
@@ -215,8 +216,8 @@ type conn struct {
 	meter *Meter
 }
 
-// call makes one call with the fault that the plan injects. perform is the whole effect of the
-// call and runs under the world's mutex; stale says whether indexes answer stale.
+// call makes one call with the fault that the plan injects. perform is the whole effect of the call
+// and runs under the world's mutex; stale means that indexes return stale entries.
 func call[T any](l *conn, name string, perform func(stale bool) (T, error)) (T, error) {
 	return callWithFault(l, name, func(f faults.Fault) (T, error) { return perform(f == faults.Stale) })
 }
@@ -250,8 +251,8 @@ func callWithFault[T any](l *conn, name string, perform func(faults.Fault) (T, e
 	return answer, err
 }
 
-// Crashing makes a call of something outside of the world: it may crash before it, or after it
-// by what it returns.
+// Crashing makes a call outside of the world: the caller may crash before it, or after it in the
+// returned function.
 func (v View) Crashing(name string) (after func()) {
 	w := v.Meter.w
 	c, fault := w.Intercept(name)
@@ -328,11 +329,11 @@ const (
 	maxPageBytes    = 1 << 20
 )
 
-// executionBytes is the size of a state item, or an error if that is too large for one
-// item. Stored items are compressed: to about a quarter, if nothing measures it.
+// executionBytes returns the size of a state item, or an error if that is too large for one item.
+// Stored items are compressed: to about a quarter if nothing measures it.
 func (w *World) executionBytes(x *workflow.Execution) (int, error) {
 	x = x.Clone()
-	x.Signals, x.Heard, x.AwaitedSignals = nil, nil, nil // there is room for a full mailbox beside everything else
+	x.Signals, x.Heard, x.AwaitedSignals = nil, nil, nil // there is room for a full mailbox besides everything else
 	if w.ExecutionBytes == nil {
 		return sizeOf(x) / 4, checkItemSize(x)
 	}

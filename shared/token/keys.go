@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Keys are the keys that tokens are made with: tokens are made with the current one, and
-// those of all are accepted. To change the key, add another and make it the current one;
-// remove the old one when no token of it is needed any more. The zero value accepts nothing.
+// Keys are the keys that tokens are made with. New tokens use the current key, and tokens of all
+// keys are accepted. To change the key, add another and make it the current one; remove the old one
+// when none of its tokens is needed any more. The zero value accepts nothing.
 type Keys struct{ get func() *keySet } // a function, so that nothing prints them
 
 type keySet struct {
@@ -31,8 +31,8 @@ const (
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// ParseKeys reads keys as they are configured: {"current": id, "keys": {id: base64}}. An
-// error is CodeInvalid, and shows no part of a key.
+// ParseKeys reads keys as they are configured: {"current": id, "keys": {id: base64}}. An error is
+// CodeInvalid, and shows no part of a key.
 func ParseKeys(doc []byte) (Keys, error) {
 	var in struct {
 		Current string            `json:"current"`

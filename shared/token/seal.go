@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Data that holds a token is sealed where it has to be stored for a while: nobody reads it who
-// does not have the keys. The same data and key give the same text.
+// Data that contains a token is sealed if it has to be stored for a while, so that nobody without
+// the keys can read it. The same data and key give the same text.
 //
 //	lsts1 <length of the key's id> <key's id> <nonce> <AES-256-GCM>
 
@@ -39,7 +39,7 @@ func (k Keys) Seal(data []byte) ([]byte, error) {
 // Sealed reports whether data is sealed.
 func Sealed(data []byte) bool { return bytes.HasPrefix(data, []byte(sealVersion)) }
 
-// Open returns what was sealed. Data that was sealed with another key, or has been changed, is
+// Open returns the sealed data. Data that was sealed with another key, or has been changed, is
 // CodeUnavailable.
 func (k Keys) Open(data []byte) ([]byte, error) {
 	rest := bytes.TrimPrefix(data, []byte(sealVersion))

@@ -1,15 +1,15 @@
-// Package token makes and verifies resume tokens. Who has one may answer the wait that it
-// names, and needs no other right. There is no table of tokens: one is valid while the wait
-// that it names is open and has its generation, so nothing has to be cleaned up.
+// Package token makes and verifies resume tokens. The bearer of a token may answer the wait that it
+// names, and needs no other right. There is no table of tokens: one is valid while the wait that it
+// names is open and has its generation, so nothing has to be cleaned up.
 //
 //	lst1.<payload>.<MAC>
 //
-// Both parts are unpadded base64url. The payload has the key's id, tenant, execution, step
-// run, generation, subject, maker and expiry. The MAC is HMAC-SHA256 over everything before it.
+// Both parts are unpadded base64url. The payload has the key's id, tenant, execution, step run,
+// generation, subject, maker and expiry. The MAC is HMAC-SHA256 over everything before it.
 //
-// The package is pure: the same claims and keys give the same token, so that an effect that is
-// repeated sends the same one. A claim has one encoding, and a payload one text, so that two
-// texts are never the same token.
+// The package is pure: the same claims and keys give the same token, so that a repeated effect
+// sends the same one. A claim has one encoding, and a payload one text, so that two texts are never
+// the same token.
 package token
 
 import (
@@ -27,22 +27,22 @@ import (
 
 const version = "lst1"
 
-// MaxBytes is the size of the largest token.
+// MaxBytes bounds the size of a token.
 const MaxBytes = 2048
 
-// Claims is what a token says.
+// Claims are the contents of a token.
 type Claims struct {
 	Tenant     string
 	Execution  string
-	StepRunSeq int       // of the step run that waits
-	Generation int64     // of the wait: revoking its tokens begins another
-	Subject    string    // for whom it is: an answer is by this name
-	Maker      string    // who has made it: an answer uses up his right
-	ExpiresAt  time.Time // to the millisecond; zero for never. [Keys.Verify] does not judge it
+	StepRunSeq int       // of the waiting step run
+	Generation int64     // of the wait: revoking its tokens begins another generation
+	Subject    string    // whom it is for: an answer counts under this name
+	Maker      string    // who has made it: an answer uses up their right
+	ExpiresAt  time.Time // to the millisecond; zero for never. [Keys.Verify] does not check it
 }
 
-// The reasons why a text is not a valid token, for tests and logs. Whoever sent it learns
-// only that it is not valid: all are CodeUnauthorized.
+// The reasons why a text is not a valid token, for tests and logs. The sender learns only that it
+// is not valid: all are CodeUnauthorized.
 var (
 	ErrMalformed  = errors.New("not the form of a token")
 	ErrForged     = errors.New("the MAC is that of no key")
@@ -70,9 +70,9 @@ func (k Keys) Make(c Claims) (string, error) {
 	return token, nil
 }
 
-// Verify returns what a token says, if one of the keys has made it. It reads nothing of the
-// payload before that. An error is CodeUnauthorized. Whether the token has expired, was used
-// or revoked is for the state of the execution to tell.
+// Verify returns the claims of a token that one of the keys has made. It reads nothing of the
+// payload before it has checked that. An error is CodeUnauthorized. Whether the token has expired,
+// was used or was revoked depends on the state of the execution, which Verify does not know.
 func (k Keys) Verify(token string) (Claims, error) {
 	if len(token) > MaxBytes {
 		return Claims{}, refused(ErrMalformed)
@@ -86,7 +86,7 @@ func (k Keys) Verify(token string) (Claims, error) {
 	if !ok || len(sum) != sha256.Size {
 		return Claims{}, refused(ErrMalformed)
 	}
-	// Every key is tried, so that the time tells nothing about which one fits.
+	// Try every key, so that the time reveals nothing about which one fits.
 	maker := ""
 	if k.Set() {
 		for id, key := range k.get().keys {
@@ -120,8 +120,8 @@ func mac(key []byte, signed string) []byte {
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// decodeBase64 decodes a text that is the encoding of what it decodes to: the decoder skips
-// line ends.
+// decodeBase64 decodes a text and checks that it is the only encoding of the result, because the
+// decoder skips line ends.
 func decodeBase64(text string) ([]byte, bool) {
 	raw, err := encoding.DecodeString(text)
 	return raw, err == nil && encoding.EncodeToString(raw) == text

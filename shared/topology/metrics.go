@@ -70,6 +70,6 @@ func LookupMetric(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// StuckAfterSeconds is how many seconds the timer of an execution has to be overdue before
-// the execution counts as stuck.
+// StuckAfterSeconds is how many seconds an execution's timer must be overdue before the execution
+// counts as stuck.
 const StuckAfterSeconds = 900

@@ -33,10 +33,10 @@ var Rights = []Right{
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 
 	// It writes how far events have been handed on, and starts follow-ups and what events ask for,
-	// which it advances no further: of an execution it changes only the mailbox.
+	// without advancing them: it changes only the mailbox of an execution.
 	{FunctionObserver, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem, UpdateItem}},
-	// It makes rows of the results of jobs.
+	// It makes rows from the results of jobs.
 	{FunctionObserver, TableJobs, "", []string{GetItem, Query}},
 	{FunctionObserver, TableData, "", []string{PutItem}},
 

@@ -21,7 +21,7 @@ const (
 	TableJobs       = "jobs"
 	TableLocks      = "locks"
 	TableRegistry   = "registry"
-	TableData       = "data" // rows of the tables of tenants; nothing of an execution is there
+	TableData       = "data" // rows of the tables of tenants; no data of executions
 )
 
 // Tables lists every table role, in the order in which they are created.
@@ -44,10 +44,9 @@ type Index struct {
 	SortType  string // "S" or "N"
 }
 
-// IndexByStatus lists executions by tenant, shard and state, newest first; those in a state that
-// they only pass are among those that run. IndexDue is
-// sparse: it holds the executions that have a timer, by shard, sorted by the Unix
-// millisecond at which the timer is due. IndexWorkersDue does the same for the polling
+// IndexByStatus lists executions by tenant, shard and state, newest first; transient states count
+// as running. IndexDue is sparse: it contains the executions that have a timer, by shard, sorted by
+// the Unix millisecond at which the timer is due. IndexWorkersDue does the same for the polling
 // workers in the jobs table, and IndexScheduled for the schedules in the registry.
 var (
 	IndexByStatus = Index{Name: "by-status", Partition: "statusKey", Sort: "id", SortType: "S"}
@@ -72,10 +71,10 @@ const (
 )
 
 // QueueLifecycle carries the wake-ups of executions. QueueEvents carries announcements: that an
-// execution has events which those who observe it have not been handed. QueueHooksOut carries
-// these events to their receivers, QueueHooksIn events of EventBridge to the triggers that take them. QueueJobsPrefix plus the name of a pool
-// is the queue of that pool's packs. Each queue has a dead-letter queue of the same name
-// plus [DLQSuffix]. All are standard queues.
+// execution has events that were not handed to its subscriptions yet. QueueHooksOut carries these
+// events to their receivers, QueueHooksIn events of EventBridge to the triggers that accept them.
+// QueueJobsPrefix plus the name of a pool is the queue of that pool's packs. Each queue has a
+// dead-letter queue of the same name plus [DLQSuffix]. All are standard queues.
 const (
 	QueueLifecycle  = "lifecycle"
 	QueueEvents     = "events"
@@ -86,15 +85,15 @@ const (
 	PoolDefault     = "default"
 )
 
-// MaxReceiveJobs and MaxReceiveLifecycle are how often a message is received before it moves
-// to its dead-letter queue. Packs that have to wait are received more often than they are
-// worked on, hence the higher number.
+// MaxReceiveJobs and MaxReceiveLifecycle are how often a message is received before it moves to its
+// dead-letter queue. Packs that have to wait are received more often than they are worked on, hence
+// the higher number.
 const (
 	MaxReceiveJobs      = 20
 	MaxReceiveLifecycle = 10
-	MaxReceiveEvents    = 20 // more often than one that hands on events may be at work, in handOnRetry of package engine
-	MaxReceiveHooksOut  = 9  // the times after which a delivery is tried again add up to a day
-	MaxReceiveHooksIn   = 9  // as those of a delivery
+	MaxReceiveEvents    = 20 // more often than handlers retry while another one is handing on events, see handOnRetry in package engine
+	MaxReceiveHooksOut  = 9  // the retry delays of a delivery add up to a day
+	MaxReceiveHooksIn   = 9  // as for a delivery
 )
 
 // Functions, by role: the folder under functions/ that has the main package.
@@ -114,12 +113,12 @@ var Functions = []string{FunctionAPI, FunctionLifecycle, FunctionObserver, Funct
 var FunctionTimeoutSeconds = map[string]int{
 	FunctionAPI:       29,
 	FunctionLifecycle: 120,
-	FunctionObserver:  30, // twice the time of one request to a receiver
+	FunctionObserver:  30, // twice the timeout of one request to a receiver
 	FunctionSweeper:   55,
 	FunctionWorker:    900, // a job may take 14 minutes
 }
 
-// FunctionMemoryMB is the memory of each function, unless a deployment gives a pool's another.
+// FunctionMemoryMB is the memory of each function, unless a deployment sets another for a pool.
 const FunctionMemoryMB = 512
 
 // VisibilityFactor is the ratio that AWS recommends between the visibility timeout of a queue
@@ -134,7 +133,7 @@ const (
 	EnvTableRegistry    = "LOCKSTEP_TABLE_REGISTRY"
 	EnvTableData        = "LOCKSTEP_TABLE_DATA"
 	EnvQueueLifecycle   = "LOCKSTEP_QUEUE_LIFECYCLE"    // URL
-	EnvQueueEvents      = "LOCKSTEP_QUEUE_EVENTS"       // URL; without it nobody observes
+	EnvQueueEvents      = "LOCKSTEP_QUEUE_EVENTS"       // URL; without it nothing is observed
 	EnvQueueHooksOut    = "LOCKSTEP_QUEUE_HOOKS_OUT"    // URL
 	EnvQueueHooksIn     = "LOCKSTEP_QUEUE_HOOKS_IN"     // URL; without it no events come from EventBridge
 	EnvQueueJobsPrefix  = "LOCKSTEP_QUEUE_JOBS_PREFIX"  // prefix of the queue name, before the pool; resolved with GetQueueUrl
@@ -147,14 +146,14 @@ const (
 	EnvTokenKeys        = "LOCKSTEP_TOKEN_KEYS"         // the setting token.keys
 	EnvTokenAddress     = "LOCKSTEP_TOKEN_ADDRESS"      // the setting token.address
 	EnvSealedKey        = "LOCKSTEP_SEALED_KEY"         // the setting sealed.key
-	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets are that jobs are called with
+	EnvSecretsFrom      = "LOCKSTEP_SECRETS_FROM"       // where the secrets for jobs are
 	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins that browsers may call from, optional
 	EnvRegions          = "LOCKSTEP_REGIONS"            // the setting regions
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may use
-	EnvCaptchaURL       = "LOCKSTEP_CAPTCHA_URL"        // where captchas are checked, of a local stack only; optional
-	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack
+	EnvCaptchaURL       = "LOCKSTEP_CAPTCHA_URL"        // where captchas are checked, on a local stack only; optional
+	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function whose rights apply; set by the local stack
 	EnvURL              = "LOCKSTEP_URL"                // URL of the HTTP API, for clients and polling workers
-	EnvToken            = "LOCKSTEP_TOKEN"              // token of clients and polling workers, where the service requires one
+	EnvToken            = "LOCKSTEP_TOKEN"              // token of clients and polling workers, if the service requires one
 	EnvRegion           = "LOCKSTEP_REGION"             // AWS region for which clients sign requests to a domain of your own, optional
 	EnvActor            = "LOCKSTEP_ACTOR"              // name of the caller of the command, optional
 	EnvRoles            = "LOCKSTEP_ROLES"              // roles of the caller of the command, optional
@@ -162,14 +161,15 @@ const (
 	EnvProfile          = "LOCKSTEP_PROFILE"            // profile of the command, optional
 )
 
-// EnvVars lists these variables, and the others that are no setting of the configuration.
+// EnvVars lists these variables, and others that are not settings of the configuration.
 var EnvVars = []string{
 	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvTableData, EnvQueueLifecycle, EnvQueueEvents, EnvQueueHooksOut, EnvQueueHooksIn, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
 	EnvTrustHeaders, EnvTenantClaim, EnvRolesClaim, EnvWebOrigins, EnvRegions, EnvWorkerAllowHosts, EnvCaptchaURL, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvRegion, EnvActor, EnvRoles, EnvProfile, EnvDeployment,
 }
 
-// EventTemplate is what a rule of EventBridge makes of an event for the queue [QueueHooksIn]: a JSON text
-// of its own, so that nothing of an event can change the tenant, whose name needs no escaping in it.
+// EventTemplate is the input template of an EventBridge rule for the queue [QueueHooksIn]. It makes
+// the event a JSON text of its own, so that nothing in it can change the tenant, whose name needs
+// no escaping there.
 func EventTemplate(tenant string) string {
 	return `{"v":1,"tenant":"` + tenant + `","event":<aws.events.event.json>}`
 }
@@ -186,15 +186,15 @@ var TableEnv = map[string]string{
 	TableData:       EnvTableData,
 }
 
-// JobsQueue is the name of the queue of a worker pool, without a deployment prefix.
+// JobsQueue returns the name of the queue of a worker pool, without a deployment prefix.
 func JobsQueue(pool string) string { return QueueJobsPrefix + PoolInQueueName(pool) }
 
-// PoolInQueueName is a pool as the names of queues have it: they may not contain @.
+// PoolInQueueName returns a pool's name as part of a queue's name, which must not contain @.
 func PoolInQueueName(pool string) string {
 	return strings.Replace(pool, regionSeparator, regionInQueueName, 1)
 }
 
-// IsQueueOfRegion reports whether a queue is that of a pool in a region.
+// IsQueueOfRegion reports whether a queue belongs to a pool in a region.
 func IsQueueOfRegion(queue string) bool { return strings.Contains(queue, regionInQueueName) }
 
 // The region of a pool, in its name and in that of its queue.
@@ -203,8 +203,8 @@ const (
 	regionInQueueName = "--"
 )
 
-// PoolInRegion is the pool that serves the jobs of a pool for executions with the region: the pool
-// itself without one.
+// PoolInRegion returns the pool that serves the jobs of a pool for executions with the region: the
+// pool itself without one.
 func PoolInRegion(pool, region string) string {
 	if region == "" {
 		return pool
@@ -212,13 +212,14 @@ func PoolInRegion(pool, region string) string {
 	return cmp.Or(pool, PoolDefault) + regionSeparator + region
 }
 
-// RegionOf is the region of a pool, empty for none.
+// RegionOf returns the region of a pool, empty for none.
 func RegionOf(pool string) string {
 	_, region, _ := strings.Cut(pool, regionSeparator)
 	return region
 }
 
-// RegionNames says what [ValidRegion] accepts, and RegionPattern is what of it a pattern can say.
+// RegionNames describes what [ValidRegion] accepts. RegionPattern is the part of it that a pattern
+// can express.
 const (
 	RegionNames   = "small letters and digits, in words joined by -, at most 20 characters, such as eu or eu-central-1, without " + DLQSuffix + " at the end"
 	RegionPattern = "^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -228,12 +229,13 @@ const (
 
 var regionRE = regexp.MustCompile(RegionPattern)
 
-// ValidRegion reports whether an execution may have the region: it becomes a part of names of queues.
+// ValidRegion reports whether an execution may have the region, which becomes part of the names of
+// queues.
 func ValidRegion(name string) bool {
 	return len(name) <= MaxRegion && regionRE.MatchString(name) && !NamesDeadLetters(name)
 }
 
-// Addresses says what [ValidAddress] accepts.
+// Addresses describes what [ValidAddress] accepts.
 const Addresses = "https://HOST, of at most 200 characters and with nothing behind it but a path; http:// is for localhost"
 
 const maxAddress = 200
@@ -248,17 +250,17 @@ func ValidAddress(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// PoolNames says what [ValidPool] accepts.
+// PoolNames describes what [ValidPool] accepts.
 const PoolNames = "a letter, then letters, digits, - and _, at most 40, without " + regionInQueueName + ", which names the queue of a region, and without " + DLQSuffix + " at the end, which names the dead letters of another pool"
 
 var poolRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // ValidPool reports whether a pool may have a name. Blocks and deployments have the same rule, so
-// that a pool which one can name the other can have. The queue of a pool is found by its name.
+// that both can name the same pools. The queue of a pool is found by its name.
 func ValidPool(name string) bool {
 	return poolRE.MatchString(name) && !NamesDeadLetters(name) && !strings.Contains(name, regionInQueueName)
 }
 
-// NamesDeadLetters reports whether the queue of a pool of this name would be the dead-letter queue
-// of another one.
+// NamesDeadLetters reports whether the queue of a pool with this name would be the dead-letter
+// queue of another.
 func NamesDeadLetters(pool string) bool { return strings.HasSuffix(pool, DLQSuffix) }

@@ -5,11 +5,11 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// MaxBatch is how many executions one request starts or changes.
+// MaxBatch bounds the executions that one request starts or changes.
 const MaxBatch = 100
 
-// BatchRequest asks for several starts. Each is one of its own under the Idempotency-Key of the
-// request and its number: there is no transaction, and the request may be sent again as a whole.
+// BatchRequest requests several starts. Each is separate, under the Idempotency-Key of the request
+// and its number. There is no transaction, and the request may be sent again as a whole.
 type BatchRequest struct {
 	Items []StartRequest `json:"items"` // 1 to [MaxBatch]
 
@@ -17,14 +17,14 @@ type BatchRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// BatchItem is what became of one start, in the order of the request.
+// BatchItem is the outcome of one start, in the order of the request.
 type BatchItem struct {
 	ID      *string                       `json:"id"` // null if it was refused
 	State   *statemachines.ExecutionState `json:"state"`
-	Existed bool                          `json:"existed"` // it was started before with the key
+	Existed bool                          `json:"existed"` // the key has started it before
 	Error   *ItemError                    `json:"error"`   // null if it was started
 
-	Signalled *bool `json:"signalled,omitempty"` // of a start with a signal: it went to the execution that has the key
+	Signalled *bool `json:"signalled,omitempty"` // of a start with a signal: the signal went to the execution that has the key
 }
 
 // BulkVerb is what a bulk request does to each execution.
@@ -39,15 +39,15 @@ const (
 	BulkUnlock      BulkVerb = "unlock"
 )
 
-// BulkRequest asks for the same verb for all executions that a filter finds, a page at a time.
+// BulkRequest requests the same verb for all executions that a filter finds, a page at a time.
 type BulkRequest struct {
 	Verb     BulkVerb `json:"-"`
 	DryRun   bool     `json:"-"` // only list them
 	Reason   string   `json:"reason,omitempty"`
-	Rollback bool     `json:"rollback,omitempty"` // of BulkRetry: go on with the rollbacks that have failed
+	Rollback bool     `json:"rollback,omitempty"` // of BulkRetry: continue the rollbacks that have failed
 }
 
-// BulkItem is what became of one execution. State is that before the request.
+// BulkItem is the outcome for one execution. State is the state before the request.
 type BulkItem struct {
 	ID       string                       `json:"id"`
 	Workflow workflow.Ref                 `json:"workflow"`
@@ -55,14 +55,14 @@ type BulkItem struct {
 	Applied  bool                         `json:"applied"`
 	Error    *ItemError                   `json:"error"` // why the verb was refused; null if it was applied or not tried
 
-	CanRollback bool `json:"canRollback,omitempty"` // its rollback has failed, and could be tried again before the request
+	CanRollback bool `json:"canRollback,omitempty"` // its rollback had failed and could be retried before the request
 }
 
-// ItemError is why one of several things was refused.
+// ItemError is the reason why one of several items was refused.
 type ItemError struct {
 	Code   workflow.Code    `json:"code"`
 	Detail string           `json:"detail"`
 	Errors []workflow.Issue `json:"errors"`
 
-	RetryAfter int `json:"retryAfter,omitempty"` // seconds until it may be tried again, if that is known
+	RetryAfter int `json:"retryAfter,omitempty"` // seconds until a retry makes sense, if known
 }

@@ -1,9 +1,9 @@
-// Package views holds the requests and answers of the HTTP API: requests, filters, and how
-// executions, steps, locks and costs are shown. Their JSON is the wire form. They are made
-// of the nouns of package workflow, and shared/engine/query fills them.
+// Package views holds the requests and responses of the HTTP API: requests, filters, and how
+// executions, steps, locks and costs are shown. Their JSON is the wire format. They consist of the
+// types of package workflow, and shared/engine/query fills them.
 //
-// Every field of a view is always present. What is unknown or does not apply is null. A
-// list or map without members is empty and never null.
+// Every field of a view is always present. What is unknown or does not apply is null. A list or map
+// without members is empty and never null.
 package views
 
 import (
@@ -24,28 +24,29 @@ type ExecutionView struct {
 	Cause      *workflow.Cause              `json:"cause"`
 	Reason     string                       `json:"reason"`
 	RolledBack bool                         `json:"rolledBack"`
-	// FailedRollback is what has failed to be undone of one that ended FAILED_UNSAFE; null for any other.
+	// FailedRollback is the failed rollback of an execution that ended FAILED_UNSAFE; null for any
+	// other.
 	FailedRollback *FailedRollback `json:"failedRollback"`
 
 	Remains  *string                `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
-	Rollback *workflow.RollbackMode `json:"rollback"` // that its start asked for; null for that of the definition
+	Rollback *workflow.RollbackMode `json:"rollback"` // requested by its start; null means that of the definition
 
 	Region *string `json:"region"` // whose pools get its jobs
 
 	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
-	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of one that completed in part: the first ten, in the order in which they were entered
-	Kept           *int                           `json:"kept"`           // entities whose locks it still holds after its end; null before
+	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of an execution that completed in part: the first ten, in the order in which they were entered
+	Kept           *int                           `json:"kept"`           // number of entities whose locks it still holds after its end; null before
 	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
 	Probe          bool                           `json:"probe"`    // only the pure steps at its beginning are executed
 	Key            *string                        `json:"key"`      // business key
-	KeyOwner       *string                        `json:"keyOwner"` // execution id: it had the key, and this execution gave way to it
+	KeyOwner       *string                        `json:"keyOwner"` // execution id: that execution had the key, so this one gave way to it
 	RerunOf        *string                        `json:"rerunOf"`  // execution id
 	RerunBy        []string                       `json:"rerunBy"`  // execution ids, the last ten
 
-	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored apart from the state item
+	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
 	Labels        map[string]string      `json:"labels"`
-	Metadata      json.RawMessage        `json:"metadata"` // null without any, and where parameters are
+	Metadata      json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is
 	Tenant        string                 `json:"tenant"`
 	CreatedBy     string                 `json:"createdBy"`
 	CreatedAt     time.Time              `json:"createdAt"`
@@ -60,39 +61,40 @@ type ExecutionView struct {
 	Error         *FailureView           `json:"error"`
 	Cancellation  *workflow.Cancellation `json:"cancellation"`
 	Parent        *string                `json:"parent"`
-	Compensates   *workflow.Compensated  `json:"compensates"` // what it undoes; null for one that undoes nothing
-	Item          *int                   `json:"item"`        // of one that was started for an item of a list: its number, from 0
+	Compensates   *workflow.Compensated  `json:"compensates"` // what it undoes; null if it is no compensation
+	Item          *int                   `json:"item"`        // if it was started for an item of a list: the number of the item, from 0
 	ChildSets     []ChildSetView         `json:"childSets"`
 	Children      []string               `json:"children"` // in the order in which they were started
-	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version that is used
+	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version in use
 	Try           int                    `json:"try"`
 	Version       int64                  `json:"version"`
 	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
 
-	// IdempotencyExpiresAt is how long the key by which it was found is remembered: only in the list of a key,
-	// since the execution does not know it.
+	// IdempotencyExpiresAt is how long the idempotency key that found it is remembered. It is only
+	// in the list for a key, since the execution does not know it.
 	IdempotencyExpiresAt *time.Time `json:"idempotencyExpiresAt"`
 }
 
-// FailedRollback is a rollback that has failed. Execution is the one that was to undo what another has done,
-// State how it ended, and Entities are the first of that other one, which are left out in lists. Where a block was
-// to undo it, the first two are null, and Entities are those, of the ones that are named, that the step has left unsafe. Obstacle says why the rollback cannot be tried again, and is
-// null if it can.
+// FailedRollback is a rollback that has failed. If a compensating execution failed, Execution is
+// its id, State how it ended, and Entities are the first entities of the execution that it was to
+// undo, which lists leave out. If a block was to undo the step, the first two are null, and
+// Entities are the named entities that the step has left unsafe. Obstacle is the reason why the
+// rollback cannot be retried, and null if it can.
 type FailedRollback struct {
-	Step      string                        `json:"step"` // label: the first that failed to be undone
+	Step      string                        `json:"step"` // label of the first step that failed to be undone
 	Execution *string                       `json:"execution"`
 	State     *statemachines.ExecutionState `json:"state"`
 	Entities  []string                      `json:"entities"`
 	Obstacle  *string                       `json:"obstacle"`
 }
 
-// FailedStep is a step whose failure an execution has left when it completed: it was tolerated, or
-// it stopped a rollout. Jobs counts the jobs that failed, Unmet the entities that got none because an
-// assertion is not true of them; Failure is that of the first, null if nothing is known, as of what
-// failed in an execution that the step has started.
+// FailedStep is a step that failed although its execution completed: the failure was tolerated, or
+// it stopped a rollout. Jobs counts the jobs that failed, Unmet the entities that got no job
+// because an assertion is not true for them. Failure is the first failure, or null if nothing is
+// known, as for a failure in an execution that the step has started.
 type FailedStep struct {
 	Step    string       `json:"step"`  // label
-	Visit   int          `json:"visit"` // which run of the step, from 1
+	Visit   int          `json:"visit"` // run of the step, from 1
 	Jobs    int          `json:"jobs"`
 	Unmet   int          `json:"unmet"`
 	Failure *FailureView `json:"failure"`
@@ -115,29 +117,28 @@ const (
 	LeftChild           FailureLeft = "CHILD"             // it has ended well, and something in the execution that it has started failed
 )
 
-// Dropped are the entities that an execution left out because they were locked: their
-// number, and the first of them.
+// Dropped are the entities that an execution left out because they were locked: their number, and
+// the first of them.
 type Dropped struct {
 	Count    int          `json:"count"`
 	Blockers []WaitingFor `json:"for"`
 }
 
-// Progress counts the latest attempts of the EXECUTE jobs of the steps entered so far. AsOf
-// is when the packs were read; it is null in lists, where they are not read.
+// Progress counts the latest attempts of the EXECUTE jobs of the steps entered so far. AsOf is when
+// the packs were read; it is null in lists, where they are not read.
 type Progress struct {
 	Jobs  JobCounts    `json:"jobs"`
 	Steps StepProgress `json:"steps"`
 	AsOf  *time.Time   `json:"asOf"`
 
-	// Percent is the mean of how far the running jobs of the last open step say that they are, and
-	// Message what the one of them says that has reported last. They are null if none says anything, and
-	// in lists.
+	// Percent is the mean progress that the running jobs of the last open step report, and Message
+	// the text of the job that reported last. They are null if no job reports any, and in lists.
 	Percent *float64 `json:"percent"`
 	Message *string  `json:"message"`
 }
 
-// JobCounts is the number of jobs by state. Total, Completed and Failed are always counted.
-// The others are null in lists of executions, where counting them would read every pack.
+// JobCounts is the number of jobs by state. Total, Completed and Failed are always counted. The
+// others are null in lists of executions, where counting them would read every pack.
 type JobCounts struct {
 	Total     int  `json:"total"`
 	Pending   *int `json:"pending"`
@@ -155,7 +156,7 @@ type StepProgress struct {
 	Done  int `json:"done"`
 }
 
-// Waiting says what an execution waits for and since when.
+// Waiting is what an execution waits for and since when.
 type Waiting struct {
 	Kind      workflow.WaitKind `json:"kind"`
 	Since     time.Time         `json:"since"`
@@ -167,8 +168,8 @@ type Waiting struct {
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator; of KEY: who has it
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK; of KEY, without entity
-	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals that it has taken and that did not fit
-	Others    []OtherWait       `json:"others,omitempty"`   // what else it waits for, in other branches
+	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals taken that did not fit
+	Others    []OtherWait       `json:"others,omitempty"`   // what it waits for in other branches
 }
 
 // OtherWait is one more wait of an execution.
@@ -179,8 +180,8 @@ type OtherWait struct {
 	Child *string           `json:"child"` // of CHILD, unless there are several, and of CHILD_INPUT
 }
 
-// WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields
-// that do not apply to the kind of wait are null.
+// WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields that do
+// not apply to the kind of wait are null.
 type WaitingFor struct {
 	Entity     *string    `json:"entity"` // "type/id"
 	HeldBy     *string    `json:"heldBy"`
@@ -197,7 +198,7 @@ type FailureView struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// NewFailureView is the view of a failure, nil for nil.
+// NewFailureView returns the view of a failure, nil for nil.
 func NewFailureView(f *workflow.Failure) *FailureView {
 	if f == nil {
 		return nil
@@ -205,7 +206,7 @@ func NewFailureView(f *workflow.Failure) *FailureView {
 	return &FailureView{Code: f.Code, Message: f.Message, Step: nilIfZero(f.Step), Entity: nilIfZero(f.Entity), Details: f.Details}
 }
 
-// nilIfZero is nil for a zero value, else a pointer to it.
+// nilIfZero returns nil for a zero value, otherwise a pointer to it.
 func nilIfZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -214,8 +215,8 @@ func nilIfZero[T comparable](v T) *T {
 	return &v
 }
 
-// StatusView is the status contract of NoETL, with its field names: the lifecycle of an
-// execution, without its data.
+// StatusView is the status contract of NoETL, with its field names: the lifecycle of an execution,
+// without its data.
 type StatusView struct {
 	ExecutionID        string               `json:"execution_id"`
 	State              statemachines.Status `json:"state"`
@@ -232,7 +233,7 @@ type StepView struct {
 	Step       string                  `json:"step"`     // label; OUTER.INNER within an embedded definition
 	Try        int                     `json:"try"`
 	Ordinal    int                     `json:"visit"`
-	Iteration  *int                    `json:"repeat"`     // which repetition, from 1; null without repeat
+	Iteration  *int                    `json:"repeat"`     // repetition, from 1; null without repeat
 	Kind       *workflow.JobKind       `json:"kind"`       // null for a step without jobs of its own
 	Wave       *int                    `json:"wave"`       // of a rollback, from 1
 	Pipeline   *int                    `json:"stretch"`    // sequence of the first step run of its per-entity pipeline
@@ -246,41 +247,41 @@ type StepView struct {
 	Jobs       JobCounts               `json:"jobs"`
 	Skipped    int                     `json:"skipped"` // entities whose condition was not true
 	Error      *FailureView            `json:"error"`
-	Value      json.RawMessage         `json:"value"`      // what a step without jobs has given; null for none
+	Value      json.RawMessage         `json:"value"`      // output of a step without jobs; null for none
 	Route      *StepCase               `json:"route"`      // of a switch: the case that was taken
 	Handled    *HandledCase            `json:"handled"`    // the case of onFailure that handles the failure
 	CaseErrors []CaseError             `json:"caseErrors"` // the first conditions of cases that had no value, and so were not true
-	Next       *string                 `json:"next"`       // label, or "end": where the execution went on, if not with the step behind
-	Rollout    *StepWave               `json:"rollout"`    // of a rollout, and of what is executed in its waves
-	Wait       *StepWait               `json:"wait"`       // null for one that has never waited
+	Next       *string                 `json:"next"`       // label, or "end": where the execution continued, unless with the next step
+	Rollout    *StepWave               `json:"rollout"`    // of a rollout, and of the step runs in its waves
+	Wait       *StepWait               `json:"wait"`       // null if it has never waited
 
-	Within *int    `json:"within"` // sequence of the innermost step run around it that executes steps side by side or several times
+	Within *int    `json:"within"` // sequence of the innermost surrounding step run with branches or rounds
 	Branch *string `json:"branch"` // label of the innermost branch that it is in
-	Index  *int    `json:"index"`  // for which time of the innermost loop around it, from 0
-	Item   *string `json:"item"`   // a short form of the item of that time
+	Index  *int    `json:"index"`  // round of the innermost surrounding loop, from 0
+	Item   *string `json:"item"`   // a short form of the item of that round
 }
 
 // StepWait is what a step run waits for, or has waited for.
 type StepWait struct {
 	Kind    workflow.WaitKind `json:"kind"`
 	Since   time.Time         `json:"since"`
-	Until   time.Time         `json:"until"`   // when it ends by itself, or its deadline
-	Reason  *string           `json:"reason"`  // what people are asked, or the name of the signal
-	Open    bool              `json:"open"`    // it is not over
+	Until   time.Time         `json:"until"`   // when the wait ends by itself, or its deadline
+	Reason  *string           `json:"reason"`  // the question to people, or the name of the signal
+	Open    bool              `json:"open"`    // it has not ended
 	Lapsed  bool              `json:"lapsed"`  // its deadline came first
-	Asked   bool              `json:"asked"`   // by the block of the step, which is called again then
-	Need    int               `json:"need"`    // how many people have to answer, 0 if nobody has
+	Asked   bool              `json:"asked"`   // by the block of the step, which is called again after the wait
+	Need    int               `json:"need"`    // how many people have to answer, 0 if none
 	Answers []AnswerView      `json:"answers"` // so far
-	Unfit   int               `json:"unfit"`   // signals that it has taken and that did not fit
+	Unfit   int               `json:"unfit"`   // signals taken that did not fit
 }
 
-// StepWave is the wave of a rollout in which a step run was entered; of the rollout itself, the
-// one that is or was executed last, 0 before the first.
+// StepWave is the wave of a rollout in which a step run was entered. For the rollout itself it is
+// the wave that is executed now or was last, 0 before the first.
 type StepWave struct {
 	Number    int  `json:"wave"`      // from 1
-	Of        int  `json:"of"`        // how many waves there are
+	Of        int  `json:"of"`        // number of waves
 	Entities  int  `json:"entities"`  // in this one
-	StoppedAt *int `json:"stoppedAt"` // of a rollout that has stopped: its first wave that did not end well
+	StoppedAt *int `json:"stoppedAt"` // of a stopped rollout: its first wave that failed
 }
 
 // StepCase is one case of a switch or of onFailure.
@@ -289,16 +290,16 @@ type StepCase struct {
 	When   *string `json:"when"` // null: always
 }
 
-// CaseError says why the condition of a case has no value.
+// CaseError explains why the condition of a case has no value.
 type CaseError struct {
-	Step    string  `json:"step"` // label of the step that has the switch or the onFailure
+	Step    string  `json:"step"` // label of the step with the switch or the onFailure
 	Number  int     `json:"case"` // from 1
 	When    *string `json:"when"`
 	Message *string `json:"message"` // shortened; null if there was no room for it
 }
 
-// HandledCase is the case of onFailure that handles a failure, and the label of the step that
-// has the onFailure.
+// HandledCase is the case of onFailure that handles a failure, and the label of the step with the
+// onFailure.
 type HandledCase struct {
 	Step   string  `json:"step"`
 	Number int     `json:"case"` // from 1
@@ -310,7 +311,7 @@ type ChildView struct {
 	ID       string                        `json:"id"`
 	Workflow workflow.Ref                  `json:"workflow"` // exact
 	Mode     workflow.ReferenceMode        `json:"mode"`
-	State    *statemachines.ExecutionState `json:"state"` // as its parent has last read it
+	State    *statemachines.ExecutionState `json:"state"` // as last read by its parent
 }
 
 // ChildSetView is the executions that a step has started for the items of a list.
@@ -319,34 +320,34 @@ type ChildSetView struct {
 	Sequence int                    `json:"sequence"` // of the step run
 	Workflow workflow.Ref           `json:"workflow"` // exact
 	Mode     workflow.ReferenceMode `json:"mode"`
-	Total    int                    `json:"total"`   // how many there are to be
-	AtATime  int                    `json:"atATime"` // how many may be at work at a time
-	Done     *int                   `json:"done"`    // how many are over; null in lists
-	Failed   *int                   `json:"failed"`  // how many of these have not ended well; null in lists
-	Asking   int                    `json:"asking"`  // how many wait for a person: at most 32 are counted
+	Total    int                    `json:"total"`   // number of executions in the end
+	AtATime  int                    `json:"atATime"` // how many may run at a time
+	Done     *int                   `json:"done"`    // how many have ended; null in lists
+	Failed   *int                   `json:"failed"`  // how many of these have failed; null in lists
+	Asking   int                    `json:"asking"`  // how many wait for a person; counts up to 32
 }
 
 // ChildExecutionView is an execution that a step has started, as it is now.
 type ChildExecutionView struct {
 	ID         string `json:"id"`
-	Step       string `json:"step"`     // label of the step that has started it
+	Step       string `json:"step"`     // label of the step that started it
 	Sequence   int    `json:"sequence"` // of the step run
-	Try        int    `json:"try"`      // of the execution that has started it
+	Try        int    `json:"try"`      // of the execution that started it
 	Superseded bool   `json:"superseded"`
 
-	Compensates *string `json:"compensates"` // id of the execution whose work it undoes; null for one that undoes nothing
+	Compensates *string `json:"compensates"` // id of the execution that it compensates; null if it is no compensation
 
 	Workflow   workflow.Ref                  `json:"workflow"` // exact
 	Mode       workflow.ReferenceMode        `json:"mode"`
-	State      *statemachines.ExecutionState `json:"state"`  // null if it never began, or has been removed
-	Status     *statemachines.Status         `json:"status"` // likewise
+	State      *statemachines.ExecutionState `json:"state"`  // null if it never began or was deleted
+	Status     *statemachines.Status         `json:"status"` // like State
 	Outcome    *workflow.Outcome             `json:"outcome"`
 	Waiting    *Waiting                      `json:"waiting"`
-	Output     json.RawMessage               `json:"output"`     // what it gave to the step that waited for it; null for none
-	Item       *int                          `json:"item"`       // the number of its item in the list, from 0; null for the only one of its step
+	Output     json.RawMessage               `json:"output"`     // its output for the step that waited for it; null for none
+	Item       *int                          `json:"item"`       // number of its item in the list, from 0; null if the step started only this one
 	ItemText   *string                       `json:"itemText"`   // a short form of that item
-	Started    *int                          `json:"started"`    // how many executions it has started itself, as far as that is known
-	Parameters json.RawMessage               `json:"parameters"` // null if they are stored apart because they are large, or it never began
+	Started    *int                          `json:"started"`    // number of executions that it has started itself, as far as known
+	Parameters json.RawMessage               `json:"parameters"` // null if they are stored separately because they are large, or if it never began
 }
 
 // ResultView is the results of an execution: of the last run of each step, by label.
@@ -354,9 +355,9 @@ type ResultView struct {
 	ExecutionID string                       `json:"executionId"`
 	State       statemachines.ExecutionState `json:"state"`
 	Status      statemachines.Status         `json:"status"`
-	Output      json.RawMessage              `json:"output"` // as the definition says, once it has completed; null if it has none
+	Output      json.RawMessage              `json:"output"` // as the definition computes it, after completion; null if the definition has none
 	Steps       map[string]StepResult        `json:"steps"`
-	Truncated   bool                         `json:"truncated"` // the results exceed the size of one answer; /jobs has them all
+	Truncated   bool                         `json:"truncated"` // the results exceed the size of one response; /jobs has them all
 }
 
 // StepResult has Result for a global step, and Results by entity id for other steps.
@@ -368,9 +369,10 @@ type StepResult struct {
 	Results map[string]json.RawMessage `json:"results"`
 }
 
-// PinnedDefinition is the definition with which an execution works, as it was published. Blocks and Workflows
-// are the versions to which the execution is pinned, by reference as written; they are empty until it is VALID.
-// Workflows has the definitions that are embedded as well as those that steps start, the inner ones included.
+// PinnedDefinition is the definition that an execution uses, as it was published. Blocks and
+// Workflows are the versions to which the execution is pinned, by reference as written; they are
+// empty until it is VALID. Workflows has the definitions that are embedded as well as those that
+// steps start, including nested ones.
 type PinnedDefinition struct {
 	Workflow    workflow.Ref      `json:"workflow"` // exact
 	Digest      string            `json:"digest"`   // of the canonical source
@@ -401,21 +403,21 @@ type CostLine struct {
 	Dollars  float64 `json:"dollars"`
 }
 
-// EntityExecutionView is an execution that has locked an entity. Of one that has been removed
-// since, only the id is known, and the other fields are null.
+// EntityExecutionView is an execution that has locked an entity. If the execution was deleted
+// since, only its id is known, and the other fields are null.
 type EntityExecutionView struct {
 	ID            string                        `json:"id"`
 	Workflow      *workflow.Ref                 `json:"workflow"` // exact
 	State         *statemachines.ExecutionState `json:"state"`
 	Status        *statemachines.Status         `json:"status"`
 	Outcome       *workflow.Outcome             `json:"outcome"`       // null until it has ended
-	EntityOutcome *workflow.EntityOutcome       `json:"entityOutcome"` // of this entity; null until it has ended, and if it is not kept
+	EntityOutcome *workflow.EntityOutcome       `json:"entityOutcome"` // of this entity; null until the execution has ended, and if it is not stored
 	CreatedAt     *time.Time                    `json:"createdAt"`
 	EndedAt       *time.Time                    `json:"endedAt"`
 }
 
-// FailedEntityView is an entity that did not succeed in an execution. Step, Code and Message
-// say why, if the execution keeps that: it does for its first ten.
+// FailedEntityView is an entity that did not succeed in an execution. Step, Code and Message give
+// the reason if the execution stores it, as it does for the first ten.
 type FailedEntityView struct {
 	Entity         string                 `json:"entity"` // "type/id"
 	Outcome        workflow.EntityOutcome `json:"outcome"`

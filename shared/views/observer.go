@@ -2,8 +2,8 @@ package views
 
 import "github.com/lockstep-run/lockstep/shared/workflow"
 
-// DeliveryBody is what a webhook, or a topic, gets. The events are those that the subscription is
-// told of among those that follow After, up to Through.
+// DeliveryBody is what a webhook, or a topic, receives. The events are those behind After, up to
+// Through, that the subscription selects.
 type DeliveryBody struct {
 	Delivery     string                   `json:"delivery"`
 	Subscription string                   `json:"subscription"`

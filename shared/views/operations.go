@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// CallerView is who the caller is for the service.
+// CallerView is who the caller is to the service.
 type CallerView struct {
 	Tenant     string   `json:"tenant"`
 	Actor      string   `json:"actor"`
@@ -34,8 +34,8 @@ type DeadLetter struct {
 	SentAt       time.Time `json:"since"` // when it was sent
 }
 
-// RedriveRequest asks to move dead letters back: those of one queue or, with an empty Queue,
-// of all queues. Limit 0 is the default of the service.
+// RedriveRequest requests to move dead letters back: those of one queue or, with an empty Queue, of
+// all queues. Limit 0 means the default of the service.
 type RedriveRequest struct {
 	Queue string `json:"queue,omitempty"`
 	Limit int    `json:"limit,omitempty"`
@@ -63,18 +63,18 @@ type SweepView struct {
 	Executions []DueExecution `json:"executions"`
 	Workers    []DueWorker    `json:"workers"`
 	Schedules  []DueSchedule  `json:"schedules"`
-	Complete   bool           `json:"complete"` // everything that is due was read
+	Complete   bool           `json:"complete"` // everything due was read
 }
 
-// DueExecution is an execution whose timer is due, since when.
+// DueExecution is an execution whose timer is due, and since when.
 type DueExecution struct {
 	Execution string                       `json:"execution"`
 	State     statemachines.ExecutionState `json:"state"`
 	Since     time.Time                    `json:"since"`
 }
 
-// DueWorker is a polling worker without a heartbeat for too long. Since is when its state was to change: its
-// last heartbeat was before that, by the time that the service gives it.
+// DueWorker is a polling worker that has sent no heartbeat for too long. Since is when its state
+// should have changed. Its last heartbeat was earlier by the timeout that the service allows.
 type DueWorker struct {
 	Worker    string                    `json:"worker"`
 	State     statemachines.WorkerState `json:"state"`
@@ -82,8 +82,8 @@ type DueWorker struct {
 	Since     time.Time                 `json:"since"`
 }
 
-// DueSchedule is a schedule whose fire time has passed. ExecutionID is the id of the
-// execution that would be started, null if the fire time would be skipped.
+// DueSchedule is a schedule whose fire time has passed. ExecutionID is the id of the execution that
+// would be started, null if the fire time would be skipped.
 type DueSchedule struct {
 	Schedule    string    `json:"schedule"` // package/name
 	FireTime    time.Time `json:"moment"`

@@ -7,12 +7,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// PlanView is what a start would do, as far as that can be told without starting. Nothing of
+// PlanView is what a start would do, as far as that can be determined without starting. Nothing of
 // it is stored, and it promises nothing: entities and locks may change before the start.
 type PlanView struct {
 	Workflow  workflow.Ref      `json:"workflow"` // exact
 	Problem   *FailureView      `json:"problem"`  // ends the execution FAILED_SAFE before its first step; null for none
-	Fails     bool              `json:"fails"`    // there is a problem, or a step that has to be reached fails already
+	Fails     bool              `json:"fails"`    // there is a problem, or a step that will certainly be reached fails already
 	Region    *PlannedRegion    `json:"region"`   // null without one
 	LockMode  string            `json:"lockMode"`
 	OnLocked  string            `json:"onLocked"` // wait, skip or fail
@@ -28,8 +28,8 @@ type PlanView struct {
 // PlannedRegion is the region whose pools would get the jobs.
 type PlannedRegion struct {
 	Name    string   `json:"name"`
-	Known   bool     `json:"known"`   // the setting regions of the stage names it; workers may serve others, too
-	Regions []string `json:"regions"` // those that the setting names
+	Known   bool     `json:"known"`   // the stage's setting regions names it; workers may serve others, too
+	Regions []string `json:"regions"` // that the setting names
 }
 
 // PlannedCondition is a startWhen, evaluated once.
@@ -44,11 +44,11 @@ type PlannedEntities struct {
 	Total    int            `json:"total"`
 	ByType   map[string]int `json:"byType"`
 	Named    []string       `json:"named"`    // the first twenty, "type/id"
-	Examined int            `json:"examined"` // of how many the attributes and locks were read
+	Examined int            `json:"examined"` // number of entities whose attributes and locks were read
 	More     []PlannedMore  `json:"more"`     // blocks that acquire more entities
 }
 
-// PlannedMore is a block that acquires entities: which is not known before it is called.
+// PlannedMore is a block that acquires entities. Which ones is unknown before it is called.
 type PlannedMore struct {
 	Step  *string `json:"step"` // label; null for the definition's own
 	Block string  `json:"block"`
@@ -60,7 +60,7 @@ type PlannedLocks struct {
 	Named []PlannedLock `json:"named"` // the first twenty
 }
 
-// PlannedLock is one of them, and who holds or has reserved it.
+// PlannedLock is one such entity, and who holds or has reserved it.
 type PlannedLock struct {
 	Entity      string     `json:"entity"` // "type/id"
 	HeldBy      *string    `json:"heldBy"`
@@ -82,7 +82,7 @@ const (
 	EffectSets         StepEffect = "SETS"         // sets variables
 	EffectInserts      StepEffect = "INSERTS"      // puts a row into a table
 	EffectSchedules    StepEffect = "SCHEDULES"    // makes or removes a schedule
-	EffectChooses      StepEffect = "CHOOSES"      // takes one of several ways
+	EffectChooses      StepEffect = "CHOOSES"      // chooses one of several cases
 	EffectWaits        StepEffect = "WAITS"        // waits
 )
 
@@ -94,53 +94,53 @@ const (
 	FailureNothingLeft FailureEffect = "NOTHING_LEFT" // FAILED_SAFE: only pure steps were executed
 	FailureRolledBack  FailureEffect = "ROLLED_BACK"  // FAILED_SAFE if every rollback succeeds
 	FailureUnsafe      FailureEffect = "UNSAFE"       // FAILED_UNSAFE: changes remain, and locks are kept
-	FailureContinues   FailureEffect = "CONTINUES"    // the definition goes on after it
+	FailureContinues   FailureEffect = "CONTINUES"    // the definition continues after it
 	FailureStops       FailureEffect = "STOPS"        // the wave of the rollout is undone, and no other begins
 	FailureHandled     FailureEffect = "HANDLED"      // a case of onFailure handles every failure
 )
 
-// StepReach says whether the execution comes to a step.
+// StepReach is whether the execution reaches a step.
 type StepReach string
 
-// Whether the execution comes to a step, if every step before it succeeds.
+// Whether the execution reaches a step, if every step before it succeeds.
 const (
 	ReachedAlways    StepReach = "ALWAYS"
-	ReachedByChoice  StepReach = "CHOICE"  // a switch decides, or how a wait ends
+	ReachedByChoice  StepReach = "CHOICE"  // a switch decides, or the end of a wait
 	ReachedByFailure StepReach = "FAILURE" // only after a failure that onFailure handles
 	ReachedNever     StepReach = "NEVER"
 )
 
-// PlannedStep is one step. Entities are taken as they are now, and every earlier step as
-// one that succeeds for all entities.
+// PlannedStep is one step. It assumes the entities as they are now, and that every earlier step
+// succeeds for all entities.
 type PlannedStep struct {
 	Label     string         `json:"label"`
-	Inside    *string        `json:"inside"` // label of the step it is nested in
+	Inside    *string        `json:"inside"` // label of the surrounding step
 	Effect    StepEffect     `json:"effect"`
 	RunOn     *string        `json:"runOn"`
 	Block     *string        `json:"block"`     // exact reference
 	Workflow  *string        `json:"workflow"`  // that it embeds or starts, exact reference
 	Jobs      int            `json:"jobs"`      // of one iteration; 0 for a container
-	AtMost    bool           `json:"atMost"`    // a condition that cannot be told yet may skip some
+	AtMost    bool           `json:"atMost"`    // a condition that is unknown yet may skip some
 	Messages  int            `json:"messages"`  // packs
-	Skipped   int            `json:"skipped"`   // entities of which the condition is false
-	SkippedBy *string        `json:"skippedBy"` // label of the step around it whose condition is false
-	Unmet     int            `json:"unmet"`     // entities of which an assertion is false
+	Skipped   int            `json:"skipped"`   // entities for which the condition is false
+	SkippedBy *string        `json:"skippedBy"` // label of the surrounding step whose condition is false
+	Unmet     int            `json:"unmet"`     // entities for which an assertion is false
 	Unknown   []string       `json:"unknown"`   // parts that read results or variables: condition, assert, parameters, set, switch, waves; or items, of which Jobs counts one
 	Repeats   bool           `json:"repeats"`
 	Reached   StepReach      `json:"reached"`
 	DecidedBy *string        `json:"decidedBy"` // label of the switch, or of the step with the onFailure, that decides whether it is reached
-	Route     *StepCase      `json:"route"`     // the case that a switch takes, if that can be told
-	Next      *string        `json:"next"`      // label, or "end": where the execution goes on, if not with the step behind
+	Route     *StepCase      `json:"route"`     // the case that a switch takes, if known
+	Next      *string        `json:"next"`      // label, or "end": where the execution continues, unless with the next step
 	Problem   *FailureView   `json:"problem"`   // of an assertion or a parameter that fails already
 	Fails     bool           `json:"fails"`     // the step fails before any job exists, if it is reached
 	Tolerated int            `json:"tolerated"` // entities or items that may fail
 	OnFailure *FailureEffect `json:"onFailure"` // null for a step that cannot fail by itself: one without jobs, executions and waits
-	IfFails   string         `json:"ifFails"`   // the same in words, with what becomes of tolerated failures
+	IfFails   string         `json:"ifFails"`   // the same in words, and what happens to tolerated failures
 
-	Waves []workflow.Wave `json:"waves"` // of a rollout, of the entities that were examined
+	Waves []workflow.Wave `json:"waves"` // of a rollout, for the entities that were examined
 }
 
-// PlannedCost is an estimate: without retries, rollbacks, large parameters and results, and
+// PlannedCost is an estimate. It leaves out retries, rollbacks, large parameters and results, and
 // executions that it starts.
 type PlannedCost struct {
 	Lines      []CostLine `json:"lines"`
@@ -154,7 +154,7 @@ type NextView struct {
 	Block         *string      `json:"block"`
 	RunOn         *string      `json:"runOn"`
 	Skipped       int          `json:"skipped"` // entities that take no part
-	Unmet         int          `json:"unmet"`   // entities of which an assertion is false
+	Unmet         int          `json:"unmet"`   // entities for which an assertion is false
 	Problem       *FailureView `json:"problem"` // of an assertion or a parameter
 	Jobs          int          `json:"jobs"`
 	Items         []NextJob    `json:"items"` // one page
@@ -163,7 +163,7 @@ type NextView struct {
 
 // NextJob is one of the jobs of that step.
 type NextJob struct {
-	Entity     *string         `json:"entity"` // "type/id"; null for a job that is not about one
-	Item       *int            `json:"item"`   // of a step with foreach: the number of its item, from 0
+	Entity     *string         `json:"entity"` // "type/id"; null for a job without an entity
+	Item       *int            `json:"item"`   // of a step with foreach: the number of the item, from 0
 	Parameters json.RawMessage `json:"parameters"`
 }

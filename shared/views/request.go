@@ -8,32 +8,32 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// StartRequest asks to start an execution. Its JSON, without the key, is the body of the
+// StartRequest requests to start an execution. Its JSON, without the key, is the body of the
 // request, so that a digest of it distinguishes two requests.
 type StartRequest struct {
-	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]], without a version the newest
+	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]]; without a version, the newest
 	Parameters          json.RawMessage    `json:"parameters,omitempty"`
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
 	Labels              map[string]string  `json:"labels,omitempty"`
-	Metadata            json.RawMessage    `json:"metadata,omitempty"` // an object; kept and shown, and never read
+	Metadata            json.RawMessage    `json:"metadata,omitempty"` // an object; stored and shown, but never read
 	NotBefore           time.Time          `json:"notBefore,omitzero"`
 	Mode                StartMode          `json:"mode,omitempty"`
 	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it
 
-	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // in place of that of the definition
+	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // overrides that of the definition
 	Timeout  workflow.Duration     `json:"timeout,omitempty"`  // of the whole execution, at most that of the definition
 
-	Region string `json:"region,omitempty"` // whose pools get the jobs, in place of that of the definition
+	Region string `json:"region,omitempty"` // whose pools get the jobs; overrides that of the definition
 
 	// Key is the business key: at most one execution of the workflow with the same key is live.
-	// With Signal, a start while the key is held sends that to the execution that holds it.
+	// With Signal, a start while the key is held sends the signal to the execution that holds it.
 	Key    string       `json:"key,omitempty"`
 	Signal *StartSignal `json:"signal,omitempty"`
 	OnKey  OnKey        `json:"onKey,omitempty"` // what is done while the key is held
 
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none. It is remembered for
-	// IdempotencyLife, or as it is configured. IdempotencyDigest tells requests with the same key
-	// apart; empty is a digest of the request.
+	// IdempotencyLife, or for the configured time. IdempotencyDigest distinguishes requests with
+	// the same key; empty means a digest of the request.
 	IdempotencyKey    string        `json:"-"`
 	IdempotencyLife   time.Duration `json:"-"`
 	IdempotencyDigest string        `json:"-"`
@@ -52,30 +52,30 @@ const (
 	OnKeyUse    OnKey = "use"    // answer with the execution that holds it
 )
 
-// StartSignal is the signal that a start brings.
+// StartSignal is the signal that a start sends.
 type StartSignal struct {
 	Name   string          `json:"name"`
 	Data   json.RawMessage `json:"data,omitempty"`
 	Reason string          `json:"reason,omitempty"`
-	ID     string          `json:"id,omitempty"` // as the Idempotency-Key of a signal; that of the start if empty
+	ID     string          `json:"id,omitempty"` // like the Idempotency-Key of a signal; if empty, that of the start
 }
 
-// StartMode says what of the definition is executed, and how; empty is all of it.
+// StartMode is what part of the definition is executed, and how; empty means all of it.
 type StartMode string
 
 // The modes.
 const (
-	ModeProbe StartMode = "probe" // the pure steps up to the first step that is not, under shared locks
-	ModeStep  StartMode = "step"  // all, and each step only when an operator says so
+	ModeProbe StartMode = "probe" // the pure steps up to the first step that is not pure, under shared locks
+	ModeStep  StartMode = "step"  // all steps, but each only when an operator says so
 )
 
-// Ref is the reference the request names.
+// Ref returns the reference that the request names.
 func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.Workflow) }
 
-// NextRequest asks to enter the next step.
+// NextRequest requests to enter the next step.
 type NextRequest struct {
 	Reason   string `json:"reason,omitempty"`
-	Sequence int64  `json:"sequence,omitempty"` // number of the event with which the wait began, as the wait names it; 0 for the one that is open
+	Sequence int64  `json:"sequence,omitempty"` // number of the event with which the wait began, as the wait has it; 0 means the open wait
 	All      bool   `json:"all,omitempty"`      // enter this and all later steps
 
 	// Input answers the step that waits for people, as an [AnswerRequest] does, before the next
@@ -87,44 +87,43 @@ type NextRequest struct {
 	IdempotencyKey string `json:"-"` // of the answer
 }
 
-// RewindRequest asks to go back to an earlier step.
+// RewindRequest requests to go back to an earlier step.
 type RewindRequest struct {
 	Reason string `json:"reason,omitempty"`
 	To     string `json:"to"`              // label
 	Force  bool   `json:"force,omitempty"` // even if something that is not pure was executed since
 }
 
-// CancelRequest asks to cancel an execution.
+// CancelRequest requests to cancel an execution.
 type CancelRequest struct {
 	Reason   string                `json:"reason,omitempty"`
-	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  *bool                 `json:"cascade,omitempty"`  // also cancel the child that it waits for; nil is true
+	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty means auto
+	Cascade  *bool                 `json:"cascade,omitempty"`  // also cancel the child that it waits for; nil means true
 }
 
 // Cascades reports whether the children of the execution are cancelled with it.
 func (r *CancelRequest) Cascades() bool { return r.Cascade == nil || *r.Cascade }
 
-// RetryEntities says on which entities a retry executes its first step.
+// RetryEntities is on which entities a retry executes its first step.
 type RetryEntities string
 
-// The choices; empty is all after a rollback, and otherwise failed, because the results of
-// the other entities are still valid.
+// The choices. Empty means all after a rollback, and failed otherwise, because the results of the
+// other entities are still valid.
 const (
 	RetryFailed RetryEntities = "failed"
 	RetryAll    RetryEntities = "all"
 )
 
-// RetryRequest asks for another try of a failed execution.
+// RetryRequest requests another try of a failed execution.
 type RetryRequest struct {
 	Reason   string        `json:"reason,omitempty"`
-	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty is the step that failed
+	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty means the failed step
 	Entities RetryEntities `json:"entities,omitempty"` // of that step
-	Force    bool          `json:"force,omitempty"`    // even if others have changed entities since, for which results are kept
-	Rollback bool          `json:"rollback,omitempty"` // go on with the rollback that has failed, instead of forward
+	Force    bool          `json:"force,omitempty"`    // even if others have since changed entities for which results are kept
+	Rollback bool          `json:"rollback,omitempty"` // continue the failed rollback, instead of going forward
 }
 
-// AnswerRequest answers a step that waits for people: the one that waits, or the run Visit of
-// Step.
+// AnswerRequest answers a step that waits for people: the waiting one, or the run Visit of Step.
 type AnswerRequest struct {
 	Input  json.RawMessage `json:"input"`
 	Step   string          `json:"step,omitempty"` // label
@@ -139,15 +138,15 @@ type AnswerRequest struct {
 type TokenAnswer struct {
 	Input json.RawMessage `json:"input"`
 
-	// IdempotencyKey is as in [StartRequest]. Without one, the same token with the same input is
-	// the same answer.
+	// IdempotencyKey is as in [StartRequest]. Without one, the same token with the same input
+	// counts as the same answer.
 	IdempotencyKey string `json:"-"`
 }
 
-// TokenRequest asks for a token with which somebody answers the run Visit of Step, or the one
-// that waits.
+// TokenRequest requests a token with which somebody answers the run Visit of Step, or the waiting
+// step.
 type TokenRequest struct {
-	For       string     `json:"for"` // by this name its bearer answers
+	For       string     `json:"for"` // the name under which its bearer answers
 	Step      string     `json:"step,omitempty"`
 	Visit     int        `json:"visit,omitempty"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
@@ -170,14 +169,14 @@ type SignalRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// SignalReceipt is the answer to an accepted signal.
+// SignalReceipt is the response to an accepted signal.
 type SignalReceipt struct {
-	ID        string // of the signal; to send it again under this key changes nothing
+	ID        string // of the signal; sending it again under this key changes nothing
 	Execution string // that has it
 	Duplicate bool   // it was accepted before
 }
 
-// RerunChoice says which entities of an execution a rerun repeats.
+// RerunChoice is which entities of an execution a rerun repeats.
 type RerunChoice string
 
 // The choices.
@@ -185,7 +184,7 @@ const (
 	RerunFailed  RerunChoice = "failed"  // FAILED_SAFE, LEFT and FAILED_UNSAFE
 	RerunUnsafe  RerunChoice = "unsafe"  // FAILED_UNSAFE
 	RerunSkipped RerunChoice = "skipped" // SKIPPED: their turn never came, or they were left out because they were locked
-	// RerunUnfinished is what RerunFailed and RerunSkipped are together.
+	// RerunUnfinished is RerunFailed and RerunSkipped together.
 	RerunUnfinished RerunChoice = "unfinished"
 	RerunAll        RerunChoice = "all"
 )
@@ -229,10 +228,10 @@ func (r *RerunEntities) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// RerunRequest asks to repeat some entities of an execution that has ended in a new one.
+// RerunRequest requests to repeat some entities of an ended execution in a new one.
 type RerunRequest struct {
 	Entities   RerunEntities   `json:"entities"`
-	Parameters json.RawMessage `json:"parameters,omitempty"` // in place of those of the ended execution
+	Parameters json.RawMessage `json:"parameters,omitempty"` // override those of the ended execution
 	Reason     string          `json:"reason,omitempty"`
 
 	// IdempotencyKey is as in [StartRequest].
@@ -245,8 +244,8 @@ type ExecutionFilter struct {
 	Active        bool                         // only executions whose status is PENDING or RUNNING
 	State         statemachines.ExecutionState // exact state
 	Status        statemachines.Status         // normalised status
-	Outcome       workflow.Outcome             // as its entities tell
-	Waiting       workflow.WaitKind            // what the list says that it waits for, or a branch of it does
+	Outcome       workflow.Outcome             // derived from its entities
+	Waiting       workflow.WaitKind            // what the list shows that it, or one of its branches, waits for
 	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id
@@ -255,7 +254,7 @@ type ExecutionFilter struct {
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 
-	// IdempotencyKey is that of the request that has started it, as long as the key is remembered.
+	// IdempotencyKey is the key of the request that started it, as long as the key is remembered.
 	IdempotencyKey string
 
 	// Order is that of the list, and no filter.

@@ -23,19 +23,19 @@ type ScheduleView struct {
 	Problem         *string      `json:"problem"` // why no execution was started for the latest fire time
 
 	Paused     *SchedulePause       `json:"paused"`     // null unless it is paused
-	Executions []ScheduledExecution `json:"executions"` // the newest ones, the newest first
+	Executions []ScheduledExecution `json:"executions"` // the newest ones, newest first
 }
 
-// SchedulePause says who has paused a schedule. Nobody has if By is null: archiving a version has
-// left an older one with a schedule of its own.
+// SchedulePause is who has paused a schedule. By is null if nobody has: a version was archived,
+// which leaves an older version with a schedule of its own, and pauses it.
 type SchedulePause struct {
 	By     *string   `json:"by"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 }
 
-// ScheduledExecution is an execution that a schedule has started. State is null in lists, and of
-// one that was never created or has been removed.
+// ScheduledExecution is an execution that a schedule has started. State is null in lists, and if
+// the execution was never created or was deleted.
 type ScheduledExecution struct {
 	ID    string                        `json:"id"`
 	At    time.Time                     `json:"at"` // the fire time
@@ -43,12 +43,12 @@ type ScheduledExecution struct {
 	State *statemachines.ExecutionState `json:"state"`
 }
 
-// FiredView names the execution that somebody has fired a schedule for.
+// FiredView names the execution that was started by firing a schedule.
 type FiredView struct {
 	ID string `json:"id"`
 }
 
-// NewScheduleView is the view of a schedule.
+// NewScheduleView returns the view of a schedule.
 func NewScheduleView(s spec.Schedule) ScheduleView {
 	v := ScheduleView{
 		Schedule: s.Name, Workflow: s.Workflow, NextAt: nilIfZero(s.NextAt), LastExecutionID: nilIfZero(s.LastExecution), LastAt: nilIfZero(s.LastAt),

@@ -1,12 +1,13 @@
 package views
 
-// SecretsView lists the secrets that workflows and blocks refer to. It has no value of any.
+// SecretsView lists the secrets that workflows and blocks refer to, without their values.
 type SecretsView struct {
 	Items    []SecretView `json:"items"`
 	Complete bool         `json:"complete"` // all workflows and blocks were read
 }
 
-// SecretView is one secret by its name. Problem is why it does not resolve, null if it does.
+// SecretView is one secret by its name. Problem is the reason why it does not resolve, null if it
+// does.
 type SecretView struct {
 	Name     string   `json:"name"`
 	Resolves bool     `json:"resolves"`

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// SubscriptionRequest says who is told of which events. Exactly one of URL, EventBus, Topic and
-// Workflow is set.
+// SubscriptionRequest defines which events a subscription selects, and their receiver. Exactly one
+// of URL, EventBus, Topic and Workflow is set.
 type SubscriptionRequest struct {
 	URL      string `json:"url,omitempty"`
 	EventBus string `json:"eventBus,omitempty"`
@@ -21,8 +21,8 @@ type SubscriptionRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// SubscriptionView is a subscription as callers see it. Secret is what the requests to its webhook
-// are signed with: it is in the answer to the request that has made it, and nowhere else.
+// SubscriptionView is a subscription as callers see it. Secret signs the requests to its webhook.
+// It is only in the response to the request that created the subscription.
 type SubscriptionView struct {
 	Name      string                      `json:"name"`
 	URL       *string                     `json:"url"`
@@ -42,7 +42,7 @@ type SubscriptionView struct {
 	Secret    *string                     `json:"secret"`
 }
 
-// NewSubscriptionView is the view of a subscription, without its secret.
+// NewSubscriptionView returns the view of a subscription, without its secret.
 func NewSubscriptionView(s workflow.Subscription) SubscriptionView {
 	v := SubscriptionView{
 		Name: s.Name, URL: textOrNil(s.To.URL), EventBus: textOrNil(s.To.EventBus), Topic: textOrNil(s.To.Topic), Workflow: textOrNil(s.To.Workflow), Text: s.To.Text,

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// TableRequest says what a table has.
+// TableRequest defines a table.
 type TableRequest struct {
 	Description string            `json:"description,omitempty"`
 	Columns     []workflow.Column `json:"columns"`
@@ -24,10 +24,10 @@ type TableView struct {
 	CreatedBy   *string            `json:"createdBy"`
 }
 
-// RowsRetry is what is tried again of the rows that could not be stored.
+// RowsRetry is the result of retrying the rows that could not be stored.
 type RowsRetry struct {
 	Retried int `json:"retried"` // deliveries, which are on their way now
-	Lost    int `json:"lost"`    // those of executions that have been removed since
+	Lost    int `json:"lost"`    // deliveries of executions that were deleted since
 }
 
 // ColumnView is a column as callers see it.
@@ -37,7 +37,7 @@ type ColumnView struct {
 	Required bool                `json:"required"`
 }
 
-// NewTableView is the view of a table.
+// NewTableView returns the view of a table.
 func NewTableView(t workflow.Table) TableView {
 	v := TableView{Name: t.Name, Description: textOrNil(t.Description), Columns: []ColumnView{}, CreatedAt: t.CreatedAt, CreatedBy: textOrNil(t.CreatedBy)}
 	for _, c := range t.Columns {
@@ -59,5 +59,5 @@ type RowView struct {
 	Values    json.RawMessage `json:"values"`
 }
 
-// NewRowView is the view of a row.
+// NewRowView returns the view of a row.
 func NewRowView(r workflow.Row) RowView { return RowView(r) }

@@ -8,28 +8,28 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// TriggerCall is a call of a trigger as it came. Names of headers are in lower case.
+// TriggerCall is a call of a trigger as received. Header names are in lower case.
 type TriggerCall struct {
 	Headers, Query map[string]string
 	Body           []byte
 }
 
-// TriggerReceipt is the answer to an accepted call.
+// TriggerReceipt is the response to an accepted call.
 type TriggerReceipt struct {
-	ID        string `json:"id"`        // of the execution that was started, or has the signal
+	ID        string `json:"id"`        // of the execution that was started, or got the signal
 	Duplicate bool   `json:"duplicate"` // the call was accepted before
 
-	// Form and Message are of what a form has sent: the answer has the message only.
+	// Form and Message are set for a call by a form: the response has only the message.
 	Form    bool   `json:"-"`
 	Message string `json:"-"`
 }
 
-// FormReceipt is the answer to what a form has sent.
+// FormReceipt is the response to a form.
 type FormReceipt struct {
 	Message string `json:"message"`
 }
 
-// FormView is what everybody may know of a form.
+// FormView is the public part of a form.
 type FormView struct {
 	Name    string          `json:"name"`
 	Address string          `json:"address"` // path to which it is sent
@@ -44,7 +44,7 @@ type FormCaptcha struct {
 	Field    string `json:"field"` // in which the solution is sent
 }
 
-// NewFormView is a trigger of a tenant that is a form.
+// NewFormView returns the view of a tenant's trigger that is a form.
 func NewFormView(tenant string, t *spec.Trigger) FormView {
 	v := FormView{Name: t.Name, Address: "/hooks/" + tenant + "/" + t.Name, Schema: t.Schema}
 	if c := t.Form.Captcha; c != nil {
@@ -53,7 +53,7 @@ func NewFormView(tenant string, t *spec.Trigger) FormView {
 	return v
 }
 
-// FireRequest calls a trigger by hand, without a proof.
+// FireRequest calls a trigger by hand, without authentication.
 type FireRequest struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
@@ -64,9 +64,9 @@ type FireRequest struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// Event is an event as EventBridge makes it, of which more fields may be sent.
+// Event is an event in EventBridge's form. It may have more fields.
 type Event struct {
-	ID         string          `json:"id"` // the same event again has the same one
+	ID         string          `json:"id"` // repeating the event repeats its id
 	Source     string          `json:"source"`
 	DetailType string          `json:"detail-type"`
 	Time       time.Time       `json:"time,omitzero"`
@@ -74,45 +74,45 @@ type Event struct {
 	Detail     json.RawMessage `json:"detail,omitempty"`
 }
 
-// EventReceipt is what the triggers of a tenant have made of an event.
+// EventReceipt is what the triggers of a tenant have done with an event.
 type EventReceipt struct {
 	ID       string       `json:"id"`       // of the event
 	Triggers []EventTaken `json:"triggers"` // whose patterns it matches
 }
 
-// EventTaken is what a trigger has made of an event.
+// EventTaken is what a trigger has done with an event.
 type EventTaken struct {
 	Trigger   string `json:"trigger"`
 	Execution string `json:"execution,omitempty"` // that was started, or has the signal
 	Duplicate bool   `json:"duplicate,omitempty"` // the event was accepted before
 
-	// Why it was refused for good.
+	// The reason for which it was refused for good.
 	Code    workflow.Code    `json:"code,omitempty"`
 	Message string           `json:"message,omitempty"`
 	Issues  []workflow.Issue `json:"issues,omitempty"`
 }
 
-// TriggerView is a trigger: one that is called, or one that takes events.
+// TriggerView is a trigger: one that is called, or one that accepts events.
 type TriggerView struct {
 	Name     string          `json:"name"`
 	Address  *string         `json:"address"` // path at which it is called
 	Workflow workflow.Ref    `json:"workflow"`
 	Verify   *TriggerProof   `json:"verify"`
-	Form     *string         `json:"form"`    // path at which everybody reads what its form has
-	Pattern  json.RawMessage `json:"pattern"` // of the events that it takes; or null
+	Form     *string         `json:"form"`    // path at which everybody can read its form
+	Pattern  json.RawMessage `json:"pattern"` // of the events that it accepts; or null
 	Signal   *string         `json:"signal"`
 	Rate     string          `json:"rate"`
 	Paused   *SchedulePause  `json:"paused"`
 }
 
-// TriggerProof is how calls prove who makes them.
+// TriggerProof is how calls are authenticated.
 type TriggerProof struct {
 	Scheme string `json:"scheme"`
 	Secret string `json:"secret"` // name
 	Header string `json:"header"`
 }
 
-// NewTriggerView is a trigger of a tenant that is on.
+// NewTriggerView returns the view of a tenant's trigger that is on.
 func NewTriggerView(tenant string, t spec.PublishedTrigger) TriggerView {
 	v := TriggerView{Name: t.Name, Workflow: t.Workflow, Pattern: json.RawMessage("null")}
 	if s := t.Trigger; s != nil {

@@ -11,35 +11,34 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// attempt is one request of a poll that its worker may repeat, under an id that it has
-// chosen, if it gets no answer. All requests under one id get the same answer: one pack,
-// or none. They may be under way at once, late, or die at any line. What decides is one
-// item: before a request claims a pack it stores the receipt there, and before it answers
-// that there is none it stores that, each on the condition that no other request has
-// stored something since.
+// attempt is one request of a poll. Its worker may repeat the request under an id that it has
+// chosen, if it gets no response. All requests with one id get the same response: one pack, or
+// none. They may run concurrently, late, or crash anywhere. One item decides: before a request
+// claims a pack it stores the receipt there, and before it responds that there is none it stores
+// that, each on the condition that no other request has stored something since.
 //
-// A request that finds a receipt stores it again, so that the request which stored it goes
-// on to no other pack. Then it claims the receipt's pack, with the nonce in the receipt, or
-// leases it once more if it is claimed with this nonce and nobody has reported about it.
-// It never claims another: the worker may have had its answer long ago.
+// A request that finds a receipt stores it again, so that the request which stored it cannot move
+// on to another pack. Then it claims the receipt's pack, with the nonce in the receipt, or leases
+// it once more if it is claimed with this nonce and nobody has reported about it. It never claims
+// another pack, because the worker may have received its response long ago.
 //
 // Without an id nothing is stored.
 type attempt struct {
 	service *Service
 	caller  workflow.Caller
 	poll    views.JobPoll
-	seen    string // the version that is stored, "" for nothing
+	seen    string // the stored version, "" for nothing
 }
 
 const (
-	// attemptLife is how long the answer of an attempt is kept: longer than a request
-	// takes, with all repetitions, and than a lease.
+	// attemptLife is how long the response of an attempt is kept: longer than a request takes,
+	// including all repetitions, and longer than a lease.
 	attemptLife = 6 * time.Hour
 
-	maxAttemptReads = 6 // how often a request reads again what others of its attempt have stored
+	maxAttemptReads = 6 // how often a request rereads what other requests of its attempt have stored
 )
 
-// errAttemptTaken says that another request has stored something for the attempt.
+// errAttemptTaken means that another request has stored something for the attempt.
 var errAttemptTaken = errors.New("another request of this poll has gone on")
 
 func (s *Service) newAttempt(c workflow.Caller, r views.JobPoll) *attempt {
@@ -50,8 +49,8 @@ func (a *attempt) key() workflow.PollAttempt {
 	return workflow.PollAttempt{Tenant: a.caller.Tenant, Worker: a.poll.Worker, ID: a.poll.Attempt}
 }
 
-// save stores the receipt of the pack that is claimed next. One whose message holds a token is
-// sealed.
+// save stores the receipt of the pack that is claimed next. It seals a receipt whose message
+// contains a token.
 func (a *attempt) save(ctx context.Context, packs Packs, r *receipt, m *workflow.PackMessage) error {
 	if a.poll.Attempt == "" {
 		return nil
@@ -69,8 +68,8 @@ func (a *attempt) save(ctx context.Context, packs Packs, r *receipt, m *workflow
 	return a.put(ctx, packs, packed)
 }
 
-// put stores a receipt, or with an empty one that there is no pack. errAttemptTaken means
-// that another request has stored something since.
+// put stores a receipt or, if it is empty, that there is no pack. errAttemptTaken means that
+// another request has stored something since.
 func (a *attempt) put(ctx context.Context, packs Packs, receipt []byte) error {
 	next := workflow.PollReceipt{Version: a.service.NewNonce(), Receipt: receipt, ExpiresAt: a.service.Now().Add(attemptLife)}
 	ok, err := packs.SavePollReceipt(ctx, a.key(), a.seen, next)
@@ -84,8 +83,8 @@ func (a *attempt) put(ctx context.Context, packs Packs, receipt []byte) error {
 	return nil
 }
 
-// repeat answers a request as the ones before it: with their pack, or with none. answered
-// is false if there was none, or none of them has stored anything.
+// repeat gives a request the response of earlier ones: their pack, or none. answered is false if
+// there was no earlier request, or if none has stored anything.
 func (a *attempt) repeat(ctx context.Context) (offer *views.PackOffer, answered bool, err error) {
 	if a.poll.Attempt == "" {
 		return nil, false, nil
@@ -117,7 +116,7 @@ func (a *attempt) repeat(ctx context.Context) (offer *views.PackOffer, answered 
 	return nil, true, workflow.Errorf(workflow.CodeUnavailable, "other requests of poll %s are under way: try again", a.poll.Attempt)
 }
 
-// endWithoutPack answers that there is no pack, unless another request has found one.
+// endWithoutPack responds that there is no pack, unless another request has found one.
 func (a *attempt) endWithoutPack(ctx context.Context) (*views.PackOffer, error) {
 	if a.poll.Attempt == "" {
 		return nil, nil
@@ -147,8 +146,8 @@ func (s *Service) openReceipt(ctx context.Context, stored []byte) (*receipt, err
 	return decompressReceipt(plain)
 }
 
-// offerAgain offers the pack of a stored receipt; nil if the worker may not have it, or
-// not any more.
+// offerAgain offers the pack of a stored receipt; nil if the worker may not have it, or not any
+// more.
 func (a *attempt) offerAgain(ctx context.Context, stored *workflow.PollReceipt, ports Ports, p worker.Ports) (*views.PackOffer, error) {
 	s := a.service
 	rcpt, err := s.openReceipt(ctx, stored.Receipt)
@@ -169,7 +168,7 @@ func (a *attempt) offerAgain(ctx context.Context, stored *workflow.PollReceipt, 
 	}
 	d := worker.Delivery{ReceiptHandle: rcpt.Handle, Body: rcpt.Body, ReceiveCount: 1}
 	switch {
-	case seen == nil: // the request that received the message has not claimed the pack yet, or has died
+	case seen == nil: // the request that received the message has not claimed the pack yet, or has crashed
 		return s.claimReceipt(ctx, a, q, d, m, rcpt, p)
 	case seen.State != workflow.PackClaimed || seen.Nonce != rcpt.claimNonce():
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// blockPools keeps the pools of blocks, by tenant and exact reference: blocks are immutable.
+// blockPools caches the pools of blocks, by tenant and exact reference: blocks are immutable.
 type blockPools struct {
 	mu    sync.Mutex
 	pools map[string]string
@@ -16,9 +16,9 @@ type blockPools struct {
 
 const maxBlockPools = 10_000
 
-// poolsOf lists the pools of the versions of a block that match a reference. Every poll asks
-// for them. So it reads the block's version index, and all versions only if it does not know
-// those that the index names.
+// poolsOf lists the pools of the versions of a block that match a reference. Every poll needs them,
+// so it reads the block's version index, and all versions only if it does not know those in the
+// index.
 func (s *Service) poolsOf(ctx context.Context, tenant string, ref workflow.Ref) ([]string, error) {
 	index, err := s.BlockRegistry.VersionIndex(ctx, tenant, workflow.BlockVersions, ref.FullName())
 	if err != nil {
@@ -41,15 +41,15 @@ func (s *Service) poolsOf(ctx context.Context, tenant string, ref workflow.Ref) 
 	return pools, nil
 }
 
-// matching lists the pools of the versions that match a reference; nil if one of them is not
-// known, or if the index may lack one.
+// matching lists the pools of the versions that match a reference; nil if one of them is unknown,
+// or if the index may lack one.
 func (p *blockPools) matching(tenant string, ref workflow.Ref, index workflow.VersionIndex) (pools []string) {
 	if index.Older {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, v := range slices.Backward(index.Versions) { // the oldest first, as they are stored
+	for _, v := range slices.Backward(index.Versions) { // oldest first, as they are stored
 		if !ref.Matches(v.Version) {
 			continue
 		}

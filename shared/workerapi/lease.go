@@ -32,8 +32,8 @@ func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackRes
 	return s.resumeLease(ctx, c, r, rcpt, m, &worker.RemoteResult{Reports: reports, Heartbeat: true})
 }
 
-// parseReports returns what a worker reports of the jobs that it is running, and what is wrong with
-// that.
+// parseReports returns what a worker reports about the jobs that it is running, and what is wrong
+// with that.
 func parseReports(m *workflow.PackMessage, r views.PackResults) (map[string]worker.JobReport, []workflow.Issue) {
 	reports := map[string]worker.JobReport{}
 	var issues []workflow.Issue
@@ -60,7 +60,7 @@ func parseReports(m *workflow.PackMessage, r views.PackResults) (map[string]work
 
 const noSuchJob = "the pack has no such job"
 
-// jobIDs are the ids of the jobs of a message; none if they are stored apart.
+// jobIDs returns the ids of the jobs of a message; none if they are stored separately.
 func jobIDs(m *workflow.PackMessage) map[string]bool {
 	jobs := map[string]bool{}
 	for _, in := range m.Jobs {
@@ -69,10 +69,9 @@ func jobIDs(m *workflow.PackMessage) map[string]bool {
 	return jobs
 }
 
-// Finish records results and renews the lease. The pack is finished when all of its
-// jobs have ended, or with the first results after the engine asked to cancel it.
-// Results that come twice or too late change nothing. If one result is malformed or
-// names no job of the pack, all are refused.
+// Finish records results and renews the lease. The pack is finished when all of its jobs have
+// ended, or with the first results after the engine asked to cancel it. Duplicate or late results
+// change nothing. If one result is malformed or names no job of the pack, all are refused.
 func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
 	rcpt, m, err := s.decodeReceipt(c, r)
 	if err != nil {
@@ -208,8 +207,8 @@ func (s *Service) resumeLease(ctx context.Context, c workflow.Caller, r views.Pa
 	return views.PackLease{Cancel: seen.CancelRequested}, nil
 }
 
-// addsResults reports whether results change the pack: they end a job that has not
-// ended, or release a pack that is to be cancelled.
+// addsResults reports whether results change the pack: they end a job that has not ended, or
+// release a pack that is to be cancelled.
 func addsResults(m *workflow.PackMessage, seen *workflow.Pack, r *worker.RemoteResult) bool {
 	if seen.CancelRequested {
 		return true

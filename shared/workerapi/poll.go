@@ -23,14 +23,15 @@ const (
 	unmatchedDelay = time.Second      // how long a message for another worker stays hidden
 )
 
-// errDrained says that a worker was drained while its poll waited: what it has received is for another.
+// errDrained means that a worker was drained while its poll waited, so that what it has received is
+// for another.
 var errDrained = errors.New("the worker drains")
 
-// Poll waits for a pack of one of the blocks and claims it for the worker; nil if
-// none comes. It registers an unknown worker. A worker that is unreachable or offline
-// gets no pack until it sends a heartbeat; a poll does not count as one.
+// Poll waits for a pack of one of the blocks and claims it for the worker; nil if none comes. It
+// registers an unknown worker. A worker that is unreachable or offline gets no pack until it sends
+// a heartbeat; a poll does not count as one.
 //
-// A poll with an attempt may be repeated under it: see [attempt].
+// A poll with an attempt may be repeated under the same id: see [attempt].
 func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
 	if err := checkRegion(r.Region); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll,
 	return draining, err
 }
 
-// pools returns the pools of the blocks that a worker names, those of its region.
+// pools returns the pools, in the worker's region, of the blocks that it names.
 func (s *Service) pools(ctx context.Context, tenant, region string, names []string) ([]string, error) {
 	var pools []string
 	for _, name := range names {
@@ -143,8 +144,8 @@ func (s *Service) pools(ctx context.Context, tenant, region string, names []stri
 	return pools, nil
 }
 
-// claimMessage claims a message's pack for the worker. It returns nil if there is
-// nothing for the worker to run; then the message has been settled.
+// claimMessage claims a message's pack for the worker. It returns nil if there is nothing for the
+// worker to run; then the message has been settled.
 func (s *Service) claimMessage(ctx context.Context, a *attempt, pool string, q PoolQueue, d worker.Delivery) (*views.PackOffer, error) {
 	m, err := s.Decode(d.Body)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Service) claimMessage(ctx context.Context, a *attempt, pool string, q P
 	return s.claimReceipt(ctx, a, q, d, m, rcpt, p)
 }
 
-// claimReceipt claims the pack of a receipt, with results as claimMessage.
+// claimReceipt claims the pack of a receipt, with results like claimMessage.
 func (s *Service) claimReceipt(ctx context.Context, a *attempt, q PoolQueue, d worker.Delivery, m *workflow.PackMessage, rcpt *receipt, p worker.Ports) (*views.PackOffer, error) {
 	w := s.sdkWorker(a.poll.Worker, rcpt.claimNonce())
 	lease, disposition, err := w.LeaseRemote(ctx, m, p)
@@ -188,7 +189,7 @@ func (s *Service) claimReceipt(ctx context.Context, a *attempt, q PoolQueue, d w
 	return s.offer(ctx, a, m, lease, rcpt)
 }
 
-// offer answers a poll with a leased pack.
+// offer responds to a poll with a leased pack.
 func (s *Service) offer(ctx context.Context, a *attempt, m *workflow.PackMessage, lease *worker.RemoteLease, rcpt *receipt) (*views.PackOffer, error) {
 	if err := s.WorkerRegistry.Workers.AddClaimedPack(ctx, a.caller.Tenant, a.poll.Worker, m.Key.ClaimedPack()); err != nil {
 		s.logWarning(ctx, "claimed pack not added to the worker registry", m, err, slog.String(observe.Worker, a.poll.Worker))

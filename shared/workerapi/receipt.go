@@ -27,9 +27,9 @@ const receiptVersion = 1
 // maxReceiptBytes is the largest decompressed receipt.
 const maxReceiptBytes = 4 << 20
 
-// claimNonce returns the nonce of the claim that belongs to the receipt. It holds a
-// digest of the receipt: whoever sends a receipt that matches the claim was given it,
-// and has not changed it.
+// claimNonce returns the nonce of the claim that belongs to the receipt. It contains a digest of
+// the receipt, so that whoever sends a receipt that matches the claim was given it, and has not
+// changed it.
 func (r *receipt) claimNonce() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s %d:%s %s", len(r.Pool), r.Pool, len(r.Handle), r.Handle, r.Body))
 	return r.Nonce + "-" + base64.RawURLEncoding.EncodeToString(sum[:16])

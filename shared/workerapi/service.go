@@ -1,16 +1,15 @@
-// Package workerapi serves workers that poll for packs over HTTP. They may be written
-// in any language: they register, poll for packs, and push results. The service
-// keeps the delivery protocol for them, with the SDK's remote leases: a poll claims a
-// pack under the worker's name, a heartbeat renews the lease, a push finishes the
-// pack. Each request may be served by another process; all state is in the pack item.
+// Package workerapi serves workers that poll for packs over HTTP. They may be written in any
+// language: they register, poll for packs, and push results. The service runs the delivery protocol
+// for them, with the SDK's remote leases: a poll claims a pack under the worker's name, a heartbeat
+// renews the lease, a push finishes the pack. Each request may be served by another process; all
+// state is in the pack item.
 //
-// service.go lists what the service needs. workers.go serves the worker registry,
-// poll.go finds a pack for a worker, attempt.go finds it again when the poll is repeated
-// because its answer was lost, and lease.go takes heartbeats and results.
-// receipt.go encodes the opaque text with which a worker names its pack: the queue
-// message and its receipt handle. The claim's nonce holds a digest of that text, so a
-// worker can neither report about a pack that it was not given nor change what the
-// receipt is about.
+// service.go lists what the service needs. workers.go serves the worker registry, poll.go finds a
+// pack for a worker, attempt.go finds it again when the poll is repeated because its response was
+// lost, and lease.go accepts heartbeats and results. receipt.go encodes the opaque text with which
+// a worker names its pack: the queue message and its receipt handle. The claim's nonce contains a
+// digest of that text, so a worker can neither report about a pack that it was not given nor change
+// what the receipt is about.
 package workerapi
 
 import (
@@ -36,15 +35,15 @@ type PoolQueue interface {
 	Depth(ctx context.Context) (waiting, received, delayed int, err error)
 }
 
-// Packs is the worker's access to pack items, and what polls were answered with.
+// Packs is the worker's access to pack items, and to the responses of polls.
 type Packs interface {
 	worker.Packs
 
-	// PollReceipt is a strongly consistent read of what SavePollReceipt stored for an
-	// attempt; nil if nothing is stored.
+	// PollReceipt returns, strongly consistent, what SavePollReceipt stored for an attempt; nil if
+	// nothing is stored.
 	PollReceipt(ctx context.Context, a workflow.PollAttempt) (*workflow.PollReceipt, error)
-	// SavePollReceipt replaces what is stored for an attempt if that still has the version
-	// seen ("" for nothing). If it has next's version already, the result is ok too.
+	// SavePollReceipt replaces what is stored for an attempt if that still has the version seen (""
+	// for nothing). If it already has next's version, ok is true as well.
 	SavePollReceipt(ctx context.Context, a workflow.PollAttempt, seen string, next workflow.PollReceipt) (ok bool, err error)
 }
 
@@ -67,22 +66,23 @@ type Service struct {
 	WorkerRegistry *workers.Registry
 	BlockRegistry  BlockRegistry
 	NewPorts       func() Ports
-	// Regions are those that pools of the stage serve.
+	// Regions are the regions that pools of the stage serve.
 	Regions []string
-	// Parallel is how many pools' queues are asked for at a time; 1 keeps that in the caller's goroutine.
+	// Parallel is how many queues are queried at a time; 1 keeps that in the caller's goroutine.
 	Parallel int
 
-	// UnclaimedJobs are the jobs of a caller's executions that have waited for a while, by pool.
+	// UnclaimedJobs returns the jobs of a caller's executions that have waited for a while, by
+	// pool.
 	UnclaimedJobs func(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error)
 
 	// PoolQueue returns a pool's queue; CodeUnavailable, without a cause, if it has none.
 	PoolQueue func(ctx context.Context, pool string) (PoolQueue, error)
-	// OwnsQueues reports whether every message in the queues is the tenant's. Only then is it
-	// told how many there are: SQS cannot count them by tenant.
+	// OwnsQueues reports whether every message in the queues belongs to the tenant. Only then is
+	// the tenant told how many there are, because SQS cannot count them by tenant.
 	OwnsQueues func(tenant string) bool
 	Decode     func(body string) (*workflow.PackMessage, error)
-	// TokenKeys are the keys of resume tokens, the zero value for none. With them what has to be
-	// stored of a message with a token is sealed.
+	// TokenKeys returns the keys of resume tokens, the zero value for none. With keys, what has to
+	// be stored of a message with a token is sealed.
 	TokenKeys func(ctx context.Context) (token.Keys, error)
 	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger
 	// and Concurrency are set by the service.

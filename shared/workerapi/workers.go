@@ -31,8 +31,9 @@ func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views
 	return v, err
 }
 
-// poolWarnings say that no block names the pool of a worker: its polls get the packs of the pools of the blocks that
-// they name. The worker has been registered: what cannot be read now is no error.
+// poolWarnings warns if no block names the pool of a worker, whose polls get only packs from the
+// pools of the blocks that they name. The worker has been registered by then, so a failed read is
+// no error.
 func (s *Service) poolWarnings(ctx context.Context, tenant, pool string) []string {
 	if pool == "" || pool == topology.PoolDefault {
 		return nil
@@ -69,7 +70,7 @@ func (s *Service) HeartbeatWorker(ctx context.Context, c workflow.Caller, id str
 	return s.Worker(ctx, c, id)
 }
 
-// DrainWorker makes a worker get no new packs. It ends those that it has.
+// DrainWorker makes a worker get no new packs. It finishes those that it has.
 func (s *Service) DrainWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
 	w, err := s.WorkerRegistry.Drain(ctx, c.Tenant, id)
 	return workerView(w), err
@@ -115,13 +116,13 @@ func workerView(w workflow.Worker) views.WorkerView {
 // missing from its result.
 const maxListed = workflow.MaxPageSize
 
-// poolsTimeout is for how long the queues of pools are asked for: there may be one for each pool in each
-// region of the stage.
+// poolsTimeout bounds the time for querying the queues of pools: there may be one for each pool in
+// each region of the stage.
 const poolsTimeout = 20 * time.Second // below the 30 s of the gateway
 
-// Pools returns the queue depth of every pool that a registered block names, and the
-// packs that its workers have reported to hold. The pools of regions are those of the regions of
-// the stage that have a queue, those that a worker has registered with, and those for which jobs wait.
+// Pools returns the queue depth of every pool that a registered block names, and the packs that its
+// workers have reported to hold. For regions, it lists the pools in the regions of the stage that
+// have a queue, those that a worker has registered with, and those for which jobs wait.
 func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error) {
 	blocks, err := s.BlockRegistry.Blocks(ctx, c.Tenant, workflow.Page{Limit: maxListed})
 	if err != nil {
@@ -192,7 +193,8 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 	return all, nil
 }
 
-// addDepth adds whether a pool has a queue and, where every message in it is the tenant's, how many it has.
+// addDepth adds whether a pool has a queue and, if every message in it belongs to the tenant, how
+// many it has.
 func (s *Service) addDepth(ctx context.Context, tenant string, v *views.PoolView) error {
 	q, err := s.PoolQueue(ctx, v.Pool)
 	if hasNoQueue(err) {
@@ -209,7 +211,7 @@ func (s *Service) addDepth(ctx context.Context, tenant string, v *views.PoolView
 	return err
 }
 
-// hasNoQueue tells a pool without a queue from a queue that could not be asked for.
+// hasNoQueue distinguishes a pool without a queue from a queue that could not be queried.
 func hasNoQueue(err error) bool {
 	var coded *workflow.Error
 	return errors.As(err, &coded) && coded.Code == workflow.CodeUnavailable && coded.Cause == nil

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// checkRefused compares an error with the code with which something is to be refused.
+// checkRefused compares an error with the code with which something should be refused.
 func (p *play) checkRefused(path, want, what string, err error) {
 	var e *workflow.Error
 	switch {
@@ -29,7 +29,7 @@ func (p *play) checkRefused(path, want, what string, err error) {
 	}
 }
 
-// described is an error with its code and its issues.
+// described returns an error with its code and its issues.
 func described(err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
@@ -42,7 +42,7 @@ func described(err error) string {
 	return text
 }
 
-// check reads what has come of the execution, and compares it.
+// check reads the outcome of the execution and compares it.
 func (p *play) check(ctx context.Context, r *Result) error {
 	x, err := p.query.Execution(ctx, author, p.id)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *play) check(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// because says why an execution has failed, or else some of its entities.
+// because returns why an execution, or else some of its entities, failed.
 func because(r *Result, failed []workflow.EntityFailure) string {
 	if r.Error == nil {
 		var all strings.Builder
@@ -122,7 +122,7 @@ func orNone(text string) string {
 	return text
 }
 
-// steps are the labels of the steps that the execution has entered, in their order.
+// steps returns the labels of the steps that the execution has entered, in order.
 func (p *play) steps(ctx context.Context) ([]string, error) {
 	labels := []string{}
 	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
@@ -141,7 +141,7 @@ func (p *play) steps(ctx context.Context) ([]string, error) {
 	}
 }
 
-// checkCalls compares what was executed, in its order.
+// checkCalls compares what was executed, in order.
 func (p *play) checkCalls(r *Result) {
 	want := &p.test.expect
 	for _, list := range []struct {
@@ -159,7 +159,7 @@ func (p *play) checkCalls(r *Result) {
 	}
 }
 
-// compareLists reports the first place in which two lists differ.
+// compareLists reports the first difference between two lists.
 func (p *play) compareLists(path string, want, got []string) {
 	for i := range max(len(want), len(got)) {
 		switch {
@@ -200,7 +200,7 @@ func (p *play) checkValues(ctx context.Context) error {
 	return nil
 }
 
-// resultOf is the result of a step, or those of its entities by id.
+// resultOf returns the result of a step, or those of its entities by id.
 func resultOf(s views.StepResult) json.RawMessage {
 	if s.RunOn == workflow.RunOnGlobal {
 		return s.Result
@@ -221,13 +221,13 @@ func (p *play) compareValues(path string, want, got json.RawMessage) {
 	}
 }
 
-// field is one field of an object that is expected.
+// field is one field of an expected object.
 type field struct {
 	name  string
 	value json.RawMessage
 }
 
-// fields are those of an object, in the order of their names.
+// fields returns the fields of an object, in the order of their names.
 func (p *play) fields(path string, object json.RawMessage) (all []field) {
 	if object == nil {
 		return nil
@@ -242,7 +242,7 @@ func (p *play) fields(path string, object json.RawMessage) (all []field) {
 	return all
 }
 
-// checkEntities compares the outcomes of entities, and what the inventory says of them.
+// checkEntities compares the outcomes of entities, and their attributes in the inventory.
 func (p *play) checkEntities(ctx context.Context) error {
 	for _, e := range p.fields("expect.entities", p.test.expect.entities) {
 		path := "expect.entities." + e.name

@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// file is what a test file says.
+// file is the content of a test file.
 type file struct {
-	definition  string   // path of the definition that is played, from the folder of the file
-	definitions []string // paths of those that it refers to
+	definition  string   // path of the definition under test, relative to the file's directory
+	definitions []string // paths of the definitions that it refers to
 	blockFiles  []string // paths of lists of blocks, as `lockstep blocks register` takes them
 	blocks      []block
 	entities    []entity
@@ -24,7 +24,7 @@ type file struct {
 	tests       []test
 }
 
-// block is a function block, and what its jobs return where no answer says otherwise.
+// block is a function block, and what its jobs return unless an answer says otherwise.
 type block struct {
 	workflow.Block
 	name   string
@@ -52,11 +52,11 @@ type test struct {
 	expect     expect
 }
 
-// answer says what a call of a block does.
+// answer is what a call of a block does.
 type answer struct {
 	step, block, entity, operation string
 	attempt, call                  int
-	parameters                     json.RawMessage // that the call has, with others
+	parameters                     json.RawMessage // that the call must have, among others
 
 	result    json.RawMessage
 	set       json.RawMessage // attributes of the entity
@@ -74,7 +74,7 @@ type answer struct {
 	timeout   bool
 }
 
-// event is what somebody does.
+// event is something that somebody does.
 type event struct {
 	after    workflow.Duration
 	by       string
@@ -105,7 +105,7 @@ type expect struct {
 	rollbacks  []string
 	locked     []string
 
-	given map[string]bool // the fields that are given: an empty list expects nothing
+	given map[string]bool // the given fields: an empty list expects nothing
 }
 
 const maxItems = 10_000
@@ -277,7 +277,7 @@ func (r reader) wait(into *json.RawMessage) yamldoc.Field {
 	return r.strict(into, yamldoc.Schema{"type": "object"}, func() any { return &workflow.AskedWait{} })
 }
 
-// strict reads a value of which a type of package workflow knows every field.
+// strict reads a value into a type of package workflow that must know every field.
 func (r reader) strict(into *json.RawMessage, schema yamldoc.Schema, as func() any) yamldoc.Field {
 	return r.raw(into).WithSchema(schema).Then(r.Reader, func(n ast.Node, path string) {
 		d := json.NewDecoder(bytes.NewReader(*into))
@@ -288,7 +288,7 @@ func (r reader) strict(into *json.RawMessage, schema yamldoc.Schema, as func() a
 	})
 }
 
-// kinds are what an event can be, by the field that says so.
+// kinds returns the kinds of an event, by the field that sets each.
 func (e *event) kinds() (all []string) {
 	for _, k := range []struct {
 		name string
@@ -332,7 +332,7 @@ func (r reader) expect(e *expect) yamldoc.Field {
 	return r.Object(fields)
 }
 
-// Schema is the JSON Schema of test files, for editors.
+// Schema returns the JSON Schema of test files, for editors.
 func Schema() ([]byte, error) {
 	r := reader{&yamldoc.Reader{}}
 	document := yamldoc.SchemaOf(r.file(&file{}).WithSchema(yamldoc.Schema{"$id": "urn:lockstep:test", "title": "Tests of a Lockstep workflow definition"}))

@@ -16,13 +16,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// author publishes, and starts executions unless the test names somebody.
+// author publishes, and starts executions unless the test names somebody else.
 var author = workflow.Caller{Tenant: "test", Actor: "author"}
 
-// longest is how long a test plays that does not say stopAfter: longer than any wait.
+// longest is how long a test without stopAfter runs: longer than any wait.
 const longest = 500 * 24 * time.Hour
 
-// play plays one test.
+// play runs one test.
 type play struct {
 	*world
 	setting    *setting
@@ -33,12 +33,12 @@ type play struct {
 	started  time.Time
 	id       string
 	calls    []*call
-	used     []bool // answers that a call has had
+	used     []bool // answers that were used
 	failures []workflow.Issue
 }
 
-// newPlay makes a world for a test, with everything that its file names. The error says what is
-// wrong with the files.
+// newPlay makes a world for a test, with everything that its file names. The error describes what
+// is wrong with the files.
 func newPlay(ctx context.Context, s *setting, index int) (*play, error) {
 	t := &s.tests[index]
 	at := startTime
@@ -106,7 +106,7 @@ func (p *play) makeTables(ctx context.Context, source []byte) error {
 	return nil
 }
 
-// publish publishes a definition, whose blocks have to be known. It starts nothing by itself.
+// publish publishes a definition whose blocks must be known. It starts nothing by itself.
 func (p *play) publish(ctx context.Context, s source) (*spec.Definition, error) {
 	if err := p.makeTables(ctx, s.text); err != nil {
 		return nil, &FileError{s.path, err}
@@ -146,12 +146,12 @@ func (p *play) publish(ctx context.Context, s source) (*spec.Definition, error) 
 	return d, nil
 }
 
-// fail adds what is not as the test expects.
+// fail adds a difference from what the test expects.
 func (p *play) fail(path, format string, args ...any) {
 	p.failures = append(p.failures, workflow.Issue{Path: p.path + "." + path, Code: "expectation", Message: fmt.Sprintf(format, args...)})
 }
 
-// run plays the test.
+// run runs the test.
 func (p *play) run(ctx context.Context) Result {
 	r := Result{Name: p.test.name, Steps: []string{}, Jobs: []string{}, Rollbacks: []string{}}
 	p.started = p.Now()
@@ -188,7 +188,7 @@ func (p *play) run(ctx context.Context) Result {
 	return r
 }
 
-// playOn plays the events, and then until nothing happens any more.
+// playOn runs the events, and then continues until nothing happens any more.
 func (p *play) playOn(ctx context.Context) error {
 	if err := p.drain(ctx); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (p *play) playOn(ctx context.Context) error {
 	return err
 }
 
-// end is when the test stops, if nothing happens before that after which nothing is left.
+// end returns when the test stops, unless nothing is left to happen before that.
 func (p *play) end() time.Time {
 	if p.test.stopAfter > 0 {
 		return p.started.Add(p.test.stopAfter.Std())
@@ -213,7 +213,7 @@ func (p *play) end() time.Time {
 	return p.Now().Add(longest)
 }
 
-// happen lets an event happen.
+// happen performs an event.
 func (p *play) happen(ctx context.Context, e *event, path string) error {
 	caller := workflow.Caller{Tenant: author.Tenant, Actor: cmp.Or(e.by, "somebody"), Roles: strings.Join(e.roles, ",")}
 	id := p.id
@@ -263,7 +263,7 @@ func (p *play) happen(ctx context.Context, e *event, path string) error {
 	return p.drain(ctx)
 }
 
-// asking is the id of the execution of which a step asks for an answer; empty if none does.
+// asking returns the id of the execution whose step asks for an answer; empty if none does.
 func (p *play) asking(ctx context.Context, step string) string {
 	list, err := p.query.Inbox(ctx, author, false, workflow.Page{Limit: workflow.MaxPageSize})
 	if err != nil {
@@ -277,8 +277,8 @@ func (p *play) asking(ctx context.Context, step string) string {
 	return ""
 }
 
-// answerCallback answers with the token that the last call of a step has among its parameters, alone
-// or in a link.
+// answerCallback answers with the token in the parameters of a step's last call, alone or in a
+// link.
 func (p *play) answerCallback(ctx context.Context, e *event) error {
 	err := workflow.Errorf(workflow.CodeNotFound, "no call of step %q has a token among its parameters", e.step)
 	for _, c := range slices.Backward(p.calls) {
@@ -302,7 +302,7 @@ func (p *play) answerCallback(ctx context.Context, e *event) error {
 	return err
 }
 
-// texts are all texts in a value.
+// texts returns all texts in a value.
 func texts(v any) (all []string) {
 	switch v := v.(type) {
 	case string:

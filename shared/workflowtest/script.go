@@ -20,15 +20,15 @@ import (
 // call is one call of a block.
 type call struct {
 	step, block string
-	kind        workflow.JobKind // ROLLBACK also of a block that compensates
+	kind        workflow.JobKind // ROLLBACK also for a block that compensates
 	entity      string           // type/id, empty for a call without one
 	attempt     int
-	number      int // which call for this step, entity and kind, from 1
+	number      int // number of the call for this step, entity and kind, from 1
 	parameters  json.RawMessage
 	code        string // of the failure
 }
 
-// String is the call as tests list it.
+// String returns the call as tests list it.
 func (c *call) String() string {
 	parts := []string{c.step}
 	for _, part := range []string{c.entity, c.code} {
@@ -39,7 +39,7 @@ func (c *call) String() string {
 	return strings.Join(parts, " ")
 }
 
-// register adds a block to the catalog and to the worker, whose calls follow the script.
+// register adds a block to the catalog and to the worker. Its calls follow the script.
 func (p *play) register(ctx context.Context, b block) error {
 	b.Pool, b.HTTP = "", nil
 	if _, err := p.catalog.RegisterBlock(ctx, author, b.Block); err != nil {
@@ -81,7 +81,7 @@ func (p *play) serve(b block) {
 	worker.Register(p.worker, scripted)
 }
 
-// answerTo records a call and finds what it does. The error is its failure.
+// answerTo records a call and finds its answer. The error is its failure.
 func (p *play) answerTo(ctx context.Context, b *block, j *worker.Job) (*answer, error) {
 	c := &call{step: j.Step, block: b.Package + "/" + b.Name, kind: j.Operation, attempt: j.Attempt, parameters: j.Parameters}
 	if j.Entity != nil {
@@ -129,7 +129,8 @@ func (p *play) answerTo(ctx context.Context, b *block, j *worker.Job) (*answer, 
 	return a, nil
 }
 
-// undoes reports whether a call belongs to a rollback. A block that compensates is executed in it.
+// undoes reports whether a call belongs to a rollback, in which a block that compensates is
+// executed.
 func (p *play) undoes(ctx context.Context, j *worker.Job) bool {
 	if j.Operation != workflow.JobExecute {
 		return j.Operation == workflow.JobRollback
@@ -152,7 +153,8 @@ func (p *play) undoes(ctx context.Context, j *worker.Job) bool {
 	return false
 }
 
-// matches reports whether an answer is for a call. One that names no operation is for no rollback.
+// matches reports whether an answer is for a call. An answer that names no operation does not match
+// rollbacks.
 func (a *answer) matches(c *call) bool {
 	switch {
 	case a.operation == "" && c.kind == workflow.JobRollback, a.operation != "" && !strings.EqualFold(a.operation, string(c.kind)):
@@ -167,7 +169,7 @@ func (a *answer) matches(c *call) bool {
 	return a.parameters == nil || contains(decode(c.parameters), decode(a.parameters))
 }
 
-// result is what a call that succeeds returns, after what else it does.
+// result returns the result of a successful call, after its other effects.
 func result(a *answer, b *block, j *worker.Job) (json.RawMessage, error) {
 	var attributes map[string]json.RawMessage
 	var updates []workflow.Update
@@ -210,7 +212,7 @@ func result(a *answer, b *block, j *worker.Job) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
 
-// decode is a JSON value with numbers that are equal if their values are; nil for none.
+// decode returns a JSON value whose numbers are equal if their values are; nil for none.
 func decode(raw json.RawMessage) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -243,7 +245,7 @@ func exact(v any) any {
 	return v
 }
 
-// contains reports whether a value has all that another one has.
+// contains reports whether a value has everything that another one has.
 func contains(got, want any) bool {
 	object, is := want.(map[string]any)
 	if !is {

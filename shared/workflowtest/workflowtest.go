@@ -1,13 +1,13 @@
-// Package workflowtest plays workflow definitions without a service. A test file names a
-// definition, describes its blocks and entities, says what calls of blocks, people and signals
-// answer, and what is expected; docs/testing.md has the format.
+// Package workflowtest runs workflow definitions without a service. A test file names a definition,
+// describes its blocks and entities, the answers of blocks, people and signals, and the
+// expectations; docs/testing.md has the format.
 //
-// What is played is the real engine with the worker of the SDK, on the store, locks and queues in
-// memory of package sim, under a clock that jumps to whatever comes next. Nothing waits.
+// A test runs the real engine with the worker of the SDK, on the in-memory store, locks and queues
+// of package sim, under a clock that jumps to the next event. Nothing waits.
 //
 //   - format.go reads test files, and makes their JSON Schema.
 //   - world.go makes the engine and delivers messages. script.go answers the calls of blocks.
-//   - play.go plays one test, with what people do in it. check.go compares what came of it.
+//   - play.go runs one test, with what people do in it. check.go compares the outcome.
 package workflowtest
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Result is what has come of one test. It passed if it has no failures.
+// Result is the outcome of one test. It passed if it has no failures.
 type Result struct {
 	File     string           `json:"file"`
 	Name     string           `json:"name"`
 	Passed   bool             `json:"passed"`
-	Failures []workflow.Issue `json:"failures"` // each with the line of what was expected
+	Failures []workflow.Issue `json:"failures"` // each with the line of the expectation
 
 	Execution string            `json:"execution"` // id; empty if the start was refused
 	State     string            `json:"state"`
@@ -39,7 +39,7 @@ type Result struct {
 	Steps     []string          `json:"steps"`     // labels, in the order in which they were entered
 	Jobs      []string          `json:"jobs"`      // calls of blocks that execute, in their order
 	Rollbacks []string          `json:"rollbacks"` // calls that undo
-	Took      workflow.Duration `json:"took"`      // from the start to the end, or to where the test stopped, in its own time
+	Took      workflow.Duration `json:"took"`      // from the start to the end, or to where the test stopped, in its simulated time
 }
 
 // FileError is a mistake in a file: the test file, a definition or a list of blocks.
@@ -52,8 +52,8 @@ func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Run plays the tests of a file whose names selected accepts, in their order. The error says what
-// is wrong with a file; it is a [FileError].
+// Run runs the tests of a file whose names selected accepts, in order. The error describes what is
+// wrong with a file; it is a [FileError].
 func Run(ctx context.Context, path string, selected func(name string) bool) ([]Result, error) {
 	source, err := readFile(path)
 	if err != nil {
@@ -157,7 +157,7 @@ func load(path string, f *file) (*setting, error) {
 	return s, nil
 }
 
-// wrong is a mistake in the test file.
+// wrong returns a mistake in the test file.
 func (s *setting) wrong(path, code, format string, args ...any) error {
 	issues := []workflow.Issue{{Path: path, Code: code, Message: fmt.Sprintf(format, args...)}}
 	if text, err := readFile(s.path); err == nil {
@@ -180,7 +180,7 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// withoutPath is an error of a file without its path.
+// withoutPath returns the error of a file without its path.
 func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -189,8 +189,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile bounds the size of a file, in bytes.
 const maxFile = 4 << 20
 
-// startTime is when tests begin that name no time.
+// startTime is the start time of tests that name none.
 var startTime = time.Date(2030, 1, 7, 8, 0, 0, 0, time.UTC)

@@ -26,7 +26,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// world is the whole system in memory. One goroutine does everything, so that a test plays in the
+// world is the whole system in memory. One goroutine does everything, so that a test runs in the
 // same way each time.
 type world struct {
 	*sim.World
@@ -36,14 +36,14 @@ type world struct {
 	worker  *worker.Worker
 	config  config.Config
 	log     *slog.Logger
-	pools   []*sim.Queue // of the one worker: the default one, and those of the regions that definitions name
+	pools   []*sim.Queue // of the only worker: the default one, and those of the regions that definitions name
 	failure error        // of the engine, which no test can cause
 }
 
-// visibilityTimeout is how long a message stays hidden whose handler has not succeeded.
+// visibilityTimeout is how long a message stays hidden if its handler has not succeeded.
 const visibilityTimeout = 30 * time.Second
 
-// maxMessages bounds what is delivered without the clock moving.
+// maxMessages bounds what is delivered while the clock stands still.
 const maxMessages = 1_000_000
 
 func newWorld(s *setting, at time.Time) (*world, error) {
@@ -86,7 +86,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 // secrets are the secrets of a test file.
 type secrets map[string]string
 
-// Secret is the value of a secret.
+// Secret returns the value of a secret.
 func (s secrets) Secret(_ context.Context, _, name string) (string, error) {
 	value, ok := s[name]
 	if !ok {
@@ -116,15 +116,15 @@ func (w *world) deliver(ctx context.Context) bool {
 	return false
 }
 
-// serveRegion lets the worker serve a region.
+// serveRegion makes the worker serve a region.
 func (w *world) serveRegion(region string) {
 	if q := w.PoolQueue(topology.PoolInRegion(topology.PoolDefault, region)); !slices.Contains(w.pools, q) {
 		w.pools = append(w.pools, q)
 	}
 }
 
-// work lets the worker handle the message of a pack. One that is received too often becomes a dead
-// letter, of which the engine is told, as in the service.
+// work lets the worker handle the message of a pack. A message that is received too often becomes a
+// dead letter, which the engine learns about, as in the service.
 func (w *world) work(ctx context.Context, q *sim.Queue, m sim.Message) {
 	v, pack := w.Open(), m.Pack()
 	final := worker.NewFinalReceive(worker.FinalReceiveOptions{
@@ -163,8 +163,8 @@ func (w *world) drain(ctx context.Context) error {
 	return nil
 }
 
-// next moves the clock to the next time at which something happens, and lets that happen. It
-// reports false, and does nothing, if that is after until or never.
+// next moves the clock to the next time at which something happens, and lets that happen. If that
+// is after until or never, it does nothing and returns false.
 func (w *world) next(ctx context.Context, until time.Time) (bool, error) {
 	now, found, sweeps := w.Now(), false, false
 	at := until
@@ -196,7 +196,7 @@ func (w *world) next(ctx context.Context, until time.Time) (bool, error) {
 	return true, w.drain(ctx)
 }
 
-// runUntil plays until a time, or until done is true. It reports whether it is.
+// runUntil runs until a time, or until done is true. It reports whether done is true.
 func (w *world) runUntil(ctx context.Context, until time.Time, done func() bool) (bool, error) {
 	if err := w.drain(ctx); err != nil {
 		return false, err
@@ -209,7 +209,7 @@ func (w *world) runUntil(ctx context.Context, until time.Time, done func() bool)
 	return true, nil
 }
 
-// runFor plays for some time.
+// runFor runs for some time.
 func (w *world) runFor(ctx context.Context, d time.Duration) error {
 	until := w.Now().Add(d)
 	if _, err := w.runUntil(ctx, until, func() bool { return false }); err != nil {

@@ -43,7 +43,7 @@ var SizeOptions = []types.SizeCalculatorOption{
 
 var sizeCalculator = types.NewSizeCalculator(SizeOptions...)
 
-// CallCost is the cost of a call in units. Nil leaves it to the library.
+// CallCost returns the cost of a call in units. Nil leaves it to the library.
 func (Costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	units := 1
 	switch function {
@@ -74,8 +74,7 @@ func (Costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint6
 	return &total
 }
 
-// SearchCosts are the costs of linearSearches. The library assumes its own slower
-// functions.
+// SearchCosts returns the costs of linearSearches. The library assumes its own slower functions.
 func SearchCosts() []cost.TrackerOption {
 	var all []cost.TrackerOption
 	for id := range linearSearches {
@@ -86,7 +85,7 @@ func SearchCosts() []cost.TrackerOption {
 	return all
 }
 
-// sizeOf is the size of a value with everything in it.
+// sizeOf returns the size of a value with everything in it.
 func sizeOf(v ref.Val) int {
 	switch v.(type) {
 	case types.String, types.Bytes:
@@ -97,7 +96,7 @@ func sizeOf(v ref.Val) int {
 	return 1
 }
 
-// listLength is the number of items of a list, 0 for anything else.
+// listLength returns the number of items of a list, 0 for anything else.
 func listLength(v ref.Val) int {
 	list, ok := v.(traits.Lister)
 	if !ok {

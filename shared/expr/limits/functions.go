@@ -107,7 +107,7 @@ func invoke(o *functions.Overload, args []ref.Val) ref.Val {
 	return o.Function(args...)
 }
 
-// textLength is the length of a string or of bytes, in bytes, 0 for anything else.
+// textLength returns the length of a string or of bytes, in bytes, 0 for anything else.
 func textLength(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
@@ -180,7 +180,7 @@ func formatLength(args []ref.Val) int {
 	return total
 }
 
-// formattedLength is an upper bound of the length of a formatted value. A string may be
+// formattedLength returns an upper bound of the length of a formatted value. A string may be
 // formatted in hexadecimal digits. It stops counting at the limit.
 func formattedLength(v ref.Val, limit int) int {
 	total := maxNestedNumber + 2*textLength(v)
@@ -199,8 +199,8 @@ func formattedLength(v ref.Val, limit int) int {
 	return total
 }
 
-// indexOf finds a string in another: the index in characters, -1 if it is not there. The
-// third argument is the first index to search, or the last one when last is true.
+// indexOf finds a string in another. It returns the index in characters, -1 if it is not there. The
+// third argument is the first index to search, or the last one if last is true.
 func indexOf(args []ref.Val, last bool) ref.Val {
 	text, substring := textOf(args[0]), textOf(args[1])
 	size := utf8.RuneCountInString(text)
@@ -233,8 +233,8 @@ func indexOf(args []ref.Val, last bool) ref.Val {
 	return runeIndex(text, from+found)
 }
 
-// byteOffset is the offset at which the character with an index begins, the length of the
-// text if there is none.
+// byteOffset returns the offset at which the character with an index begins, the length of the text
+// if there is none.
 func byteOffset(text string, index int) int {
 	for i := range text {
 		if index == 0 {

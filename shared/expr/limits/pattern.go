@@ -68,8 +68,8 @@ const instructionsPerUnit = 20
 
 func (p *pattern) cost(text string) int { return len(text) * p.size / instructionsPerUnit }
 
-// matchCost is the cost of matches(text, pattern). A pattern that does not compile costs
-// its length.
+// matchCost returns the cost of matches(text, pattern). A pattern that does not compile costs its
+// length.
 func matchCost(args []ref.Val) int {
 	if len(args) != 2 {
 		return 0
@@ -81,8 +81,7 @@ func matchCost(args []ref.Val) int {
 	return p.cost(textOf(args[0]))
 }
 
-// LimitMatches replaces the library's matches by one that checks its cost against the limit
-// first.
+// LimitMatches replaces the library's matches by one that checks its cost against the limit first.
 func LimitMatches(limit uint64) interpreter.InterpretableDecoratorV2 {
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)

@@ -29,8 +29,8 @@ func (c Call) String() string {
 // Fault is what happens to a call.
 type Fault int
 
-// The faults. Stale applies only to weak reads and to those of an index, PartialBatch only to batches of
-// messages.
+// The faults. Stale applies only to weakly consistent reads and to index reads, PartialBatch only
+// to batches of messages.
 const (
 	None         Fault = iota
 	CrashBefore        // the caller crashes; the call has no effect
@@ -38,7 +38,7 @@ const (
 	LostReply          // the call takes effect, and the caller gets CodeUnavailable
 	Throttled          // the call has no effect, and the caller gets CodeUnavailable
 	Repeated           // the reply is lost, and the client library repeats the call
-	Stale              // the index answers as before the last change
+	Stale              // the index returns the state before the last change
 	PartialBatch       // half of the batch is left out, and the caller learns which half
 	Broken             // the call has no effect, and the caller gets an error without a code
 )
