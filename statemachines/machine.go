@@ -73,7 +73,7 @@ type Row struct {
 	Verdict    Verdict
 	Actors     string // who may cause the move
 	Reason     string // the guard of a move, the reason of anything else
-	RecordedAs Event  // how the history names the move: On, except for a move to an end
+	RecordedAs Event  // the name of the move in the history: On, except for a move to an end
 }
 
 // Default is the verdict for every pair of a state and an event that no row names
@@ -103,9 +103,8 @@ type Machine struct {
 	Defaults []Default
 }
 
-// Cell is every row for a state and an event: the rows of the table, or else one row
-// made from the first default that covers the pair. No rows means a gap in the
-// table, which Verify reports.
+// Cell returns every row for a state and an event: the rows of the table, or else one row made from
+// the first default that covers the pair. No rows means a gap in the table, which Verify reports.
 func (m *Machine) Cell(from string, on Event) []Row {
 	var rows []Row
 	for _, r := range m.Rows {
@@ -126,8 +125,8 @@ func (m *Machine) defaultFor(from string, on Event) int {
 	})
 }
 
-// CreationRows are the moves from the empty state. A layer without any is created
-// together with the layer around it.
+// CreationRows returns the moves from the empty state. A layer without any is created together with
+// the layer around it.
 func (m *Machine) CreationRows() []Row {
 	return slices.DeleteFunc(slices.Clone(m.Rows), func(r Row) bool { return r.From != "" })
 }
@@ -207,7 +206,7 @@ func (t TransitionTable[S]) Transition(from S, on Event, to S) (Event, error) {
 	return "", refusal
 }
 
-// Verdict is what the event does in a state. An unknown state or event is refused.
+// Verdict returns what the event does in a state. An unknown state or event is refused.
 func (t TransitionTable[S]) Verdict(from S, on Event) Verdict {
 	if rows := t.cells[cell{string(from), on}]; len(rows) > 0 {
 		return rows[0].Verdict
@@ -215,7 +214,7 @@ func (t TransitionTable[S]) Verdict(from S, on Event) Verdict {
 	return Refuse
 }
 
-// Machine is the layer's machine. It is shared and must not be changed.
+// Machine returns the layer's machine. It is shared and must not be changed.
 func (t TransitionTable[S]) Machine() *Machine { return t.machine }
 
 // TransitionExecution is Execution.Transition: it checks one transition of an

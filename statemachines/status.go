@@ -23,8 +23,8 @@ type stateFacts struct {
 	state        ExecutionState
 	status       Status
 	holdsNoLocks bool
-	passing      bool  // it goes on at once, unless its handler dies
-	stopping     bool  // it goes on to its end, whatever is sent to it
+	passing      bool  // it continues at once, unless its handler crashes
+	stopping     bool  // it continues to its end, whatever is sent to it
 	terminal     Event // the event that ended it, if it has ended
 	acknowledged bool
 }
@@ -63,9 +63,9 @@ var factsByState = func() map[ExecutionState]stateFacts {
 	return m
 }()
 
-// StatusOf is the normalised status of an execution in a state. It is defined for
-// every text: an execution that does not exist is PENDING, and one in a state that
-// this binary does not know is RUNNING, so that nobody treats it as ended.
+// StatusOf returns the normalised status of an execution in a state. It is defined for every text:
+// an execution that does not exist is PENDING, and one in a state that this binary does not know is
+// RUNNING, so that nobody treats it as ended.
 func StatusOf(state ExecutionState) Status {
 	if state == "" {
 		return StatusPending
@@ -93,9 +93,9 @@ func Statuses() []Status {
 	return []Status{StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusCancelled}
 }
 
-// ListedAs is the state under which the index lists executions in a state. To move an entry costs
-// two writes. So an execution in a state that it only passes is listed among those in RUNNING,
-// where most go from there. Who lists a state leaves the others out once it has read them.
+// ListedAs returns the state under which the index lists executions in a state. Moving an entry
+// costs two writes. So an execution in a transient state is listed among those in RUNNING, which
+// most of them reach next. Whoever lists a state leaves the others out after reading them.
 func ListedAs(state ExecutionState) ExecutionState {
 	if factsByState[state].passing {
 		return ExecutionRunning
@@ -120,7 +120,7 @@ func AcceptsSignals(state ExecutionState) bool {
 	return state != "" && !f.stopping && f.terminal == ""
 }
 
-// ChecksIn reports whether an execution in this state may have still to check in: it does so
+// ChecksIn reports whether an execution in this state may still have to check in, which it does
 // when it is new, and when it is tried again.
 func ChecksIn(state ExecutionState) bool {
 	return state == ExecutionNew || state == ExecutionValid || state == ExecutionReady
@@ -134,8 +134,7 @@ func Terminal(state ExecutionState) bool { return factsByState[state].terminal !
 // the engine and holds no lock.
 func Acknowledged(state ExecutionState) bool { return factsByState[state].acknowledged }
 
-// TerminalEvent is the event that ended an execution in this state, empty if it has
-// not ended.
+// TerminalEvent returns the event that ended an execution in this state, empty if it has not ended.
 func TerminalEvent(state ExecutionState) Event { return factsByState[state].terminal }
 
 // ExecutionStates lists all states of an execution in lifecycle order.

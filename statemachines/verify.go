@@ -30,9 +30,8 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Layer, v.Flaw, v.Detail) }
 
-// Verify lists the flaws of a machine. It finds none if every pair of a state and an
-// event has exactly one verdict with a reason, every state can be reached, and every
-// state can reach an end.
+// Verify lists the flaws of a machine. It finds none if every pair of a state and an event has
+// exactly one verdict with a reason, every state can be reached, and every state can reach an end.
 func Verify(m *Machine) []Violation {
 	v := &verifier{m: m}
 	v.checkNames()
@@ -170,8 +169,8 @@ func (v *verifier) checkPaths() {
 	}
 }
 
-// reachable is the set of states that moves lead to from the seeds. step gives the
-// direction in which a move is followed.
+// reachable returns the set of states that moves lead to from the seeds. step gives the direction
+// in which a move is followed.
 func (v *verifier) reachable(seeds []string, step func(Row) (from, to string)) map[string]bool {
 	in, queue := make(map[string]bool), slices.Clone(seeds)
 	for len(queue) > 0 {

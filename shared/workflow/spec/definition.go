@@ -1,6 +1,6 @@
-// Package spec holds the nouns of what authors write: a definition, its tree of steps and
-// its configuration; and the program that an execution makes of them, in which embedded
-// definitions take the place of the references to them.
+// Package spec holds the types of what authors write: a definition, its tree of steps and its
+// configuration. It also holds the program that an execution makes of them, in which embedded
+// definitions replace the references to them.
 package spec
 
 import (
@@ -25,7 +25,7 @@ type Definition struct {
 	SeedEntity string          `json:"seedEntity,omitempty"` // entity type of an executeOnParameters without a type
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
-	AssertNotEmpty *bool     `json:"assertNotEmpty,omitempty"` // nil: only a selection of the starter has to match something
+	AssertNotEmpty *bool     `json:"assertNotEmpty,omitempty"` // nil: only a selection of the starter must match something
 	Config         Config    `json:"config,omitzero"`
 	Cron           *Cron     `json:"cron,omitempty"`
 	Crons          []Cron    `json:"crons,omitempty"` // those that have names
@@ -33,7 +33,7 @@ type Definition struct {
 	Steps          []Step    `json:"steps"` // the tree as written
 
 	Pipes  []Pipe          `json:"pipes,omitempty"`
-	Output json.RawMessage `json:"output,omitempty"` // object: what an execution gives when it completes; strings may hold ${CEL}
+	Output json.RawMessage `json:"output,omitempty"` // object: the output of a completed execution; strings may contain ${CEL}
 }
 
 // FlatSteps lists the steps of the definition depth first: each step, then the steps nested
@@ -53,12 +53,12 @@ func (d *Definition) FlatSteps() []*Step {
 	return all
 }
 
-// Ref is the definition's exact reference.
+// Ref returns the definition's exact reference.
 func (d *Definition) Ref() workflow.Ref {
 	return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version}
 }
 
-// Schema is the workflow.SchemaVersion that a program needs to read the definition.
+// Schema returns the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
 	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
@@ -77,10 +77,10 @@ func (s *Step) needsFlow() bool {
 	return chooses || remembers || keepsSecrets || s.HTTP != nil || s.Idempotent || s.ByEngine() || s.Parallel != nil || s.Wait != nil || s.Callback != nil || s.Loop != nil || s.Foreach != nil || s.Rollout != nil || s.Compensate != nil
 }
 
-// Acquire adds entities of one type to the scope of an execution, in addition to those its
-// starter names: by ids, by group, by a CEL query over attributes, by ids that an
-// expression or entities of another type give, by what acquire of a block returns or, with
-// none of these, all entities of the type.
+// Acquire adds entities of one type to the scope of an execution, in addition to those its starter
+// names: by ids, by group, by a CEL query over attributes, by ids that an expression or entities of
+// another type return, by what acquire of a block returns or, with none of these, all entities of
+// the type.
 type Acquire struct {
 	Type    string   `json:"type"`
 	IDs     []string `json:"ids,omitempty"`
@@ -90,13 +90,13 @@ type Acquire struct {
 	Expand  *Expand  `json:"expand,omitempty"`
 
 	Block         string          `json:"block,omitempty"`      // reference; its acquire is called as an ACQUIRE job
-	Parameters    json.RawMessage `json:"parameters,omitempty"` // of the block; strings may hold ${CEL over parameters}
+	Parameters    json.RawMessage `json:"parameters,omitempty"` // of the block; strings may contain ${CEL over parameters}
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"`
 }
 
-// Expand gives ids from entities of another type that are already in the scope. IDsExpr is
-// a CEL expression over entity and parameters; for each of these entities it gives a list of
-// ids of the acquired type.
+// Expand derives ids from entities of another type that are already in the scope. IDsExpr is a CEL
+// expression over entity and parameters; for each of these entities it returns a list of ids of the
+// acquired type.
 type Expand struct {
 	From    string `json:"from"`
 	IDsExpr string `json:"ids"`
@@ -142,7 +142,7 @@ type Config struct {
 	Timeout          workflow.Duration     `json:"timeout,omitempty"` // of the whole execution, from its creation or its retry
 	Rollback         workflow.RollbackMode `json:"rollback,omitempty"`
 	RollbackContinue bool                  `json:"rollbackContinue,omitempty"` // rollback.onFailure: continue
-	MaxInFlight      int                   `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 no limit
+	MaxInFlight      int                   `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 for no limit
 	FailureTolerance Tolerance             `json:"failureTolerance,omitzero"`
 	OnEntityFailure  OnEntityFailure       `json:"onEntityFailure,omitempty"`
 	StartWhen        string                `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
@@ -150,25 +150,25 @@ type Config struct {
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 	Concurrency      *Concurrency          `json:"concurrency,omitempty"`
 	Rate             *StartRate            `json:"rate,omitempty"`
-	Region           string                `json:"region,omitempty"` // of executions that are given none
+	Region           string                `json:"region,omitempty"` // of executions that are started without one
 }
 
 // StartRate limits how often executions of a workflow begin.
 type StartRate struct {
 	Limit   workflow.Rate `json:"limit"`
-	Key     string        `json:"key,omitempty"` // text with ${CEL over parameters}: the rate is that of the executions with the same key
+	Key     string        `json:"key,omitempty"` // text with ${CEL over parameters}: executions with the same key share the rate
 	OnLimit OnLimit       `json:"onLimit,omitempty"`
 }
 
-// Concurrency limits how many executions of a workflow are live at the same time: from when they have
-// their locks until they release them.
+// Concurrency limits how many executions of a workflow are live at the same time. An execution is
+// live from when it has its locks until it releases them.
 type Concurrency struct {
 	Limit   int     `json:"limit"`
-	Key     string  `json:"key,omitempty"` // text with ${CEL over parameters}: the limit is that of the executions with the same key
+	Key     string  `json:"key,omitempty"` // text with ${CEL over parameters}: executions with the same key share the limit
 	OnLimit OnLimit `json:"onLimit,omitempty"`
 }
 
-// OnLimit is what an execution does when as many are live as may be.
+// OnLimit is what an execution does when the concurrency limit is reached.
 type OnLimit string
 
 // The choices; OnLimitWait is the default.
@@ -184,7 +184,7 @@ type OnEntityFailure string
 // The choices; OnEntityFailureUndo is the default.
 const (
 	OnEntityFailureUndo  OnEntityFailure = "undo"  // undo what was executed on them
-	OnEntityFailureLeave OnEntityFailure = "leave" // leave them as they are, if the ends of their jobs are known
+	OnEntityFailureLeave OnEntityFailure = "leave" // leave them as they are, if the outcomes of their jobs are known
 )
 
 // Cron starts an execution of the newest version at fixed times.
@@ -198,9 +198,9 @@ type Cron struct {
 	Disabled            bool               `json:"disabled,omitempty"`
 }
 
-// Tolerance is how many entities may fail: a count, or a percentage, rounded down. That of
-// a definition counts the entities of the whole execution that have failed so far, that of
-// a step the entities of the step.
+// Tolerance is how many entities may fail: a count, or a percentage, rounded down. The tolerance of
+// a definition counts the entities of the whole execution that have failed so far, that of a step
+// the entities of the step.
 type Tolerance struct {
 	Count   int     `json:"count,omitempty"`
 	Percent float64 `json:"percent,omitempty"`
@@ -221,7 +221,7 @@ type Step struct {
 	FunctionBlock string            `json:"functionBlock,omitempty"` // reference; the version may be a major or a minor
 	Workflow      *EmbeddedWorkflow `json:"workflow,omitempty"`
 	Reference     *Reference        `json:"workflowReference,omitempty"`
-	RunOn         string            `json:"runOn,omitempty"` // entity type, "global" or, with foreach, "item"; of a block
+	RunOn         string            `json:"runOn,omitempty"` // of a block: entity type, "global" or, with foreach, "item"
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
@@ -230,13 +230,13 @@ type Step struct {
 
 	Condition     string          `json:"condition,omitempty"`     // CEL, bool
 	Assert        []string        `json:"assert,omitempty"`        // CEL, bool
-	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}
+	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may contain ${CEL}
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
 
 	Delay            workflow.Duration `json:"delay,omitempty"`            // before the step begins
-	FailureTolerance *Tolerance        `json:"failureTolerance,omitempty"` // of this step alone; nil for that of the definition
+	FailureTolerance *Tolerance        `json:"failureTolerance,omitempty"` // of this step alone; nil means that of the definition
 	Retry            *workflow.Retry   `json:"retry,omitempty"`
-	Pace             workflow.Rate     `json:"pace,omitzero"` // how often a job of the step begins
+	Pace             workflow.Rate     `json:"pace,omitzero"` // how often a job of the step may begin
 	Repeat           *Repeat           `json:"repeat,omitempty"`
 	ContinueOnError  bool              `json:"continueOnError,omitempty"`
 	Timeout          workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
@@ -244,21 +244,21 @@ type Step struct {
 
 	Insert    *Insert         `json:"insert,omitempty"`
 	Schedule  *ScheduleStep   `json:"schedule,omitempty"`
-	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may hold ${CEL}
-	Switch    []Case          `json:"switch,omitempty"`    // the default, if there is one, is the last
-	OnFailure []Case          `json:"onFailure,omitempty"` // instead of failing
+	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may contain ${CEL}
+	Switch    []Case          `json:"switch,omitempty"`    // the default case, if any, is the last
+	OnFailure []Case          `json:"onFailure,omitempty"` // handle a failure of the step
 	Parallel  *Parallel       `json:"parallel,omitempty"`
 	OutputKey string          `json:"outputKey,omitempty"` // path of the variable that becomes the result of the step
-	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
+	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty means the next step in the list
 	OnResume  string          `json:"onResume,omitempty"`  // label of the step that follows when the wait is over that its block has asked for; empty for the step itself
 	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
 
 	Wait     *Wait      `json:"wait,omitempty"`
-	Callback *WaitInput `json:"callback,omitempty"` // of a step that calls a global block: the answer to what it sends
-	Loop     *Loop      `json:"loop,omitempty"`     // of a step with an embedded workflow, which is executed several times
+	Callback *WaitInput `json:"callback,omitempty"` // of a step that calls a global block: the answer to what the block sends
+	Loop     *Loop      `json:"loop,omitempty"`     // of a step with an embedded workflow, which is executed in rounds
 
-	// HTTP is the call of a step with http, as it is written; FunctionBlock and Parameters are made
-	// of it. Idempotent says that it may be made again whatever its method is.
+	// HTTP is the call of a step with http, as written; FunctionBlock and Parameters are derived
+	// from it. Idempotent means that the call may be repeated whatever its method is.
 	HTTP       json.RawMessage `json:"http,omitempty"`
 	Idempotent bool            `json:"idempotent,omitempty"`
 
@@ -268,12 +268,12 @@ type Step struct {
 	Compensate *Compensation `json:"compensate,omitempty"` // undoes the step, in place of the rollback of its block if it calls one
 }
 
-// Endpoint is the name of the endpoint that a step with http calls, "" for none.
+// Endpoint returns the name of the endpoint that a step with http calls, "" for none.
 func (s *Step) Endpoint() string {
 	var call struct {
 		Endpoint string `json:"endpoint"`
 	}
-	_ = json.Unmarshal(s.HTTP, &call) // it was written by the reader of definitions; nil for any other step
+	_ = json.Unmarshal(s.HTTP, &call) // the reader of definitions wrote it; nil for any other step
 	return call.Endpoint
 }
 
@@ -287,9 +287,9 @@ type EmbeddedWorkflow struct {
 type Reference struct {
 	Workflow            string                 `json:"workflow"` // reference; the version may be a major or a minor
 	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
-	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may hold ${CEL}
-	OnParentClose       workflow.OnParentClose `json:"onParentClose,omitempty"`       // of mode dispatch; empty for cancel
-	Region              string                 `json:"region,omitempty"`              // of an execution of its own; empty for that of the parent
+	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may contain ${CEL}
+	OnParentClose       workflow.OnParentClose `json:"onParentClose,omitempty"`       // of mode dispatch; empty means cancel
+	Region              string                 `json:"region,omitempty"`              // of an execution of its own; empty means that of the parent
 }
 
 // Repeat repeats a step as long as the condition is true after an iteration, at most Count

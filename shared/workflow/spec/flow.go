@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Group is a list of steps in a step: those of an embedded workflow, or of one case. Of the
-// cases of a step, at most one is executed.
+// Group is a list of steps in a step: those of an embedded workflow, or of one case. At most one of
+// the cases of a step is executed.
 type Group struct {
 	Path  string // in the step, such as switch[0].steps
 	Steps []Step
 
-	// Handler says that the steps are executed instead of what failed in the step, and not
-	// as a part of it.
+	// Handler means that the steps are executed instead of what failed in the step, and not as a
+	// part of it.
 	Handler bool
 
-	// Branch says that the steps are executed side by side with those of the other branches.
+	// Branch means that the steps are executed concurrently with those of the other branches.
 	Branch bool
 }
 
-// Groups are the lists of steps in a step, in the order in which FlatSteps lists them.
+// Groups returns the lists of steps in a step, in the order in which FlatSteps lists them.
 func (s *Step) Groups() []Group {
 	var all []Group
 	if s.Workflow != nil {
@@ -50,49 +50,49 @@ func (s *Step) Groups() []Group {
 	return all
 }
 
-// Case is one way to go on: to a step, with steps of its own, or both. The first case whose
+// Case is one way to continue: at a step, with steps of its own, or both. The first case whose
 // condition is true is taken.
 type Case struct {
 	When  string `json:"when,omitempty"` // CEL, bool; empty for the default
-	Next  string `json:"next,omitempty"` // label, or NextEnd; empty to go on after the step
+	Next  string `json:"next,omitempty"` // label, or NextEnd; empty means after the step
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// Parallel are branches that are executed side by side.
+// Parallel are concurrent branches.
 type Parallel struct {
 	Branches     []Branch `json:"branches"`
 	Merge        Merge    `json:"merge,omitzero"`
-	AllowPartial bool     `json:"allowPartial,omitempty"` // go on without branches that failed
-	Minimum      int      `json:"minimum,omitempty"`      // of branches that end well, with AllowPartial; 0 is 1
+	AllowPartial bool     `json:"allowPartial,omitempty"` // continue without branches that failed
+	Minimum      int      `json:"minimum,omitempty"`      // number of branches that must end OK, with AllowPartial; 0 means 1
 }
 
-// Branch is one branch. It gives the result of its last step, or Result.
+// Branch is one branch. Its output is the result of its last step, or Result.
 type Branch struct {
 	Label  string          `json:"label"`
 	Steps  []Step          `json:"steps"`
-	Result json.RawMessage `json:"result,omitempty"` // strings may hold ${CEL}
+	Result json.RawMessage `json:"result,omitempty"` // strings may contain ${CEL}
 }
 
-// Merge says how the results of branches become one, in the order of the branches.
+// Merge is how the results of branches become one, in the order of the branches.
 type Merge struct {
 	Strategy   MergeStrategy `json:"strategy,omitempty"`
 	OnConflict OnConflict    `json:"onConflict,omitempty"`
 }
 
-// MergeStrategy is how two results become one; shallow if empty.
+// MergeStrategy is how two results become one; empty means shallow.
 type MergeStrategy string
 
-// The strategies. A result that is no object counts as one with the label of its branch as
-// the only key, for the first two.
+// The strategies. For the first two, a result that is not an object counts as an object with the
+// label of its branch as the only key.
 const (
 	MergeShallow MergeStrategy = "shallow" // the keys of objects
 	MergeDeep    MergeStrategy = "deep"    // the keys of objects, and of objects in them
 	MergeReplace MergeStrategy = "replace" // the last result
-	MergeAppend  MergeStrategy = "append"  // one list; a result that is no list is one item
+	MergeAppend  MergeStrategy = "append"  // one list; a result that is not a list is one item
 )
 
-// OnConflict is what happens to a key that two results have with different values;
-// preferNew if empty.
+// OnConflict is what happens to a key that two results have with different values; empty means
+// preferNew.
 type OnConflict string
 
 // The choices.
@@ -102,10 +102,10 @@ const (
 	ConflictFails  OnConflict = "fail"           // the step fails
 )
 
-// NextEnd is the target of next that ends the definition in which it stands.
+// NextEnd is the target of next that ends the definition that contains it.
 const NextEnd = "end"
 
-// MaxPathDepth is how many names a path of a variable has at most.
+// MaxPathDepth is the most names in a path of a variable.
 const MaxPathDepth = 15
 
 var variablePathRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,14}$`)
@@ -113,7 +113,7 @@ var variablePathRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_
 // ValidVariablePath reports whether s is the path of a variable, such as order.total.
 func ValidVariablePath(s string) bool { return variablePathRE.MatchString(s) }
 
-// Writes are the paths of the variables that a step sets, in order.
+// Writes returns the paths of the variables that a step sets, in order.
 func Writes(s *Step) []string {
 	if s.OutputKey != "" {
 		return []string{s.OutputKey}
@@ -123,7 +123,7 @@ func Writes(s *Step) []string {
 	return slices.Sorted(maps.Keys(values))
 }
 
-// VariableOf is the variable that a path begins with.
+// VariableOf returns the variable that a path begins with.
 func VariableOf(path string) string {
 	name, _, _ := strings.Cut(path, ".")
 	return name

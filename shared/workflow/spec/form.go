@@ -6,15 +6,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Form lets everybody send what a form has, without a proof of who he is.
+// Form lets everybody call a trigger with its fields, without authentication.
 type Form struct {
-	Honeypot string   `json:"honeypot,omitempty"` // field that people do not see: what fills it in is ignored
+	Honeypot string   `json:"honeypot,omitempty"` // field that people do not see: a form that has it filled in is ignored
 	Dedupe   *Dedupe  `json:"dedupe,omitempty"`
 	Captcha  *Captcha `json:"captcha,omitempty"`
-	Message  string   `json:"message,omitempty"` // of the answer
+	Message  string   `json:"message,omitempty"` // the response
 }
 
-// Dedupe makes calls with the same fields within a time one.
+// Dedupe treats calls with the same fields within a time as one.
 type Dedupe struct {
 	Fields []string          `json:"fields"`
 	Window workflow.Duration `json:"window"`
@@ -24,16 +24,16 @@ type Dedupe struct {
 type Captcha struct {
 	Provider CaptchaProvider `json:"provider"`
 	Secret   string          `json:"secret"`  // name, which begins with [workflow.TriggerSecretPrefix]
-	SiteKey  string          `json:"siteKey"` // which everybody may know
+	SiteKey  string          `json:"siteKey"` // public
 }
 
-// CaptchaProvider says whether a captcha was solved.
+// CaptchaProvider checks whether a captcha was solved.
 type CaptchaProvider string
 
-// CaptchaTurnstile is Turnstile of Cloudflare.
+// CaptchaTurnstile is Cloudflare's Turnstile.
 const CaptchaTurnstile CaptchaProvider = "turnstile"
 
-// Field is the field of a form in which the solution comes.
+// Field returns the field of a form that contains the solution.
 func (CaptchaProvider) Field() string { return "cf-turnstile-response" }
 
 // Limits of forms.

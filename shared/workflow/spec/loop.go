@@ -6,42 +6,42 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Loop executes the embedded workflow of a step once for each item of a list, or as long as a
-// condition is true, one time after the other.
+// Loop executes the embedded workflow of a step in rounds, one after another: one for each item of
+// a list, or as long as a condition is true.
 type Loop struct {
-	Over  string `json:"over,omitempty"`  // CEL: a list, which is evaluated once; written over: ${...}
-	While string `json:"while,omitempty"` // CEL, bool: evaluated before each time
+	Over  string `json:"over,omitempty"`  // CEL: a list, evaluated once; written over: ${...}
+	While string `json:"while,omitempty"` // CEL, bool: evaluated before each round
 	As    string `json:"as,omitempty"`    // another name for item
-	Max   int    `json:"max,omitempty"`   // times at most; 0 for as many as the limit of step runs allows
+	Max   int    `json:"max,omitempty"`   // maximum of rounds; 0 for as many as the limit of step runs allows
 	OnMax OnMax  `json:"onMax,omitempty"`
 }
 
-// OnMax is what happens when a loop is not over after its largest number of times.
+// OnMax is what happens when a loop is not over after its maximum of rounds.
 type OnMax string
 
 // The choices; OnMaxFail is the default.
 const (
 	OnMaxFail OnMax = "fail" // the step fails
-	OnMaxStop OnMax = "stop" // the step ends well
+	OnMaxStop OnMax = "stop" // the step ends OK
 )
 
 // Foreach calls the block of a step once for each item of a list, many at a time.
 type Foreach struct {
-	Items            string    `json:"items"`                 // CEL: a list, which is evaluated once; written ${...}
+	Items            string    `json:"items"`                 // CEL: a list, evaluated once; written ${...}
 	As               string    `json:"as,omitempty"`          // another name for item
-	MaxInFlight      int       `json:"maxInFlight,omitempty"` // jobs outstanding at a time; 0 for that of the definition
+	MaxInFlight      int       `json:"maxInFlight,omitempty"` // jobs outstanding at a time; 0 means that of the definition
 	FailureTolerance Tolerance `json:"failureTolerance,omitzero"`
 }
 
-// ReadsItem reports whether one of the names that an expression reads is that of the item of
-// a step with foreach, or its number.
+// ReadsItem reports whether one of the names that an expression reads is the item of a step with
+// foreach, or its number.
 func (s *Step) ReadsItem(names []string) bool {
 	return s.Foreach != nil && slices.ContainsFunc(names, func(name string) bool {
 		return name == IndexName || slices.Contains(s.ItemNames(), name)
 	})
 }
 
-// BlockRunsOn is what the step's block has to run on: the job of an item has no entity.
+// BlockRunsOn returns what the step's block must run on. The job of an item has no entity.
 func (s *Step) BlockRunsOn() string {
 	if s.Foreach != nil {
 		return workflow.RunOnGlobal
@@ -49,7 +49,7 @@ func (s *Step) BlockRunsOn() string {
 	return s.RunOn
 }
 
-// MaxItems is how many items a step with foreach has at most.
+// MaxItems bounds the items of a step with foreach.
 const MaxItems = 10_000
 
 // ItemName is the item of the innermost loop in expressions, IndexName its number, from 0.
@@ -58,8 +58,8 @@ const (
 	IndexName = "index"
 )
 
-// ItemNames are the names that the items of a step have in the steps in it, and in its own
-// parameters; none for a step without items.
+// ItemNames returns the names of a step's items in the steps in it, and in its own parameters; none
+// for a step without items.
 func (s *Step) ItemNames() []string {
 	as := ""
 	switch {

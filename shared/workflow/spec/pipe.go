@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Pipe puts a row into a table for each job of a step that has ended as On says. Nothing of an
+// Pipe puts a row into a table for each job of a step that has ended as On says. Nothing in an
 // execution depends on it.
 type Pipe struct {
 	Step   string                     `json:"step"` // label
@@ -15,8 +15,8 @@ type Pipe struct {
 	Static map[string]json.RawMessage `json:"static,omitempty"` // values, by column
 }
 
-// PipeOn says of which jobs a pipe makes rows: those that were executed and ended well, those that
-// failed or of which nobody knows, or both. One that was never executed has no row.
+// PipeOn is for which jobs a pipe makes rows: those that were executed and ended OK, those that
+// failed or whose outcome is unknown, or both. A job that was never executed has no row.
 type PipeOn string
 
 // The choices; PipeOnSuccess is the default.
@@ -26,10 +26,10 @@ const (
 	PipeOnAny     PipeOn = "any"
 )
 
-// MaxPipes is how many pipes a definition has at most.
+// MaxPipes bounds the pipes of a definition.
 const MaxPipes = 20
 
-// PipesOf are the numbers of the pipes of a step.
+// PipesOf returns the numbers of the pipes of a step.
 func (d *Definition) PipesOf(label string) (all []int) {
 	for i, p := range d.Pipes {
 		if p.Step == label {
@@ -39,12 +39,12 @@ func (d *Definition) PipesOf(label string) (all []int) {
 	return all
 }
 
-// Takes reports whether the pipe makes a row of a job that has ended well, or not.
+// Takes reports whether the pipe makes a row of a job that has ended OK, or not.
 func (p *Pipe) Takes(ok bool) bool {
 	return p.On == PipeOnAny || ok == (p.On == PipeOnSuccess || p.On == "")
 }
 
-// Columns are the columns that the pipe gives values to, in order.
+// Columns returns the columns that the pipe sets, in order.
 func (p *Pipe) Columns() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name := range p.Map {

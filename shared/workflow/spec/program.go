@@ -6,13 +6,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Program is a definition in the form that is executed: its steps depth first, with the
-// steps of embedded definitions in the place of the references to them. It depends only on
-// the pinned versions, so that an index means the same step during the whole execution.
+// Program is a definition in the form that is executed: its steps depth first, with the steps of
+// embedded definitions in place of the references to them. It depends only on the pinned versions,
+// so that an index means the same step during the whole execution.
 type Program struct {
 	Config         Config
 	AssertNotEmpty bool // of the definition of the execution: an empty scope fails it
-	AllowsEmpty    bool // the definition says that even a selection of the starter may match nothing
+	AllowsEmpty    bool // the definition allows that even a selection of the starter matches nothing
 	HasOutput      bool // of the definition of the execution
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
@@ -24,34 +24,34 @@ type Node struct {
 	*Step
 	Label            string // as shown: OUTER.INNER within an embedded definition
 	Parent           int    // index of the node that is open while it is executed, -1 for none
-	Group            int    // number of the list of steps it is in, unique in the program
-	First            int    // index of the first node that is executed in it; of a switch, see Cases
-	Between          int    // of a rollout: index of the node that is executed between two waves, 0 for none
-	End              int    // index after the last node nested in it, handlers of its failure included
-	After            int    // index of the node that follows in its list; that after the last one of the list is End of Parent, or After of the node that the list handles
+	Group            int    // number of the list of steps that contains it, unique in the program
+	First            int    // index of the first node executed in it; for a switch, see Cases
+	Between          int    // of a rollout: index of the node executed between two waves, 0 for none
+	End              int    // index after the last node nested in it, including handlers of its failure
+	After            int    // index of the node that follows in its list; for the last one of the list, End of Parent, or After of the node that the list handles
 	Origin           int    // index of the definition it belongs to
 	LocalIndex       int    // its index in FlatSteps of that definition
-	CrossEntityReads []int  // nodes of which its expressions read results of other entities
+	CrossEntityReads []int  // nodes whose results for other entities its expressions read
 
-	// What the config of the embedded definitions around it says; the zero values where none
-	// says anything, and the config of the program holds.
+	// From the config of the surrounding embedded definitions. If none sets it, these are zero, and
+	// the config of the program applies.
 	MaxInFlight         int
 	DefinitionTolerance *Tolerance // failureTolerance of the innermost one that has it
 
 	Pipes []int // indexes of its pipes in the definition it belongs to
 
-	Goto      *Target // where it goes on, nil for After, or for AfterGoto if it has one
-	AfterGoto *Target // of the last step of a list that handles a failure: where it goes on in place of After
+	Goto      *Target // where it continues; nil means at After, or at AfterGoto if it has one
+	AfterGoto *Target // of the last step of a list that handles a failure: where it continues instead of After
 	Cases     []Way   // of a switch
 	Branches  []int   // of a step with branches: index of the first step of each
 	Handlers  []Way   // of onFailure
 
-	OnTimeout *Target // of a wait: where it goes on when the deadline has passed, nil if it fails or has an answer for that case
+	OnTimeout *Target // of a wait: where it continues when the deadline has passed; nil if it fails or has an answer for that case
 	OnResume  *Target // where it goes on after a wait that its block has asked for, nil if the step is entered again
-	OnReject  *Target // of an approval: where it goes on after a rejection, nil if it fails
+	OnReject  *Target // of an approval: where it continues after a rejection, nil if it fails
 }
 
-// Target is where an execution goes on: with a node, or where the node In has ended.
+// Target is where an execution continues: at a node, or where the node In has ended.
 type Target struct {
 	Node int // index; the End of In, or the number of nodes, for an end
 	In   int // index of the node that stays open, -1 for none
@@ -60,11 +60,10 @@ type Target struct {
 // Way is one case of a switch, or of onFailure.
 type Way struct {
 	First int     // index of the first of its steps, -1 if it has none
-	Goto  *Target // where it goes on after its steps, nil for after the step
+	Goto  *Target // where it continues after its steps; nil means after the step
 }
 
-// Origin is one definition of a program: that of the execution, with index 0, or an embedded
-// one.
+// Origin is one definition of a program: that of the execution, with index 0, or an embedded one.
 type Origin struct {
 	Definition workflow.Ref
 	NodeIndex  int // the node that embeds it, -1 for the definition of the execution
@@ -77,8 +76,8 @@ type ProgramAcquisition struct {
 	LocalIndex int // index in Acquisitions of that definition
 }
 
-// SetAfter sets After of all nodes from their lists and ends. handles has the node whose
-// failure the steps of a list handle, by the number of the list.
+// SetAfter sets After of all nodes from their lists and ends. handles has the node whose failure
+// the steps of a list handle, by the number of the list.
 func (p *Program) SetAfter(handles map[int]int) {
 	before := map[int]int{} // by list: its last node so far
 	for i := range p.Nodes {
@@ -94,15 +93,15 @@ func (p *Program) SetAfter(handles map[int]int) {
 			continue
 		}
 		if failed, ok := handles[n.Group]; ok {
-			n.After = p.Nodes[failed].After // which stands before, and is known
+			n.After = p.Nodes[failed].After // which comes earlier, and is known
 		} else if n.After = len(p.Nodes); n.Parent >= 0 {
 			n.After = p.Nodes[n.Parent].End
 		}
 	}
 }
 
-// MaxInFlight is how many jobs of a node may be outstanding at a time, 0 for no limit. An
-// embedded definition can lower the limit of what is around it, not raise it.
+// MaxInFlight returns how many jobs of a node may be outstanding at a time, 0 for no limit. An
+// embedded definition can lower the limit of the surrounding one, not raise it.
 func (p *Program) MaxInFlight(node int) int {
 	limit := p.Config.MaxInFlight
 	if n := p.Nodes[node].MaxInFlight; n > 0 {
@@ -114,13 +113,13 @@ func (p *Program) MaxInFlight(node int) int {
 	return limit
 }
 
-// IsContainer reports whether other nodes are nested in the step. It has no jobs then.
+// IsContainer reports whether other nodes are nested in the step. If so, it has no jobs.
 func (n *Node) IsContainer() bool {
 	return n.Workflow != nil || n.Embeds() || len(n.Switch) > 0 || n.Parallel != nil
 }
 
-// SeesBranchOf reports whether a node sees what another has done: for every step that has both
-// in its branches, they are in the same branch.
+// SeesBranchOf reports whether a node sees what another has done: for every step that has both in
+// its branches, they are in the same branch.
 func (p *Program) SeesBranchOf(node, other int) bool {
 	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
 		if n := &p.Nodes[at]; n.Parallel != nil && at < other && other < n.End && n.BranchOf(node) != n.BranchOf(other) && p.Encloses(at, other) {
@@ -130,7 +129,7 @@ func (p *Program) SeesBranchOf(node, other int) bool {
 	return true
 }
 
-// BranchOf is the index of the branch in which a node nested in this one is.
+// BranchOf returns the index of the branch that contains a nested node.
 func (n *Node) BranchOf(node int) int {
 	at := -1
 	for i, first := range n.Branches {
@@ -141,7 +140,7 @@ func (n *Node) BranchOf(node int) int {
 	return at
 }
 
-// OutsideBranches is the node itself or, if it is in a branch, the outermost node that has it
+// OutsideBranches returns the node itself or, if it is in a branch, the outermost node that has it
 // in one of its branches.
 func (p *Program) OutsideBranches(node int) int {
 	outermost := node
@@ -170,8 +169,8 @@ func (p *Program) RepeatAround(node int) int {
 	return -1
 }
 
-// MostBranches is how many branches can be open at the same time, those that have branches
-// inside them included, and the outermost node with branches in which they are.
+// MostBranches returns how many branches can be open at the same time, including branches that
+// contain branches, and the outermost node that contains them.
 func (p *Program) MostBranches() (most, node int) {
 	inside := make([]int, len(p.Nodes))           // by node: while it is open
 	branches := make([]map[int]int, len(p.Nodes)) // by node with branches: inside each
@@ -216,7 +215,7 @@ func (n *Node) OnEntities() bool {
 	return n.FunctionBlock != "" && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal && n.Foreach == nil
 }
 
-// EntityType is the type of the entities of which the step has one job for each, "" if it has
+// EntityType returns the type of the entities for each of which the step has one job, "" if it has
 // none.
 func (n *Node) EntityType() string {
 	if n.OnEntities() {
@@ -228,12 +227,12 @@ func (n *Node) EntityType() string {
 // HasJobForEach reports whether the step has one job for each of its entities or items.
 func (n *Node) HasJobForEach() bool { return n.OnEntities() || n.Foreach != nil }
 
-// IndexOf is the index of the node with the label, -1 if there is none.
+// IndexOf returns the index of the node with the label, -1 if there is none.
 func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })
 }
 
-// Labels are the labels of all steps.
+// Labels returns the labels of all steps.
 func (p *Program) Labels() []string {
 	labels := make([]string, len(p.Nodes))
 	for i := range p.Nodes {
@@ -242,8 +241,8 @@ func (p *Program) Labels() []string {
 	return labels
 }
 
-// LabelOf is the label of the step with an index in FlatSteps of one of the definitions, ""
-// if there is none.
+// LabelOf returns the label of the step with an index in FlatSteps of one of the definitions, "" if
+// there is none.
 func (p *Program) LabelOf(origin, localIndex int) string {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Origin == origin && n.LocalIndex == localIndex {
@@ -280,8 +279,8 @@ func (p *Program) toleranceOf(node int) Tolerance {
 	return p.Config.FailureTolerance
 }
 
-// FailureHandler is the node that handles a failure of the node: itself or its innermost
-// ancestor, with continueOnError or onFailure; or the innermost rollout in a wave of which it is,
+// FailureHandler returns the node that handles a failure of the node: itself or its innermost
+// ancestor, with continueOnError or onFailure; or the innermost rollout that executes it in a wave,
 // if that stops; -1 if there is none. A node with onFailure may have no case for the failure.
 func (p *Program) FailureHandler(node int) int {
 	for at := node; at >= 0; at = p.Nodes[at].Parent {
@@ -292,7 +291,7 @@ func (p *Program) FailureHandler(node int) int {
 	return -1
 }
 
-// ContinuesOnError reports whether the definition goes on after any failure of the node.
+// ContinuesOnError reports whether the definition continues after any failure of the node.
 func (p *Program) ContinuesOnError(node int) bool {
 	for ; node >= 0; node = p.Nodes[node].Parent {
 		if p.Nodes[node].ContinueOnError {
@@ -302,7 +301,7 @@ func (p *Program) ContinuesOnError(node int) bool {
 	return false
 }
 
-// InBranch reports whether the node is executed in a branch, beside others.
+// InBranch reports whether the node is executed in a branch, concurrently with others.
 func (p *Program) InBranch(node int) bool { return p.OutsideBranches(node) != node }
 
 // Encloses reports whether a node is open while another is executed.
@@ -315,9 +314,9 @@ func (p *Program) Encloses(outer, inner int) bool {
 	return false
 }
 
-// PipelineEnd is the index after the last node of the per-entity pipeline that begins at the
-// node: consecutive steps on the same type of entity, none of which reads results that
-// another has for other entities. It is node+1 if there is no pipeline.
+// PipelineEnd returns the index after the last node of the per-entity pipeline that begins at the
+// node: consecutive steps on the same type of entity, none of which reads results that another has
+// for other entities. It is node+1 if there is no pipeline.
 func (p *Program) PipelineEnd(node int) int {
 	first, end := &p.Nodes[node], node+1
 	if !p.Config.Parallel || !first.canPipeline() || first.Goto != nil {

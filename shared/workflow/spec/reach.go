@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// Reach says whether an execution comes to a node if every step before it succeeds.
+// Reach is whether an execution reaches a node if every step before it succeeds.
 type Reach int
 
-// Whether an execution comes to a node.
+// Whether an execution reaches a node.
 const (
 	ReachNever   Reach = iota
 	ReachFailure       // only after a failure that onFailure or continueOnError handles
-	ReachChoice        // if a switch, a loop, or the end of a wait, decides so
+	ReachChoice        // if a switch, a loop, or the end of a wait decides so
 	ReachAlways
 )
 
-// Ways are the ways through a program, as far as the cases of its switches are known.
+// Ways are the paths through a program, as far as the cases of its switches are known.
 type Ways struct {
 	Reach     []Reach // by node
 	DecidedBy []int   // by node: the switch, or the node whose failure is handled, that decides; -1 for none
 	program   *Program
 	edges     [][]edge
 	before    [][]bool
-	without   map[int][]bool // by node: what is reached without passing through it
+	without   map[int][]bool // by node: what can be reached without passing through it
 }
 
-// edge is one way from a node to another, or to the end.
+// edge is one path from a node to another, or to the end.
 type edge struct {
 	to      int
 	decides int // the node that decides whether it is taken: a switch, or one that handles a failure; -1 for none
 	failure bool
 }
 
-// Ways finds the ways through the program. routes are the cases of switches that are known,
-// from 1, by node; those without a case that is true lead nowhere, as 0. skipped are the
-// steps with nested steps that are certainly skipped.
+// Ways finds the paths through the program. routes are the known cases of switches, from 1, by
+// node; 0 means that no case is true, so that the switch leads nowhere. skipped are the steps with
+// nested steps that are certainly skipped.
 func (p *Program) Ways(routes map[int]int, skipped map[int]bool) *Ways {
 	edges := make([][]edge, len(p.Nodes))
 	for i := range p.Nodes {
@@ -65,8 +65,9 @@ func (p *Program) Ways(routes map[int]int, skipped map[int]bool) *Ways {
 	return w
 }
 
-// withoutBetween are the edges without those that lead from a rollout past its steps to what is
-// between two of its waves, for the steps of a wave: no wave is without them.
+// withoutBetween returns the edges for a node. If the node is a step of a wave, it leaves out those
+// that lead from the rollout past its steps to what is between two waves, because every wave has its
+// steps.
 func (p *Program) withoutBetween(edges [][]edge, node int) [][]edge {
 	if r := p.RolloutAround(node); r >= 0 && p.InWave(r, node) {
 		edges = slices.Clone(edges)
@@ -75,7 +76,8 @@ func (p *Program) withoutBetween(edges [][]edge, node int) [][]edge {
 	return edges
 }
 
-// MayPrecede reports whether a node may have been executed before another one, or beside it.
+// MayPrecede reports whether a node may have been executed before another one, or concurrently with
+// it.
 func (w *Ways) MayPrecede(earlier, later int) bool {
 	return w.Reach[earlier] > ReachNever && (w.before[earlier][later] || !w.program.SeesBranchOf(later, earlier))
 }
@@ -88,8 +90,8 @@ func (w *Ways) MustPrecede(earlier, later int) bool {
 	return !w.without[earlier][later] && w.program.SeesBranchOf(later, earlier)
 }
 
-// walk marks the nodes, and the end, to which the ways from a node lead, without passing
-// through one of them.
+// walk marks the nodes, and the end, that can be reached from a node without passing through one of
+// them.
 func walk(edges [][]edge, from, without int, failures bool) []bool {
 	seen := make([]bool, len(edges)+1)
 	open := []int{from}
@@ -112,8 +114,8 @@ func walk(edges [][]edge, from, without int, failures bool) []bool {
 	return seen
 }
 
-// decides is the nearest node before another one that decides whether the other is reached,
-// -1 if there is none.
+// decides returns the nearest node before another one that decides whether the other is reached, -1
+// if there is none.
 func decides(edges [][]edge, reached []bool, node int, failure bool) int {
 	seen := map[int]bool{node: true}
 	for open := []int{node}; len(open) > 0; {
@@ -137,7 +139,7 @@ func decides(edges [][]edge, reached []bool, node int, failure bool) int {
 	return -1
 }
 
-// edges are the ways from a node.
+// edges returns the edges from a node.
 func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge {
 	n := &p.Nodes[at]
 	var all []edge
@@ -159,7 +161,7 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 		}
 	case len(n.Branches) > 0:
 		all = append(all, edge{to: n.Branches[0], decides: -1}) // then each of the others, see leave
-	case n.Loop != nil: // which comes back after each time
+	case n.Loop != nil: // which comes back after each round
 		all = append(all, edge{n.First, at, false}, after(at))
 	default:
 		all = append(all, edge{to: n.First, decides: -1})
@@ -192,7 +194,7 @@ func (p *Program) edges(at int, routes map[int]int, skipped map[int]bool) []edge
 	return all
 }
 
-// exit is where a node goes on after it: a target, or the node that follows.
+// exit returns where a node continues after it: a target, or the node that follows.
 func (n *Node) exit() Target {
 	if to := cmp.Or(n.Goto, n.AfterGoto); to != nil {
 		return *to
@@ -200,7 +202,7 @@ func (n *Node) exit() Target {
 	return Target{Node: n.After, In: n.Parent}
 }
 
-// enter is the node to which a case of a node leads.
+// enter returns the node to which a case of a node leads.
 func (p *Program) enter(at int, way Way) int {
 	switch {
 	case way.First >= 0:
@@ -211,8 +213,8 @@ func (p *Program) enter(at int, way Way) int {
 	return p.leave(at, p.Nodes[at].exit())
 }
 
-// leave is the node to which a target leads from a node: that after the nodes around it, where
-// these end. Of branches, all are executed: each is followed by the next one.
+// leave returns the node to which a target leads from a node: if it ends the nodes around it, the
+// node after them. All branches are executed, so each is followed by the next one.
 func (p *Program) leave(from int, to Target) int {
 	for to.In >= 0 && to.Node >= p.Nodes[to.In].End {
 		around := &p.Nodes[to.In]
@@ -231,7 +233,7 @@ func (p *Program) leave(from int, to Target) int {
 	return to.Node
 }
 
-// CaseOf is the number of the case of a switch in which a node is, from 1; 0 if it is in none.
+// CaseOf returns the number of the switch's case that contains a node, from 1; 0 if none does.
 func (n *Node) CaseOf(node int) int {
 	number := 0
 	for i, way := range n.Cases {

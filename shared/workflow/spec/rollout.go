@@ -11,12 +11,12 @@ import (
 type Rollout struct {
 	By      string   `json:"by,omitempty"`      // CEL over an entity: one wave for each value
 	Order   []string `json:"order,omitempty"`   // of By: the values that come first
-	Batches []Share  `json:"batches,omitempty"` // cumulative; what is left makes one more wave
+	Batches []Share  `json:"batches,omitempty"` // cumulative; the rest makes one more wave
 
 	Pause   workflow.Duration `json:"pause,omitempty"`   // between two waves
-	Approve *WaitApproval     `json:"approve,omitempty"` // the same
+	Approve *WaitApproval     `json:"approve,omitempty"` // between two waves, too
 
-	FailureTolerance *Tolerance    `json:"failureTolerance,omitempty"` // of one wave; nil for that of the definition
+	FailureTolerance *Tolerance    `json:"failureTolerance,omitempty"` // of one wave; nil means that of the definition
 	OnFailure        OnWaveFailure `json:"onFailure,omitempty"`
 
 	// Between is the step that is executed between two waves, none if there is neither Pause nor
@@ -67,10 +67,10 @@ func (s *Step) SetBetween() {
 	}
 }
 
-// StopsAtFailure reports whether a wave that fails ends the rollout, and nothing else.
+// StopsAtFailure reports whether a failed wave ends only the rollout.
 func (s *Step) StopsAtFailure() bool { return s.Rollout != nil && s.Rollout.OnFailure == "" }
 
-// RolloutAround is the node with the rollout in a wave of which a node is executed, -1 for none.
+// RolloutAround returns the node with the rollout that executes a node in its waves, -1 for none.
 func (p *Program) RolloutAround(node int) int {
 	for at := p.Nodes[node].Parent; at >= 0; at = p.Nodes[at].Parent {
 		if p.Nodes[at].Rollout != nil {
@@ -86,7 +86,7 @@ func (p *Program) InWave(rollout, node int) bool {
 	return p.Encloses(rollout, node) && (between == 0 || node < between)
 }
 
-// WaveTypes are the types of entities on which the waves of a rollout have steps.
+// WaveTypes returns the types of entities on which the waves of a rollout have steps.
 func (p *Program) WaveTypes(rollout int) map[string]bool {
 	types := map[string]bool{}
 	for i := rollout + 1; i < p.Nodes[rollout].End; i++ {

@@ -54,7 +54,7 @@ func SplitScheduleName(schedule string) (workflow, name string) {
 type Schedule struct {
 	Tenant  string `json:"tenant"`
 	Name    string `json:"name"`    // package/name, or package/name@name
-	Version int64  `json:"version"` // +1 with every write; 0 is a schedule that was never written
+	Version int64  `json:"version"` // +1 with every write; 0 for a schedule that was never written
 
 	Workflow workflow.Ref `json:"workflow"` // exact: the newest version when the schedule was last written
 	Cron     *Cron        `json:"cron"`     // nil: off
@@ -76,8 +76,7 @@ type Schedule struct {
 	LastExecution string    `json:"lastExecution,omitempty"`
 	LastAt        time.Time `json:"lastAt,omitzero"`
 
-	// Problem says why no execution was started for the fire time LastAt; empty if one
-	// was.
+	// Problem is why no execution was started for the fire time LastAt; empty if one was.
 	Problem string `json:"problem,omitempty"`
 
 	// SkippedAt is the latest fire time that was missed during an absence, or skipped
@@ -85,13 +84,13 @@ type Schedule struct {
 	SkippedAt    time.Time `json:"skippedAt,omitzero"`
 	SkippedCount int       `json:"skipped,omitempty"`
 
-	// Paused says who has paused the schedule: it has no next fire time then. Removed says who
-	// has switched it off for one version of the definition; another one that is published
-	// switches it on again.
+	// Paused is who has paused the schedule, which then has no next fire time. Removed is who has
+	// switched it off for one version of the definition; publishing another version switches it on
+	// again.
 	Paused  *ScheduleHalt `json:"paused,omitempty"`
 	Removed *ScheduleHalt `json:"removed,omitempty"`
 
-	// Recent are the newest executions, the newest first, at most [MaxRecent].
+	// Recent are the newest executions, newest first, at most [MaxRecent].
 	Recent []ScheduledStart `json:"recent,omitempty"`
 }
 
@@ -101,10 +100,10 @@ type ScheduleMaker struct {
 	StepRun   int    `json:"stepRun"`
 }
 
-// MaxRecent is how many of its newest executions a schedule names.
+// MaxRecent bounds the executions that a schedule names.
 const MaxRecent = 10
 
-// ScheduleHalt says by whom, when and why a schedule was paused or removed.
+// ScheduleHalt is by whom, when and why a schedule was paused or removed.
 type ScheduleHalt struct {
 	By      string    `json:"by,omitempty"` // empty if archiving a version has paused it
 	At      time.Time `json:"at"`
@@ -120,8 +119,8 @@ type ScheduledStart struct {
 	Key       string    `json:"key,omitempty"` // digest of the Idempotency-Key
 }
 
-// Off reports whether the schedule starts nothing, and cannot be fired. What was begun before is
-// still brought to its end.
+// Off reports whether the schedule starts nothing, and cannot be fired. A start that was begun
+// before is still completed.
 func (s *Schedule) Off() bool { return s.Cron == nil || s.Removed != nil }
 
 // Begin records that an execution is being started. No fire time is chosen until it exists.

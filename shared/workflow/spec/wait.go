@@ -10,7 +10,7 @@ import (
 // Wait is what a step waits for: a time, a condition over entities, people, or a signal.
 type Wait struct {
 	For   workflow.Duration `json:"for,omitempty"`
-	Until string            `json:"until,omitempty"` // RFC 3339; may hold ${CEL}
+	Until string            `json:"until,omitempty"` // RFC 3339; may contain ${CEL}
 	When  string            `json:"when,omitempty"`  // CEL, bool; reads the inventory with entity(type, id)
 
 	Deadline  workflow.Duration `json:"deadline,omitempty"` // of When: how long it waits; 0 for as long as a step may wait
@@ -21,14 +21,14 @@ type Wait struct {
 	Signal   *WaitSignal   `json:"signal,omitempty"`
 }
 
-// Ask is what all questions to people have.
+// Ask is what all questions to people have in common.
 type Ask struct {
-	Title string          `json:"title,omitempty"` // may hold ${CEL}
-	Show  json.RawMessage `json:"show,omitempty"`  // strings may hold ${CEL}
-	Who   *workflow.Who   `json:"who,omitempty"`   // actors may hold ${CEL}
+	Title string          `json:"title,omitempty"` // may contain ${CEL}
+	Show  json.RawMessage `json:"show,omitempty"`  // strings may contain ${CEL}
+	Who   *workflow.Who   `json:"who,omitempty"`   // actors may contain ${CEL}
 
 	Deadline  workflow.Duration   `json:"deadline,omitempty"` // how long it waits; 0 for as long as a step may wait
-	Remind    []workflow.Duration `json:"remind,omitempty"`   // since the beginning
+	Remind    []workflow.Duration `json:"remind,omitempty"`   // after the beginning
 	Escalate  []Escalation        `json:"escalate,omitempty"`
 	OnTimeout *OnTimeout          `json:"onTimeout,omitempty"`
 }
@@ -56,25 +56,25 @@ type WaitSignal struct {
 	OnTimeout *OnTimeout        `json:"onTimeout,omitempty"`
 }
 
-// Escalation widens who may answer after some time, and may start an execution.
+// Escalation lets more people answer after some time, and may start an execution.
 type Escalation struct {
 	After  workflow.Duration `json:"after"`
-	Actors []string          `json:"actors,omitempty"` // may hold ${CEL}
+	Actors []string          `json:"actors,omitempty"` // may contain ${CEL}
 	Roles  []string          `json:"roles,omitempty"`
 	Start  *EscalationStart  `json:"start,omitempty"`
 }
 
-// EscalationStart is an execution that nobody waits for.
+// EscalationStart is an execution in fire-and-forget mode.
 type EscalationStart struct {
 	Workflow   string          `json:"workflow"`             // reference
-	Parameters json.RawMessage `json:"parameters,omitempty"` // object; strings may hold ${CEL}
+	Parameters json.RawMessage `json:"parameters,omitempty"` // object; strings may contain ${CEL}
 }
 
-// OnTimeout says how an execution goes on when the deadline of a wait has passed. nil fails
-// the step.
+// OnTimeout is how an execution continues when the deadline of a wait has passed. nil fails the
+// step.
 type OnTimeout struct {
 	Next   string          `json:"next,omitempty"`   // label, or NextEnd
-	Answer json.RawMessage `json:"answer,omitempty"` // what is taken for the answer; strings may hold ${CEL}
+	Answer json.RawMessage `json:"answer,omitempty"` // what to take for the answer; strings may contain ${CEL}
 }
 
 // ApprovalSchema is the JSON Schema of an answer to an approval.
@@ -99,10 +99,11 @@ const CallbackURL = "${callback.url}"
 // SecretName is the name that stands for secrets in parameters, ${secret.NAME}.
 const SecretName = "secret"
 
-// MaxCallbackTokens is in how many places of its parameters a step has its token, links included.
+// MaxCallbackTokens bounds the places of a step's parameters that contain its token, including
+// links.
 const MaxCallbackTokens = 10
 
-// Waits is what the step waits for, besides its jobs if it has any; nil if it does not.
+// Waits returns what the step waits for, besides its jobs if it has any; nil if it does not wait.
 func (s *Step) Waits() *Wait {
 	if s.Callback != nil {
 		return &Wait{Input: s.Callback}
@@ -110,7 +111,7 @@ func (s *Step) Waits() *Wait {
 	return s.Wait
 }
 
-// Kind is what kind of thing the step waits for.
+// Kind returns the kind of the wait.
 func (w *Wait) Kind() workflow.WaitKind {
 	switch {
 	case w.Asks() != nil:
@@ -123,7 +124,7 @@ func (w *Wait) Kind() workflow.WaitKind {
 	return workflow.WaitTimer
 }
 
-// Asks is what people are asked, nil if nobody is.
+// Asks returns the question to people, nil if there is none.
 func (w *Wait) Asks() *Ask {
 	switch {
 	case w.Input != nil:
@@ -134,7 +135,7 @@ func (w *Wait) Asks() *Ask {
 	return nil
 }
 
-// Who says who may answer at first.
+// Who returns who may answer at first.
 func (w *Wait) Who() workflow.Who {
 	who := workflow.Who{}
 	if ask := w.Asks(); ask != nil && ask.Who != nil {
@@ -146,7 +147,8 @@ func (w *Wait) Who() workflow.Who {
 	return who
 }
 
-// Schema is the JSON Schema of what the step waits for: of an answer, or of the data of a signal.
+// Schema returns the JSON Schema of what the step waits for: of an answer, or of the data of a
+// signal.
 func (w *Wait) Schema() json.RawMessage {
 	switch {
 	case w.Approval != nil:
@@ -159,7 +161,7 @@ func (w *Wait) Schema() json.RawMessage {
 	return nil
 }
 
-// Limit is how long the step waits at most, 0 for as long as a step may wait, and what happens
+// Limit returns how long the step waits at most, 0 for as long as a step may wait, and what happens
 // then.
 func (w *Wait) Limit() (workflow.Duration, *OnTimeout) {
 	if ask := w.Asks(); ask != nil {
@@ -171,8 +173,8 @@ func (w *Wait) Limit() (workflow.Duration, *OnTimeout) {
 	return w.Deadline, w.OnTimeout
 }
 
-// Failure is what makes the step fail, in words; empty for one that only waits for a time, or that
-// goes on whatever happens.
+// Failure describes what makes the step fail; empty for a step that only waits for a time, or that
+// continues whatever happens.
 func (w *Wait) Failure() string {
 	var ways []string
 	limit, late := w.Limit()
@@ -189,6 +191,5 @@ func (w *Wait) Failure() string {
 	return strings.Join(ways, ", or ")
 }
 
-// HasResult reports whether something is the result of the wait: what somebody answered, or
-// sent.
+// HasResult reports whether the wait has a result: what somebody answered, or sent.
 func (w *Wait) HasResult() bool { return w.Asks() != nil || w.Signal != nil }

@@ -6,14 +6,6 @@
 //
 // The kit uses times in whole milliseconds, the precision that an implementation must
 // keep.
-// Package ports is the conformance kit of the engine's and the worker's ports: what
-// every implementation must do, whatever it keeps its items in. The tests of
-// package ports_test run it on DynamoDB and SQS, those of shared/sim on the
-// simulation. Each file tests the port it is named for; claims.go is the worker's
-// side of packs.
-//
-// The kit uses times in whole milliseconds, the precision that an implementation must
-// keep.
 package ports
 
 import (
