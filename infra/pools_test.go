@@ -207,11 +207,10 @@ func TestWorkerPool_GrantPolling(t *testing.T) {
 	}
 }
 
-// Resources that refer to a function of another stack belong to that stack: the engine's
-// stack does not depend on it.
-// Processes that receive from the queue themselves have the settings of the stage, as its functions: without
-// lock.floor they would execute, after a restore, what the queue has from before. They are in the region
-// of their pool.
+// Resources that refer to a function of another stack belong to that stack, so that the engine's
+// stack does not depend on it. Processes that receive from the queue themselves have the settings
+// of the stage, like its functions: without lock.floor they would, after a restore, execute
+// messages from before it. They run in the region of their pool.
 func TestWorkerPool_PollingEnvironmentHasTheSettings(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeDummyFunctions(dir); err != nil {

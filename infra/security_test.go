@@ -215,7 +215,7 @@ func TestRoles_ReceiversOfEvents(t *testing.T) {
 }
 
 // The keys of resume tokens are in a secret. Only the functions that make or check tokens may read
-// it, know where it is, and may do nothing else with it; no template holds a key.
+// it and know where it is, and they may do nothing else with it. No template contains a key.
 func TestRoles_TokenKeys(t *testing.T) {
 	for _, name := range engineStacks {
 		for _, function := range topology.Functions {
@@ -241,8 +241,8 @@ func TestRoles_TokenKeys(t *testing.T) {
 	}
 }
 
-// Workers read the secrets that definitions refer to, under the prefix of the option and nowhere
-// else; the API sees which there are. The other functions do not know where they are.
+// Workers read the secrets that definitions refer to, only under the prefix of the option. The API
+// sees which secrets exist. The other functions do not know where they are.
 func TestRoles_Secrets(t *testing.T) {
 	hooks := 0
 	defer func() {
@@ -400,7 +400,7 @@ func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 	}
 }
 
-// The page of answers needs no credentials where answers need none, and loads all its files then.
+// The page of answers needs no credentials if answers need none, and then loads all its files.
 func TestHTTPAPI_AnswerPageIsOpenWithAnswers(t *testing.T) {
 	for _, c := range []struct {
 		props EngineProps
@@ -423,8 +423,8 @@ func TestHTTPAPI_AnswerPageIsOpenWithAnswers(t *testing.T) {
 	}
 }
 
-// Links with tokens begin with the address of the API where answers are open, and with another one
-// where the options name it.
+// Links with tokens begin with the address of the API if answers are open, and with another address
+// if the options name it.
 func TestHTTPAPI_LinksHaveAnAddress(t *testing.T) {
 	x := stacks()["options"]
 	for _, name := range []string{"ApiFunction", "LifecycleFunction"} {

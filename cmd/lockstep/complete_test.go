@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// completions are what a shell gets for the last word of a command line.
+// completions returns what a shell gets for the last word of a command line.
 func completions(t *testing.T, args ...string) (values []string, directive string) {
 	t.Helper()
 	got := runCommand(t, append([]string{"__complete"}, args...)...)
@@ -102,7 +102,8 @@ func TestCompletion_AsksTheService(t *testing.T) {
 	}
 }
 
-// A service that cannot be reached, refuses or does not answer gives nothing, and says nothing.
+// If the service is unreachable, refuses or does not answer, completion offers nothing and prints
+// nothing.
 func TestCompletion_IsSilentOnFailure(t *testing.T) {
 	stop := make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

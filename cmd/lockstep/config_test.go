@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestMain keeps the tests from the profiles and the variables of whoever runs them.
+// TestMain isolates the tests from the profiles and the variables of the user who runs them.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lockstep-config")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestProfile_WithoutAddressHasNoCredentials(t *testing.T) {
 	}
 }
 
-// Nobody on the way reads a token, and no program is executed for one that cannot be sent.
+// Nobody on the network path sees a token, and no program runs for a token that cannot be sent.
 func TestProfile_TokenIsNotSentOverPlainHTTP(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "executed")
 	useProfiles(t, "current: lab\nprofiles:\n  lab: {url: 'http://lockstep.example', tokenCommand: [sh, -c, 'echo x >\"$0\"; echo token', '"+trace+"']}\n")

@@ -95,8 +95,8 @@ func TestEntities_ExportIsImportedUnchanged(t *testing.T) {
 	}
 }
 
-// A synchronisation shows the difference, and makes it only if it is told to and the program has
-// ended well.
+// A synchronisation shows the difference, and makes it only if it is confirmed and the program has
+// exited with 0.
 func TestEntitiesSync_ChangesWhatItShows(t *testing.T) {
 	s, url := serveInventory(t, device("a", `,"attributes":{"site":"zrh","byBlock":1},"groups":["core"]`), device("b", ""), device("gone", ""), device("held", ""), `{"type":"site","id":"x"}`)
 	source := writeFile(t, "source.jsonl", strings.Join([]string{device("a", `,"attributes":{"site":"gva"}`), device("b", ""), device("new", `,"groups":["edge"]`)}, "\n")+"\n")
@@ -152,7 +152,8 @@ func TestEntitiesSync_ChangesWhatItShows(t *testing.T) {
 	}
 }
 
-// A program that lists a part of a type does not delete the rest of it, unless so many may be.
+// A program that lists only part of a type does not delete the rest of it, unless so many deletions
+// are allowed.
 func TestEntitiesSync_RefusesToDeleteTooMany(t *testing.T) {
 	var all []string
 	for i := range 40 {
@@ -203,7 +204,7 @@ func TestEntitiesSync_RefusesToDeleteTooMany(t *testing.T) {
 	}
 }
 
-// Only y and yes mean yes, also where nobody answers.
+// Only y and yes mean yes; no answer means no.
 func TestAskYes_DefaultIsNo(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "yes": true, "": false, "\n": false, "n\n": false, "yess\n": false} {
 		var out bytes.Buffer

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// fakeGo stands in for Go: it answers where the module is, and "builds" a program that
-// consists of the arguments and the environment. tests/dist uses the real one.
+// fakeGo stands in for Go: it reports where the module is, and "builds" a program that consists of
+// the arguments and the environment. tests/dist uses the real one.
 const fakeGo = `#!/bin/sh
 case "$*" in
 "list -m -json github.com/lockstep-run/lockstep") echo "{\"Dir\": \"$FAKE_DIR\"}" ;;

@@ -168,7 +168,7 @@ func TestExecute_ListsSince(t *testing.T) {
 	}
 }
 
-// A list says what it leaves out, apart from its output.
+// A list reports what it leaves out, apart from its output.
 func TestExecute_NotesWhatAListLeavesOut(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items":[],"nextPageToken":null,"skipped":["x1"]}`)
@@ -209,7 +209,7 @@ func TestUnreachableHint_FitsTheAddress(t *testing.T) {
 	}
 }
 
-// An unknown workflow is answered with the published one that is most like it.
+// For an unknown workflow, the error suggests the most similar published one.
 func TestRun_SuggestsAWorkflow(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/workflow-definition" {
@@ -230,7 +230,7 @@ func TestRun_SuggestsAWorkflow(t *testing.T) {
 	}
 }
 
-// An import of which a part fails says how to continue it, and --from-line does.
+// A partially failed import says how to continue it, and --from-line continues it.
 func TestEntitiesImport_SaysHowToContinue(t *testing.T) {
 	var lines strings.Builder
 	for i := range 2500 {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A misspelled type or group is answered with the one that was probably meant.
+// For a misspelled type or group, the command suggests the one that was probably meant.
 func TestSelection_SuggestsTypesAndGroups(t *testing.T) {
 	ended := func(code string) map[string]any {
 		return map[string]any{"id": executionID, "workflow": map[string]any{"package": "fleet", "name": "upgrade", "version": "1.0.0"}, "state": "FAILED_SAFE_ACK", "status": "FAILED", "outcome": "FAILED_SAFE",

@@ -41,7 +41,7 @@ const (
 	conflictJSON     = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
 
-// withoutReason is an answer in which nobody has said why it is paused.
+// withoutReason returns a response without the reason for the pause.
 func withoutReason(answer string) string {
 	return regexp.MustCompile(`"reason":"[^"]*"`).ReplaceAllString(answer, `"reason":""`)
 }
@@ -188,7 +188,7 @@ func TestList_ShowsWhatExecutionsWaitFor(t *testing.T) {
 	}
 }
 
-// An unlock says that a rollback which has failed cannot be tried again now.
+// An unlock warns that a failed rollback cannot be retried after it.
 func TestUnlock_SaysWhatItGivesUp(t *testing.T) {
 	const kept = `{"id":"X","state":"FAILED_UNSAFE","status":"FAILED","failedRollback":{"step":"a","entities":[],"obstacle":%s}}`
 	url := func(obstacle string) string {
@@ -202,7 +202,8 @@ func TestUnlock_SaysWhatItGivesUp(t *testing.T) {
 	}
 }
 
-// A retry that is refused for another execution names the commands with which one goes on.
+// If a retry is refused because of another execution, the error names the commands with which to
+// continue.
 func TestRetry_NamesWaysOutOfAConflict(t *testing.T) {
 	for code, want := range map[string]string{
 		"held":     `"lockstep watch Y" follows the one that has the key; after its end, "lockstep retry X"`,
@@ -215,7 +216,8 @@ func TestRetry_NamesWaysOutOfAConflict(t *testing.T) {
 	}
 }
 
-// A retry says which reruns of the same execution have not ended: both would do the same.
+// A retry warns of reruns of the same execution that have not ended, because both would do the
+// same.
 func TestRetry_NamesRerunsThatHaveNotEnded(t *testing.T) {
 	url := serveAnswers(t, map[string]any{
 		"POST /workflow-execution/X/retry": json.RawMessage(`{"id":"X","state":"RUNNING","status":"RUNNING","rerunBy":["V","W"]}`),
@@ -228,7 +230,8 @@ func TestRetry_NamesRerunsThatHaveNotEnded(t *testing.T) {
 	}
 }
 
-// A bulk verb lists what matches and asks, applies itself to each, and tells what was refused.
+// A bulk verb lists what matches and asks for confirmation, applies itself to each execution, and
+// reports what was refused.
 func TestBulk_ListsAsksAndTells(t *testing.T) {
 	item := `{"id":"X","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"RUNNING","applied":%s}`
 	for _, c := range []struct {
@@ -259,8 +262,8 @@ func TestBulk_ListsAsksAndTells(t *testing.T) {
 	}
 }
 
-// A batch starts one execution for each line, a hundred in a request, under keys that follow from
-// the one given, and tells what was refused.
+// A batch starts one execution for each line, a hundred in a request, under keys derived from the
+// given one, and reports what was refused.
 func TestBatch_StartsEachLine(t *testing.T) {
 	var keys []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -293,7 +296,7 @@ func TestBatch_StartsEachLine(t *testing.T) {
 	}
 }
 
-// An event has an id and a time of its own, and the output says what each trigger has made of it.
+// Each event has its own id and time, and the output says what each trigger has done with it.
 func TestTriggersSend_HandsInAnEvent(t *testing.T) {
 	s := &stubService{status: http.StatusAccepted, body: `{"id":"e1","triggers":[{"trigger":"orders","execution":"X"},{"trigger":"late","execution":"Y","duplicate":true},{"trigger":"other","code":"invalid","message":"it does not fit","issues":[{"path":"parameters.order","code":"required","message":"this is required"}]}]}`}
 	server := httptest.NewServer(s)
@@ -333,7 +336,7 @@ func TestSubscriptionsTest_FailsWhereNothingWasReceived(t *testing.T) {
 	}
 }
 
-// A misspelled schedule is one that does not exist: which one was probably meant is said.
+// For a misspelled schedule, the error suggests the one that was probably meant.
 func TestSchedules_NameTheClosest(t *testing.T) {
 	url := serveAnswers(t, map[string]any{"GET /schedules": pageOf(json.RawMessage(scheduleJSON), json.RawMessage(strings.ReplaceAll(scheduleJSON, `"schedule":"a/b"`, `"schedule":"net/night"`)))})
 	if got := runCommand(t, "schedules", "pause", "net/nigt", url); got.code != exitRefused || !strings.Contains(got.stderr, "did you mean net/night? ") {
@@ -341,7 +344,7 @@ func TestSchedules_NameTheClosest(t *testing.T) {
 	}
 }
 
-// The list says of each delivery how often it was tried, and what came of that.
+// The list shows for each delivery the number of attempts and the outcome.
 func TestSubscriptionsDeliveries_ListsThem(t *testing.T) {
 	s := &stubService{status: http.StatusOK, body: `{"items":[{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":true,"status":204,"test":true},` +
 		`{"at":"2026-11-21T05:00:00Z","delivery":"s:x:7","execution":"X","attempts":3,"delivered":false,"error":"no"}],"nextPageToken":null}`}

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// With --probe, a plan of which nothing fails is followed by a probe and by what would be done
-// next; a plan of which something fails starts nothing. A probe that fails is shown as any
-// execution that does.
+// With --probe, a plan without failures is followed by a probe and by what would be done next. A
+// plan with a failure starts nothing. A failed probe is shown like any failed execution.
 func TestPlan_Probe(t *testing.T) {
 	const plan = `{"steps":[],"fails":`
 	const next = `{"step":"upgrade","block":"a/upgrade:1.0.0","jobs":1,"items":[{"entity":"device/sw-1","parameters":{"from":"1.0.0"}}],"nextPageToken":null}`

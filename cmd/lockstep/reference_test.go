@@ -77,7 +77,7 @@ func writeReference() string {
 	return strings.ReplaceAll(b.String(), "\n\n\n", "\n\n")
 }
 
-// collectCommands collects the commands below one that a user sees, in the order of their names.
+// collectCommands collects the visible commands below one, in the order of their names.
 func collectCommands(c *cobra.Command, into *[]*cobra.Command) {
 	for _, child := range c.Commands() {
 		if child.Hidden || child.Name() == "help" || child.Parent().Name() == "completion" {

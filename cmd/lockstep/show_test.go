@@ -58,7 +58,7 @@ func TestShow_PrintsEveryPart(t *testing.T) {
 	}
 }
 
-// What is said of where the execution went from a step names the conditions that had no value.
+// The description of where the execution went after a step names the conditions that had no value.
 func TestSteps_NamesConditionsWithoutAValue(t *testing.T) {
 	got := runCommand(t, "steps", executionID, serveAnswers(t, map[string]any{
 		"GET /workflow-execution/id/" + executionID + "/steps": pageOf(map[string]any{
@@ -71,7 +71,8 @@ func TestSteps_NamesConditionsWithoutAValue(t *testing.T) {
 	}
 }
 
-// What is said of a step tells the step runs of a loop and of branches apart, and for what each has waited.
+// The description distinguishes the step runs of a loop and of branches, and names what each has
+// waited for.
 func TestSteps_TellsStepRunsApart(t *testing.T) {
 	ask := func(w map[string]any) map[string]any {
 		w["kind"], w["since"], w["until"] = "INPUT", time.Now(), time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -45,8 +45,8 @@ func TestResume_EntersNextStep(t *testing.T) {
 	}
 }
 
-// Who resumes an execution that waits for an answer is told how to answer. The roles of the
-// caller go with each request.
+// Resuming an execution that waits for an answer explains how to answer. Each request carries the
+// caller's roles.
 func TestResume_NamesTheAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

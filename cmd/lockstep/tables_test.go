@@ -12,7 +12,7 @@ import (
 
 const tableJSON = `{"name":"payments","description":null,"columns":[{"name":"txn","type":"string","required":true},{"name":"more","type":"json","required":false},{"name":"n","type":"number","required":false}],"retention":"1h0m0s","createdAt":"2026-11-21T05:00:00Z","createdBy":null}`
 
-// A file makes a table, whatever its form; one that names something else is not sent.
+// A file defines a table, in any format; a file that names something else is not sent.
 func TestTablesPut_ReadsAFile(t *testing.T) {
 	s := &stubService{status: http.StatusOK, body: tableJSON}
 	server := httptest.NewServer(s)
@@ -36,7 +36,7 @@ func TestTablesPut_ReadsAFile(t *testing.T) {
 	}
 }
 
-// Rows are written as lines of JSON or of CSV, in which text stands as it is.
+// Rows are written as lines of JSON or of CSV, which contains text as it is.
 func TestTablesExport_WritesLines(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

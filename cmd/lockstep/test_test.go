@@ -35,7 +35,8 @@ func writeTests(t *testing.T, tests string) string {
 	return filepath.Join(dir, "w.test.yaml")
 }
 
-// Tests are played without a service. One that fails says where, what was expected and what came.
+// Tests run without a service. A failed test reports the place, what was expected and what
+// happened.
 func TestTest_PlaysFiles(t *testing.T) {
 	file, offline := writeTests(t, playedTests), "--url=http://127.0.0.1:1"
 	r := runCommand(t, "test", offline, file)
@@ -73,8 +74,8 @@ func TestTest_PlaysSeveralFiles(t *testing.T) {
 	}
 }
 
-// Test files lie beside the definitions: *.yaml means both. Verbs that take definitions leave
-// test files out and say so; test files alone are a mistake.
+// Test files lie beside the definitions, and *.yaml matches both. Verbs that take definitions leave
+// out test files and say so; test files alone are a mistake.
 func TestDefinitionVerbs_LeaveTestFilesOut(t *testing.T) {
 	tests := writeTests(t, playedTests)
 	definition := filepath.Join(filepath.Dir(tests), "w.yaml")

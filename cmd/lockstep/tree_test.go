@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The tree has every generation, the deepest first below the one that started it, and says what
-// each waits for.
+// The tree shows every generation, each execution below the one that started it, and what each
+// waits for.
 func TestTree_ShowsEveryGeneration(t *testing.T) {
 	ref := func(name string) map[string]any {
 		return map[string]any{"package": "p", "name": name, "version": "1.0.0"}

@@ -21,7 +21,7 @@ func withRoles(o *api.Options) {
 	}
 }
 
-// rolesOf are the roles that the document has for a route.
+// rolesOf returns the roles that the document lists for a route.
 func rolesOf(pattern string) (roles []string) {
 	method, path, _ := strings.Cut(pattern, " ")
 	listed, _ := asObject(asObject(asObject(openAPI()["paths"])[path])[strings.ToLower(method)])["x-roles"].([]any)
@@ -31,8 +31,8 @@ func rolesOf(pattern string) (roles []string) {
 	return roles
 }
 
-// Every route that needs a caller has its roles in the document, and docs/api.md lists it under
-// the same. What nothing says of a route is that only an admin may call it.
+// Every route that needs a caller has its roles in the document, and docs/api.md lists it under the
+// same roles. A route without roles is for admins only.
 func TestAccess_EveryRouteHasARow(t *testing.T) {
 	text, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
@@ -61,8 +61,8 @@ func TestAccess_EveryRouteHasARow(t *testing.T) {
 	}
 }
 
-// Each role may call what the document says, and a refusal names what is needed and asks no
-// service: so it is the same for what does not exist.
+// Each role may call what the document says. A refusal names the required roles and calls no
+// service, so that it is the same for things that do not exist.
 func TestAccess_EachRoleMayCallItsRoutes(t *testing.T) {
 	implied := map[string][]string{"": nil, "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "approver": {"viewer", "approver"}, "worker": {"worker"}, "admin": {"viewer", "operator", "approver", "admin", "worker"}, "none": nil}
 	refusals := 0
@@ -100,7 +100,7 @@ func TestAccess_EachRoleMayCallItsRoutes(t *testing.T) {
 	}
 }
 
-// What a caller is told that it may call is what it may call.
+// A caller may call exactly the operations that it is told.
 func TestCaller_IsToldWhatItMayCall(t *testing.T) {
 	for _, role := range []string{"", "VIEWER", "OPERATOR", "APPROVER", "ADMIN", "WORKER"} {
 		var me views.CallerView
@@ -161,7 +161,7 @@ func TestAccess_NobodyButApproversHasInputs(t *testing.T) {
 	}
 }
 
-// A role may be given to a caller by name, where callers have no claims.
+// A role may be given to a caller by name, for callers without claims.
 func TestAccess_ByNameOfTheCaller(t *testing.T) {
 	h := newHandler(newFake(), func(o *api.Options) {
 		o.Access = api.Access{api.RoleAdmin: {"root"}, api.RoleOperator: {"actor:ann", "actor:arn:aws:sts::1:assumed-role/ops/*"}}

@@ -34,8 +34,8 @@ func (e *eventually) History(ctx context.Context, c workflow.Caller, id string, 
 	return e.fake.History(ctx, c, id, after, page)
 }
 
-// A request for events that waits is answered at the first look at which there is one, at the latest when its
-// time is over, and 20 s at most. Without a wait it looks once.
+// A request that waits for events is answered as soon as there is one, or when its time is over,
+// after at most 20 s. Without a wait it looks once.
 func TestListEvents_WaitsForAnEvent(t *testing.T) {
 	for query, want := range map[string]struct {
 		comes, answered time.Duration

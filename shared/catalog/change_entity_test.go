@@ -42,8 +42,8 @@ func expectEntity(t *testing.T, c *catalog.Catalog, version int64, attributes st
 	}
 }
 
-// TestCatalog_ImportMerges: an import sets what its lines say, and leaves what blocks have set; one
-// that replaces leaves nothing. What is stored like that already is not written.
+// TestCatalog_ImportMerges: an import sets what its lines say, and keeps what blocks have set. An
+// import that replaces keeps nothing. What is already stored with the same content is not written.
 func TestCatalog_ImportMerges(t *testing.T) {
 	c, w := inventoryOf(t, `{"type":"device","id":"a","attributes":{"site":"zrh","version":"2.0","n":{"x":1,"y":[1.0]}},"groups":["core","edge"]}`)
 	ctx := context.Background()
@@ -153,8 +153,8 @@ func TestCatalog_PatchEntity(t *testing.T) {
 	}
 }
 
-// TestCatalog_ImportTakesBackWhatIsListed: what is listed, written as lines and imported elsewhere is the
-// same, and importing it again changes nothing.
+// TestCatalog_ImportTakesBackWhatIsListed: a listing, written as lines and imported elsewhere,
+// gives the same inventory, and importing it again changes nothing.
 func TestCatalog_ImportTakesBackWhatIsListed(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 0))
 	values := []string{`null`, `1.50`, `-0`, `12345678901234567890`, `"\u2028<&>é"`, `""`, `[]`, `{}`, `{"b":[{"a":null}],"a":1}`, `true`}

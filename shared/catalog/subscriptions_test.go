@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A subscription to a type that no event has would never be told of anything.
+// A subscription to a type that no event has would never receive anything.
 func TestPutSubscription_RefusesUnknownEvents(t *testing.T) {
 	for event, want := range map[string]string{
 		"execution.settled":      "",
@@ -36,7 +36,8 @@ func TestPutSubscription_RefusesUnknownEvents(t *testing.T) {
 	}
 }
 
-// A schedule of a workflow that never was is not one that was taken away.
+// Pausing the schedule of an unknown workflow reports that there never was one, not that it was
+// removed.
 func TestPauseSchedule_OfAnUnknownWorkflow(t *testing.T) {
 	_, err := openCatalog(sim.New(1)).PauseSchedule(t.Context(), ann, "net/nigt", "")
 	if !workflow.Is(err, workflow.CodeNotFound) || !strings.Contains(err.Error(), "no version of a workflow of this name has had one") {

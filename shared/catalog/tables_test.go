@@ -21,7 +21,7 @@ var log = views.TableRequest{Columns: []workflow.Column{
 	{Name: "who", Type: workflow.ColumnString, Required: true}, {Name: "n", Type: workflow.ColumnNumber}, {Name: "at", Type: workflow.ColumnDatetime}, {Name: "more", Type: workflow.ColumnJSON},
 }}
 
-// What of a pipe does not fit its table is told when the definition is published, as far as it is known.
+// Publishing a definition reports the parts of a pipe that do not fit its table, as far as known.
 func TestPublish_ChecksPipes(t *testing.T) {
 	for _, c := range []struct{ pipe, want string }{
 		{"table: log, map: {who: entity.id, n: result.n, at: job.endedAt, more: result}", ""},

@@ -38,8 +38,8 @@ func triggersOf(t *testing.T, c *catalog.Catalog) string {
 	return strings.Join(all, ", ")
 }
 
-// The triggers are those of the newest version. Archiving it never lets those of an older one take
-// calls in silence, and a name stays with the workflow that has it.
+// The triggers are those of the newest version. Archiving it never silently lets those of an older
+// version accept calls, and a name stays with the workflow that has it.
 func TestTriggers_FollowTheNewestVersion(t *testing.T) {
 	w := sim.New(1)
 	c := openCatalog(w)
@@ -88,8 +88,8 @@ func TestTriggers_FollowTheNewestVersion(t *testing.T) {
 	}
 }
 
-// Of two workflows that are published with one name at the same time, one has it, and the other is
-// told so.
+// If two workflows are published with the same trigger name at the same time, one gets it, and the
+// other is refused.
 func TestTriggers_NameHasOneWorkflow(t *testing.T) {
 	for seed := range uint64(100) {
 		w := sim.New(seed)
@@ -106,7 +106,8 @@ func TestTriggers_NameHasOneWorkflow(t *testing.T) {
 	}
 }
 
-// Whatever order concurrent changes have, the triggers are those of the newest version afterwards.
+// Whatever the order of concurrent changes, the triggers are those of the newest version
+// afterwards.
 func TestTriggers_FollowConcurrentChanges(t *testing.T) {
 	for seed := range uint64(200) {
 		w := sim.New(seed)

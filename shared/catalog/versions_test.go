@@ -34,9 +34,8 @@ func newestVersion(t *testing.T, w *sim.World, kind workflow.VersionKind, writte
 	return newest
 }
 
-// What is published, archived, restored and registered concurrently is what starts find
-// afterwards: no version is lost, and none keeps a mark that it no longer has. The schedule
-// is that of the newest version.
+// Starts find what was published, archived, restored and registered concurrently: no version is
+// lost, and none keeps a mark that it no longer has. The schedule is that of the newest version.
 func TestCatalog_VersionIndexFollowsConcurrentChanges(t *testing.T) {
 	ctx := t.Context()
 	source := func(version, cron string) []byte { return append(definition(version, "a"), cron...) }
@@ -108,8 +107,8 @@ func TestCatalog_VersionIndexFollowsConcurrentChanges(t *testing.T) {
 	}
 }
 
-// A request that finds the schedule right may do so just before another writes it from what it
-// read earlier. The one that writes looks again.
+// A request may find the schedule right just before another overwrites it with what it read
+// earlier. The request that writes checks again.
 func TestCatalog_ScheduleFollowsARestoreDuringAnArchive(t *testing.T) {
 	ctx := t.Context()
 	w := sim.New(1)
@@ -136,8 +135,8 @@ func TestCatalog_ScheduleFollowsARestoreDuringAnArchive(t *testing.T) {
 	}
 }
 
-// A publication that dies before the index is written has not been answered: nobody finds its
-// version. The same content again completes it. Blocks are the same.
+// A publication that crashes before the index is written got no response, and nobody finds its
+// version. Publishing the same content again completes it. The same holds for blocks.
 func TestCatalog_PublishingAgainCompletesTheIndex(t *testing.T) {
 	ctx := t.Context()
 	w := sim.New(1)

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The warning of a block that is not registered names the one that was probably meant.
+// The warning about an unregistered block names the one that was probably meant.
 func TestCatalog_UnknownBlockNamesNearest(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	for _, name := range []string{"upgrade", "show_version"} {
@@ -265,8 +265,8 @@ func TestCatalog_PublishMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A region that the setting of the stage does not name is published with a warning at its place, unless it is not
-// told which there are.
+// A region that the stage's setting does not name is published with a warning at its place, unless
+// the stage names no regions.
 func TestCatalog_WarnsOfUnknownRegions(t *testing.T) {
 	source := []byte("package: p\nname: w\nversion: 1.0.0\nconfig: {region: mars}\nsteps:\n  - {label: a, workflowReference: {workflow: 'p/w:1', mode: dispatch, region: moon}}\n  - {label: b, workflowReference: {workflow: 'p/w:1', mode: dispatch, region: eu}}\n")
 	for _, test := range []struct {

@@ -13,8 +13,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The release before leaves attributes that it does not know as they are. What they say does
-// not count for what that release has written.
+// The previous release keeps attributes that it does not know. Their contents do not count for what
+// that release has written.
 func TestOlderRelease_LeavesNothingThatCounts(t *testing.T) {
 	lock := table.Item{
 		attrOwner: table.S("x"), attrToken: table.N(4), attrPlace: table.M(table.Item{attrPlaceToken: table.N(4), attrHolderPlace: table.N(3)}),

@@ -130,8 +130,7 @@ func sizeOf(t *testing.T, x *workflow.Execution) int {
 	return it.Size()
 }
 
-// Everything that grows in a state item besides its step runs fits into the room that is
-// kept beside them.
+// Everything that grows in a state item besides its step runs fits into the space reserved for it.
 func TestState_RoomHoldsEverythingElse(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, seed))
@@ -165,8 +164,8 @@ var boundedElsewhere = map[string]string{
 	"BlockedBy": "one entity", "Wait": "one wait", "Output": "a digest, or MaxInlineValueBytes", "Cost": "numbers", "KeptBranches": "branches of one step, at most MaxThreads",
 }
 
-// Every field of an execution is as large as it gets in the test above, or has another bound. A
-// new field is in neither list, and somebody has to think of one.
+// Every field of an execution is as large as it gets in the test above, or has another bound. A new
+// field is in neither list, so that somebody has to decide.
 func TestState_EveryFieldIsBounded(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var x workflow.Execution
@@ -181,8 +180,8 @@ func TestState_EveryFieldIsBounded(t *testing.T) {
 	}
 }
 
-// Step runs take at most half of their JSON, which is what the decider reckons with when
-// it enters several at once, and their bounded failures take what is kept for them.
+// Step runs take at most half of their JSON, as the decider assumes when it enters several at once,
+// and their bounded failures take no more than what is reserved for them.
 func TestState_StepRunsTakeHalfOfTheirJSON(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, seed))

@@ -57,8 +57,8 @@ func (f *alarmFixture) sweepUntil(end time.Time) {
 	}
 }
 
-// Each alarm on a metric of the engine is raised by the fault that it watches, by the metrics that
-// the engine writes then, and not by what is just short of it.
+// Each alarm on a metric of the engine is raised by the fault that it watches, through the metrics
+// that the engine then writes, and not by anything just short of it.
 func TestAlarms_FireByTheirFaults(t *testing.T) {
 	failing := func(steps string) func(*alarmFixture) {
 		return func(f *alarmFixture) {

@@ -45,7 +45,7 @@ func expectCode(t *testing.T, err error, want workflow.Code, text string) {
 	}
 }
 
-// R35: a step that asks for input pauses the execution, which says what is asked, and an answer
+// R35: a step that asks for input pauses the execution, which shows the question, and an answer
 // continues it with the value.
 func TestAnswer_ContinuesWithTheValue(t *testing.T) {
 	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
@@ -88,9 +88,8 @@ func TestAnswer_InvalidIsRefused(t *testing.T) {
 	}
 }
 
-// R37: of two answers one counts, and the other is refused with the state. The same request
-// again is accepted without a write, whatever has become of the execution; with another body it
-// is refused.
+// R37: of two answers one counts, and the other is refused with the state. Repeating a request is
+// accepted without a write, whatever has become of the execution; with another body it is refused.
 func TestAnswer_CountsOnce(t *testing.T) {
 	s, id := waiting(t, askStep, `{"behind":[]}`, nil)
 	if err := answerAs(s, person("ann"), id, `{"approved":true}`, "k1"); err != nil {

@@ -40,7 +40,7 @@ func asking(t *testing.T, definition string, waits ...func(s *harness.Harness) w
 	return s, id
 }
 
-// resumed is what the calls of a step were told of the waits before them.
+// resumed returns the outcomes of earlier waits that the calls of a step got.
 func resumed(s *harness.Harness, step string) string {
 	var told []string
 	for _, c := range stepCalls(s, step) {
@@ -50,8 +50,8 @@ func resumed(s *harness.Harness, step string) string {
 	return strings.Join(told, " ")
 }
 
-// R38, R39, R35: a block asks to wait for a time, a signal and input, one after the other. It is called
-// again each time with what has come, and the result of the step is that of its last call.
+// R38, R39, R35: a block asks to wait for a time, a signal and input, one after another. It is
+// called again each time with the outcome, and the result of the step is that of its last call.
 func TestAskedWait_CallsTheBlockAgain(t *testing.T) {
 	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait {
 		return workflow.AskedWait{Until: s.Now().Add(time.Hour), Reason: "the window opens"}
@@ -96,7 +96,8 @@ func TestAskedWait_CallsTheBlockAgain(t *testing.T) {
 	}
 }
 
-// At its deadline a block that asks for a signal or for input is called again and told that nothing has come.
+// At the deadline, a block that asks for a signal or for input is called again with the outcome
+// that nothing came.
 func TestAskedWait_TimesOut(t *testing.T) {
 	for _, ask := range []workflow.AskedWait{{Signal: "paid"}, {Input: &workflow.AskedInput{}}} {
 		s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait {
@@ -129,8 +130,8 @@ func TestAskedWait_EndsAtTheLimit(t *testing.T) {
 	}
 }
 
-// A step on entities, one that repeats and one with a callback cannot wait for what its block
-// asks. Nor can a block ask and name the next step.
+// A step on entities, one that repeats and one with a callback cannot wait for what their block
+// asks. Nor can a block both ask and name the next step.
 func TestAskedWait_IsRefused(t *testing.T) {
 	for step, code := range map[string]string{
 		"runOn: device":                              workflow.FailureWaitNotGlobal,
@@ -190,7 +191,7 @@ func TestAskedWait_CancelAndRetry(t *testing.T) {
 	}
 }
 
-// Blocks ask to wait in branches and in loops, and each goes on by itself.
+// Blocks ask to wait in branches and in loops, and each continues by itself.
 func TestAskedWait_InBranchesAndLoops(t *testing.T) {
 	hour := func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} }
 	for _, definition := range []string{
@@ -249,7 +250,8 @@ func TestAskedWait_OfAClosedBranchGivesNothing(t *testing.T) {
 	}
 }
 
-// A crash anywhere around the wait loses nothing: the block is called again once, with what has come.
+// A crash anywhere around the wait loses nothing: the block is called again exactly once, with the
+// outcome.
 func TestAskedWait_LostMessages(t *testing.T) {
 	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait { return workflow.AskedWait{Until: s.Now().Add(time.Hour)} })
 	s.PoolQueue("default").Purge()
@@ -263,8 +265,8 @@ func TestAskedWait_LostMessages(t *testing.T) {
 	}
 }
 
-// The time of a step is that of all calls of its block and of the waits between them: when it is over
-// the step fails, whether its block waits or not, and nothing is looked at again and again.
+// The stepTimeout covers all calls of the block and the waits between them. When it is over the
+// step fails, whether its block waits or not, and nothing polls.
 func TestAskedWait_EndsWithTheStep(t *testing.T) {
 	signal := func(*harness.Harness) workflow.AskedWait { return workflow.AskedWait{Signal: "paid"} }
 	for name, c := range map[string]struct {

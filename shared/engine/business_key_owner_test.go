@@ -123,8 +123,9 @@ func TestKey_NoRetryWhileAnotherHasTheKey(t *testing.T) {
 	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
 }
 
-// Another one takes the key after a retry has looked, and before the execution that is tried again
-// checks in: that waits for its end, with the signals that it has got meanwhile.
+// Another execution takes the key after a retry has checked it, and before the retried execution
+// checks in. The retried one waits for the end of the other, with the signals that it got
+// meanwhile.
 func TestKey_ARetryThatLosesTheKeyWaits(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", keyedYAML)
@@ -163,8 +164,8 @@ func TestKey_ARetryThatLosesTheKeyWaits(t *testing.T) {
 }
 
 // A retry of an execution that has not begun takes the key before it waits for its start, so that
-// nobody else begins meanwhile; and while another one has it, it waits for that, and is not the one
-// that others give way to.
+// no other execution begins meanwhile. While another one has the key, it waits for that one, and
+// others do not give way to it.
 func TestKey_ARetryThatHasNotBegun(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "config: {startWhen: {condition: parameters.n > 1, deadline: 5m}}\n"+keyedYAML)
@@ -209,8 +210,8 @@ func TestKey_ARetryThatHasNotBegun(t *testing.T) {
 	s.ExpectState(old.ID, sm.ExecutionFailedSafeAck)
 }
 
-// A retry takes the key once others can see it: who finds the key its own must not find that it has
-// ended.
+// A retry takes the key only once others can see the retry: an execution that finds its own key
+// must not find that it has ended.
 func TestKey_ARetryIsThereBeforeItTakesItsKey(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", keyedYAML)
@@ -234,8 +235,8 @@ func TestKey_ARetryIsThereBeforeItTakesItsKey(t *testing.T) {
 	s.ExpectState(old.ID, sm.ExecutionCompletedAck)
 }
 
-// An execution that is ending has its key until it has ended, and takes no signals: who sends one
-// is told so at once, and an execution that waits for the key looks once.
+// An execution that is ending keeps its key until it has ended, and accepts no signals: their
+// senders are refused at once, and an execution that waits for the key checks once.
 func TestKey_SignalsWhileTheOwnerIsEnding(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps:\n  - {label: work, functionBlock: p/once:1, runOn: global}\n")

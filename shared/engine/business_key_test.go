@@ -67,7 +67,8 @@ func expectOneLive(s *harness.Harness) {
 	}
 }
 
-// watchKey checks at every call that one execution is live, and then injects what the plan says.
+// watchKey checks at every call that only one execution is live, and then injects what the plan
+// says.
 func watchKey(s *harness.Harness, plan faults.Plan) {
 	s.Faults = func(c faults.Call) faults.Fault {
 		expectOneLive(s)
@@ -212,8 +213,8 @@ func TestKey_OfTwoThatFindItFreeOneGivesWay(t *testing.T) {
 	}
 }
 
-// An owner that has still to check in may give way itself: nobody gives way to it. So of two that
-// could give way to each other, one goes on.
+// An owner that has not checked in yet may give way itself, so nobody gives way to it. So of two
+// that could give way to each other, one continues.
 func TestKey_NobodyGivesWayToOneThatHasStillToCheckIn(t *testing.T) {
 	for _, sent := range []string{"two", ""} {
 		s := newHarness(t, 1)
@@ -248,8 +249,8 @@ func TestKey_NobodyGivesWayToOneThatHasStillToCheckIn(t *testing.T) {
 	}
 }
 
-// The key is written at the revision that was read: an owner that is tried again writes it once
-// more, so that who has read it as ended does not take it.
+// The key is written at the revision that was read. An owner that is retried writes it again, so
+// that an execution that has read the owner as ended does not take the key.
 func TestKey_ARetryWritesItsKey(t *testing.T) {
 	for _, mine := range []bool{true, false} {
 		s := newHarness(t, 1)
@@ -293,7 +294,8 @@ func TestKey_ARetryWritesItsKey(t *testing.T) {
 	}
 }
 
-// One that holds locks would give them up to take its key: an operator looks first.
+// A retry of an execution that holds locks would give them up to take its key, so an operator has
+// to look first.
 func TestKey_NoRetryUnderLocks(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one forever device", "two pure device"))
@@ -419,8 +421,8 @@ func TestKey_NothingIsHandedToOneThatHasStillToCheckIn(t *testing.T) {
 	expectSignalsKept(s, "one", "late")
 }
 
-// A request that is repeated finds the execution again that has its signal, also after that has
-// ended; only one that ended without the signal is left behind.
+// A repeated request finds the execution that has its signal, even after that has ended. It passes
+// over only one that ended without the signal.
 func TestSignalWithStart_RepeatedRequests(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", keyedYAML)
@@ -525,8 +527,8 @@ func TestKey_OfRunsAgainAndPlans(t *testing.T) {
 	}
 }
 
-// A play of two starts with a signal each, a signal by the key and a retry, once for each of its
-// calls with a fault there: one execution is live, and no signal is lost.
+// A scenario of two starts with a signal each, a signal by the key and a retry, once for each of
+// its calls with a fault there: only one execution is live, and no signal is lost.
 func TestKey_SurvivesFaultAtEveryCall(t *testing.T) {
 	play := func(s *harness.Harness) {
 		var accepted []string
@@ -680,9 +682,9 @@ func TestKey_AtMostOneIsLiveUnderRandomFaults(t *testing.T) {
 	}
 }
 
-// A start with a key costs two writes more than one without: the key, and the execution once
-// before it does anything. The starter and the execution read the key, and the state of the one
-// that had it. A signal comes along for nothing.
+// A start with a key costs two more writes than one without: the key, and the execution once before
+// it does anything. The starter and the execution read the key, and the state of the previous
+// owner. A signal costs nothing extra.
 func TestCost_OfABusinessKey(t *testing.T) {
 	cost := func(req views.StartRequest) workflow.Cost {
 		s := newHarness(t, 1)

@@ -29,7 +29,7 @@ const callbackStep = `steps:
   - {label: late, functionBlock: p/pure:1, runOn: global}
 `
 
-// tokenIn is the token that a call of a block has in its parameters.
+// tokenIn returns the token in the parameters of a block's call.
 func tokenIn(t testing.TB, c harness.BlockCall) string {
 	t.Helper()
 	var p struct {
@@ -67,7 +67,7 @@ func callback(t *testing.T, block, deadline string, script func(s *harness.Harne
 	return s, id
 }
 
-// stepCalls are the calls of a step.
+// stepCalls returns the calls of a step.
 func stepCalls(s *harness.Harness, step string) (calls []harness.BlockCall) {
 	for _, c := range s.BlockCalls {
 		if c.Step == step {
@@ -77,9 +77,9 @@ func stepCalls(s *harness.Harness, step string) (calls []harness.BlockCall) {
 	return calls
 }
 
-// R49: a step sends its job with a token and waits: nothing is at work, and whoever has the token
-// answers. The answer is the result of the step. Neither tables nor the history have the token,
-// and what is planned has the text in its place.
+// R49: a step sends its job with a token and waits. No job runs, and the bearer of the token
+// answers. The answer is the result of the step. Neither tables nor the history contain the token;
+// what is planned contains the text of the expression instead.
 func TestCallback_WaitsForTheAnswer(t *testing.T) {
 	s, id := callback(t, "forever", "2h", nil)
 	x := expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
@@ -120,9 +120,9 @@ func TestCallback_WaitsForTheAnswer(t *testing.T) {
 	}
 }
 
-// An answer may come before the job has reported: it is kept, and ends the step with the job. One
-// with rights answers in the same way, without the token.
-// A probe asks nobody, also if the block is pure: it ends in front of the step.
+// An answer may come before the job has reported: it is kept, and ends the step together with the
+// job. A caller with rights answers in the same way, without the token. A probe asks nobody, even
+// if the block is pure: it ends in front of the step.
 func TestCallback_IsNotProbed(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps:\n  - {label: look, functionBlock: p/pure:1, runOn: device}\n  - {label: ask, functionBlock: p/pure:1, runOn: global, callback: {}, parameters: {token: \"${callback.token}\"}}\n")
@@ -269,8 +269,8 @@ func TestCallback_RevokedBeforeItIsSentAgain(t *testing.T) {
 	}
 }
 
-// R41: at the deadline the step goes on as its onTimeout says, whether its job is over or not, and
-// an answer that comes then is refused.
+// R41: at the deadline the step continues as its onTimeout says, whether its job has ended or not,
+// and a later answer is refused.
 func TestCallback_Lapses(t *testing.T) {
 	for onTimeout, want := range map[string]struct {
 		state sm.ExecutionState
@@ -283,7 +283,7 @@ func TestCallback_Lapses(t *testing.T) {
 	} {
 		for _, slow := range []bool{false, true} {
 			deadline := "2h"
-			if slow { // its job is at work at the deadline
+			if slow { // its job still runs at the deadline
 				deadline = "20s"
 			}
 			s, id := callback(t, "forever", deadline+onTimeout, func(s *harness.Harness, c harness.BlockCall) *harness.Outcome {
@@ -337,8 +337,9 @@ func TestCallback_NeedsKeys(t *testing.T) {
 	expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
 }
 
-// A link is the address of the service, the page of answers, and behind a # the token, which nothing
-// stores. Without an address the step fails before anything is sent; one without a link needs none.
+// A link consists of the address of the service, the page of answers and, behind a #, the token,
+// which nothing stores. Without an address the step fails before anything is sent; a step without a
+// link needs none.
 func TestCallback_Link(t *testing.T) {
 	for _, address := range []string{harness.Address, harness.Address + "/", ""} {
 		s := newHarness(t, 1)
@@ -415,8 +416,8 @@ func TestCallback_CancelAndRewind(t *testing.T) {
 	}
 }
 
-// A branch with a callback waits for its answer beside the others. When another one fails, its job
-// is stopped, or its wait is over, and an answer is refused.
+// A branch with a callback waits for its answer beside the others. When another branch fails, its
+// job is stopped, or its wait ends, and an answer is refused.
 func TestCallback_InBranches(t *testing.T) {
 	const definition = `steps:
   - label: both
@@ -482,8 +483,8 @@ func TestCallback_InBranches(t *testing.T) {
 	}
 }
 
-// While its branch is closed, or the step is stopped because of its jobs, a callback whose job is
-// still at work takes no answer, and its deadline ends nothing.
+// While its branch is closed, or the step is stopped because of its jobs, a callback whose job
+// still runs accepts no answer, and its deadline ends nothing.
 func TestCallback_ClosingTakesNothing(t *testing.T) {
 	const definition = `steps:
   - label: both
@@ -559,8 +560,8 @@ func TestCallback_IsShown(t *testing.T) {
 }
 
 // A callback costs one write beyond the job itself, for the pause, and two reads, for the answer,
-// however long it waits: the commit of the answer enters the next step, as that of the job's end
-// does otherwise.
+// however long it waits: the commit of the answer enters the next step, as the commit of the job's
+// end otherwise does.
 func TestCost_OfACallback(t *testing.T) {
 	consumed := func(field string, answered time.Duration) (writes, reads float64) {
 		s := newHarness(t, 1)

@@ -85,8 +85,8 @@ func TestSwitch_NamesConditionsWithoutAValue(t *testing.T) {
 	}
 }
 
-// A failure that no onFailure handles, and one that the default handles, name the conditions
-// that had no value, whichever step has them.
+// If no onFailure handles a failure, or only the default does, the conditions without a value are
+// named, whichever step has them.
 func TestOnFailure_NamesConditionsWithoutAValue(t *testing.T) {
 	for name, last := range map[string]string{"handled": "{next: end}", "not handled": `{when: error.code == "OTHER", next: end}`} {
 		t.Run(name, func(t *testing.T) {

@@ -63,8 +63,8 @@ func answerIn(s *harness.Harness, id, step string) {
 	}
 }
 
-// R43: every ancestor says that somebody below it waits for a person, and what is asked, by
-// messages alone, and no longer says so after the answer. There are ten generations.
+// R43: every ancestor shows that a descendant waits for a person, and the question, by messages
+// alone, and stops showing it after the answer. There are ten generations.
 func TestChildInput_ReachesEveryAncestorAndGoesBack(t *testing.T) {
 	s := newHarness(t, 0)
 	publishLevels(s, workflow.MaxDepth, askingYAML)
@@ -118,9 +118,9 @@ func TestChildInput_TimerHealsALostMessage(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A handler of the parent has read that the child waits for a person, and stalls. The child is
-// answered meanwhile, and another handler finds nothing to change. The first one looks again after
-// its commit, and so does its own parent.
+// A handler of the parent has read that the child waits for a person, and stalls. Meanwhile the
+// child is answered, and another handler finds nothing to change. The first handler checks again
+// after its commit, and so does its own parent.
 func TestChildInput_ALateHandlerLooksAgain(t *testing.T) {
 	s := newHarness(t, 0)
 	publishLevels(s, 2, "steps: [{label: first, wait: {input: {title: Now?, deadline: 24h}}}, {label: rest, wait: {for: 24h}}]\n")
@@ -177,9 +177,9 @@ func TestChild_FailurePassesEveryLevel(t *testing.T) {
 	}
 }
 
-// A child costs, beyond what it costs when a request starts it, one write of its own, since it exists
-// before it asks its parent; two of its parent, that the step is closed and what has become of the
-// child; and one that counts it. Somebody below who is asked costs each ancestor two more writes.
+// A child costs more than an execution started by a request: one write of its own, since it exists
+// before it asks its parent; two of its parent, for closing the step and for the child's outcome;
+// and one that counts it. A descendant that asks a person costs each ancestor two more writes.
 func TestCost_OfAChild(t *testing.T) {
 	written := func(name, child string, answered int) float64 {
 		s := newHarness(t, 0)

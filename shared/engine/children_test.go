@@ -50,7 +50,7 @@ const siteYAML = `steps:
 output: {name: "${parameters.name + '!'}"}
 `
 
-// members are the children of a set, by lane; nil where there is none.
+// members returns the children of a set, by lane; nil where there is none.
 func members(s *harness.Harness, id string, seq int) []*workflow.Execution {
 	s.Helper()
 	x := s.Load(id)
@@ -65,7 +65,7 @@ func members(s *harness.Harness, id string, seq int) []*workflow.Execution {
 	return all
 }
 
-// There is a child for each item, not more of them at work than the window allows, and their
+// There is a child for each item, no more of them run at a time than the window allows, and their
 // outputs are a list in the order of the items.
 func TestChildren_OneForEachItem(t *testing.T) {
 	s, id := setOf(t, `items: "${`+names(7)+`}", maxInFlight: 3`, siteYAML,
@@ -113,8 +113,9 @@ func failNames(names ...string) func(harness.BlockCall) *harness.Outcome {
 	}
 }
 
-// Failures within the tolerance leave the rest as it is. Beyond it nothing more is started, and
-// the children at work are cancelled; unless something handles the failure: then all are started.
+// Failures within the tolerance leave the rest as it is. Beyond the tolerance nothing more is
+// started, and running children are cancelled, unless something handles the failure: then all are
+// started.
 func TestChildren_Tolerance(t *testing.T) {
 	for name, c := range map[string]struct {
 		foreach, more string
@@ -189,7 +190,7 @@ func TestChildren_Cancel(t *testing.T) {
 	}
 }
 
-// Children that the definition abandons go on; those that were never started never are.
+// Children that the definition abandons continue. Those not started yet never are.
 func TestChildren_LetGo(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("site", waitingYAML)
@@ -234,8 +235,8 @@ func TestChildren_OfALateHandlerDoNotBegin(t *testing.T) {
 	}
 }
 
-// A retry starts children for those items alone whose child did not complete, as long as the
-// list is the same.
+// A retry starts children only for those items whose child did not complete, as long as the list is
+// the same.
 func TestChildren_Retry(t *testing.T) {
 	for name, c := range map[string]struct {
 		entities, list string
@@ -292,8 +293,8 @@ func TestChildren_Retry(t *testing.T) {
 	}
 }
 
-// A child that has failed within the tolerance is tried again while others are at work: the
-// parent waits for it, and takes what it has come to then.
+// A child that failed within the tolerance is retried while others run: the parent waits for it,
+// and uses its new outcome.
 func TestChildren_AFailedOneIsTriedAgain(t *testing.T) {
 	s, id := setOf(t, `items: "${`+names(2)+`}", failureTolerance: 1`, "steps:\n  - {label: work, functionBlock: p/pure:1, runOn: global, parameters: {name: \"${parameters.name}\"}}\n  - {label: pause, wait: {for: 10m}}\n")
 	s.Script = failNames("s000")
@@ -316,7 +317,8 @@ func TestChildren_AFailedOneIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The ancestors of children that ask people say so, with the first of them, until none asks.
+// The ancestors of children that ask people show that, with the first question, until no child
+// asks.
 func TestChildren_AskPeople(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
@@ -346,8 +348,8 @@ func TestChildren_AskPeople(t *testing.T) {
 	s.ExpectState(top, sm.ExecutionCompletedAck)
 }
 
-// Children that ask people at once are all known after one wake-up, as where a batch holds several
-// messages of an execution.
+// Children that ask people at once are all known after one wake-up, as when a batch contains
+// several messages of an execution.
 func TestChildren_AskInOneBatch(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("site", "steps: [{label: ask, wait: {approval: {title: \"may ${parameters.name}?\"}}}]\n")
@@ -499,8 +501,8 @@ func TestChildren_SurviveFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// Whatever the order of handlers that stall, retries and cancels, and whatever fails: the parent
-// ends after its children, with what they have come to, and the window is kept.
+// Whatever the order of stalling handlers, retries and cancels, and whatever fails: the parent ends
+// after its children, with their outcomes, and the window is kept.
 func TestChildren_UnderRandomFaults(t *testing.T) {
 	ended := map[sm.ExecutionState]int{}
 	for seed := range uint64(100) {
@@ -609,8 +611,8 @@ func TestChildren_DeadlockWithTheirParent(t *testing.T) {
 	}
 }
 
-// Each of two families has what a child of the other wants, with other children beside it. One of
-// the two children ends, by messages alone, and all others do what they are for.
+// Each of two families has an entity that a child of the other wants, with other children beside
+// it. One of the two children ends, by messages alone, and all others complete.
 func TestChildren_DeadlockOfFamilies(t *testing.T) {
 	for seed := range uint64(20) {
 		s := harness.New(t, seed, harness.Options())
@@ -646,9 +648,9 @@ func TestChildren_DeadlockOfFamilies(t *testing.T) {
 	}
 }
 
-// A child of a list costs what an execution costs that a request starts, one write because it exists
-// before it begins, and one for its parent. The parent is written as often for a hundred as for
-// ten of them.
+// A child of a list costs what an execution started by a request costs, plus one write because it
+// exists before it begins, and one for its parent. The parent is written as often for a hundred
+// children as for ten.
 func TestChildren_Cost(t *testing.T) {
 	total := func(c, before workflow.Cost) (writes, reads, requests float64) {
 		for _, table := range []string{"executions", "jobs", "locks"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A job may end while a wake-up is about to read how far its step has come. What the wake-up then
-// writes of the step does not come before the end of the job.
+// A job may end while a wake-up is about to read the progress of its step. What the wake-up then
+// writes about the step is not earlier than the end of the job.
 func TestHistory_StepsEndAfterTheirJobs(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))

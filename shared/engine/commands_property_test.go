@@ -36,8 +36,8 @@ steps:
   - {label: last, functionBlock: p/again:1, runOn: device}
 `
 
-// Whatever people send, whenever handlers and workers crash: an execution ends, nothing of it
-// stays open, and what is told as safe or cancelled is undone.
+// Whatever people send, and whenever handlers and workers crash: an execution ends, leaves nothing
+// open, and what is reported as safe or cancelled is undone.
 func TestCommands_AtRandom(t *testing.T) {
 	for seed := uint64(1); seed <= 150 && !t.Failed(); seed++ {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -123,7 +123,7 @@ func sendAtRandom(t *testing.T, s *harness.Harness, x *workflow.Execution, r *ra
 	return what
 }
 
-// leftOpen says what an ended execution has left that it must not leave.
+// leftOpen describes what an ended execution has wrongly left open.
 func leftOpen(x *workflow.Execution) (wrong string) {
 	if !sm.Terminal(x.State) || len(x.Threads) > 0 || x.Cause == workflow.CauseInternal {
 		wrong = fmt.Sprintf("%s, cause %s, %+v, %d threads", x.State, x.Cause, x.Error, len(x.Threads))

@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// changedSaga plays sagaYAML until hotel has ended, lets another execution of a definition hold d001, and goes on
-// to the end.
+// changedSaga runs sagaYAML until hotel has ended, lets another execution of a definition hold
+// d001, and continues to the end.
 func changedSaga(t *testing.T, other, onFailure string) (s *harness.Harness, id string) {
 	t.Helper()
 	s = newHarness(t, 3)
@@ -76,8 +76,8 @@ func TestCompensation_OfWhatOthersHaveOnlySeen(t *testing.T) {
 	}
 }
 
-// Two steps of one saga that work on the same entity are undone one after the other, and so is what an execution
-// has undone in part before it failed.
+// Two steps of one saga that work on the same entity are undone one after another, and so is what
+// an execution has partly undone before it failed.
 func TestCompensation_OfTheSameEntityTwice(t *testing.T) {
 	s := newHarness(t, 3)
 	left := 0

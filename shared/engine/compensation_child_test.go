@@ -57,8 +57,8 @@ func fails(steps ...string) func(harness.BlockCall) *harness.Outcome {
 	}
 }
 
-// R47: what an execution has done that a step has started and that has ended well is undone by an
-// execution of the workflow that the step names: over the same entities, with what came of the first.
+// R47: what a completed child has done is undone by an execution of the workflow that the step
+// names, over the same entities, with the output of the child.
 func TestCompensation_OfAnExecution(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Script = fails("charge")
@@ -92,8 +92,8 @@ func TestCompensation_OfAnExecution(t *testing.T) {
 	}
 }
 
-// Where the execution that undoes fails, is refused, or wants what its parent holds, changes remain, and the
-// parent says so.
+// If the compensating execution fails, is refused, or wants a lock that its parent holds, changes
+// remain, and the parent reports that.
 func TestCompensation_OfAnExecutionFails(t *testing.T) {
 	for name, c := range map[string]struct{ fail, leave, reason string }{
 		"fails":   {"leave", leaveYAML, "ended in FAILED_SAFE_ACK"},
@@ -193,8 +193,9 @@ func TestCompensation_OfAnExecutionAndRetry(t *testing.T) {
 	}
 }
 
-// However handlers die and messages are lost, what undoes is executed once, after what it undoes and before
-// what came earlier, and nothing of the family goes on after the end.
+// However handlers crash and messages are lost, the compensating execution runs once, after the
+// work that it undoes and before earlier work is undone, and no member of the family continues
+// after the end.
 func TestCompensation_OfAnExecutionUnderRandomFaults(t *testing.T) {
 	ends := map[sm.ExecutionState]int{}
 	for seed := range uint64(150) {
@@ -241,7 +242,8 @@ func TestCompensation_OfAnExecutionUnderRandomFaults(t *testing.T) {
 	}
 }
 
-// It works on the entities that the first one has worked on, also where a selector would find others by now.
+// The compensating execution works on the same entities as the child, even if a selector would find
+// others by now.
 func TestCompensation_OfAnExecutionWorksOnTheSame(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -283,7 +285,7 @@ func TestCompensation_OfAnExecutionLeavesNothingOut(t *testing.T) {
 	req.Parameters = []byte(`{"who":"bob"}`)
 	id := s.StartWith(req)
 	for s.Load(id).State != sm.ExecutionRollback && !sm.Terminal(s.Load(id).State) {
-		if x := s.Load(id); len(x.StepRuns) == 3 && len(s.States(harness.Caller.Tenant)) == 2 { // hotel has ended: another one takes one of its entities
+		if x := s.Load(id); len(x.StepRuns) == 3 && len(s.States(harness.Caller.Tenant)) == 2 { // hotel has ended: another execution takes one of its entities
 			s.Start("other", "d002")
 			s.RunFor(time.Second)
 		}
@@ -307,7 +309,7 @@ func TestCompensation_OfAnExecutionIsNotCounted(t *testing.T) {
 	}
 }
 
-// While the execution that undoes goes on, its parent waits for it, and says so.
+// While the compensating execution runs, its parent waits for it and shows that.
 func TestCompensation_OfAnExecutionIsShown(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Script = fails("charge")

@@ -81,8 +81,8 @@ func TestCompensation_UndoesNewestFirst(t *testing.T) {
 	}
 }
 
-// A compensation that fails leaves the execution unsafe. Where the definition says so, the others
-// are undone all the same.
+// A failed compensation leaves the execution unsafe. If the definition says so, the other steps are
+// undone all the same.
 func TestCompensation_Fails(t *testing.T) {
 	for onFailure, want := range map[string][]string{
 		"stop":     {"charge", "hotel"},
@@ -132,8 +132,8 @@ func TestCompensation_NeedsItsParameters(t *testing.T) {
 	}
 }
 
-// The parameters see the result of their own entity, and of the time that is undone: a job that
-// left none does not get that of an earlier time.
+// The parameters see the result of their own entity, and of the round that is undone: a job without
+// a result does not get that of an earlier round.
 func TestCompensation_SeesItsOwnResult(t *testing.T) {
 	s := newHarness(t, 2)
 	s.RegisterBlock(workflow.Block{Name: "back"})
@@ -166,8 +166,8 @@ func TestCompensation_SeesItsOwnResult(t *testing.T) {
 	}
 }
 
-// A job of which nobody knows how far it came is compensated where the definition says that this
-// does no harm, and leaves the execution unsafe otherwise.
+// A job with an unknown outcome is compensated if the definition says that this does no harm, and
+// leaves the execution unsafe otherwise.
 func TestCompensation_OfWhatNobodyKnows(t *testing.T) {
 	for harmless, want := range map[string]sm.ExecutionState{"false": sm.ExecutionFailedUnsafe, "true": sm.ExecutionFailedSafeAck} {
 		t.Run(harmless, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestCompensation_OfWhatNobodyKnows(t *testing.T) {
 	}
 }
 
-// A compensation is tried again as it says itself, whatever the step says of its own block.
+// A compensation has its own retry, whatever the step says about its own block.
 func TestCompensation_HasItsOwnRetry(t *testing.T) {
 	for retry, want := range map[string]sm.ExecutionState{"": sm.ExecutionFailedUnsafe, ", retry: {maxRetries: 1, on: [CONFLICT]}": sm.ExecutionFailedSafeAck} {
 		tries := 0

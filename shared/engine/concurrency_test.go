@@ -26,7 +26,7 @@ func startByKey(s *harness.Harness, workflowName, parameters string, ids ...stri
 	return s.StartWith(views.StartRequest{Workflow: "p/" + workflowName, Parameters: []byte(parameters), ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: ids}})
 }
 
-// live are the executions that hold locks.
+// live returns the executions that hold locks.
 func live(s *harness.Harness) (ids []string) {
 	for id, state := range s.States(harness.Caller.Tenant) {
 		if sm.HoldsLocks(state) && state != sm.ExecutionLocking {
@@ -36,7 +36,7 @@ func live(s *harness.Harness) (ids []string) {
 	return ids
 }
 
-// F79: of the executions of a workflow no more are live than it says. The others wait, say for what,
+// F79: no more executions of a workflow are live than it allows. The others wait, show what for,
 // and follow in the order in which they were started.
 func TestConcurrency_LimitsLiveExecutions(t *testing.T) {
 	s := newHarness(t, 5)
@@ -92,9 +92,9 @@ func TestConcurrency_IsByKey(t *testing.T) {
 	}
 }
 
-// An execution that ended unsafely keeps its place, also if it keeps no entity, until somebody has
-// acknowledged it; who waits gets the other place meanwhile. A retry and an acknowledgement give back
-// what was held once.
+// An execution that ended unsafely still counts as live until somebody has acknowledged it, even if
+// it keeps no entity; a waiting execution meanwhile gets the other slot. A retry and an
+// acknowledgement each release what was held once.
 func TestConcurrency_PlaceIsKeptUntilAcknowledged(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "unlock", "retry"} {
 		s := newHarness(t, 4)
@@ -157,7 +157,8 @@ func TestConcurrency_PlaceIsKeptUntilAcknowledged(t *testing.T) {
 	}
 }
 
-// Where all that are live wait for a person, who waits for them gives way on what it has reserved.
+// If all live executions wait for a person, an execution that waits for them gives way on what it
+// has reserved.
 func TestConcurrency_SaysThatAPersonIsNeeded(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", limitedYAML("{limit: 1}", "one forever global"))

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// units is what has been read and written so far, over all tables.
+// units returns what has been read and written so far, over all tables.
 func units(s *harness.Harness) (read, written float64) {
 	c := s.Consumed()
 	for _, n := range c.ReadUnits {
@@ -22,8 +22,8 @@ func units(s *harness.Harness) (read, written float64) {
 	return read, written
 }
 
-// A signal costs a write unit with its request and, with the wake-up that takes it, one more and two
-// read units; the last write here is also the end of the execution.
+// A signal costs a write unit with its request and, with the wake-up that takes it, one more and
+// two read units. The last write here is also the end of the execution.
 func TestCost_OfASignal(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps:\n  - {label: gate, wait: {signal: {name: go}}}\n")
@@ -42,8 +42,8 @@ func TestCost_OfASignal(t *testing.T) {
 	}
 }
 
-// Each repetition of a loop costs as much as the one before: a step of one job, here of a pure block. It
-// makes the item of the execution longer by about 50 bytes, and a read of 4 KB is one unit.
+// Each repetition of a loop costs as much as the one before: a step of one job, here of a pure
+// block. It adds about 50 bytes to the item of the execution, and a read of 4 KB is one unit.
 func TestCost_OfAnIteration(t *testing.T) {
 	cost := func(repetitions int) (read, written float64) {
 		s := newHarness(t, 1)

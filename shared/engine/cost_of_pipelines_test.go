@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Where the engine sends every lane, what it reads grows with the entities and not with their square:
-// a wake-up of a lane reads the entities of the lane, and looks at the done sets only if there may
-// be something to decide.
+// If the engine sends every lane, its reads grow with the entities and not with their square: a
+// wake-up of a lane reads the entities of the lane, and reads the done sets only if there may be
+// something to decide.
 func TestCost_LanesThatTheEngineSendsGrowLinearly(t *testing.T) {
 	const few, times = 200, 5
 	for name, definition := range map[string]string{

@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// What an execution reads of its packs does not grow faster than its entities, however
-// many of them fail: a lane with a failed job is read when all lanes are over, for the counts of
-// the step and for the outcomes of the entities, and any other lane never.
+// The reads of packs do not grow faster than the entities, however many of them fail: a lane with a
+// failed job is read when all lanes have ended, for the counts of the step and for the outcomes of
+// the entities, and any other lane never.
 func TestCost_PacksOfFailedLanesAreReadOnce(t *testing.T) {
 	const devices = 2000
 	for _, c := range []struct {
@@ -79,8 +79,8 @@ func TestCost_PacksOfFailedLanesAreReadOnce(t *testing.T) {
 	}
 }
 
-// What a wake-up consumes is counted even if it commits nothing, by the next commit: what an
-// execution reports is what it has caused.
+// The consumption of a wake-up that commits nothing is counted by the next commit: an execution
+// reports everything that it has caused.
 func TestCost_CountsWakeupsThatCommitNothing(t *testing.T) {
 	const devices = 400
 	for name, definition := range map[string]string{
@@ -269,7 +269,7 @@ func TestTolerance_EndsStepOnceItIsUsedUp(t *testing.T) {
 }
 
 // Executions that wait for one holder write to its item until its set of waiters is full, and to
-// the lock until an older one has reserved it: what more of them cost are reads.
+// the lock until an older one has reserved it. Further ones cost only reads.
 func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
 	const waiters = 4 * workflow.MaxWaiters
 	o := harness.Options()

@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Four jobs of 12 seconds, one at a time, do not fit into 5 seconds: the first runs to its
-// end, no other one begins, and the time-out is noticed when it has passed and not when
-// the timers are swept.
+// Four jobs of 12 seconds, one at a time, do not fit into 5 seconds: the first runs to its end, no
+// other one begins, and the timeout is noticed when it has passed and not when the timers are
+// swept.
 func TestDeadline_StartsNothingLater(t *testing.T) {
 	for name, c := range map[string]struct{ config, step string }{
 		"of a step":       {"config: {maxInFlight: 1}\n", ", stepTimeout: 5s"},

@@ -55,8 +55,8 @@ func TestDeliveries_SayWhatBecameOfEach(t *testing.T) {
 	}
 }
 
-// A test sends one signed event to a webhook and says the answer, also of one that is suspended; it
-// changes nothing but the list of deliveries.
+// A test sends one signed event to a webhook and returns the response, even for a suspended
+// subscription. It changes nothing but the list of deliveries.
 func TestSubscription_TestSendsOneEvent(t *testing.T) {
 	s := newObserved(t, 1, stepsYAML("one pure global"))
 	ctx := context.Background()

@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// The queries and expansions that select the entities of an execution have a budget together: an
+// The queries and expansions that select the entities of an execution share one budget: an
 // execution that needs more ends with LIMIT, and its plan says so. Otherwise its wake-ups would run
-// out of time one after the other.
+// out of time one after another.
 func TestDiscovery_QueriesHaveOneBudget(t *testing.T) {
 	const slow = `[1,2,3,4,5,6,7,8,9,10].map(a, [1,2,3,4,5,6,7,8,9,10].map(b, a + b)).size() == 10`
 	const devices = 40

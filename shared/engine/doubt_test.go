@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A lost worker ends the rollout also where its job may be repeated and undone, and where it was
-// at work in the pipeline when another step of it failed.
+// A lost worker also ends the rollout if its job may be repeated and undone, and if it was running
+// in the pipeline when another step of it failed.
 func TestRollout_DoubtByLostWorker(t *testing.T) {
 	for steps, config := range map[string]string{
 		"{label: one, functionBlock: p/again:1, runOn: device}": "",
@@ -42,8 +42,8 @@ func TestRollout_DoubtByLostWorker(t *testing.T) {
 	}
 }
 
-// A job that did not answer in time leaves the same doubt as one whose worker was lost, also
-// behind failures that are tolerated. It is none where the job can be repeated and undone.
+// A job that did not answer in time leaves the same unknown outcome as one whose worker was lost,
+// even behind tolerated failures. There is none if the job can be repeated and undone.
 func TestRollout_DoubtByTimeout(t *testing.T) {
 	for _, c := range []struct {
 		block, extra, calls string
@@ -79,8 +79,8 @@ func TestRollout_DoubtByTimeout(t *testing.T) {
 	}
 }
 
-// A failure may be handled, and the execution succeed all the same. Where nobody knows what was
-// done, it does not, though the definition goes on as it says.
+// A failure may be handled, and the execution succeed all the same. With an unknown outcome it does
+// not, though the definition continues as it says.
 func TestFlow_HandledDoubtIsNoSuccess(t *testing.T) {
 	for block, whenUnknown := range map[string]workflow.Outcome{"forever": workflow.OutcomePartial, "once": workflow.OutcomePartial, "again": workflow.OutcomeSucceeded, "pure": workflow.OutcomeSucceeded} {
 		for code, want := range map[string]workflow.Outcome{"NO": workflow.OutcomeSucceeded, workflow.FailureTimeout: whenUnknown, workflow.FailureHTTPTimeout: whenUnknown} {

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// An execution that calls an endpoint which this stage does not have ends before it has done anything,
-// and says which. One that has begun goes on: its jobs that call it fail.
+// An execution that calls an endpoint which this stage lacks ends before it has done anything, and
+// names the endpoint. An execution that has begun continues: its jobs that call the endpoint fail.
 func TestEndpoints_MissingOneIsRefusedAtTheStart(t *testing.T) {
 	for name, steps := range map[string]string{
 		"step":  "steps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: call, runOn: global, http: {endpoint: shop, path: /x}}]\n",

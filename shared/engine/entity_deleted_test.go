@@ -27,8 +27,8 @@ func runFor(task *faults.Task, n int) bool {
 	return !task.Done()
 }
 
-// checkDeleted checks what must hold of an execution over two devices, the first of which
-// somebody has tried to delete at any time. ended says whether the execution had ended then.
+// checkDeleted checks what must hold for an execution over two devices, the first of which somebody
+// has tried to delete at any time. ended means that the execution had ended by then.
 func checkDeleted(s *harness.Harness, n int, id string, ended bool, err error) {
 	s.Helper()
 	settle(s)
@@ -55,9 +55,9 @@ func checkDeleted(s *harness.Harness, n int, id string, ended bool, err error) {
 	}
 }
 
-// An entity is deleted in front of each call that an execution over it makes: either the
-// deletion is refused, and the execution goes on as if nobody had tried; or the entity is gone,
-// and no block is called for it.
+// An entity is deleted before each call that an execution over it makes. Either the deletion is
+// refused, and the execution continues as if nobody had tried; or the entity is gone, and no block
+// is called for it.
 func TestDeleteEntity_AtAnyTimeOfAnExecution(t *testing.T) {
 	refused, gone := 0, 0
 	for n := 0; ; n++ {
@@ -111,7 +111,7 @@ func TestDeleteEntity_WhileAnExecutionBegins(t *testing.T) {
 
 // A deletion makes some calls; then an execution over the entity makes some, and perhaps somebody
 // imports the entity; then one of the next calls of the deletion fails. While the execution works
-// on the entity, that is there with all that it had; and a deletion that is sent again is made.
+// on the entity, the entity exists with everything that it had. Repeating the deletion deletes it.
 func TestDeleteEntity_SurvivesAFaultAtEveryCall(t *testing.T) {
 	gone, refused, unmarked := 0, 0, 0
 	for _, fault := range []faults.Fault{faults.None, faults.Throttled, faults.LostReply, faults.Repeated, faults.CrashBefore, faults.CrashAfter} {
@@ -198,8 +198,8 @@ func TestDeleteEntity_WakesWatchers(t *testing.T) {
 	}
 }
 
-// The entities that a request names are looked up weakly: one that was created a moment ago is
-// found all the same, and one that was deleted a moment ago ends the execution.
+// The entities that a request names are read weakly consistent: an entity created a moment ago is
+// found all the same, and one deleted a moment ago ends the execution.
 func TestStart_FindsEntitiesThatAWeakReadDoesNotShow(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one again device"))

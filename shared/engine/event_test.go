@@ -46,12 +46,13 @@ func send(s *harness.Harness, event json.RawMessage) (views.EventReceipt, error)
 	return sendBy(s, "", event)
 }
 
-// sendBy hands an event in; by is empty for one that has come by itself.
+// sendBy sends an event; by is empty for one that was not sent by a caller.
 func sendBy(s *harness.Harness, by string, event json.RawMessage) (views.EventReceipt, error) {
 	return s.Engine.TakeEvent(context.Background(), workflow.Caller{Tenant: harness.Caller.Tenant, Actor: by}, event)
 }
 
-// taken says what triggers have made of an event: the name of each, and the code or whether it was known.
+// taken describes what triggers have done with an event: the name of each, and the code or whether
+// the event was known.
 func taken(r views.EventReceipt) string {
 	var all []string
 	for _, t := range r.Triggers {
@@ -158,8 +159,8 @@ func TestEvent_RefusedForGood(t *testing.T) {
 	}
 }
 
-// Events above the rate are taken all the same: their executions begin when the rate allows it. Only
-// what comes above the rate for longer than a day comes again.
+// Events above the rate are accepted all the same, and their executions begin when the rate allows
+// it. Only events above the rate for longer than a day are delivered again.
 func TestEvent_WaitsForTheRate(t *testing.T) {
 	for _, byWakeup := range []bool{false, true} {
 		s := newEvents(t, byWakeup)
@@ -260,7 +261,7 @@ func TestEvent_IsKnownBySourceAndID(t *testing.T) {
 	}
 }
 
-// What somebody has handed in says so, in the execution and in the history of the trigger.
+// For an event sent by a caller, the execution and the history of the trigger name the caller.
 func TestEvent_SaysWhoHasHandedItIn(t *testing.T) {
 	s := newEvents(t, false)
 	got, err := sendBy(s, "ann", busEvent("e1", "placed", `{"order":"o-7"}`))
@@ -421,8 +422,8 @@ func TestEvent_OneExecutionWhoeverDies(t *testing.T) {
 	}
 }
 
-// An event costs three writes beyond the execution, one that no trigger takes none, and one that was
-// taken before none but the one a minute that the history has of such.
+// An event costs three writes beyond the execution. An event that no trigger accepts costs none,
+// and a repeated one costs none except the one per minute for such events in the history.
 func TestCost_OfAnEvent(t *testing.T) {
 	s := newEvents(t, false)
 	writes := func(event json.RawMessage) float64 {
@@ -445,7 +446,8 @@ func TestCost_OfAnEvent(t *testing.T) {
 	}
 }
 
-// An execution that waits for the rate of its trigger costs more than one that begins at once: the wait.
+// An execution that waits for the rate of its trigger costs more than one that begins at once: the
+// wait.
 func TestCost_OfAnEventAboveTheRate(t *testing.T) {
 	s := newEvents(t, true)
 	var costs []float64

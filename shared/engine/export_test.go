@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// PlanOf makes the plan of a step run, with all that it says beside the jobs.
+// PlanOf makes the plan of a step run, with everything in it besides the jobs.
 func (i *Inspection) PlanOf(ctx context.Context, r *workflow.StepRun) (plan.JobPlan, error) {
 	p, err := i.w.ensurePlanner(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ func faultCalls(fault faults.Fault, names ...string) faults.Plan {
 	}
 }
 
-// waitingView is what the execution waits for, as the view shows it.
+// waitingView returns what the execution waits for, as the view shows it.
 func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -245,9 +245,9 @@ func TestFailures_RedeliveryThatSucceedsIsForgotten(t *testing.T) {
 	}
 }
 
-// A step run that could not be closed before the engine gave the execution up is closed
-// before an operator's command releases the locks: an unclaimed pack must not start
-// under the locks of the next execution.
+// A step run that could not be closed before the engine gave up on the execution is closed before
+// an operator's command releases the locks: an unclaimed pack must not start under the locks of the
+// next execution.
 func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 	for name, release := range map[string]func(s *harness.Harness, id string) error{
 		"acknowledge": func(s *harness.Harness, id string) error {

@@ -35,7 +35,7 @@ func watchFamily(s *harness.Harness) {
 	s.Observer = &harness.FamilyObserver{Fail: func(problem string) { s.Error(problem) }}
 }
 
-// childOf is the id of the child that an execution has started first.
+// childOf returns the id of the first child that an execution has started.
 func childOf(s *harness.Harness, id string) string {
 	s.Helper()
 	x := s.Load(id)
@@ -52,7 +52,7 @@ func cancelRequest(cascade bool) views.CancelRequest {
 	return views.CancelRequest{Reason: "no longer needed", Cascade: &cascade}
 }
 
-// A cancelled parent ends after its child, and the child learns of it although it waits for a day.
+// A cancelled parent ends after its child, which learns of the cancel although it waits for a day.
 func TestFamily_CancelReachesTheChildFirst(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
@@ -73,7 +73,7 @@ func TestFamily_CancelReachesTheChildFirst(t *testing.T) {
 	}
 }
 
-// The message that tells a child is lost: the timer of the parent sends it again.
+// The message to the child is lost: the timer of the parent sends it again.
 func TestFamily_CancelReachesTheChildThoughItsMessageIsLost(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
@@ -158,8 +158,8 @@ func TestFamily_RetryBeforeTheStepIsClosed(t *testing.T) {
 	}
 }
 
-// Once the parent does not wait any more, a retry of its child is refused: the parent would not
-// learn what becomes of it.
+// Once the parent no longer waits, a retry of its child is refused, because the parent would not
+// learn the outcome.
 func TestFamily_NoRetryAfterTheStep(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
@@ -214,8 +214,8 @@ func TestFamily_WaitsUntilTheChildHasSettled(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A child goes on without its parent if the cancel does not cascade, or if the definition abandons
-// it; and it can be tried again.
+// A child continues without its parent if the cancel does not cascade, or if the definition
+// abandons it; and it can be retried.
 func TestFamily_LetGo(t *testing.T) {
 	for name, yaml := range map[string]string{"no cascade": parentYAML, "abandon": strings.Replace(parentYAML, "mode: dispatch", "mode: dispatch, onParentClose: abandon", 1)} {
 		s := newHarness(t, 0)
@@ -274,7 +274,7 @@ func TestFamily_FireAndForgetBeginsAfterItsParentsEnd(t *testing.T) {
 	}
 }
 
-// A step that has to end in time, and has a way to go on: its child is cancelled first.
+// If a step times out and the definition handles that, its child is cancelled first.
 func TestFamily_StepTimeoutIsHandledAfterTheChild(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)
@@ -458,8 +458,8 @@ func TestFamily_UnderRandomFaults(t *testing.T) {
 	}
 }
 
-// A child that is left to itself because its parent has failed may change something at any time:
-// the parent is not safe, and one that handles the failure has not wholly succeeded.
+// A child that is abandoned because its parent has failed may change something at any time: the
+// parent is not safe, and one that handles the failure has not wholly succeeded.
 func TestFamily_LeavesNothingSafeBehind(t *testing.T) {
 	child := "steps: [{label: work, functionBlock: p/forever:1, runOn: global}, {label: pause, wait: {for: 24h}}, {label: more, functionBlock: p/forever:1, runOn: global}]\n"
 	for handled, want := range map[string]workflow.Outcome{"": workflow.OutcomeFailedUnsafe, ", onFailure: sorry, next: end": workflow.OutcomePartial} {

@@ -52,8 +52,8 @@ func TestFlow_RetryKeepsWhatAnEmbeddedDefinitionDid(t *testing.T) {
 	}
 }
 
-// A plan that comes out differently when it is made again stops the execution: it does not act
-// on the packs as if they were those of other entities.
+// If a plan differs when it is made again, the execution stops: it does not treat the packs as
+// those of other entities.
 func TestPlan_MadeAgainIsChecked(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps:
@@ -86,8 +86,8 @@ func TestPlan_MadeAgainIsChecked(t *testing.T) {
 	}
 }
 
-// A cancelled execution tells which entities it has changed, also after these are acknowledged,
-// one after the other.
+// A cancelled execution reports which entities it has changed, even after these are acknowledged,
+// one after another.
 func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
 	s, id := waiting(t, `steps:
   - {label: look, functionBlock: p/pure:1, runOn: device}
@@ -121,8 +121,8 @@ func TestCancel_UnsafeStaysUnsafe(t *testing.T) {
 	}
 }
 
-// What stands before a retry does not change when a step is left that the retry has opened to get where it begins:
-// the variables that were set in it before stay.
+// What stands before a retry does not change when the execution leaves a step that the retry has
+// opened to get to its beginning: variables set in it before stay.
 func TestFlow_RetryKeepsVariablesOfStepsThatItOpened(t *testing.T) {
 	const pure = "functionBlock: p/pure:1, runOn: global"
 	calls, fails := map[string]int{}, map[string]int{"one": 1, "two": 3}

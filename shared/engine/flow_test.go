@@ -232,7 +232,7 @@ func TestFlow_OnFailureHandles(t *testing.T) {
 	expectCalls(t, calls, "charge {}", `note {"why":"no money"}`, `ship {"charged":"CASE_HANDLED"}`)
 }
 
-// A step around the one that failed handles the failure, in a pipeline too.
+// A surrounding step handles the failure of the one that failed, in a pipeline too.
 func TestFlow_OuterStepHandles(t *testing.T) {
 	for _, config := range []string{"", "config: {executionStrategy: {parallel: true}}\n"} {
 		s, id, calls := flow(t, config+`steps:
@@ -316,8 +316,8 @@ steps:
 	}
 }
 
-// Values too large for the state item are stored in items of their own, and limits are told
-// with their codes.
+// Values too large for the state item are stored in items of their own, and exceeded limits are
+// reported with their codes.
 func TestFlow_LargeValues(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - {label: big, set: {list: "${parameters.list.map(x, x + x)}"}}
@@ -347,8 +347,8 @@ func TestFlow_LargeValues(t *testing.T) {
 	}
 }
 
-// After the steps of a case of onFailure, and after continueOnError, the execution goes on
-// where the case says, else where the step says.
+// After the steps of a case of onFailure, and after continueOnError, the execution continues where
+// the case says, else where the step says.
 func TestFlow_GoesOnAfterAFailure(t *testing.T) {
 	const pure = "functionBlock: p/pure:1, runOn: global"
 	for _, c := range []struct{ charge, want string }{
@@ -432,8 +432,8 @@ func TestFlow_RetryBeginsInAHandler(t *testing.T) {
 	}
 }
 
-// R9: the block of a global step chooses where the execution goes on. A step that it cannot
-// reach fails it, and one on entities chooses nothing.
+// R9: the block of a global step chooses where the execution continues. If it names a step that
+// cannot be reached, the step fails. A step on entities chooses nothing.
 func TestFlow_BlockChoosesNext(t *testing.T) {
 	definition := `steps:
   - {label: triage, functionBlock: p/once:1, runOn: global}
@@ -475,7 +475,7 @@ func TestFlow_BlockChoosesNext(t *testing.T) {
 	}
 }
 
-// R42: a definition says what its executions give. One that has no value fails nothing.
+// R42: a definition declares the output of its executions. An output without a value fails nothing.
 func TestFlow_Output(t *testing.T) {
 	for output, want := range map[string]string{
 		`{sum: "${vars.sum}", a: "${a.result.x}", all: "${size(b.results)}", n: "${parameters.n}"}`: `{"a":7,"all":3,"n":5,"sum":6}`,
@@ -498,7 +498,7 @@ output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(
 	}
 }
 
-// A step around the one that failed handles a failure whose text is stored apart.
+// A surrounding step handles a failure whose text is stored separately.
 func TestFlow_OuterStepHandlesLongFailure(t *testing.T) {
 	long := strings.Repeat("no money ", 40)
 	s, id, calls := flow(t, `steps:
@@ -558,8 +558,8 @@ func TestFlow_AssertionInPipelineIsHandled(t *testing.T) {
 	}
 }
 
-// error is the failure that was handled last: that of a step around others comes after
-// those in it, and branches count in the order of the definition.
+// error is the last failure that was handled: that of a surrounding step comes after those in it,
+// and branches count in the order of the definition.
 func TestFlow_NewestIsWhatEndedLast(t *testing.T) {
 	const pure = "functionBlock: p/pure:1, runOn: global"
 	s, id, calls := flow(t, `steps:
@@ -597,7 +597,7 @@ func TestFlow_NewestIsWhatEndedLast(t *testing.T) {
 }
 
 // A step that failed, was handled, and is entered again: in it, error is that failure, and the
-// variables are those that it has left.
+// variables are as it left them.
 func TestFlow_ErrorIsWhatWasHandledLast(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - label: first

@@ -66,8 +66,8 @@ output: {third: "${push.results[2]}"}
 	}
 }
 
-// An empty list completes, one that is too long, no list or none at all fails the step before
-// anything is executed. What reads no item is settled before the list.
+// An empty list completes. A list that is too long, no list or no value at all fails the step
+// before anything is executed. What reads no item is decided before the list.
 func TestForeach_Lists(t *testing.T) {
 	for fields, want := range map[string]struct {
 		calls  int
@@ -97,8 +97,9 @@ func TestForeach_Lists(t *testing.T) {
 	}
 }
 
-// Failures within the tolerance are told, and nothing more: later steps go on with all items.
-// Beyond it the step fails and names an item. A doubt is never tolerated.
+// Failures within the tolerance are reported, and nothing more: later steps continue with all
+// items. Beyond the tolerance the step fails and names an item. An unknown outcome is never
+// tolerated.
 func TestForeach_ToleratesFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		block, tolerance string
@@ -181,8 +182,8 @@ func TestForeach_Rollback(t *testing.T) {
 	}
 }
 
-// A retry executes only the items again that did not end with OK, as long as the list is the
-// same, and the results are those of all.
+// As long as the list is the same, a retry executes only the items again that did not end OK, and
+// the results are those of all.
 func TestForeach_Retry(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, entities string
@@ -250,7 +251,7 @@ func TestForeach_Retry(t *testing.T) {
 	}
 }
 
-// What was tolerated and handled stays told, a retry after a later failure redoes it too, and
+// Tolerated and handled failures stay reported, a retry after a later failure redoes them too, and
 // an item never excludes one of another step.
 func TestForeach_RetryTwice(t *testing.T) {
 	broken := `"n":1`
@@ -311,7 +312,7 @@ func TestForeach_Cancel(t *testing.T) {
 	}
 }
 
-// In a loop, in a branch and in an embedded definition items are those of the innermost list.
+// In a loop, in a branch and in an embedded definition, items are those of the innermost list.
 func TestForeach_InOtherSteps(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - label: each
@@ -333,8 +334,8 @@ func TestForeach_InOtherSteps(t *testing.T) {
 		`one {"n":1}`, `one {"n":2}`, `two {"n":3}`, `merged {"g":{"left":[{"attempt":1},{"attempt":1}],"right":[{"attempt":1}]}}`)
 }
 
-// A failure that is handled keeps the list: the results of the items are there, and what they
-// did can be undone. So does that of a loop.
+// A handled failure keeps the list: the results of the items are there, and what they did can be
+// undone. The same holds in a loop.
 func TestForeach_HandledFailure(t *testing.T) {
 	for _, steps := range []string{
 		`  - label: push

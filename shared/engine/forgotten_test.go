@@ -21,7 +21,7 @@ func forgetting(s *harness.Harness, items, window string) {
 	s.Publish("one", "config: {timeout: 1h}\n"+strings.NewReplacer("p/child:1", "p/site:1", "mode: dispatch}", "mode: fireAndForget}, parameters: {name: n, number: 0}").Replace(parentYAML))
 }
 
-// theOnly is the id of the only execution that exists.
+// theOnly returns the id of the only execution that exists.
 func theOnly(s *harness.Harness) (id string) {
 	s.Helper()
 	all := s.States(harness.Caller.Tenant)
@@ -41,8 +41,9 @@ func cancelAll(s *harness.Harness, id string) {
 	}
 }
 
-// A handler that has read an open step stalls before it creates an execution that nobody waits for.
-// The one that starts it is cancelled meanwhile, and says that it was not executed. That is so.
+// A handler that has read an open step stalls before it creates an execution in fire-and-forget
+// mode. Meanwhile the starter is cancelled, and reports that the execution was not started. It
+// never begins.
 func TestForgotten_OfALateHandlerDoesNotBegin(t *testing.T) {
 	for name, one := range map[string]bool{"of a set": false, "alone": true} {
 		s := newHarness(t, 0)
@@ -72,7 +73,7 @@ func TestForgotten_OfALateHandlerDoesNotBegin(t *testing.T) {
 	}
 }
 
-// begun is how many of the executions that another one has started have begun.
+// begun returns how many of the executions that another one has started have begun.
 func begun(s *harness.Harness) (n int) {
 	s.Helper()
 	for id := range s.States(harness.Caller.Tenant) {
@@ -113,8 +114,8 @@ func TestForgotten_TheStarterIsTold(t *testing.T) {
 }
 
 // A cancel or a timeout comes between any two calls of the handler that starts executions. Each of
-// them is either counted as not executed, and does not begin, or is counted as started, and
-// begins. A retry starts the others, and none a second time.
+// them either counts as not executed and does not begin, or counts as started and begins. A retry
+// starts the others, and none a second time.
 func TestForgotten_CountsThoseThatBegin(t *testing.T) {
 	for _, definition := range []string{"w", "one"} {
 		for _, cancelled := range []bool{true, false} {
@@ -175,7 +176,7 @@ func TestForgotten_CountsThoseThatBegin(t *testing.T) {
 	}
 }
 
-// An execution that has begun is counted as started, whatever becomes of it before its step ends.
+// An execution that has begun counts as started, whatever becomes of it before its step ends.
 func TestForgotten_FailureOfAStartedOneIsNotItsStarters(t *testing.T) {
 	s := newHarness(t, 0)
 	forgetting(s, names(4), "2")
@@ -224,7 +225,7 @@ func TestForgotten_SomeWereRefused(t *testing.T) {
 	}
 }
 
-// An execution that nobody waits for is tried again whatever has become of the one that started it.
+// An execution in fire-and-forget mode can be retried, whatever has become of its starter.
 func TestForgotten_IsTriedAgainByItself(t *testing.T) {
 	s := newHarness(t, 0)
 	watchFamily(s)

@@ -36,7 +36,8 @@ steps:
   - {label: one, set: {seen: "${parameters.email}"}}
 `
 
-// captchas is the provider of a test: a solution of solved is good, of none the provider does not answer.
+// captchas is the provider in a test. The solutions in solved are good; for the solution "no answer"
+// it does not answer.
 type captchas struct {
 	solved map[string]bool
 	asked  []string
@@ -191,7 +192,7 @@ func TestForm_CaptchaIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// Forms that are not solved take nothing of the rate, and the provider is asked only so often.
+// Forms with an unsolved captcha take nothing of the rate, and the provider is asked only so often.
 func TestForm_UnsolvedCaptchasKeepNobodyOut(t *testing.T) {
 	s, p := newForms(t)
 	for range 20 {
@@ -211,7 +212,7 @@ func TestForm_UnsolvedCaptchasKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// Who has solved one captcha starts one thing with it, and takes one of the rate.
+// Solving one captcha starts one execution, and takes one unit of the rate.
 func TestForm_OneSolutionTakesOneOfTheRate(t *testing.T) {
 	for _, name := range []string{"guarded", "both"} {
 		s, _ := newForms(t)
@@ -228,7 +229,8 @@ func TestForm_OneSolutionTakesOneOfTheRate(t *testing.T) {
 	}
 }
 
-// A stranger learns nothing of what others have sent, nor of the workflow; the history tells it.
+// A stranger learns nothing about what others have sent, nor about the workflow; the history has
+// it.
 func TestForm_TellsNobodyWhatOthersHaveSent(t *testing.T) {
 	s, p := newForms(t)
 	s.Publish("keys", `parameters: {type: object, required: [n], properties: {n: {type: integer}}}

@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Many executions that change one entity, more than an execution can have waiters, take
-// turns without pauses: a reserver that is nobody's waiter is woken by those that its
-// reservation holds up.
+// Many executions that change one entity, more than an execution can have waiters, take turns
+// without pauses: a reserver that is nobody's waiter is woken by the executions that its
+// reservation blocks.
 func TestLocks_EntityIsNotIdleWhileManyWait(t *testing.T) {
 	const executions = 200
 	s := harness.New(t, 1, harness.Options())
@@ -29,8 +29,8 @@ func TestLocks_EntityIsNotIdleWhileManyWait(t *testing.T) {
 		}
 		return n
 	}
-	// Everything that messages alone bring about happens at one moment. After it the
-	// device is free, and whoever still waits waits for a timer.
+	// Everything that messages alone bring about happens at one moment. After it the device is
+	// free, and executions that still wait do so for a timer.
 	pauses := 0
 	for ; ; pauses++ {
 		s.Drain()

@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A process that handles the wake-ups of several large executions side by side has the entities of
-// no more of them in memory than it has room for. One that finds no room in its time is handed on,
-// without a failure, and small executions wait for nobody.
+// A process that handles wake-ups of several large executions concurrently keeps only as many of
+// their entities in memory as fit. A wake-up that does not fit in time is requeued, without a
+// failure, and small executions wait for nobody.
 func TestAdvance_BoundsTheEntitiesInMemory(t *testing.T) {
 	const devices = 40
 	o := harness.Options()

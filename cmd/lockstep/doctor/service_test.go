@@ -260,7 +260,8 @@ failure  address  nobody answers
 	}
 }
 
-// Messages that are left in a pool when nothing is at work are of executions that have ended: they are no finding.
+// Messages left in a pool while no execution has jobs belong to ended executions, so they are no
+// finding.
 func TestServiceCheck_IgnoresMessagesOfEndedExecutions(t *testing.T) {
 	routes := healthyService()
 	routes["GET /blackboard/jobs"] = response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]},{"pool":"lab","queue":true,"waiting":1,"claimed":0,"claims":[]}]}`}

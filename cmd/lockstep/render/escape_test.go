@@ -57,7 +57,7 @@ func TestEscaped_PrintsNoControlCharacters(t *testing.T) {
 	}
 }
 
-// JSON is for programs: it is written as it is, and so is what a terminal is told.
+// JSON is for programs and not escaped, and neither are the terminal's own control sequences.
 func TestRaw_IsNotEscaped(t *testing.T) {
 	var out bytes.Buffer
 	cmd := &cobra.Command{}

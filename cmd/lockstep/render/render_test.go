@@ -224,8 +224,8 @@ func TestStartProgressNotes_StopsAfterStop(t *testing.T) {
 	close(written) // a note after this would panic
 }
 
-// TestDescribeEntities_NamesWhatWasNotUndone: of a rollback that has failed, who was to undo what, on which
-// entities, and both ways on.
+// TestDescribeEntities_NamesWhatWasNotUndone: for a failed rollback, the description names what was
+// to undo what, on which entities, and both ways to continue.
 func TestDescribeEntities_NamesWhatWasNotUndone(t *testing.T) {
 	unsafe, safe, kept, undoing := workflow.OutcomeFailedUnsafe, sm.ExecutionFailedSafeAck, sm.ExecutionFailedUnsafe, "u-1"
 	remains := "it ended in FAILED_SAFE_ACK"
@@ -354,7 +354,7 @@ func TestDescribePartial_NamesTheRule(t *testing.T) {
 	}
 }
 
-// What a step with foreach would do is told by items; how many there are may not be known.
+// For a step with foreach the plan counts items; their number may be unknown.
 func TestPrintPlan_TellsItems(t *testing.T) {
 	on, step, item := workflow.RunOnItem, "push", 3
 	var out strings.Builder
@@ -376,7 +376,8 @@ func TestPrintPlan_TellsItems(t *testing.T) {
 	}
 }
 
-// Entities that were left out because they were locked are named, with who held them, also where all others succeeded.
+// Entities that were left out because they were locked are named with the holders, even if all
+// others succeeded.
 func TestDescribeEntities_NamesWhatWasLocked(t *testing.T) {
 	succeeded, entity, holder := workflow.OutcomeSucceeded, "device/sw-7", "x-2"
 	x := views.ExecutionView{
@@ -392,7 +393,8 @@ Next: "lockstep rerun x-1 --skipped" runs it on those that were left out.
 	}
 }
 
-// Of an unsafe end of which some entities were acknowledged, those that are still locked are counted.
+// If some entities of an unsafe end were acknowledged, the description counts those that are still
+// locked.
 func TestDescribeExecution_CountsWhatIsStillLocked(t *testing.T) {
 	kept, remains := 19, "step reload has no rollback"
 	x := views.ExecutionView{

@@ -174,8 +174,8 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 }
 
-// A template of a release is deployed without CDK: nothing of it is in the bucket of CDK's
-// bootstrap, and nobody asks which version that has.
+// A release's template is deployed without CDK: it needs nothing from the bucket of CDK's
+// bootstrap, and does not check the bootstrap's version.
 func TestSynthesize_FunctionsInABucketOfTheirOwn(t *testing.T) {
 	file, resources, _ := synthesizeTemplate(t, settings{AssetsPrefix: "lockstep/v1.2.3/"})
 	functions := propertiesByType(t, resources, "AWS::Lambda::Function")

@@ -217,7 +217,7 @@ func TestNew_PanicBecomesProblem(t *testing.T) {
 	}
 }
 
-// withClaim is an event whose caller has one more claim, and who has named roles in a header.
+// withClaim returns an event whose caller has one more claim, and has named roles in a header.
 func withClaim(event events.APIGatewayV2HTTPRequest, name, value string) events.APIGatewayV2HTTPRequest {
 	authorizer := *event.RequestContext.Authorizer
 	jwt := *authorizer.JWT
@@ -281,8 +281,8 @@ func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 	}
 }
 
-// Lambda refuses a reply of more than 6 MiB. A body that is larger when it is quoted is
-// sent in base64, and one that is still too large becomes a problem that says what to do.
+// Lambda refuses a reply of more than 6 MiB. A body that is larger when quoted is sent in base64,
+// and one that is still too large becomes a problem that says what to do.
 func TestNew_BoundsReply(t *testing.T) {
 	event, err := json.Marshal(loadEvent(t, "minimal.json"))
 	if err != nil {

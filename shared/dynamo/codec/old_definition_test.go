@@ -90,8 +90,9 @@ func (w *written) LockWritten(_, _ workflow.Lock)          {}
 func (w *written) PackWritten(_, _ *workflow.Pack)         {}
 func (w *written) EntityWritten(before, _ workflow.Entity) {}
 
-// pathsOf adds the paths of the fields of a document to all: "[]" stands for an index, "{}" for a key of a map.
-// known are those that a release with schema 1 reads; one that ends with " *" has any value.
+// pathsOf adds the paths of the fields of a document to all: "[]" stands for an index, "{}" for a
+// key of a map. known are the paths that a release with schema 1 reads; one that ends with " *" may
+// have any value.
 func pathsOf(v any, at string, known, all map[string]bool) {
 	if known[at+" *"] {
 		return
@@ -135,8 +136,9 @@ func schema1(t *testing.T) map[string]bool {
 	return known
 }
 
-// An execution of a definition that uses nothing new keeps schema 1 from its beginning to its end, and its stored
-// documents have no field that a release with schema 1 does not know: that release reads them, and goes on.
+// An execution of a definition that uses nothing new keeps schema 1 from beginning to end. Its
+// stored documents have no field that a release with schema 1 does not know, so that such a release
+// can read them and continue.
 func TestOldDefinitions_StoreNothingNew(t *testing.T) {
 	known := schema1(t)
 	for name, c := range oldDefinitions {
@@ -166,7 +168,7 @@ func TestOldDefinitions_StoreNothingNew(t *testing.T) {
 			if w.err != nil || len(w.documents) < 3 {
 				t.Fatalf("%d documents, %v", len(w.documents), w.err)
 			}
-			// How the entities of one that failed have ended is told when it ends.
+			// The outcomes of the entities are written when a failed execution ends.
 			if len(w.newer) > 1 || len(w.newer) == 1 && (c.fails == "" || !sm.Terminal(w.newer[0])) {
 				t.Errorf("written with a newer schema in %v", w.newer)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Nodes carry what the definitions embedded around them say about failures and about jobs in
+// Nodes carry what their surrounding embedded definitions say about failures and about jobs in
 // flight: the innermost tolerance, and the lowest limit.
 func TestProgram_CarriesConfigOfEmbeddedDefinitions(t *testing.T) {
 	registry, ctx := sim.New(1).Open().Registry, context.Background()

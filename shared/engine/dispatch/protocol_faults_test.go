@@ -226,8 +226,8 @@ func TestDispatcher_TimerWaitsForRetryDelay(t *testing.T) {
 	}
 }
 
-// Fault: jobs that were withheld from a worker, because the answer to its poll had no room, count as
-// tried. They are sent again whatever the retry policy says, until each has been executed.
+// Fault: jobs that were withheld from a worker, because they did not fit the response to its poll,
+// count as tried. They are sent again whatever the retry policy says, until each has been executed.
 func TestDispatcher_SendsWithheldJobsAgain(t *testing.T) {
 	f := newFixture(t, 2, 2, nil)
 	withheld := workflow.Failure{Code: workflow.FailureWithheld, Retryable: true, Unsent: true}
@@ -367,9 +367,8 @@ func TestDispatcher_ReportsAbandonedClaims(t *testing.T) {
 // idempotent makes the jobs of a step run repeatable.
 func idempotent(_ *workflow.StepRun, w *workflow.Work) { w.Idempotent = true }
 
-// N52, N44: if no worker renews or takes over a claim for job.stuck, its job becomes
-// UNKNOWN, since it must not run twice. A renewed claim is kept. A pack whose jobs may
-// run again is sent again.
+// N52, N44: if no worker renews or takes over a claim for job.stuck, its job becomes UNKNOWN, since
+// it must not run twice. A renewed claim is kept. A pack whose jobs may run again is sent again.
 func TestDispatcher_FailsStuckClaims(t *testing.T) {
 	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
 		f := newFixture(t, jobs, 1, nil)

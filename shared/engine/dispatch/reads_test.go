@@ -18,7 +18,7 @@ func (f *fixture) finishLanes(first, last int) {
 	}
 }
 
-// reads is how many items of packs and done sets do reads.
+// reads returns how many items of packs and done sets do reads.
 func (f *fixture) reads(do func()) int {
 	before := f.Consumed().ReadUnits["jobs"]
 	do()
@@ -47,8 +47,8 @@ func TestDispatcher_TimerReadsOpenLanesOnly(t *testing.T) {
 	}
 }
 
-// A worker that has finished packs of a step run is at work on it, so that the others are
-// not unclaimed, although a timer does not read finished packs otherwise.
+// A worker that has finished packs of a step run works on it, so that the others do not count as
+// unclaimed, although a timer does not otherwise read finished packs.
 func TestDispatcher_DoneLanesAreSignsOfWorkers(t *testing.T) {
 	f := newFixture(t, 600, 1, nil)
 	f.Advance(3 * time.Hour)
@@ -109,9 +109,9 @@ func TestDispatcher_CountsFailuresBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A timer leaves a lane that has just ended to its worker, which is about to record the end
-// and to send the next lane: whoever records it second sends nothing. A while later the
-// worker may have died, and the timer does both.
+// A timer leaves a lane that has just ended to its worker, which is about to record the end and to
+// send the next lane: whoever records it second sends nothing. After a while the worker may have
+// crashed, and the timer does both.
 func TestDispatcher_TimerLeavesJustEndedLaneToItsWorker(t *testing.T) {
 	f := newFixture(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
 	f.writePack(0, 1, workflow.PackFinished, 0, ok)
