@@ -206,7 +206,7 @@ func TestDiscover_EmptyScopeFailsWhenAsserted(t *testing.T) {
 	}
 }
 
-// A starter whose selection matches nothing is told so before anything is locked, unless the
+// A starter whose selection matches nothing learns so before anything is locked, unless the
 // definition allows an empty scope.
 func TestDiscover_NothingSelected(t *testing.T) {
 	s := newHarness(t, 1)
@@ -284,9 +284,9 @@ func TestAdvance_ContinuesAfterLostCommit(t *testing.T) {
 	}
 }
 
-// Mistake 9: an epoch that does not grow. A lock that an execution took and released
-// would count as its own when it locks again, while another execution that read it as
-// free in between is about to take it: two holders.
+// Mistake 9: an epoch that does not grow. An execution would take a lock that it took and released
+// for its own when it locks again, while another execution that read it as free in between is about
+// to take it: two holders.
 func TestLocks_EachLockingHasItsOwnEpoch(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one again device"))
@@ -519,8 +519,7 @@ func TestDeadlock_BreaksCycleAcrossTwoParents(t *testing.T) {
 	}
 }
 
-// A child that needs an entity that its parent does not hold completes. Its age is that
-// of its root.
+// A child that needs an entity that its parent does not hold completes. It has the age of its root.
 func TestDeadlock_IgnoresChildOfAnotherEntity(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("child", stepsYAML("two once device"))

@@ -32,8 +32,8 @@ func TestEngine_QueueOutlastsItsMessages(t *testing.T) {
 	}
 }
 
-// The second step of a pipeline waits in the queue behind all entities of the first. For
-// that it is not unclaimed: a worker of its pool is at work.
+// The second step of a pipeline waits in the queue behind all entities of the first. That does not
+// make it unclaimed: a worker of its pool is busy.
 func TestEngine_PipelineWaitsBehindItsFirstStep(t *testing.T) {
 	const devices = 100
 	s := newHarness(t, devices)
@@ -47,7 +47,7 @@ func TestEngine_PipelineWaitsBehindItsFirstStep(t *testing.T) {
 	}
 }
 
-// takes is a script by which each call of a block takes so long.
+// takes returns a script in which each call of a block takes this long.
 func takes(s *harness.Harness, d time.Duration) func(harness.BlockCall) *harness.Outcome {
 	return func(harness.BlockCall) *harness.Outcome {
 		return &harness.Outcome{During: func() { passTime(s, d) }}

@@ -132,7 +132,7 @@ func TestLoop_BreakEndsIt(t *testing.T) {
 	expectCalls(t, calls, `one {"n":1}`, "two {}", `one {"n":2}`, `after {"each":"COMPLETED"}`)
 }
 
-// A step in a loop goes on somewhere else, in the loop or out of it.
+// A step in a loop jumps, within the loop or out of it.
 func TestLoop_JumpsInAndOut(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - label: each
@@ -178,8 +178,8 @@ func TestLoop_RollsBackEachTime(t *testing.T) {
 	expectCalls(t, calls, `work {"at":0,"n":"a"}`, `work {"at":1,"n":"b"}`, "fails {}", `work {"at":1,"n":"b"}`, `work {"at":0,"n":"a"}`)
 }
 
-// A retry goes on with the time that failed, for the entities that failed in it. Its list is
-// the one that the loop began with.
+// A retry continues with the round that failed, for the entities that failed in it. Its list is the
+// one that the loop began with.
 func TestLoop_RetryGoesOnWithTheTimeThatFailed(t *testing.T) {
 	broken := true
 	s, id, calls := flow(t, `config: {rollback: never}
@@ -216,8 +216,8 @@ steps:
 	}
 }
 
-// A retry of a time keeps the results of who was done in it, whatever was in the times before,
-// and what failed in those stays failed.
+// A retry of a round keeps the results of those who were done in it, whatever happened in earlier
+// rounds, and entities that failed in those stay failed.
 func TestLoop_RetryKeepsWhoWasDone(t *testing.T) {
 	broken := true
 	s, id, _ := flow(t, `config: {rollback: never, failureTolerance: 1, onEntityFailure: leave}
@@ -288,7 +288,7 @@ func TestLoop_RetryAfterARollback(t *testing.T) {
 	}
 }
 
-// A second retry goes on with the time at which the first one failed.
+// A second retry continues with the round in which the first one failed.
 func TestLoop_RetryTwice(t *testing.T) {
 	broken := "2"
 	s, id, _ := flow(t, `config: {rollback: never, failureTolerance: 1}
@@ -364,7 +364,7 @@ steps:
 	}
 }
 
-// An entity that failed in one time takes no part in the next ones, and is undone alone.
+// An entity that failed in one round takes no part in the next ones, and is undone alone.
 func TestLoop_ToleratesFailures(t *testing.T) {
 	s, id, calls := flow(t, `config: {failureTolerance: 1}
 steps:
@@ -388,8 +388,8 @@ steps:
 		`work d001 {"n":2}`, `work d001 {"n":1}`)
 }
 
-// An embedded definition in a loop gets its parameters anew each time, and does not see the
-// items of the loop around it.
+// An embedded definition in a loop gets its parameters anew in each round, and does not see the
+// items of the surrounding loop.
 func TestLoop_EmbedsADefinition(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("inner", "parameters: {type: object}\nsteps:\n  - {label: call, functionBlock: p/pure:1, runOn: global, parameters: {n: '${parameters.n}', i: '${has(vars.i) ? vars.i : 0}'}}\n")

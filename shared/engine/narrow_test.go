@@ -44,8 +44,8 @@ func acknowledge(s *harness.Harness, id string, ids ...string) {
 	})
 }
 
-// An operator acknowledges one entity after the other. Each is free at once; whoever waits for
-// another is told, and sleeps again without asking for its locks.
+// An operator acknowledges one entity after another. Each is free at once. An execution that waits
+// for another one is woken, and sleeps again without requesting its locks.
 func TestAcknowledge_ReleasesNamedEntities(t *testing.T) {
 	s, id, _ := newUnsafe(t)
 	first, second := s.Start("other", "d000"), s.Start("other", "d002")
@@ -72,7 +72,7 @@ func TestAcknowledge_ReleasesNamedEntities(t *testing.T) {
 	if _, err := s.Engine.Acknowledge(ctx, harness.Caller, id, "", devices("d001", "d009")...); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("an entity of no execution: %v", err)
 	}
-	acknowledge(s, id, "d000", "d002") // one that is released already does not matter
+	acknowledge(s, id, "d000", "d002") // one that has already been released does not matter
 	s.Drain()
 	s.ExpectState(second, sm.ExecutionCompletedAck)
 	s.ExpectState(id, sm.ExecutionFailedUnsafe)
@@ -88,8 +88,8 @@ func TestAcknowledge_ReleasesNamedEntities(t *testing.T) {
 	}
 }
 
-// A retry of an execution that has released some entities works on the others, under the
-// locks that it still has. What others did to the released ones meanwhile stays.
+// A retry of an execution that has released some entities works on the others, under the locks that
+// it still has. What others did to the released ones meanwhile stays.
 func TestRetry_WorksOnKeptEntitiesOnly(t *testing.T) {
 	s, id, mended := newUnsafe(t)
 	acknowledge(s, id, "d000")
@@ -116,7 +116,7 @@ func TestRetry_WorksOnKeptEntitiesOnly(t *testing.T) {
 }
 
 // A rollback keeps the entity that it could not undo. A retry then completes without the others:
-// they stay undone, also the one whose job had no known end, and are told as failed.
+// they stay undone, even the one whose job had an unknown outcome, and are reported as failed.
 func TestRetry_CompletesWithoutWhatWasReleased(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", "steps:\n  - {label: first, functionBlock: p/harmless:1, runOn: device}\n  - {label: set, functionBlock: p/again:1, runOn: device}\n")
@@ -183,8 +183,8 @@ func TestRetry_UpdatesKeptEntitiesOnly(t *testing.T) {
 	}
 }
 
-// A place is the position in the list of which the locks were asked for, also where entities
-// were left out because they were locked.
+// A place is the position in the list of requested locks, even if entities were left out because
+// they were locked.
 func TestAcknowledge_OfScopeWithGaps(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]\nconfig: {onLocked: skip}\n")
@@ -298,8 +298,8 @@ func TestUnlock_AllAfterSome(t *testing.T) {
 	}
 }
 
-// Whoever waits for an execution that ends unsafely learns that it waits for an operator. Its
-// reservations are void from then on, and what it had reserved can be taken by others.
+// An execution that waits for another one, which ends unsafely, learns that it waits for an
+// operator. Its reservations are void from then on, and others can take what it had reserved.
 func TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
@@ -331,8 +331,8 @@ func TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited(t *testing.T) {
 	s.ExpectState(one, sm.ExecutionCompletedAck)
 }
 
-// Once the holder is retried, it waits for nobody: what waits for it is told no more that it
-// does, and what that has reserved counts again.
+// Once the holder is retried, it waits for nobody: executions that wait for it no longer show that,
+// and their reservations count again.
 func TestLocks_ReservationsCountAgainAfterRetryOfHolder(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")

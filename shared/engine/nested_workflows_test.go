@@ -277,9 +277,9 @@ func TestDelay_EndsOnTime(t *testing.T) {
 	}
 }
 
-// A definition that starts itself three times would make 3^10 executions. The family may
-// have only so many: the step that would start one more fails and names the first
-// execution and the limit, and all of them end.
+// A definition that starts itself three times would make 3^10 executions. The size of the family is
+// limited: the step that would start one more fails and names the first execution and the limit,
+// and all of them end.
 func TestChild_DescendantsOfOneExecutionAreLimited(t *testing.T) {
 	o := harness.Options()
 	o.MaxDescendants = 20

@@ -30,7 +30,7 @@ func newObserved(t testing.TB, seed uint64, definition string) *harness.Harness 
 	return s
 }
 
-// subscribe makes a subscription that is told of everything from now on.
+// subscribe makes a subscription to everything from now on.
 func subscribe(s *harness.Harness, sub workflow.Subscription) {
 	s.Helper()
 	if sub.ID == "" {
@@ -65,7 +65,7 @@ func subscriptionOf(s *harness.Harness, name string) (found workflow.Subscriptio
 
 var webhook = workflow.SubscriptionTarget{URL: "https://hooks.example/events"}
 
-// toldOf lists the events of an execution of which a receiver was told, each once, in order.
+// toldOf lists the events of an execution that a receiver got, each once, in order.
 func toldOf(s *harness.Harness, url, id string) (sequences []int64) {
 	s.Helper()
 	for _, r := range s.Receipts {
@@ -89,7 +89,7 @@ func toldOf(s *harness.Harness, url, id string) (sequences []int64) {
 	return sequences
 }
 
-// expectToldAll fails the test unless a receiver was told of every event of an execution.
+// expectToldAll fails the test unless a receiver got every event of an execution.
 func expectToldAll(s *harness.Harness, url, id string) {
 	s.Helper()
 	x := s.Load(id)
@@ -136,8 +136,8 @@ var observedScenarios = map[string]struct {
 	},
 }
 
-// Whatever call fails, or a process dies before or after, the receiver is told of every event, in
-// whatever state the execution rests, and the timer ends. Nothing of the execution depends on it.
+// Whichever call fails, or a process crashes before or after it, the receiver gets every event, in
+// whatever state the execution rests, and the timer ends. Nothing in the execution depends on it.
 func TestObserver_IsToldOfEveryEvent(t *testing.T) {
 	for name, c := range observedScenarios {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +282,8 @@ func TestObserver_UnobservedExecutionsCostNothing(t *testing.T) {
 	}
 }
 
-// A subscription that is made while an execution is changed is told of every event from the time
-// that it names, although a handler learns of it only after half a minute.
+// A subscription made while an execution changes gets every event from the time that it names,
+// although a handler learns of it only after half a minute.
 func TestObserver_SubscriptionMadeMeanwhile(t *testing.T) {
 	var many []string
 	for i := range 12 {
@@ -311,7 +311,7 @@ func TestObserver_SubscriptionMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// A subscription is told of the events that it names, of the executions that it names.
+// A subscription gets the events that it names, of the executions that it names.
 func TestObserver_Filters(t *testing.T) {
 	for name, c := range map[string]struct {
 		sub  workflow.Subscription
@@ -351,8 +351,8 @@ func TestObserver_Filters(t *testing.T) {
 	}
 }
 
-// A delivery is tried for a day. Twenty in a row that are given up suspend their subscription;
-// what comes then is kept among the dead letters, and is told once somebody resumes it.
+// A delivery is retried for a day. Twenty in a row that are given up suspend their subscription.
+// Later events are kept among the dead letters, and are delivered once somebody resumes it.
 func TestObserver_SuspendsWhoeverIsDead(t *testing.T) {
 	s := newObserved(t, 1, stepsYAML("one pure global"))
 	subscribe(s, workflow.Subscription{Name: "dead", To: webhook})
@@ -400,8 +400,8 @@ func TestObserver_SuspendsWhoeverIsDead(t *testing.T) {
 	}
 }
 
-// What a receiver has refused with 410 it is told once somebody resumes its subscription, as what
-// came meanwhile.
+// Events that a receiver refused with 410, and later ones, are delivered once somebody resumes its
+// subscription.
 func TestObserver_ResumedAfterGone(t *testing.T) {
 	s := newObserved(t, 1, stepsYAML("one pure global"))
 	subscribe(s, workflow.Subscription{Name: "hook", To: webhook})
@@ -421,8 +421,8 @@ func TestObserver_ResumedAfterGone(t *testing.T) {
 	}
 }
 
-// A receiver that answers 410 is not asked again. One that was removed, or made anew under the
-// same name, is not told of what was meant for the old one.
+// A receiver that answers 410 is not called again. One that was removed, or recreated under the
+// same name, does not get what was meant for the old one.
 func TestObserver_GoneAndRemoved(t *testing.T) {
 	s := newObserved(t, 1, stepsYAML("one pure global"))
 	subscribe(s, workflow.Subscription{Name: "gone", To: webhook})
@@ -486,8 +486,8 @@ func TestObserver_FollowUp(t *testing.T) {
 	}
 }
 
-// Nothing of what an execution works with is told: no parameter, result, answer, or text of a
-// block or an operator.
+// Events contain no data of an execution: no parameter, result, answer, or text of a block or an
+// operator.
 func TestObserver_ToldNoSecrets(t *testing.T) {
 	const secret = "s3cr3t"
 	s := newObserved(t, 1, "parameters: {type: object, properties: {p: {type: string}}}\nsteps:\n"+
@@ -521,7 +521,7 @@ func TestObserver_ToldNoSecrets(t *testing.T) {
 	}
 }
 
-// People are told of what has failed, with the entities that need a look, and of nothing else.
+// Alerts report failures, with the entities that need a look, and nothing else.
 func TestObserver_Alerts(t *testing.T) {
 	o := harness.Options()
 	o.SubscriptionsAge, o.Alerts = subscriptionsAge, workflow.AlertTarget{Topic: "arn:aws:sns:x:1:people", URL: ""}
@@ -580,8 +580,8 @@ func TestObserver_TellsLongHistories(t *testing.T) {
 	expectToldAll(s, webhook.URL, id)
 }
 
-// An announcement that finds another one at work comes again: that one may have read the execution
-// before its last commit. It takes over when the time of the other one is over.
+// An announcement that finds another handler with the lease comes again, because that one may have
+// read the execution before its last commit. It takes over when the lease has expired.
 func TestObserver_LeaseIsNotDone(t *testing.T) {
 	s := newObserved(t, 1, stepsYAML("one pure global"))
 	subscribe(s, workflow.Subscription{Name: "all", To: webhook})
@@ -605,8 +605,8 @@ func TestObserver_LeaseIsNotDone(t *testing.T) {
 	expectToldAll(s, webhook.URL, id)
 }
 
-// A subscription is written, and only then it is settled from when on it is told: who changes
-// executions learns of it from then on, however long the first write took.
+// A subscription is written first, and only then is its start time fixed. Those who change
+// executions learn of it from then on, however long the first write took.
 func TestObserver_SubscribingIsTwoWrites(t *testing.T) {
 	for _, stall := range []time.Duration{0, time.Minute} {
 		s := newObserved(t, 1, "steps:\n  - {label: a, wait: {for: 20s}}\n  - {label: b, wait: {for: 20s}}\n  - {label: c, wait: {for: 20s}}\n  - {label: d, wait: {for: 20s}}\n  - {label: e, wait: {for: 20s}}\n  - {label: f, functionBlock: p/pure:1, runOn: global}\n")

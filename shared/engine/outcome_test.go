@@ -25,8 +25,8 @@ func failFor(step, device string) func(harness.BlockCall) *harness.Outcome {
 	}
 }
 
-// TestOutcome_FailureIsToldPerEntity: a failure within the tolerance is undone on its own
-// entity, or told as unsafe, and what succeeded stands.
+// TestOutcome_FailureIsToldPerEntity: a failure within the tolerance is undone on its own entity,
+// or reported as unsafe, and what succeeded stands.
 func TestOutcome_FailureIsToldPerEntity(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, blocks string // blocks of the steps a and b
@@ -110,8 +110,8 @@ func TestOutcome_FailedRollbackKeepsItsEntity(t *testing.T) {
 	}
 }
 
-// TestOutcome_AssertionInPipeline: the same where entities pass through the steps on their
-// own. Where nothing is tolerated the step fails at once.
+// TestOutcome_AssertionInPipeline: the same if entities pass through the steps on their own.
+// Without tolerance the step fails at once.
 func TestOutcome_AssertionInPipeline(t *testing.T) {
 	for name, c := range map[string]struct {
 		tolerance string
@@ -163,11 +163,11 @@ func TestOutcome_AssertionOfEntityFailsThatEntity(t *testing.T) {
 	s.Publish("v", "config: {failureTolerance: 2}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assert: 'parameters.go == true'}\n")
 	id = s.Start("v", harness.DeviceIDs(3)...)
 	s.RunUntilIdle(time.Hour)
-	s.ExpectState(id, sm.ExecutionFailedSafeAck) // it says the same of all entities
+	s.ExpectState(id, sm.ExecutionFailedSafeAck) // it is the same for all entities
 }
 
-// TestOutcome_UndoStopsAtItsFailure: where the undoing of one step fails for an entity, the
-// steps before it are not undone for that entity, and are for the others.
+// TestOutcome_UndoStopsAtItsFailure: if undoing one step fails for an entity, the steps before it
+// are not undone for that entity, but are for the others.
 func TestOutcome_UndoStopsAtItsFailure(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - {label: a, functionBlock: p/again:1, runOn: device}\n  - {label: b, functionBlock: p/again:1, runOn: device}\n  - {label: c, functionBlock: p/pure:1, runOn: device}\n")
@@ -205,8 +205,8 @@ func TestOutcome_UpdatesOfFailedEntitiesAreNotWritten(t *testing.T) {
 	}
 }
 
-// TestOutcome_FailedLaneHidesNoOther: where a lane of a pipeline cannot be planned, what the
-// other lanes did is undone, or told as unsafe and kept.
+// TestOutcome_FailedLaneHidesNoOther: if a lane of a pipeline cannot be planned, what the other
+// lanes did is undone, or reported as unsafe and kept.
 func TestOutcome_FailedLaneHidesNoOther(t *testing.T) {
 	for _, block := range []string{"again", "forever"} {
 		s := newHarness(t, 2)
@@ -249,8 +249,8 @@ func TestOutcome_RetryThatRepairsEverythingSucceeds(t *testing.T) {
 	}
 }
 
-// TestOutcome_RollbackOfSomeIsNotARollbackOfAll: a retry of the entities that were kept, which
-// fails again, undoes nothing of the others, and says so.
+// TestOutcome_RollbackOfSomeIsNotARollbackOfAll: a retry of the kept entities, which fails again,
+// undoes nothing for the others, and reports so.
 func TestOutcome_RollbackOfSomeIsNotARollbackOfAll(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Publish("w", "config: {failureTolerance: 1}\nsteps:\n  - {label: a, functionBlock: p/once:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")

@@ -127,7 +127,7 @@ func TestPace_HoldsWhenUndone(t *testing.T) {
 	}
 }
 
-// Between two jobs an execution says for what it waits.
+// Between two jobs an execution shows what it waits for.
 func TestPace_IsShown(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one once device , pace: 1/10m"))

@@ -44,7 +44,7 @@ func gatherScript(fail map[string]string) func(harness.BlockCall) *harness.Outco
 	}
 }
 
-// R29: branches are executed side by side, their results merged in the order of the file.
+// R29: branches run concurrently, and their results are merged in the order of the file.
 func TestParallel_MergesBranches(t *testing.T) {
 	s, id, calls := flow(t, strings.Replace(gather, "ALLOW", "merge: {}", 1), "", gatherScript(nil))
 	s.ExpectState(id, sm.ExecutionCompletedAck)
@@ -147,8 +147,8 @@ func TestParallel_RefusesBranchesOverOneType(t *testing.T) {
 	}
 }
 
-// More branches than can be open side by side are refused before anything is executed, whichever
-// of them would be quicker.
+// More branches than may be open concurrently are refused before anything is executed, whichever of
+// them would be faster.
 func TestParallel_RefusesTooManyBranches(t *testing.T) {
 	nested := func(outer, inner int) string {
 		var b strings.Builder
@@ -197,7 +197,7 @@ func TestParallel_UpdatesInTheOrderOfTheDefinition(t *testing.T) {
 	}
 }
 
-// A branch in which nobody knows what a job has done is not tolerated, however that came about.
+// A branch with an unknown outcome of a job is not tolerated, whatever the cause.
 func TestParallel_DoubtByTimeout(t *testing.T) {
 	for name, o := range map[string]harness.Outcome{"crash": {Crash: true}, "timeout": {FailCode: workflow.FailureTimeout}, "failure": {FailCode: "NO"}} {
 		for kind, step := range map[string]string{
@@ -304,7 +304,7 @@ func TestParallel_Nested(t *testing.T) {
 	}
 }
 
-// What a branch gives, when it ends in branches of its own, is what these give together.
+// The output of a branch that ends in branches of its own is their merged output.
 func TestParallel_InnerBranchesGiveOneResult(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - label: outer
@@ -324,8 +324,8 @@ func TestParallel_InnerBranchesGiveOneResult(t *testing.T) {
 	}
 }
 
-// A branch that is closed makes the outcome PARTIAL. Entities on which nothing was executed in
-// it take part in later steps, whatever these read.
+// A closed branch makes the outcome PARTIAL. Entities on which nothing was executed in it take part
+// in later steps, whatever these read.
 func TestParallel_ClosedBranchIsTold(t *testing.T) {
 	for _, reads := range []string{"", `, parameters: {n: "${size(touch.results)}"}`} {
 		s := newHarness(t, 3)
@@ -350,9 +350,9 @@ func TestParallel_ClosedBranchIsTold(t *testing.T) {
 	}
 }
 
-// A retry begins with all branches. Where that would repeat what can neither be repeated nor
-// undone, the operator has to say so. Branches that a completed step went on without are not
-// begun again.
+// A retry begins with all branches. If that would repeat work that can neither be repeated nor
+// undone, the operator has to ask for it. Branches that a completed step left behind are not begun
+// again.
 func TestParallel_RetryRepeatsNothingUnasked(t *testing.T) {
 	fail := map[string]bool{"bad": true, "last": true}
 	s, id, _ := flow(t, `steps:

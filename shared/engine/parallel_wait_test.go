@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Two departments are asked side by side, while a third branch waits for a time and works.
+// Two departments are asked at the same time, while a third branch waits for a time and works.
 const askBoth = `steps:
   - label: all
     parallel:
@@ -37,7 +37,7 @@ func answerStep(t *testing.T, s *harness.Harness, id, step, input, role string) 
 	return err
 }
 
-// openInputs are the steps of all executions that ask people.
+// openInputs returns the steps of all executions that ask people.
 func openInputs(t *testing.T, s *harness.Harness) string {
 	t.Helper()
 	list, err := s.Query.Inbox(t.Context(), harness.Caller, false, workflow.Page{})
@@ -55,7 +55,7 @@ func askBothOf(onReject, more string) string {
 	return strings.NewReplacer("ONREJECT", onReject, "MORE", more).Replace(askBoth)
 }
 
-// Branches that wait go on each for itself, in any order, also while another works.
+// Waiting branches continue independently, in any order, even while another works.
 func TestParallelWait_EachGoesOn(t *testing.T) {
 	for order := range 3 {
 		s, id := waiting(t, askBothOf("", "merge: {}"), "", nil)
@@ -113,7 +113,8 @@ func TestParallelWait_EachGoesOn(t *testing.T) {
 	}
 }
 
-// A job of one branch may wait for its next attempt while another waits: the execution runs, and takes answers.
+// A job of one branch may wait for its next attempt while another branch waits: the execution runs,
+// and accepts answers.
 func TestParallelWait_AnswerWhileItRuns(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `steps:
@@ -150,7 +151,7 @@ func TestParallelWait_AnswerWhileItRuns(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A rejection in one branch ends the others, unless the step goes on without it; a branch that
+// A rejection in one branch ends the others, unless the step continues without it. A branch that
 // waits for too long is closed with its wait.
 func TestParallelWait_BranchFails(t *testing.T) {
 	for _, c := range []struct {
@@ -198,8 +199,8 @@ func TestParallelWait_BranchFails(t *testing.T) {
 	}
 }
 
-// Two branches wait for one name: each takes the signal that it waits for, and one that nobody
-// waits for is gone.
+// Two branches wait for one name: each takes the signal that it waits for, and a signal that nobody
+// waits for is dropped.
 func TestParallelWait_SignalsByWhen(t *testing.T) {
 	for _, order := range [][]int{{2, 1, 3}, {1, 2, 3}, {3, 2, 1}} {
 		s, id := waiting(t, `steps:
@@ -261,8 +262,8 @@ func TestParallelWait_Crashes(t *testing.T) {
 	}
 }
 
-// A request to go on ends the wait that the execution shows, if that is one for a time. Where
-// several wait for a time, it names one, also while a job is at work.
+// A resume ends the wait that the execution shows, if that is one for a time. If several steps wait
+// for a time, it names one, even while a job runs.
 func TestParallelWait_ResumeNamesTheStep(t *testing.T) {
 	s, id := waiting(t, `steps:
   - label: all
@@ -308,7 +309,7 @@ func TestParallelWait_ResumeNamesTheStep(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// The view names every wait of the branches, also while a branch is at work.
+// The view lists every wait of the branches, even while a branch works.
 func TestParallelWait_AllAreShown(t *testing.T) {
 	s, id := waiting(t, `steps:
   - label: all
@@ -343,8 +344,8 @@ func TestParallelWait_AllAreShown(t *testing.T) {
 	}
 }
 
-// Whoever only asks is told that it is over when the time of his own wait is, not that of another
-// branch: closed is final.
+// A caller who only reads the question learns that it is over when its own wait has timed out, not
+// when another branch has: closed is final.
 func TestParallelWait_QuestionJudgesItsOwnWait(t *testing.T) {
 	for _, c := range []struct {
 		name, more, ask string
@@ -385,7 +386,7 @@ func TestParallelWait_QuestionJudgesItsOwnWait(t *testing.T) {
 	}
 }
 
-// Who ends a timer of a branch after the stepTimeout of the branches is told that it is too late.
+// Ending a timer of a branch after the stepTimeout of the branches is refused as too late.
 func TestParallelWait_ResumeAfterTheTimeOfItsBranches(t *testing.T) {
 	s, id := waiting(t, `steps:
   - label: all
@@ -487,10 +488,10 @@ func TestParallelWait_ClosedBranchesAreNotMerged(t *testing.T) {
 	}
 }
 
-// An hour in which no wake-up comes is nobody's fault. The first one after it may have other
-// things to do in the branch before: what the timer has fired for in a later branch is done all
-// the same, so that its jobs are offered once more before they count as unclaimed, and what was lost a few
-// minutes ago is sent again at once.
+// An hour without wake-ups is nobody's fault. The first wake-up after it may be busy with an
+// earlier branch. What the timer has fired for in a later branch is done all the same, so that its
+// jobs are offered once more before they count as unclaimed, and what was lost a few minutes ago is
+// sent again at once.
 func TestParallel_JobsAreOfferedAgainAfterAnOutage(t *testing.T) {
 	for outage, within := range map[time.Duration]time.Duration{3 * time.Hour: 48 * time.Hour, 4*time.Minute + 5*time.Second: 2 * time.Minute} {
 		offeredAgain(t, outage, within)

@@ -67,8 +67,8 @@ steps:
 	}
 }
 
-// What cannot be planned is the failure of the step that has the mistake, and of none before it
-// in the pipeline: what handles those does not handle it.
+// What cannot be planned is the failure of the step with the mistake, and not of an earlier one in
+// the pipeline: their failure handlers do not handle it.
 func TestPipeline_FailsInTheStepThatCannotBePlanned(t *testing.T) {
 	for config, skipped := range map[string]string{
 		"{executionStrategy: {parallel: true}}":                 "d000",
@@ -89,7 +89,7 @@ steps:
 	}
 }
 
-// The same where others commit before each commit of the wake-up that has found it out.
+// The same if others commit before each commit of the wake-up that has found the mistake.
 func TestPipeline_FailsAlthoughOthersCommitFirst(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}}
@@ -118,8 +118,8 @@ steps:
 	}
 }
 
-// The same where the wake-up that has found it out gives up, because others always commit first:
-// whoever goes on for it is told.
+// The same if the wake-up that has found the mistake gives up, because others always commit first:
+// the one that continues for it learns of it.
 func TestPipeline_FailsAlthoughWhoFoundItOutGivesUp(t *testing.T) {
 	o := harness.Options()
 	o.MaxConflictRetries = 0
@@ -160,8 +160,8 @@ func (s overtakenStore) Commit(ctx context.Context, seen int64, next *workflow.E
 	return s.Store.Commit(ctx, seen, next, o)
 }
 
-// Where a step of a pipeline cannot be planned and that is handled, the others go on without it,
-// no wider than the window and without a timer.
+// If a step of a pipeline cannot be planned and that is handled, the others continue without it, no
+// wider than the window and without a timer.
 func TestPipeline_GoesOnWithoutAStepThatCannotBePlanned(t *testing.T) {
 	const bad = ", continueOnError: true, assert: '1 > 2'"
 	for name, test := range map[string]struct {
@@ -208,8 +208,8 @@ steps:
 	}
 }
 
-// The same where the handler dies that has closed the step: the timer sends what may go on, and
-// no lane more, although all lanes of the closed step are over.
+// The same if the handler that has closed the step crashes: the timer sends the lanes that may
+// continue and no others, although all lanes of the closed step have ended.
 func TestPipeline_TimerKeepsToTheWindowBesideAClosedStep(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
@@ -252,8 +252,8 @@ func startedJob(s *harness.Harness) *faults.Task {
 	return worker
 }
 
-// A step that is being closed ends lanes that never came to it. The timer sends none in their
-// place while a worker is still at work in it.
+// A step that is being closed ends lanes that never reached it. The timer sends none in their place
+// while a worker still works in it.
 func TestPipeline_TimerKeepsToTheWindowBesideAClosingStep(t *testing.T) {
 	s := newHarness(t, 6)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 2}
@@ -284,9 +284,9 @@ steps:
 	}
 }
 
-// A lane ends while the step behind it is being closed. Its wake-up leaves it there, and records
-// its end after the handler that has closed the step has looked which lanes are over, but before
-// that records it too. The lane that waits for it in the window begins all the same.
+// A lane ends while the step behind it is being closed. Its wake-up leaves it there. It records the
+// lane's end after the handler that has closed the step has read which lanes have ended, but before
+// that handler records it too. The lane that waits for it in the window begins all the same.
 func TestPipeline_ResumesALaneThatWasLeft(t *testing.T) {
 	s := newHarness(t, 6)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 3}
@@ -318,9 +318,9 @@ steps:
 	}
 }
 
-// Another wake-up may find that a lane has ended before the worker reports it. The
-// lane's next pack is sent all the same: with a single lane, whose end completes the
-// step run, and with a timer that has fired, which adds the lane to the done set.
+// Another wake-up may find that a lane has ended before the worker reports it. The lane's next pack
+// is sent all the same: with a single lane, whose end completes the step run, and with a timer that
+// has fired, which adds the lane to the done set.
 func TestPipeline_SendsLaneReportedAfterAdvance(t *testing.T) {
 	for devices, wait := range map[int]time.Duration{1: 0, 2: 61 * time.Second} {
 		sendLaneReportedAfterAdvance(t, devices, wait, "", nil)
@@ -378,8 +378,8 @@ steps:
 	}
 }
 
-// Lanes of a pipeline that begin with nothing to do all go on at once, also if the next step cannot
-// be planned for the first of them.
+// Lanes of a pipeline that begin with nothing to do all continue at once, even if the next step
+// cannot be planned for the first of them.
 func TestPipeline_GoesOnWithAllLanesWithoutJobs(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", "config: {executionStrategy: {parallel: true}}\nsteps:\n  - {label: none, functionBlock: p/again:1, runOn: device, condition: entity.id == 'x'}\n"+
@@ -389,8 +389,9 @@ func TestPipeline_GoesOnWithAllLanesWithoutJobs(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// An hour in which no wake-up comes is nobody's fault. The first one after it records that a lane of a pipeline
-// has ended; the next lane, which was never sent, is offered before it counts as unclaimed.
+// An hour without wake-ups is nobody's fault. The first wake-up after it records that a lane of a
+// pipeline has ended; the next lane, which was never sent, is offered before it counts as
+// unclaimed.
 func TestPipeline_NextLaneIsOfferedAfterAnOutage(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", "config: {maxInFlight: 1, executionStrategy: {parallel: true}}\nsteps: [{label: a, functionBlock: p/pure:1, runOn: device}, {label: b, functionBlock: p/pure:1, runOn: device}]\n")

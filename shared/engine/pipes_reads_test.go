@@ -13,8 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// What the delivery of one part of a step reads does not grow with the step, also if the parameters,
-// the condition and the items of the step are made of the results of another one that is as large.
+// The reads for delivering one part of a step do not grow with the step, even if the parameters,
+// the condition and the items of the step are made from the results of another step that is as
+// large.
 func TestCost_DeliveryOfRowsDoesNotGrowWithItsStep(t *testing.T) {
 	const read = "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device}\n" +
 		"  - {label: two, functionBlock: p/again:1, runOn: device, condition: one.result.id != null, parameters: {id: '${one.result.id}'}}\n"
@@ -62,7 +63,7 @@ func TestCost_DeliveryOfRowsDoesNotGrowWithItsStep(t *testing.T) {
 	t.Logf("%v and %v read units, %v and %v for a part", small, large, smallPart, largePart)
 }
 
-// Each part has the rows of its jobs, whatever of the step takes no part.
+// Each part has the rows of its jobs, whatever else in the step takes no part.
 func TestPipe_PartsOfAStep(t *testing.T) {
 	for name, definition := range map[string]string{
 		"entities with a condition": "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device, condition: '!entity.id.endsWith(\"7\")'}\n",
@@ -106,9 +107,9 @@ func allRowsOf(s *harness.Harness, table string) (rows []workflow.Row) {
 	}
 }
 
-// While a definition cannot be read, a process that does not know it tells whoever else observes of
-// the events, each once, as if the execution had no pipes. The rows come when it can be read, or when
-// the dead letter is redriven.
+// While a definition cannot be read, a process that does not have it cached delivers the events to
+// the other subscriptions, each once, as if the execution had no pipes. The rows come when it can
+// be read, or when the dead letter is redriven.
 func TestPipe_OfADefinitionThatCannotBeReadTouchesNobody(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for minutes": 5 * time.Minute, "for days": 48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

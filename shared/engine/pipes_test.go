@@ -78,7 +78,7 @@ func pay(c harness.BlockCall) *harness.Outcome {
 	return &harness.Outcome{Result: json.RawMessage(fmt.Sprintf(`{"id":"t-%s","amount":7}`, c.Entity))}
 }
 
-// What a pipe sees of a job, and of which jobs it makes rows.
+// What a pipe sees of a job, and for which jobs it makes rows.
 func TestPipe_MakesRowsOfJobs(t *testing.T) {
 	for _, c := range []struct {
 		name, definition string
@@ -206,8 +206,8 @@ func TestPipe_StoresEachRowOnceUnderManyFaults(t *testing.T) {
 	}
 }
 
-// R60: while the storage of rows is down, the execution goes on as if it were there. What could not
-// be stored becomes dead letters, and is stored when these are redriven.
+// R60: while the storage of rows is down, the execution continues as if it were up. Rows that could
+// not be stored become dead letters, and are stored when these are redriven.
 func TestPipe_StorageDown(t *testing.T) {
 	run := func(down bool) (s *harness.Harness, id string, history []string) {
 		s = newPiped(t, 1, stepsYAML("one again device", "two pure global")+chargePipe)
@@ -249,8 +249,8 @@ func TestPipe_StorageDown(t *testing.T) {
 	s.CheckInvariants()
 }
 
-// A row that does not fit is not stored and not lost: the others are stored, and it is told why it is
-// not, and kept among the dead letters.
+// A row that does not fit is neither stored nor lost: the others are stored, the reason is
+// recorded, and the row is kept among the dead letters.
 func TestPipe_RowsThatDoNotFit(t *testing.T) {
 	s := newPiped(t, 1, stepsYAML("one again device")+"pipes:\n  - {step: one, table: payments, map: {txn: result.id, source: result.amount}}\n")
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -293,8 +293,8 @@ func TestPipe_WithoutItsTable(t *testing.T) {
 	}
 }
 
-// Rows that could not be stored are tried again when somebody asks for it: at once, in whatever parts, each once, and
-// what became of them is remembered. What comes again of itself later has nothing to do.
+// Rows that could not be stored are retried on request: at once, in whatever parts, each once, and
+// the outcome is recorded. A later redelivery finds nothing to do.
 func TestPipe_RetryNow(t *testing.T) {
 	for _, items := range []int{2, 1201} {
 		s := newPiped(t, 1, stepsYAML("one again global"))
@@ -364,7 +364,7 @@ func TestPipe_RetryNow(t *testing.T) {
 	}
 }
 
-// The result that is stored apart from its pack is read where it is.
+// A result that is stored separately from its pack is read from there.
 func TestPipe_LargeResult(t *testing.T) {
 	s := newPiped(t, 1, stepsYAML("one again device")+"pipes:\n  - {step: one, table: payments, map: {txn: result.id}}\n")
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -420,7 +420,7 @@ func TestPipe_ManyJobs(t *testing.T) {
 	}
 }
 
-// A row costs one write, and an execution with pipes no more of executions than one that is observed.
+// A row costs one write. An execution with pipes costs no more than one with a subscription.
 func TestCost_OfRows(t *testing.T) {
 	run := func(pipes string, observed bool) workflow.Cost {
 		s := newPiped(t, 1, stepsYAML("one again device")+pipes)

@@ -24,8 +24,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// planWatcher compares the plans of step runs that have ended, each time in full, with the first one that
-// was made after their end, and with what the state item and the calls of blocks say of them.
+// planWatcher compares the plans of ended step runs, each made in full, with the first one made
+// after their end, and with the state item and the calls of blocks.
 type planWatcher struct {
 	*harness.Harness
 	first    map[string]map[int]plan.JobPlan // by execution and step run
@@ -37,7 +37,7 @@ func watchPlans(s *harness.Harness) *planWatcher {
 	return &planWatcher{Harness: s, first: map[string]map[int]plan.JobPlan{}, compared: map[string]int{}}
 }
 
-// planKey is what the labels of step runs are counted under: rollbacks apart.
+// planKey returns the label under which a step run is counted: rollbacks separately.
 func planKey(r *workflow.StepRun) string {
 	if r.Kind == workflow.JobRollback {
 		return "~" + r.Label
@@ -243,9 +243,10 @@ func publishChildren(s *harness.Harness) {
 	s.Publish("child", "steps:\n  - {label: twice, set: {n: \"${parameters.n * 2}\"}}\noutput: {n: \"${vars.n}\"}\n")
 }
 
-// The plan of a step run that has ended comes out the same whenever it is made again, in full: its jobs, their
-// entities, parameters and order, what is set and which case is taken. Blocks were called with what it says. So it
-// is for each kind of step, whatever else happens to the execution meanwhile.
+// The plan of an ended step run is the same whenever it is made again, in full: its jobs, their
+// entities, parameters and order, the variables set and the case taken. Blocks were called with
+// what it contains. This holds for each kind of step, whatever else happens to the execution
+// meanwhile.
 func TestPlans_OfEachKindAreTheSameAgain(t *testing.T) {
 	for name, c := range everyKind {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +330,7 @@ func TestPlans_AtRandomAreTheSameAgain(t *testing.T) {
 	}
 }
 
-// drawDefinition draws a definition, of one of the kinds that there are.
+// drawDefinition draws a definition of one of the kinds.
 func drawDefinition(r *rand.Rand) string {
 	switch r.IntN(6) {
 	case 0:

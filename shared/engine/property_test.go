@@ -63,10 +63,9 @@ func (c *randomOutcomes) script(s *harness.Harness) func(harness.BlockCall) *har
 	}
 }
 
-// Whatever the definition, the outcomes, the faults and the order of messages: every
-// execution ends once, as the oracle predicts, with a history that leads there. Nothing
-// executes twice that must not, and only executions that wait for an operator keep
-// locks.
+// Whatever the definition, the outcomes, the faults and the order of messages: every execution ends
+// once, as the oracle predicts, with a history that leads there. Nothing runs twice that must not,
+// and only executions that wait for an operator keep locks.
 func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawScenario(r)

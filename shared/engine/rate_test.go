@@ -19,8 +19,8 @@ func ratedYAML(rate string, steps ...string) string {
 	return "parameters: {type: object}\nconfig: {rate: " + rate + "}\n" + stepsYAML(steps...)
 }
 
-// No more executions begin than the rate of their workflow says. The others wait, say for what, and
-// begin in the order in which they were started.
+// No more executions begin than the rate of their workflow allows. The others wait, show what for,
+// and begin in the order in which they were started.
 func TestStartRate_DelaysTheOthers(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", ratedYAML("2/1m", "one once global"))
@@ -47,8 +47,8 @@ func wasBlocked(x *workflow.Execution) bool {
 	return slices.ContainsFunc(x.Events, func(e workflow.Event) bool { return e.Type == string(sm.EventExecutionBlocked) })
 }
 
-// A waiting execution says for what it waits; executions share the rate with those of the same key, and
-// a probe takes nothing of it.
+// A waiting execution shows what it waits for. Executions share the rate with those of the same
+// key, and a probe takes nothing of it.
 func TestStartRate_IsByKeyAndShown(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", ratedYAML(`{limit: 1/1h, key: "${parameters.customer}"}`, "one once global"))
@@ -77,8 +77,9 @@ func TestStartRate_IsByKeyAndShown(t *testing.T) {
 	}
 }
 
-// With onLimit fail a request is refused and says when to come again; it takes nothing, binds nothing, and
-// is accepted under the same idempotency key later. An execution that no request has started fails safely.
+// With onLimit fail a request is refused and told when to come again. It takes nothing, binds
+// nothing, and is accepted under the same idempotency key later. An execution that no request has
+// started fails safely.
 func TestStartRate_RefusesRequests(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", ratedYAML("{limit: 2/1m, onLimit: fail}", "one once global"))
@@ -118,7 +119,8 @@ func TestStartRate_RefusesRequests(t *testing.T) {
 	}
 }
 
-// Where the rate is free an execution begins with its start, while time goes on during the decision.
+// While the rate is free, an execution begins with its start, even if time passes during the
+// decision.
 func TestStartRate_DelaysNobodyWhileItIsFree(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", ratedYAML("1000/1m", "one once global"))
@@ -163,8 +165,8 @@ func TestStartRate_IsTakenAgainAfterTheCondition(t *testing.T) {
 	}
 }
 
-// An execution that is not to begin yet takes of the rate when it begins, not when it is asked for: of
-// those that would begin at one moment, the rate lets the first begin.
+// An execution with a later start time takes from the rate when it begins, not when it is
+// requested. If several would begin at one moment, the rate lets the first begin.
 func TestStartRate_OfLaterStartsIsTakenLater(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", ratedYAML("{limit: 1/1m, onLimit: fail}", "one once global"))

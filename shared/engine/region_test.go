@@ -20,7 +20,7 @@ func startIn(s *harness.Harness, region string) string {
 	return s.StartWith(req)
 }
 
-// poolsOf are the pools to which the jobs of an execution have gone, in order.
+// poolsOf returns the pools that got the jobs of an execution, in order.
 func poolsOf(x *workflow.Execution) (pools []string) {
 	for i := range x.StepRuns {
 		pools = append(pools, x.StepRuns[i].Pool)
@@ -28,9 +28,9 @@ func poolsOf(x *workflow.Execution) (pools []string) {
 	return pools
 }
 
-// All jobs of an execution with a region go to the pools of that: those that find entities, attempts,
-// rollbacks and compensations too. What the start says comes before what the definition says. Workers of
-// other regions do nothing of it.
+// All jobs of an execution with a region go to the pools of that region, including jobs that find
+// entities, attempts, rollbacks and compensations. The region of the start overrides that of the
+// definition. Workers of other regions get none of its jobs.
 func TestRegion_GetsAllJobs(t *testing.T) {
 	for _, test := range []struct{ defined, asked, want string }{
 		{"", "", "default"}, {"", "eu", "default@eu"}, {"us-east-1", "", "default@us-east-1"}, {"us-east-1", "eu", "default@eu"},
@@ -92,8 +92,8 @@ func cutRegion(pool string) string {
 	return pool[len("default@"):]
 }
 
-// A child has the region of its parent, unless its step says another, and that of its definition if
-// neither says one. So has a child of a set, and what an overdue question starts.
+// A child has the region of its parent, unless its step names another, or its definition does if
+// neither names one. The same holds for a child of a set, and for what an overdue question starts.
 func TestRegion_IsInheritedByChildren(t *testing.T) {
 	for _, test := range []struct{ parent, step, defined, want string }{
 		{"", "", "", ""}, {"eu", "", "", "eu"}, {"eu", "us", "", "us"}, {"", "us", "asia", "us"}, {"", "", "asia", "asia"}, {"eu", "", "asia", "eu"},
@@ -137,8 +137,8 @@ func TestRegion_IsInheritedByChildren(t *testing.T) {
 	}
 }
 
-// R21: where nobody serves the region, the execution says for which pool it waits, and ends UNCLAIMED. A
-// retry goes to the same region.
+// R21: if nobody serves the region, the execution shows the pool that it waits for, and ends
+// UNCLAIMED. A retry goes to the same region.
 func TestRegion_NobodyServesIt(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one again device"))
@@ -177,8 +177,8 @@ func TestRegion_HasAName(t *testing.T) {
 	}
 }
 
-// Lists show that an execution waits for a worker, as its status does, and the jobs that nobody claims are counted
-// by pool; neither before workers had time to claim them, nor once one has.
+// Lists show that an execution waits for a worker, as its status does, and unclaimed jobs are
+// counted by pool. Neither happens before workers had time to claim them, nor once one has.
 func TestRegion_ListsShowUnclaimedJobs(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Publish("w", stepsYAML("one once device"))
@@ -255,7 +255,7 @@ func TestRegion_UnclaimedJobsBehindManyThatWaitForTheirLock(t *testing.T) {
 	}
 }
 
-// A plan says for which region it is, and whether the setting of the stage names it.
+// A plan shows its region, and whether the setting of the stage names it.
 func TestRegion_IsInThePlan(t *testing.T) {
 	o := harness.Options()
 	o.Regions = []string{"asia", "eu"}

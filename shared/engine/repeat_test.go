@@ -38,9 +38,8 @@ func TestRepeat_ReadsGrowLinearly(t *testing.T) {
 	}
 }
 
-// The same where not all entities take part: one was left out before the step, by its
-// condition, by a failure in it, or ends earlier than the others. What follows sees the last
-// result of each.
+// The same if not all entities take part: one was left out before the step, by its condition or by
+// a failure in it, or ends earlier than the others. Later steps see the last result of each.
 func TestRepeat_ReadsGrowLinearlyWithoutSomeEntities(t *testing.T) {
 	const zero, two = "  - {label: zero, functionBlock: p/pure:1, runOn: device}\n", "  - {label: two, functionBlock: p/pure:1, runOn: device, parameters: {last: '${one.result}'}}\n"
 	for name, c := range map[string]struct {
@@ -96,8 +95,8 @@ func TestRepeat_ReadsGrowLinearlyWithoutSomeEntities(t *testing.T) {
 	}
 }
 
-// A retry of a step that repeats goes on with the repetition that failed: the entity that failed
-// executes that one again, and all those that follow; the others execute those that they have not
+// A retry of a step that repeats continues with the repetition that failed. The entity that failed
+// executes that one again, and all later ones; the others execute those that they have not
 // executed.
 func TestRepeat_RetryGoesOnWhereItFailed(t *testing.T) {
 	s := newHarness(t, 2)
@@ -151,8 +150,8 @@ func TestRepeat_RetryInsideRepeatsNoMoreOften(t *testing.T) {
 	}
 }
 
-// An assertion that is false for all entities that a repetition is about fails them like any
-// other: the repetition is not passed over as one that nobody takes part in.
+// An assertion that is false for all entities of a repetition fails them like any other: the
+// repetition is not skipped as one without participants.
 func TestRepeat_AssertionFailsWhoeverIsLeft(t *testing.T) {
 	for tolerance, want := range map[string]struct {
 		state   sm.ExecutionState
@@ -182,8 +181,8 @@ steps:
 	}
 }
 
-// The results of a step are those of all entities that the execution has locked, however few of
-// them a retry works on.
+// The results of a step include all entities that the execution has locked, however few of them a
+// retry works on.
 func TestRetry_SeesResultsOfReleasedEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps:
@@ -281,7 +280,7 @@ steps:
 		t.Errorf("the output is %+v", x.Output)
 	}
 	want := []string{
-		"work EXECUTE d000", "work EXECUTE d001", // neither who failed later nor who was not called then is left out
+		"work EXECUTE d000", "work EXECUTE d001", // neither those who failed later nor those who were not called then are left out
 		"check EXECUTE d000", "check EXECUTE d001", "work EXECUTE d000", "work EXECUTE d001",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -289,8 +288,9 @@ steps:
 	}
 }
 
-// An assertion of more entities than may fail fails its step before it has a job: nobody has failed
-// in it. So a retry leaves nobody out of what came before, who would be told as skipped there.
+// An assertion that is false for more entities than may fail fails its step before it has a job, so
+// nobody has failed in it. So a retry leaves nobody out of earlier steps, where they would be
+// reported as skipped.
 func TestRetry_NobodyHasFailedWhereAnAssertionFailedTheStep(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `steps:

@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A higher MinFencingToken says that the tables were restored. Then no execution that
-// has not ended continues, whatever its state: each ends FAILED_UNSAFE for an operator,
-// and a retry begins under new locks.
+// A higher MinFencingToken means that the tables were restored. Then no unfinished execution
+// continues, whatever its state: each ends FAILED_UNSAFE for an operator, and a retry begins under
+// new locks.
 func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
 	const minToken = 1_800_000_000
 	ctx := context.Background()
@@ -111,9 +111,9 @@ func TestRestore_LeavesEndedExecutions(t *testing.T) {
 	s.ExpectState(next, sm.ExecutionCompletedAck)
 }
 
-// The tables were restored to different moments: the state of an execution knows of a rollback, and what the
-// jobs that it undoes had done is lost. A retry could not tell what has still to be undone, and is refused,
-// forced or not.
+// The tables were restored to different moments: the state of an execution knows of a rollback, but
+// the outcomes of the jobs that it undoes are lost. A retry could not know what has still to be
+// undone, and is refused, forced or not.
 func TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {

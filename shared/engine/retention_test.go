@@ -26,8 +26,8 @@ func newRetentionHarness(t *testing.T, devices int) *harness.Harness {
 	return s
 }
 
-// partDiscardTimes are the times from which on the parts of an execution outside its
-// state item may be deleted; zero for a part that is kept.
+// partDiscardTimes returns from when on the parts of an execution outside its state item may be
+// deleted; zero for a part that is kept.
 func partDiscardTimes(s *harness.Harness, x *workflow.Execution) []time.Time {
 	times := []time.Time{s.DiscardedAt(workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID}, 0)}
 	for _, r := range x.StepRuns {

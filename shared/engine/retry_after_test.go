@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// The pause before the next attempt is what the policy says or, if that is longer, what the server has
-// asked for: whoever sends the attempt, the worker or the engine. It is asked of jobs that are tried
-// again only.
+// The pause before the next attempt is that of the policy or, if longer, the one that the server
+// asked for, whether the worker or the engine sends the attempt. Only jobs that are retried may ask
+// for one.
 func TestRetryAfter_IsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		code  string

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// What an execution is told to have left, and who has to look at it.
+// What an execution reports to have left behind, and who has to look at it.
 type told struct {
 	Outcomes map[workflow.EntityOutcome]int
 	Failed   []string // the entities that are named
@@ -40,9 +40,9 @@ func tellOf(s *harness.Harness, id string) (v views.ExecutionView, t told) {
 	return v, t
 }
 
-// A retry takes its locks anew, and ends before it has them: whatever ends it, what the try before has left is
-// left still, and the same entities are told. It holds nothing, and may be acknowledged, retried and rerun as
-// after the end before.
+// A retry takes its locks anew, and ends before it has them. Whatever ends it, what the previous
+// try left behind is still left, and the same entities are reported. It holds nothing, and may be
+// acknowledged, retried and rerun as after the previous end.
 func TestRetry_BeforeItsLocksEndsAsTheTryBefore(t *testing.T) {
 	for name, test := range map[string]struct {
 		config string
@@ -146,7 +146,8 @@ func TestRetry_AfterOneWithoutLocksRepeatsWhatWasUndone(t *testing.T) {
 	}
 }
 
-// Everything was undone before the retry: nothing is left after it either. The entities that failed are told.
+// Everything was undone before the retry, so nothing is left after it either. The entities that
+// failed are reported.
 func TestRetry_BeforeItsLocksStaysSafe(t *testing.T) {
 	s := newHarness(t, 3)
 	mended := false

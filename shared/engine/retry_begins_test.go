@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A retry executes what has failed and what follows, and nothing that stands: also where the step that
-// cannot be undone is another one than that in which an entity has failed, and where the failure is
-// handled this time.
+// A retry executes what has failed and what follows, and nothing that stands. That includes the
+// case that the step that cannot be undone is not the one in which an entity has failed, and that
+// the failure is handled this time.
 func TestRetry_ExecutesWhatHasToBeDoneAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		definition string
@@ -89,9 +89,9 @@ func TestRetry_RepeatsNothingThatNoRollbackTouched(t *testing.T) {
 	}
 }
 
-// A rollout has stopped, and what could be undone of its wave is undone and released. A retry under
-// the locks that are held is not about these entities. One that takes all locks anew is, and executes
-// again what was undone of them.
+// A rollout has stopped, and what could be undone in its wave is undone and released. A retry under
+// the held locks does not include these entities. One that takes all locks anew does, and executes
+// again what was undone for them.
 func TestRollout_RetryUnderNewLocksRepeatsWhatWasUndone(t *testing.T) {
 	for how, want := range map[string]string{"kept": "two 2 | three 1,2", "anew": "one 3 | two 2 | three 1,2,3", "anew after some": "one 3 | three 1,2,3"} {
 		mended, three := false, true
@@ -136,8 +136,8 @@ func TestRollout_RetryUnderNewLocksRepeatsWhatWasUndone(t *testing.T) {
 	}
 }
 
-// A retry of failures keeps results from the step on with which it begins. If it goes back to a step
-// before that one, this is executed for all, as in any try that goes back.
+// A retry of failures keeps results from the step with which it begins. If it goes back to an
+// earlier step, that is executed for all, as in any try that goes back.
 func TestRetry_GoingBackExecutesForAll(t *testing.T) {
 	for _, push := range []string{"runOn: item, foreach: {items: '${[1, 2]}'}", "runOn: device"} {
 		s := newHarness(t, 2)
@@ -162,8 +162,8 @@ func TestRetry_GoingBackExecutesForAll(t *testing.T) {
 	}
 }
 
-// Two entities have failed, which was tolerated. One was set back and released, the other is kept: what it
-// did cannot be undone. The retry is about that one, and begins where it failed.
+// Two entities have failed, which was tolerated. One was undone and released, the other is kept
+// because its changes cannot be undone. The retry works on that one, and begins where it failed.
 func TestRetry_RepeatsNothingOfReleasedEntities(t *testing.T) {
 	mended := false
 	s, id := rolledOut(t, 3, `config: {failureTolerance: 2}
@@ -188,7 +188,8 @@ steps:
 	expectSteps(t, s, id, "three 1")
 }
 
-// A retry takes its locks anew, and does not get them. The next one begins where that one was to begin.
+// A retry takes its locks anew, and does not get them. The next retry begins where that one was to
+// begin.
 func TestRetry_AfterATryWithoutLocks(t *testing.T) {
 	mended := false
 	s, id := rolledOut(t, 1, "config: {onLocked: fail}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: device}]\n", failUntil("two", "d000", &mended))
@@ -211,8 +212,9 @@ func TestRetry_AfterATryWithoutLocks(t *testing.T) {
 	expectSteps(t, s, id, "two 0")
 }
 
-// So it is, too, in a wave of a rollout that has executed the step more than once, because the definition goes back:
-// the next one begins with the run of the step that has failed, and knows what was set before that.
+// The same in a wave of a rollout that has executed the step more than once, because the definition
+// jumps back: the next retry begins with the run of the step that failed, and knows the variables
+// set before it.
 func TestRetry_AfterATryWithoutLocksKnowsWhatWasSet(t *testing.T) {
 	calls := 0
 	s, id := rolledOut(t, 1, "config: {onLocked: fail}\nsteps: [{label: all, rollout: {by: entity.id, onFailure: rollbackAll}, workflow: {steps: [{label: count, set: {n: '${has(vars.n) ? vars.n + 1 : 1}'}}, "+
@@ -269,8 +271,9 @@ steps:
 	expectSteps(t, s, id, "one 0 | two 0 | three")
 }
 
-// An entity has failed in a step that the retry passes, because it handles a failure before it otherwise than the
-// try before. That leaves it out of nothing, wherever the retry goes on.
+// An entity has failed in a step that the retry does not enter, because it handles an earlier
+// failure differently than the previous try. That excludes it from nothing, wherever the retry
+// continues.
 func TestRetry_LeavesOutNobodyForWhatItPasses(t *testing.T) {
 	for _, last := range []string{"{label: three, functionBlock: p/pure:1, runOn: device}", "{label: three, loop: {over: '${[1]}'}, workflow: {steps: [{label: four, functionBlock: p/pure:1, runOn: device}]}}"} {
 		try := 1
@@ -309,8 +312,8 @@ func TestRetry_GoingBackReadsWhatStands(t *testing.T) {
 	}
 }
 
-// No wave goes on with a doubt, whatever its steps say about failures. A retry goes on with the step that has
-// left it, and repeats nothing of the wave.
+// No wave continues after an unknown outcome, whatever its steps say about failures. A retry
+// continues with the step that has left it, and repeats nothing of the wave.
 func TestRollout_RetryGoesOnWithTheDoubt(t *testing.T) {
 	for _, onFailure := range []string{"stop", "rollbackAll"} {
 		crashes := true
@@ -332,8 +335,8 @@ func TestRollout_RetryGoesOnWithTheDoubt(t *testing.T) {
 	}
 }
 
-// A doubt is left in a loop, and the definition has gone on after it. A retry goes on with the step and the time
-// that have left it.
+// An unknown outcome is left in a loop, and the definition has continued after it. A retry
+// continues with the step and the round that have left it.
 func TestLoop_RetryGoesOnWithTheDoubt(t *testing.T) {
 	calls, mended := 0, false
 	s, id := rolledOut(t, 1, `steps:

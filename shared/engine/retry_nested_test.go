@@ -96,9 +96,10 @@ func TestRetry_KeepsRepetitionsThatNobodyRepeated(t *testing.T) {
 	}
 }
 
-// A step in one that repeats was entered in a later repetition for the first time. A retry that begins with
-// it goes on in that repetition: what was executed in those before it stands, and nothing is executed there
-// that the definition has passed. So does one that begins with a step that was not entered, and was to be next.
+// A step in one that repeats was first entered in a later repetition. A retry that begins with it
+// continues in that repetition: what was executed in earlier ones stands, and nothing is executed
+// there that the definition has passed. The same holds for a retry that begins with a step that was
+// not entered but was to be next.
 func TestRetry_GoesOnInTheRepetitionThatEnteredItsStep(t *testing.T) {
 	const (
 		choice = `{label: choose, switch: [{when: count.result > 1, steps: [{label: work, functionBlock: p/pure:1, runOn: global}]}, {default: true}]}`
@@ -148,8 +149,8 @@ func TestRetry_GoesOnInTheRepetitionThatEnteredItsStep(t *testing.T) {
 	}
 }
 
-// An entity has failed in a step, which was tolerated. A retry that goes on in a later repetition leaves it
-// out of that step, too, as the try before did.
+// An entity has failed in a step, which was tolerated. A retry that continues in a later repetition
+// also leaves it out of that step, as the previous try did.
 func TestRetry_LeavesOutWhoFailedInAnEarlierRepetition(t *testing.T) {
 	counts, ones, mended := 0, 0, false
 	s, id := rolledOut(t, 2, `config: {failureTolerance: 1}

@@ -25,15 +25,15 @@ func (c countingStore) LoadMany(ctx context.Context, tenant string, ids []string
 	return c.Store.LoadMany(ctx, tenant, ids)
 }
 
-// Of those who have held an entity, as few are read as say whether it was changed: up to the first who has
-// changed something, and never more than ten whole executions at once. Who has only looked before that one
-// is not named.
+// Only as many previous holders of an entity are read as needed to decide whether it was changed:
+// up to the first one that has changed something, and never more than ten whole executions at once.
+// Holders before that one, which changed nothing, are not named.
 func TestRetry_ReadsHoldersUpToTheFirstThatChangedSomething(t *testing.T) {
 	const devices = 12
 	for name, test := range map[string]struct {
 		others []string // the workflows that have the devices after it, each of its own execution
 		most   int      // executions read, for each device
-		named  int      // of others, the first that is named; -1 for none: the retry goes on
+		named  int      // the first other holder that is named; -1 for none: the retry continues
 	}{
 		"the first one":    {[]string{"other", "look", "other", "look"}, 1, 0},
 		"the third one":    {[]string{"look", "look", "other", "other"}, 3, 2},

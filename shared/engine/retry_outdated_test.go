@@ -16,8 +16,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// values are what the devices of a test have: its steps named read give it, those named change write
-// it, and undo that with what had been read.
+// values are the values of a test's devices: steps named read return the value, steps named change
+// write it, and undo that with what had been read.
 func values(s *harness.Harness, fails *string) map[string]string {
 	has := map[string]string{}
 	for _, id := range harness.DeviceIDs(3) {
@@ -50,8 +50,9 @@ const (
 	changeOnly      = "steps: [{label: change, functionBlock: p/again:1, runOn: device, parameters: {to: other}}]\n"
 )
 
-// An execution has failed, is undone, and has released its device, which another one has changed since.
-// A retry that goes on with what was read before would set it back to that when it fails again.
+// An execution has failed, was undone, and has released its device, which another execution has
+// changed since. If a retry that continues with what was read before failed again, it would set the
+// device back to that.
 func TestRetry_UndoesNothingOfOthers(t *testing.T) {
 	s := newHarness(t, 3)
 	fails := "check"
@@ -89,9 +90,9 @@ func expectOutdated(s *harness.Harness, id string, req views.RetryRequest, by st
 	}
 }
 
-// Who makes everything again for the entity, and has nothing to undo, may go on; so may who is forced,
-// which is in the history. Nothing is outdated where nobody has changed anything: where another execution
-// has only looked, has shared the lock, or had another entity.
+// A retry that repeats everything for the entity, and has nothing to undo, may continue. So may a
+// forced one, which is in the history. Nothing is outdated if nobody has changed anything: another
+// execution has only read, has shared the lock, or had another entity.
 func TestRetry_GoesOnWhereNothingIsOutdated(t *testing.T) {
 	for name, test := range map[string]struct {
 		other   string // the workflow that another execution has executed
@@ -158,7 +159,7 @@ func TestRetry_GoesOnWhereNothingIsOutdated(t *testing.T) {
 }
 
 // Others change an entity after the request, before the try has its locks. It ends as it began, and
-// executes nothing; the next one is refused at once, and goes on if it is forced.
+// executes nothing. The next retry is refused at once, and continues if it is forced.
 func TestRetry_SeesUnderItsLocksWhatIsOutdated(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		s := newHarness(t, 3)
@@ -207,8 +208,8 @@ func TestRetry_SeesUnderItsLocksWhatIsOutdated(t *testing.T) {
 	}
 }
 
-// What a try that was not undone has done would be undone by a later one that fails: also where that
-// executes all steps again.
+// A later try that fails would also undo what an earlier try has done that was not undone, even if
+// it executes all steps again.
 func TestRetry_WouldUndoWhatIsOutdated(t *testing.T) {
 	s := newHarness(t, 3)
 	fails := "check"
@@ -224,8 +225,8 @@ func TestRetry_WouldUndoWhatIsOutdated(t *testing.T) {
 	expectOutdated(s, id, views.RetryRequest{From: "read", Entities: views.RetryAll}, other)
 }
 
-// Whoever has held an entity for which the execution has nothing to keep: a retry of those that failed
-// goes on with what it has for the others.
+// An entity for which the execution keeps nothing may have had any holders: a retry of the failed
+// entities continues with what it has for the others.
 func TestRetry_OutdatedAreOnlyResultsThatAreKept(t *testing.T) {
 	s := newHarness(t, 2)
 	mended := false
@@ -244,8 +245,9 @@ func TestRetry_OutdatedAreOnlyResultsThatAreKept(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// Something is left of a try that was acknowledged, and another execution has changed the entity before the
-// retry has its locks: it ends unsafely, and somebody has to look again. The locks stay released meanwhile.
+// An acknowledged try has left something behind, and another execution has changed the entity
+// before the retry has its locks: it ends unsafely, and somebody has to look again. The locks stay
+// released meanwhile.
 func TestRetry_OutdatedWithChangesThatRemainNeedsAPerson(t *testing.T) {
 	s := newHarness(t, 2)
 	mended := false

@@ -31,7 +31,7 @@ func (u *undoing) script(c harness.BlockCall) *harness.Outcome {
 	return nil
 }
 
-// calls are the calls since a number of them, as "STEP KIND ENTITY".
+// callsSince returns the calls after a number of them, as "STEP KIND ENTITY".
 func callsSince(s *harness.Harness, since int) (calls []string) {
 	for _, c := range s.BlockCalls[since:] {
 		calls = append(calls, fmt.Sprintf("%s %s %s", c.Step, c.Kind, c.Entity))
@@ -57,8 +57,8 @@ func refusedRollback(s *harness.Harness, id, because string) {
 	}
 }
 
-// A rollback whose block fails on one device is tried again: for that one, and in the steps that it had not come
-// to for all. What it had undone is left out.
+// A rollback whose block fails on one device is retried: for that device, and for all in the steps
+// that it had not reached. What it had undone is left out.
 func TestRetryRollback_UndoesTheRest(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails  []string
@@ -170,7 +170,7 @@ func TestRetryRollback_StartsAnotherExecution(t *testing.T) {
 	}
 }
 
-// It is refused where nothing has begun to roll back, where the locks were released, and of a child, whose parent
+// It is refused if no rollback has begun, if the locks were released, and for a child whose parent
 // has ended.
 func TestRetryRollback_IsRefused(t *testing.T) {
 	s := newHarness(t, 4)
@@ -262,7 +262,7 @@ func TestRetryRollback_AndForward(t *testing.T) {
 	}
 }
 
-// That the undoing of one global step has failed says nothing about another one: both are undone.
+// The failure to undo one global step says nothing about another: both are undone.
 func TestRetryRollback_OfGlobalStepsInAWave(t *testing.T) {
 	mended := false
 	s, id := rolledOut(t, 2, `steps:
@@ -283,7 +283,8 @@ func TestRetryRollback_OfGlobalStepsInAWave(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// The engine gave up on a rollback whose jobs had all ended well: nothing of that step is left, and the next is undone.
+// The engine gave up on a rollback whose jobs had all ended OK: nothing of that step is left, and
+// the next step is undone.
 func TestRetryRollback_GoesOnAfterTheEngineGaveUp(t *testing.T) {
 	s := newHarness(t, 2)
 	healthy := faults.Plan(func(faults.Call) faults.Fault { return faults.None })
@@ -355,8 +356,9 @@ func TestRetryRollback_AndForwardForSomeThenForAll(t *testing.T) {
 	}
 }
 
-// Of two entities that could not be undone in an execution that otherwise completes an operator has looked at one. What
-// it did to that one remains, also when the other is undone: the execution does not complete.
+// Two entities could not be undone in an execution that otherwise completes, and an operator has
+// released one. What was done to that one remains, even when the other is undone: the execution
+// does not complete.
 func TestRetryRollback_OfFailedEntitiesAfterARelease(t *testing.T) {
 	s := newHarness(t, 4)
 	mended := false
@@ -383,8 +385,9 @@ func TestRetryRollback_OfFailedEntitiesAfterARelease(t *testing.T) {
 	refusedRollback(s, id, "nothing of it is left to undo")
 }
 
-// An execution that was cancelled ends as cancelled, and says of its entities what is true then, and no more that its rollback
-// has failed. What an operator had released is not undone: for that it ends as unsafe.
+// A cancelled execution ends as cancelled, reports for its entities what is true then, and no
+// longer that its rollback has failed. What an operator had released is not undone, so with that it
+// ends as unsafe.
 func TestRetryRollback_OfACancelledExecution(t *testing.T) {
 	for release, want := range map[bool]sm.ExecutionState{false: sm.ExecutionCancelledAck, true: sm.ExecutionFailedUnsafe} {
 		s := newHarness(t, 3)

@@ -276,8 +276,7 @@ func TestRetry_RepeatsEntityThatWasNotUndone(t *testing.T) {
 	}
 }
 
-// A retry from a named step keeps the entities that are OK, in that step and all later
-// ones.
+// A retry from a named step keeps the entities that are OK, in that step and all later ones.
 func TestRetry_KeepsSucceededEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps:

@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// The time of an execution is over while the block of its only step is at work, which ends well. A
-// retry would call it once more. It does so unasked only where that does no harm, or where the
-// block was to be called again anyhow, because it has asked to wait.
+// An execution times out while the block of its only step runs, and the block then ends OK. A retry
+// would call it once more. It does so unasked only if that does no harm, or if the block was to be
+// called again anyhow, because it has asked to wait.
 func TestRetry_RepeatsNoStepThatWasStoppedAndEndedWell(t *testing.T) {
 	for _, test := range []struct {
 		block   string
@@ -63,8 +63,8 @@ func TestRetry_RepeatsNoStepThatWasStoppedAndEndedWell(t *testing.T) {
 	}
 }
 
-// A retry begins with what failed, and would come to a step behind that which ended well, and whose block
-// can neither be repeated nor undone. It does so only where somebody has named the step to begin with.
+// A retry begins with what failed, and would come to a later step which ended OK, and whose block
+// can neither be repeated nor undone. It does so only if somebody has named the step to begin with.
 func TestRetry_RepeatsNothingUnaskedBehindItsBeginning(t *testing.T) {
 	for name, test := range map[string]struct {
 		definition string
@@ -160,7 +160,7 @@ func TestRetry_RepeatsNothingUnaskedBehindItsBeginning(t *testing.T) {
 	}
 }
 
-// An entity that failed in each try, and was tolerated, is executed again by each retry, also where
+// An entity that failed in each try, and was tolerated, is executed again by each retry, even if
 // that begins with the rollout.
 func TestRollout_EachRetryExecutesWhatIsKept(t *testing.T) {
 	for _, definition := range []string{
@@ -197,9 +197,9 @@ func TestRollout_EachRetryExecutesWhatIsKept(t *testing.T) {
 	}
 }
 
-// An entity is kept because what it did could not be undone, and another one, in a later wave or time,
-// failed, was set back and released. Each retry works on the one that is kept, also after it has failed
-// once more.
+// An entity is kept because it could not be undone, and another one, in a later wave or round,
+// failed, was undone and released. Each retry works on the kept one, even after it has failed once
+// more.
 func TestRetry_BeginsWithWhatFailedLast(t *testing.T) {
 	for _, how := range []string{"rollout: {by: entity.id, failureTolerance: 1}", "rollout: {batches: [1, 2, 3, 4], failureTolerance: 1}"} {
 		try := 1
@@ -230,8 +230,9 @@ func TestRetry_BeginsWithWhatFailedLast(t *testing.T) {
 	}
 }
 
-// Entities have failed, which was tolerated, after a step that can neither be repeated nor undone. A
-// retry goes on with the step in which they failed, in a rollout and in a loop as outside of both.
+// Entities have failed, which was tolerated, after a step that can neither be repeated nor undone.
+// A retry continues with the step in which they failed, in a rollout and in a loop as well as
+// outside of both.
 func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {
 	const steps = "workflow: {steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]}}\n"
 	for definition, test := range map[string]struct {
@@ -276,7 +277,7 @@ func TestRetry_RepeatsNothingOfWhoWasTolerated(t *testing.T) {
 	}
 }
 
-// What stands of later times of a loop is not read in a time that is executed again: there it is
+// What stands of later rounds of a loop is not read in a round that is executed again: there it is
 // still to come.
 func TestRetry_InALoopReadsNothingOfLaterTimes(t *testing.T) {
 	s := newHarness(t, 3)
@@ -312,9 +313,9 @@ func TestRetry_InALoopReadsNothingOfLaterTimes(t *testing.T) {
 	}
 }
 
-// An entity has failed within the tolerance, and could not be undone. The retry about it executes an earlier step
-// again, in which it fails this time. It is one entity that has failed: the retry goes on to its end, where a person
-// has to look at it, because of the rollback that failed before.
+// An entity has failed within the tolerance, and could not be undone. The retry for it executes an
+// earlier step again, in which it fails this time. It counts as one failed entity: the retry
+// continues to its end, where a person has to look at it, because of the earlier failed rollback.
 func TestRetry_CountsAnEntityThatFailsEarlierOnce(t *testing.T) {
 	s := newHarness(t, 2)
 	fails, undoFails := "two", true

@@ -138,8 +138,7 @@ func TestRollout_CannotBeDivided(t *testing.T) {
 	}
 }
 
-// A rollout without entities is over at once; the steps in waves that only other types have see
-// nothing of it.
+// A rollout without entities ends at once; steps in the waves on other types are not affected.
 func TestRollout_WithoutEntities(t *testing.T) {
 	s, id := rolledOut(t, 2, `steps:
   - {label: all, rollout: {batches: [1], pause: 1h}, workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: site}, {label: note, functionBlock: p/pure:1, runOn: global}]}}
@@ -150,8 +149,8 @@ func TestRollout_WithoutEntities(t *testing.T) {
 	expectSteps(t, s, id, "after 0,1")
 }
 
-// As many entities of a wave may fail as the rollout says. They take no part in later steps, and
-// are undone at the end; those of the next wave count anew.
+// In each wave, as many entities may fail as the rollout says. They take no part in later steps,
+// and are undone at the end. The next wave counts anew.
 func TestRollout_ToleratesFailuresInEachWave(t *testing.T) {
 	for tolerance, waves := range map[string]int{"1": 3, "25%": 3, "24%": 1, "0": 1} {
 		s, id := rolledOut(t, 12, `steps:
@@ -219,8 +218,8 @@ func TestRollout_UndoesWhatWasPrepared(t *testing.T) {
 	expectSteps(t, s, id, "prepare 0,1,2,3 | one 0,1 | ~one 1 | ~prepare 1,2,3")
 }
 
-// With rollbackAll, a wave that fails fails the execution, and everything is undone. A retry
-// begins with the first wave, and keeps who is in which.
+// With rollbackAll, a failed wave fails the execution, and everything is undone. A retry begins
+// with the first wave, and keeps the members of the waves.
 func TestRollout_RollsBackAll(t *testing.T) {
 	mended := false
 	s, id := rolledOut(t, 4, `steps:
@@ -246,8 +245,8 @@ func retry(s *harness.Harness, id string, req views.RetryRequest) {
 	})
 }
 
-// What cannot be undone in a wave that has failed needs a person, who keeps the locks of these
-// entities only. A retry goes on with the wave that failed, for them, and with no other wave.
+// A failed wave that cannot be undone needs a person, and keeps the locks of the affected entities
+// only. A retry continues with the failed wave, for them, and with no other wave.
 func TestRollout_RetryGoesOnWithTheWaveThatFailed(t *testing.T) {
 	mended := false
 	s, id := rolledOut(t, 9, `steps:
@@ -275,8 +274,8 @@ func TestRollout_RetryGoesOnWithTheWaveThatFailed(t *testing.T) {
 	expectSteps(t, s, id, "two 4 | after 0,2,4,8")
 }
 
-// A retry that asks for all locks anew keeps the waves, whatever the entities and their places are
-// by then; who was not among them is executed with the last.
+// A retry that takes all locks anew keeps the waves, whatever the entities and their places are by
+// then; entities that were in no wave are executed with the last.
 func TestRollout_RetryKeepsTheWaves(t *testing.T) {
 	mended := false
 	s := newHarness(t, 4)
@@ -377,7 +376,7 @@ func TestRollout_Pauses(t *testing.T) {
 	}
 }
 
-// Between two waves people approve. A rejection stops the rollout; the wave before it stands.
+// People approve between two waves. A rejection stops the rollout; the wave before it stands.
 func TestRollout_IsApproved(t *testing.T) {
 	for onFailure, want := range map[string]struct {
 		state sm.ExecutionState
@@ -530,8 +529,8 @@ func TestRollout_StopSurvivesAFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// What a wave reads and writes does not grow with the waves before it, also where some entities
-// have failed in each.
+// The reads and writes of a wave do not grow with the number of earlier waves, even if some
+// entities have failed in each.
 func TestRollout_CostGrowsLinearly(t *testing.T) {
 	cost := map[int][3]float64{}
 	for _, n := range []int{5, 15} {
@@ -568,8 +567,8 @@ func TestRollout_CostGrowsLinearly(t *testing.T) {
 	}
 }
 
-// A retry of what is kept goes on with the wave that failed, although of others what was executed
-// before the rollout has been undone.
+// A retry of the kept entities continues with the failed wave, although work done before the
+// rollout has been undone for others.
 func TestRollout_RetryDoesNotRepeatWhatStands(t *testing.T) {
 	crashes := true
 	s, id := rolledOut(t, 4, `steps:
@@ -627,8 +626,8 @@ func TestRollout_InAnEmbeddedDefinition(t *testing.T) {
 	}
 }
 
-// The steps view tells which wave a step run is of, how large it is, and where a rollout has
-// stopped; the plan tells which waves there would be, and what a failure in one leads to.
+// The steps view shows the wave of a step run, its size, and where a rollout has stopped. The plan
+// shows the waves to expect, and what a failure in one leads to.
 func TestRollout_IsShown(t *testing.T) {
 	definition := `steps:
   - {label: all, rollout: {` + sites + `, order: [lab], failureTolerance: 50%}, workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: device}]}}

@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// R33: a block is called with the values of secrets, also when it is tried again and when it is rolled back. The
-// message has their places and the references, and so has what is planned; a parameter of the
-// starter that has the text of a reference stays what it is.
+// R33: a block is called with the values of secrets, also when it is retried and rolled back. The
+// message has their places and the references, and so has what is planned. A starter's parameter
+// that contains the text of a reference stays unchanged.
 func TestSecrets_AreFilledInByWorkers(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Secrets = map[string]string{"team/key": "hunter22"}

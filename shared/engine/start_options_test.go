@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Whether a failure is rolled back is what the start says, else what the definition says; an
-// execution that is started again for its entities keeps what its start said.
+// The start decides whether a failure is rolled back, else the definition does. A rerun for some
+// entities keeps what the start said.
 func TestStart_SaysWhetherToRollBack(t *testing.T) {
 	for _, test := range []struct {
 		defined, asked string
@@ -55,7 +55,7 @@ func TestStart_SaysWhetherToRollBack(t *testing.T) {
 	}
 }
 
-// Metadata is kept for the starter, apart from the state item where the input is large.
+// Metadata is stored for the starter, outside of the state item if the input is large.
 func TestStart_KeepsMetadata(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one again device"))

@@ -182,7 +182,7 @@ func TestStart_UsesPinnedVersion(t *testing.T) {
 	}
 }
 
-// A start says for how long its idempotency key is remembered. What the first one says counts.
+// A start sets how long its idempotency key is remembered. The first start with a key counts.
 func TestStart_IdempotencyKeyLivesAsLongAsItIsAsked(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("w", stepsYAML("one pure global"))

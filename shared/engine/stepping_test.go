@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// startWith starts an execution over two devices, and returns it once nothing of it is at work.
+// startWith starts an execution over two devices, and returns it once it is idle.
 func startWith(t *testing.T, definition string, change func(*views.StartRequest)) (*harness.Harness, string) {
 	t.Helper()
 	s := newHarness(t, 2)
@@ -24,8 +24,8 @@ func startWith(t *testing.T, definition string, change func(*views.StartRequest)
 	return s, id
 }
 
-// An execution that its starter holds has no locks and waits until somebody resumes it. What its
-// definition says about its beginning holds after that.
+// An execution that its starter holds has no locks and waits until somebody resumes it. The start
+// conditions of its definition apply after that.
 func TestHold_WaitsUntilResumed(t *testing.T) {
 	for rest, want := range map[string]sm.ExecutionState{
 		"": sm.ExecutionCompletedAck,
@@ -173,8 +173,8 @@ steps:
   - {label: last, functionBlock: p/again:1, runOn: global}
 `
 
-// In step mode an execution waits in front of each step that does something. A request that
-// names the step run is taken once, however often it arrives.
+// In step mode an execution waits before each step that does something. A request that names the
+// step run is applied once, however often it arrives.
 func TestStepMode_EntersOneStepAtATime(t *testing.T) {
 	s, id := startWith(t, stepped, func(r *views.StartRequest) { r.Mode = views.ModeStep })
 	var seen []string
@@ -252,7 +252,7 @@ func TestStepMode_DelayAndBack(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A stepped execution can be cancelled, and one that nobody lets go on ends.
+// A stepped execution can be cancelled, and it ends if nobody lets it continue.
 func TestStepMode_Ends(t *testing.T) {
 	s, id := startWith(t, stepped, func(r *views.StartRequest) { r.Mode = views.ModeStep })
 	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, id, views.CancelRequest{}); err != nil {
@@ -386,8 +386,8 @@ func TestRewind_LeavesBranches(t *testing.T) {
 	}
 }
 
-// What was changed is not executed again, unless that is forced; and only an execution that
-// waits with nothing at work goes back, to a step that it has reached.
+// A rewind past work that changed something needs force. Only an execution that waits with nothing
+// running goes back, and only to a step that it has reached.
 func TestRewind_Refuses(t *testing.T) {
 	s, id := startWith(t, rewound, func(r *views.StartRequest) { r.Parameters = []byte(`{"change":true}`) })
 	rewind := func(req views.RewindRequest) error {

@@ -12,7 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// aroundOf is what tells the step runs of an execution apart, in order: STEP within branch index item.
+// aroundOf returns what distinguishes the step runs of an execution, in order: STEP within branch
+// index item.
 func aroundOf(t *testing.T, s *harness.Harness, id string) (lines []string) {
 	t.Helper()
 	list, err := s.Query.Steps(t.Context(), harness.Caller, id, workflow.Page{})
@@ -116,7 +117,7 @@ func TestCost_OfStepsInALoop(t *testing.T) {
 	}
 }
 
-// A step shows for what it has waited, who has answered, and whether its deadline came first.
+// A step shows what it has waited for, who has answered, and whether its deadline came first.
 func TestSteps_TellForWhatTheyWaited(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `steps:

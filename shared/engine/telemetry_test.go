@@ -198,7 +198,8 @@ func TestRecorder_MeasuresGuardStops(t *testing.T) {
 	})
 }
 
-// An execution that fails is measured by how it ended, once; what becomes of it afterwards is not.
+// A failed execution is counted once, by how it ended. What becomes of it afterwards is not
+// counted.
 func TestRecorder_MeasuresFailedExecutions(t *testing.T) {
 	for _, c := range []struct {
 		name, steps, fails string

@@ -18,7 +18,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// tokenKeysOf are keys with these ids, the first of which is the current one.
+// tokenKeysOf returns keys with these ids, the first of which is the current one.
 func tokenKeysOf(t testing.TB, ids ...string) token.Keys {
 	t.Helper()
 	var keys []string
@@ -56,7 +56,7 @@ func waitingWithTokens(t testing.TB, definition string) (*harness.Harness, strin
 	return s, id
 }
 
-// Whoever makes a token is told the link with it, if there is an address for one.
+// The response to making a token has the link with it, if an address is configured.
 func TestToken_HasLink(t *testing.T) {
 	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
 	useKeys(t, s, "k1")
@@ -102,9 +102,9 @@ func expectIssue(t testing.TB, err error, code workflow.Code, issue string) {
 	}
 }
 
-// R40: the bearer of a token sees what is asked and answers, by the name that the token is for.
-// The same answer again is accepted without a write; another one is refused. The token is stored
-// nowhere.
+// R40: the bearer of a token sees the question and answers, under the name that the token is for.
+// Repeating the same answer is accepted without a write; another one is refused. The token is
+// stored nowhere.
 func TestToken_AnswersOnce(t *testing.T) {
 	s, id := waiting(t, askStep, `{"behind":["d000"]}`, nil)
 	useKeys(t, s, "k1")
@@ -178,8 +178,8 @@ func TestToken_ForgedIsRefusedUnread(t *testing.T) {
 	expectIssue(t, answerWith(s, text, `{"approved":true}`), workflow.CodeUnavailable, "")
 }
 
-// Keys are changed without a moment at which tokens are refused, and a key that is removed takes
-// its tokens along.
+// Keys are changed without a moment at which tokens are refused. Removing a key invalidates its
+// tokens.
 func TestToken_KeysAreChanged(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
 	one := mustIssue(t, s, "a", id, "one")
@@ -196,8 +196,8 @@ func TestToken_KeysAreChanged(t *testing.T) {
 	}
 }
 
-// A token is refused after it was revoked, after its time, for another tenant, for another run of
-// the step, and after a cancel; each says why.
+// A token is refused after it was revoked, after its expiry, for another tenant, for another run of
+// the step, and after a cancel; each refusal gives the reason.
 func TestToken_IsValidAsLongAsTheWait(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
 	revoked := mustIssue(t, s, "bob", id, "ann")
@@ -267,8 +267,8 @@ func mustMake(t testing.TB, keys token.Keys, claims token.Claims, subject string
 	return text
 }
 
-// A deadline that has passed is committed before a token is refused for it, and the bearer who
-// only asks is told too.
+// A passed deadline is committed before a token is refused for it, and a bearer who only reads the
+// question learns of it too.
 func TestToken_AfterTheDeadline(t *testing.T) {
 	s, id := waitingWithTokens(t, strings.Replace(fmt.Sprintf(approveBy, "", 1), "onReject", "onTimeout: {next: no}, onReject", 1))
 	text := mustIssue(t, s, "bob", id, "ann")
@@ -281,8 +281,8 @@ func TestToken_AfterTheDeadline(t *testing.T) {
 	}
 }
 
-// A token gives the right of whoever makes it: who may not answer makes none, and nobody makes
-// one for whoever has started the execution if that may not answer.
+// A token gives the right of its maker: nobody who may not answer can make one, and nobody can make
+// one for the starter of the execution if that may not answer.
 func TestToken_OnlyWhoMayAnswerMakesOne(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "who: {actors: [bob], roles: [cab], notStarter: true},", 1))
 	_, err := issueAs(s, person("eve"), id, "bob", nil)
@@ -318,7 +318,7 @@ func TestToken_OnePersonCountsOnce(t *testing.T) {
 	}
 	_, err = issueAs(s, person("zoe"), id, "ann", nil)
 	expectIssue(t, err, workflow.CodeIllegalTransition, "used")
-	// Revoking gives nobody who has been answered for another voice.
+	// Revoking tokens does not give another vote to somebody who was answered for.
 	if _, err := s.Engine.RevokeTokens(t.Context(), person("bob"), id, views.RevokeRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -330,8 +330,8 @@ func TestToken_OnePersonCountsOnce(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// Who has made a token loses his right to answer by an answer that came with it, and by nothing
-// else: not by what its bearer did otherwise, a revoke, or the time of the token.
+// The maker of a token loses the right to answer only by an answer that came with the token: not by
+// what its bearer did otherwise, a revoke, or the expiry of the token.
 func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 	const yes = `{"approved":true}`
 	for name, play := range map[string]func(t *testing.T, s *harness.Harness, id string){
@@ -393,8 +393,8 @@ func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 	}
 }
 
-// A handler whose clock is behind takes no answer with a token of somebody who has answered since
-// the token expired.
+// A handler whose clock is behind accepts no answer with a token whose maker has answered since the
+// token expired.
 func TestToken_ExpiredForOneHandlerOnly(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 2))
 	soon := s.Now().Add(time.Hour)
@@ -524,7 +524,8 @@ func TestToken_AreListed(t *testing.T) {
 	}
 }
 
-// Of several tokens by and for the same, the list tells how long one of them answers.
+// If there are several tokens by and for the same person, the list shows how long at least one of
+// them works.
 func TestToken_ListHasTheLastExpiry(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
 	issue := func(by string, hours ...int) (texts []string) {

@@ -68,7 +68,7 @@ func triggerCalls(s *harness.Harness, name string) []workflow.TriggerCall {
 	return list.Items
 }
 
-// A call starts an execution with what the trigger makes of it, once, however often it comes.
+// A call starts an execution with what the trigger makes of it, once, however often it arrives.
 func TestTrigger_StartsOnce(t *testing.T) {
 	s := newTriggered(t)
 	first, err := call(s, "push", signedCall(s, "d1", `{"ref":"main","ids":["d000"]}`))
@@ -122,7 +122,7 @@ func TestTrigger_RefusesReplays(t *testing.T) {
 	if err := replay("d1"); !workflow.Is(err, workflow.CodeUnauthorized) {
 		t.Errorf("an old call: %v", err)
 	}
-	// Without a time, the body alone tells calls apart.
+	// Without a time, only the body distinguishes calls.
 	body := `{"ref":"main"}`
 	plain := func() views.TriggerCall {
 		return views.TriggerCall{Body: []byte(body), Headers: map[string]string{"x-hub-signature-256": fmt.Sprintf("sha256=%x", workflow.MAC([]byte(hookSecret), []byte(body)))}}
@@ -140,7 +140,8 @@ func TestTrigger_RefusesReplays(t *testing.T) {
 	}
 }
 
-// A call that was made before takes nothing of the rate: whoever has seen one cannot use it up.
+// A repeated call takes nothing of the rate, so that somebody who has seen a call cannot use the
+// rate up.
 func TestTrigger_ReplaysTakeNothingOfTheRate(t *testing.T) {
 	s := newTriggered(t)
 	c := signedCall(s, "d1", `{"ref":"main"}`)
@@ -165,7 +166,7 @@ func TestTrigger_ReplaysTakeNothingOfTheRate(t *testing.T) {
 	}
 }
 
-// Without parameters the body is the parameters, so it is an object.
+// Without parameters the body becomes the parameters, so it must be an object.
 func TestTrigger_BodyOfAnotherTypeIsRefused(t *testing.T) {
 	s := newTriggered(t)
 	s.Publish("open", "triggers: {http: [{name: open, verify: {scheme: token, secret: hooks/push}}]}\nsteps: [{label: a, set: {b: 1}}]\n")
@@ -227,8 +228,8 @@ func TestTrigger_RefusalsChangeNothing(t *testing.T) {
 	}
 }
 
-// A trigger takes a token as well, forms, and a query; one that sends signals sends each to the
-// execution that has the key.
+// A trigger also accepts a token, forms, and a query. A trigger that sends signals sends each to
+// the execution that has the key.
 func TestTrigger_TokensFormsAndSignals(t *testing.T) {
 	s := newTriggered(t)
 	form := views.TriggerCall{Body: []byte("ref=a&ref=b"), Query: map[string]string{"ref": "from the query"}, Headers: map[string]string{"x-token": hookSecret, "content-type": "application/x-www-form-urlencoded; charset=utf-8"}}

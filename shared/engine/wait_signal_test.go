@@ -32,8 +32,8 @@ func sendSignal(t *testing.T, s *harness.Harness, id, name, data, key string) {
 	}
 }
 
-// R39: a step waits for a signal by name, and goes on with its data. What does not fit is taken,
-// noticed, and the step goes on waiting; other names stay.
+// R39: a step waits for a signal by name, and continues with its data. A signal that does not fit
+// is taken and recorded, and the step keeps waiting; signals with other names stay.
 func TestWaitSignal_TakesTheFirstThatFits(t *testing.T) {
 	s, id := waiting(t, fmt.Sprintf(paidStep, ""), "", nil)
 	x := expectWait(t, s, id, workflow.WaitSignal, "paid", 72*time.Hour)
@@ -66,8 +66,8 @@ func TestWaitSignal_TakesTheFirstThatFits(t *testing.T) {
 	}
 }
 
-// A signal that comes before the step is kept for it, and two steps take two signals, each once
-// and in order.
+// A signal that comes before the step is kept for it, and two steps take two signals, each once and
+// in order.
 func TestWaitSignal_KeepsWhatComesEarly(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `steps:
@@ -119,8 +119,8 @@ func TestWaitSignal_Deadline(t *testing.T) {
 	}
 }
 
-// Whether a signal is in time depends on when it was sent: one that was, and whose wake-up was
-// lost, counts at the deadline; one that was sent later does not.
+// Whether a signal is in time depends on when it was sent: one sent in time, whose wake-up was
+// lost, counts at the deadline; one sent later does not.
 func TestWaitSignal_MailboxBeforeDeadline(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s, id := waiting(t, fmt.Sprintf(paidStep, ", onTimeout: {next: unpaid}"), "", nil)
@@ -197,8 +197,9 @@ func TestWaitSignal_CancelAndResume(t *testing.T) {
 	}
 }
 
-// A signal that is accepted while a handler that has read the execution before is about to enter
-// the step that waits for it is taken at once: its own wake-up finds nothing that waits yet.
+// A handler that has read the execution is about to enter the step that waits for a signal, while
+// that signal is accepted. The step takes it at once: the signal's own wake-up finds nothing that
+// waits yet.
 func TestWaitSignal_EnteringDependsOnSignals(t *testing.T) {
 	s, id := waiting(t, `steps:
   - {label: ask, wait: {input: {title: "?"}}}

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// waiting starts an execution over three devices, and returns it once nothing of it is at work.
+// waiting starts an execution over three devices, and returns it once it is idle.
 func waiting(t *testing.T, definition, parameters string, script func(harness.BlockCall) *harness.Outcome) (*harness.Harness, string) {
 	t.Helper()
 	s := newHarness(t, 3)
@@ -26,8 +26,8 @@ func waiting(t *testing.T, definition, parameters string, script func(harness.Bl
 	return s, id
 }
 
-// expectWait checks the headline of an execution that waits, and that nobody else can take
-// its locks meanwhile.
+// expectWait checks the headline of a waiting execution, and that nobody else can take its locks
+// meanwhile.
 func expectWait(t *testing.T, s *harness.Harness, id string, kind workflow.WaitKind, step string, until time.Duration) *workflow.Execution {
 	t.Helper()
 	x := s.ExpectState(id, sm.ExecutionWaiting)
@@ -43,7 +43,7 @@ func expectWait(t *testing.T, s *harness.Harness, id string, kind workflow.WaitK
 	return x
 }
 
-// R38: a wait for a time wakes without a caller, and goes on after the step.
+// R38: a wait for a time ends without a caller, and the execution continues after the step.
 func TestWait_TimeComes(t *testing.T) {
 	for name, one := range map[string]struct {
 		wait  string
@@ -83,7 +83,7 @@ func TestWait_TimeComes(t *testing.T) {
 	}
 }
 
-// A time that has passed is not waited for; one that is no time fails the step before it waits.
+// A past time is not waited for; an invalid time fails the step before it waits.
 func TestWait_TimeThatHasPassed(t *testing.T) {
 	definition := "steps:\n  - {label: pause, wait: {until: '${parameters.opens}'}}\n"
 	s, id := waiting(t, definition, `{"opens":"2020-01-01T00:00:00Z"}`, nil)
@@ -173,7 +173,7 @@ func TestWait_ConditionBecomesTrue(t *testing.T) {
 	expectCalls(t, calls[3:], `after {"status":"COMPLETED"}`, `closed {"code":""}`)
 }
 
-// The condition counts before the deadline: whether it has come does not depend on when somebody
+// The condition counts before the deadline: whether it was met does not depend on when somebody
 // looks.
 func TestWait_ConditionIsSeenLate(t *testing.T) {
 	s, id := waiting(t, strings.Replace(gatedStep, "%s", "", 1), "", nil)
@@ -188,8 +188,8 @@ func TestWait_ConditionIsSeenLate(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// R52: what happens when the deadline of a wait passes: the step fails, is handled by its
-// onFailure, or goes on as onTimeout says.
+// R52: at the deadline of a wait the step fails, the failure is handled by its onFailure, or the
+// execution continues as onTimeout says.
 func TestWait_Deadline(t *testing.T) {
 	timeout := func(onTimeout string) (*harness.Harness, *workflow.Execution) {
 		s, id := waiting(t, strings.Replace(gatedStep, "%s", onTimeout, 1), "", nil)
@@ -261,9 +261,9 @@ func TestWait_Cancel(t *testing.T) {
 
 }
 
-// A wait costs one commit more, however long it is: the step before ends with the pause, and the
-// next begins with its end. On a table with an index that is 4 units: the write, and the moves to
-// WAITING and back.
+// A wait costs one more commit, however long it is: the previous step ends with the pause, and the
+// next begins with the end of the wait. On a table with an index that is 4 units: the write, and
+// the moves to WAITING and back.
 func TestCost_OfAWait(t *testing.T) {
 	written := func(wait string) float64 {
 		s := newHarness(t, 1)

@@ -11,7 +11,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// longFailure is the longest that a block can report.
+// longFailure returns the longest failure that a block can report.
 func longFailure(i int) *workflow.Failure {
 	return &workflow.Failure{
 		Code: strings.Repeat("C", 1000), Message: fmt.Sprintf("%d %s", i, strings.Repeat("m", 10_000)), Step: strings.Repeat("s", 128), Entity: "device/" + strings.Repeat("e", 128),
@@ -47,8 +47,8 @@ func TestBoundFailures_OfBranches(t *testing.T) {
 	}
 }
 
-// Answers and tokens are refused that would leave no room for a rollback. What was taken before is
-// still recognised, and tokens can be revoked.
+// Answers and tokens that would leave no space for a rollback are refused. What was accepted before
+// is still recognised, and tokens can be revoked.
 func TestDecide_RefusesAnswersWithoutRoom(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	program := &spec.Program{Nodes: []spec.Node{{Step: &spec.Step{Wait: &spec.Wait{Input: &spec.WaitInput{}}}, Label: "ask", Parent: -1, End: 1, After: 1}}}
@@ -84,8 +84,8 @@ func TestDecide_RefusesAnswersWithoutRoom(t *testing.T) {
 	}
 }
 
-// All texts of conditions without a value take no more than what is kept for failures. The
-// newest keep theirs.
+// All texts of conditions without a value take no more than what is reserved for failures. The
+// newest are kept.
 func TestBoundFailures_BoundsCaseErrors(t *testing.T) {
 	stepRuns := make([]workflow.StepRun, 500)
 	text := strings.Repeat("x", workflow.MaxCaseErrorText)

@@ -14,8 +14,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// flowScript is what a script says of steps that choose, handle failures and branch. Such a script has a
-// definition in the place of directives for its steps: lines that begin with a bar, in YAML.
+// flowScript is the part of a script about steps that choose, handle failures and branch. Such a
+// script has a definition instead of directives for its steps: lines that begin with a bar, in
+// YAML.
 type flowScript struct {
 	source  strings.Builder
 	program *definitions.Program

@@ -10,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// An execution whose state item is almost full, or that would keep very many scattered
-// entities, refuses to name those that it keeps, and another try of them. It can always be
+// An execution whose state item is almost full, or that would keep very many scattered entities,
+// refuses commands that name entities to keep, and another try for them. It can always be
 // acknowledged and unlocked as a whole.
 func TestDecide_NamesEntitiesOnlyWhereThereIsRoom(t *testing.T) {
 	const many = 200_000
@@ -56,8 +56,8 @@ func TestDecide_NamesEntitiesOnlyWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// A rollback is tried again for the entities alone that are still held, also where the outcomes of single entities
-// had no room: what was released since may be another's.
+// A rollback is retried only for the entities that are still held, even if the outcomes of single
+// entities did not fit: those released since may belong to others.
 func TestDecide_RollsBackOnlyWhatIsHeld(t *testing.T) {
 	kept := workflow.NewPlaces(1, 2, 3)
 	for name, test := range map[string]struct {

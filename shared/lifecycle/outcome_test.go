@@ -84,8 +84,8 @@ func TestJudgeEntity(t *testing.T) {
 	}
 }
 
-// TestJudgement_Reason says why an entity is unsafe: where it failed last, why that cannot be undone, and every
-// step whose changes remain.
+// TestJudgement_Reason covers why an entity is unsafe: where it failed last, why that cannot be
+// undone, and every step whose changes remain.
 func TestJudgement_Reason(t *testing.T) {
 	install := workflow.StepRun{Label: "install", Reversible: true, StepIndex: 0, Try: 1}
 	reboot := workflow.StepRun{Label: "reboot", StepIndex: 1, Try: 1}

@@ -9,8 +9,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// An execution that was to undo another one may be at work still, or has done so, where the engine has given up on the
-// rollback that waited for it. Another one would do the same once more.
+// A compensating execution may still run, or may have completed, after the engine has given up on
+// the rollback that waited for it. Another one would do the same once more.
 func TestNoRollbackToRetry_WhereAnUndoWasGivenUp(t *testing.T) {
 	x := &workflow.Execution{ID: "x", State: sm.ExecutionFailedUnsafe, Try: 1, Epoch: 1, Scope: workflow.Scope{HeldEpoch: 1}}
 	undo := workflow.StepRun{Seq: 2, Try: 1, Label: "hotel", Kind: workflow.JobRollback, Undoes: 1, Status: sm.StepFailed, Child: &workflow.Child{ID: "u"}, Counts: workflow.Counts{Failed: 1}}

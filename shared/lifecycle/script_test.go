@@ -22,9 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestDecide_Scripts runs executions from scripts. A script is a definition, a scope and,
-// line by line, the facts that the decider asks for. Its golden file has the same lines,
-// each with the events and commits that follow.
+// TestDecide_Scripts runs executions from scripts. A script is a definition, a scope and, line by
+// line, the facts that the decider requests. Its golden file has the same lines, each with the
+// events and commits that follow.
 func TestDecide_Scripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.script")
 	if err != nil || len(scripts) == 0 {
@@ -110,7 +110,7 @@ func (sr *scriptRunner) run(script string) string {
 	return sr.out.String()
 }
 
-// options are the words of the form name=value; a word without = has an empty value.
+// options returns the words of the form name=value; a word without = has an empty value.
 func options(words []string) map[string]string {
 	o := map[string]string{}
 	for _, w := range words {
@@ -571,7 +571,7 @@ func (sr *scriptRunner) othersWork() {
 	}
 }
 
-// entityKeys are the entities that a command names.
+// entityKeys returns the entities that a command names.
 func (sr *scriptRunner) entityKeys(o map[string]string) (keys []workflow.EntityKey) {
 	for name := range strings.SplitSeq(o["entities"], ",") {
 		if key, err := workflow.ParseEntityKey(name); err == nil {
@@ -624,7 +624,7 @@ func (sr *scriptRunner) addNode(s *spec.Step, words []string, o map[string]strin
 	(&spec.Program{Nodes: sr.nodes}).SetAfter(nil)
 }
 
-// stepRunSeq is the number of the open step run with the label, or of the last step run.
+// stepRunSeq returns the number of the open step run with the label, or of the last one.
 func (sr *scriptRunner) stepRunSeq(label string) int {
 	for _, r := range sr.execution.StepRuns {
 		if r.Label == label && r.Open() {

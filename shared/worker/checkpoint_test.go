@@ -27,8 +27,9 @@ func savedText(saved map[string]json.RawMessage) string {
 	return strings.Join(all, " ")
 }
 
-// R27: a job that is taken over goes on from all that it has saved, and the worker that lost it can
-// save nothing more. So does a pure job that no worker had claimed before it saved something.
+// R27: a job that is taken over continues from everything that it has saved, and the worker that
+// lost it can save nothing more. The same holds for a pure job that no worker had claimed before it
+// saved something.
 func TestCheckpoint_IsThereAfterATakeover(t *testing.T) {
 	for _, kind := range []string{pure, idempotent} {
 		r := newFixture(t)
@@ -104,7 +105,8 @@ func TestCheckpoint_OfAnUnrepeatableJobIsKept(t *testing.T) {
 	}
 }
 
-// The next attempt of a failed job gets what all attempts before have saved, unless the retry says fresh.
+// The next attempt of a failed job gets everything that all earlier attempts have saved, unless the
+// retry says fresh.
 func TestCheckpoint_IsThereInTheNextAttempt(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		r := newFixture(t)
@@ -191,8 +193,8 @@ type oneSecret string
 
 func (s oneSecret) Secret(context.Context, string, string) (string, error) { return string(s), nil }
 
-// R56: what a job says of its progress is stored with the next heartbeat, and costs no write of its
-// own. Pure jobs, which nobody claims, are claimed then.
+// R56: a job's progress is stored with the next heartbeat, and costs no write of its own. Pure
+// jobs, which nobody claims, are claimed then.
 func TestProgress_ComesWithTheHeartbeat(t *testing.T) {
 	for _, kind := range kinds {
 		synctest.Test(t, func(t *testing.T) {
@@ -240,7 +242,8 @@ func (c *extendCounter) Extend(ctx context.Context, p *workflow.Pack) (bool, *wo
 	return c.Packs.Extend(ctx, p)
 }
 
-// A program that polls saves with its heartbeats, and whoever gets the job next is given that.
+// A polling program saves with its heartbeats, and whoever gets the job next receives what it
+// saved.
 func TestRemoteLease_KeepsCheckpointsOfAHeartbeat(t *testing.T) {
 	for _, kind := range []string{pure, idempotent} {
 		r := newFixture(t)
@@ -283,7 +286,8 @@ func TestRemoteLease_KeepsCheckpointsOfAHeartbeat(t *testing.T) {
 	}
 }
 
-// What a job has removed does not come back: neither to who takes it over, nor to its next attempt.
+// What a job has removed does not come back: neither for the worker that takes it over, nor for its
+// next attempt.
 func TestCheckpoint_RemovedStaysRemoved(t *testing.T) {
 	before := workflow.Checkpoints{"offset": json.RawMessage(`4096`)}
 	for _, kind := range []string{pure, idempotent} {

@@ -47,8 +47,8 @@ func ExampleRegister() {
 	// Output: fleet/upgrade:1.0.0 on device in pool fleet reversible: true
 }
 
-// This block copies a file in parts. If its worker is lost, or the attempt fails, whoever executes the
-// job next goes on behind the last part that was copied.
+// This block copies a file in parts. If its worker is lost, or the attempt fails, the next one
+// continues behind the last part that was copied.
 func ExampleJob_Checkpoint() {
 	type Parameters struct {
 		Parts int `json:"parts"`

@@ -79,7 +79,7 @@ func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
 	}
 }
 
-// The alarm on failed packs is about workers that cannot do their part: not about packs that were
+// The alarm on failed packs is about workers that cannot do their part. It ignores packs that were
 // cancelled or taken over, or that did not fit into the invocation.
 func TestLog_OrdinaryEndsAreNoFailures(t *testing.T) {
 	for want, errs := range map[string][]error{

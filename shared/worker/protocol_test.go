@@ -86,7 +86,7 @@ func TestWorker_DoesNotAdoptClaimByName(t *testing.T) {
 	}
 }
 
-// A worker recognises its own claim if the reply was lost, and goes on at once.
+// A worker recognises its own claim if the reply was lost, and continues at once.
 func TestWorker_RecognisesClaimWithLostReply(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		r := newFixture(t)

@@ -129,8 +129,8 @@ func boundsOneAnswer(t *testing.T, kind string, retry *workflow.Retry) {
 	t.Errorf("%s: a pack is sent when all jobs have been executed", kind)
 }
 
-// A pack that is taken over may be withheld in part, too: what an earlier worker had begun of it, and may be repeated,
-// is called again without a retry.
+// A pack that is taken over may also be withheld in part: jobs that an earlier worker had begun,
+// and that may be repeated, are called again without a retry.
 func TestRemoteLease_ExecutesWhatItWithholdsFromAPackThatWasTakenOver(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 1, 4)

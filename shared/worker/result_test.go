@@ -172,7 +172,7 @@ func TestJobResult_AsksToWait(t *testing.T) {
 	}
 }
 
-// A block that is called again is told what has come.
+// A block that is called again gets the outcome of its wait.
 func TestJob_IsResumed(t *testing.T) {
 	r := newFixture(t)
 	w := r.worker()

@@ -23,8 +23,8 @@ func (r *fixture) failing(calls *[]time.Duration) {
 	}
 }
 
-// R16: attempts that are due soon follow one another in the worker, at the times that the policy
-// says, without a message between them. One that is due later is sent.
+// R16: attempts that are due soon follow one another in the worker, at the times of the policy,
+// without a message between them. An attempt that is due later is sent.
 func TestHandle_WaitsForARetryThatIsDueSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -140,8 +140,8 @@ func TestHandle_RetriesNoCallThatMayStillRun(t *testing.T) {
 	}
 }
 
-// Whoever makes a call, and whatever it says of it: what may still be going on is made again only if
-// the block may be called twice.
+// Whoever makes a call, and whatever it reports: a call that may still be running is repeated only
+// if the block may be called twice.
 func TestHandle_RetriesNoDoubtfulCallOverHTTP(t *testing.T) {
 	for _, c := range []struct {
 		kind      string

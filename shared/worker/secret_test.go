@@ -119,8 +119,8 @@ func TestSecrets_AreRemovedFromFailures(t *testing.T) {
 	}
 }
 
-// A secret is no part of a number. Where it stands in what is no text, the answer is not recorded, and
-// the job fails and is not tried again.
+// A secret is no part of a number. If it appears where no text is, the response is not recorded,
+// and the job fails and is not retried.
 func TestSecrets_FailWhereNoReferenceCanStand(t *testing.T) {
 	for answer, code := range map[string]string{
 		`{"result":{"bytes":1777777770,"Xa":[0.77777777]}}`:                                                   "",
@@ -165,8 +165,8 @@ type brokenSource struct{}
 
 func (brokenSource) Secret(context.Context, string, string) (string, error) { panic("77777777") }
 
-// A panic of the worker's own code is the failure of the job that it was about, and nothing else: the
-// process goes on, and so do the other jobs.
+// A panic in the worker's own code fails only the job that it handled: the process continues, and
+// so do the other jobs.
 func TestHandle_OutlivesItsOwnPanics(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestHandle_OutlivesItsOwnPanics(t *testing.T) {
 	}
 }
 
-// Without all of its secrets a job is not called, and says which one is missing.
+// Without all of its secrets a job is not called, and the failure names the missing one.
 func TestSecrets_MissingOnesAreNotSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		source  worker.SecretSource
@@ -218,8 +218,8 @@ func TestSecrets_MissingOnesAreNotSent(t *testing.T) {
 	}
 }
 
-// A worker that polls over HTTP gets no job with secrets: it would take the reference for the value. It
-// leaves the job to another worker of the pool, and decides nothing about it.
+// A worker that polls over HTTP gets no job with secrets, because it would take the reference for
+// the value. The job is left to another worker of the pool, and nothing is decided about it.
 func TestSecrets_AreWithheldFromRemoteWorkers(t *testing.T) {
 	r := newFixture(t)
 	m := r.secretMessage()

@@ -164,8 +164,8 @@ func TestWorker_AbandonsBlockThatIgnoresContext(t *testing.T) {
 	})
 }
 
-// A job that times out fails and the pack goes on, whether the block watches its context
-// or not. The failure is retryable if the block may run again.
+// A job that times out fails and the pack continues, whether the block watches its context or not.
+// The failure is retryable if the block may run again.
 func TestWorker_JobTimeoutFailsJob(t *testing.T) {
 	for _, kind := range kinds {
 		for _, watchesContext := range []bool{true, false} {

@@ -41,8 +41,8 @@ func TestFailure_TruncatesLongText(t *testing.T) {
 	}
 }
 
-// The retry policy says how often a job is tried, whatever its block calls a failure that has done nothing. Only what was
-// withheld has not been tried.
+// The retry policy decides how often a job is tried, even if its block reports a failure that has
+// done nothing. Only withheld jobs count as not tried.
 func TestRetryableJobs(t *testing.T) {
 	record := func(index int, f workflow.Failure) workflow.JobRecord {
 		return workflow.JobRecord{Index: index, Code: workflow.JobCodeFail, Failure: &f}

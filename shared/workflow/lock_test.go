@@ -36,8 +36,8 @@ func TestRecentHolders_AreTheLastTen(t *testing.T) {
 	}
 }
 
-// TestRecentHolders_Since: who shares a lock changes nothing, own takes hide nobody, and where others
-// may have been forgotten that is said.
+// TestRecentHolders_Since: sharing a lock changes nothing, own takes hide nobody, and the result
+// says if others may have been forgotten.
 func TestRecentHolders_Since(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string

@@ -10,7 +10,7 @@ import (
 
 var callTime = time.Unix(1_800_000_000, 0)
 
-// Only who has the secret makes a call that is accepted, and only around the time that he signed.
+// Only a caller with the secret makes a call that is accepted, and only around the signed time.
 func TestVerification_AcceptsOnlyWhatTheSecretHasSigned(t *testing.T) {
 	secret, other, body := []byte("correct horse"), []byte("another horse"), []byte(`{"a":1}`)
 	timed := workflow.Verification{Scheme: workflow.VerifyHMAC}

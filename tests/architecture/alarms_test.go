@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// docs/observability.md says of each alarm of the template by which fault it is raised, and names
-// tests that exist.
+// docs/observability.md names for each alarm of the template the fault that raises it, and tests
+// that exist.
 func TestAlarms_HaveFaultsAndTests(t *testing.T) {
 	_, section, _ := strings.Cut(string(readFile(t, "docs/observability.md")), "### Which fault raises which alarm")
 	section, _, _ = strings.Cut(section, "\n## ")

@@ -72,8 +72,9 @@ func readNames(t *testing.T) names {
 	return n
 }
 
-// check counts the tests, files, make targets and commands that a text names in backticks, and says which
-// of them do not exist. Anything else in backticks is not looked up, unless it looks like a test.
+// check counts the tests, files, make targets and commands that a text names in backticks, and
+// reports those that do not exist. It ignores anything else in backticks, unless it looks like a
+// test.
 func (n names) check(t *testing.T, text string) (named int, problems []string) {
 	t.Helper()
 	for _, q := range nameRE.FindAllStringSubmatch(text, -1) {

@@ -80,7 +80,8 @@ func TestCodesPage_ListsEveryCode(t *testing.T) {
 	}
 }
 
-// Every code that is written where it is reported has a meaning on the page, and every meaning a code.
+// Every code that is written where it is reported has a meaning on the page, and every meaning a
+// code.
 func TestCodesPage_ExplainsLiterals(t *testing.T) {
 	used := map[string]bool{}
 	for _, file := range goFiles(t, "shared") {

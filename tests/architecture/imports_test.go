@@ -73,7 +73,7 @@ var exceptions = map[string]string{
 	"shared/config/internal/generate": "a program that writes files",
 }
 
-// allowedImports are what single files may import although a rule forbids it.
+// allowedImports are the imports of single files that a rule otherwise forbids.
 var allowedImports = map[string][]string{
 	"tests/sim/harness/sizes.go": {module + "shared/dynamo/codec", module + "shared/dynamo/table"}, // it measures items as they are stored
 }

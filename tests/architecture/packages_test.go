@@ -139,8 +139,8 @@ func readPackages(t *testing.T) map[string]*packageInfo {
 // single importer.
 var standsAloneRE = regexp.MustCompile(`(?i)a package of its own because`)
 
-// Every package has a comment, there are not too many packages, and a small package with a
-// single importer says why it is one.
+// Every package has a comment, there are not too many packages, and the comment of a small package
+// with a single importer gives the reason for it.
 func TestPackages_HaveReasons(t *testing.T) {
 	packages := readPackages(t)
 	if n := len(packages); n > maxPackages {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// maxFileBytes is the highest size of a file of the repository. What is larger is mostly a program that
-// somebody has built, which nobody reads and every clone keeps for ever.
+// maxFileBytes bounds the size of a file in the repository. Larger files are mostly built programs,
+// which nobody reads and every clone keeps for ever.
 const maxFileBytes = 1 << 20
 
 // largeFiles are those that may be larger, each with the reason.

@@ -60,7 +60,7 @@ func (f *fixture) wantDeadlocked(x *workflow.Execution, want bool) {
 	f.wantVictim(x, victim)
 }
 
-// wantVictim expects that x finds a circle in which another one has to end, "" for none.
+// wantVictim expects that x finds a cycle in which another execution has to end, "" for none.
 func (f *fixture) wantVictim(x *workflow.Execution, want string) {
 	f.Helper()
 	f.load(x)
@@ -129,9 +129,9 @@ func TestDeadlocked_ThroughReservation(t *testing.T) {
 	f.wantDeadlocked(child, false)
 }
 
-// An older execution that waits for the parent may have reserved what the child wants.
-// If the child waited for it, it would wait for itself. So a child that is awaited
-// ignores reservations, for exclusive and shared locks alike.
+// An older execution that waits for the parent may have reserved what the child wants. If the child
+// waited for it, it would wait for itself. So an awaited child ignores reservations, for exclusive
+// and shared locks alike.
 func TestLocker_AwaitedChildIgnoresReservations(t *testing.T) {
 	for _, mode := range []workflow.LockMode{workflow.LockExclusive, workflow.LockShared} {
 		f := newFixture(t)
@@ -160,8 +160,8 @@ func TestLocker_AwaitedChildIgnoresReservations(t *testing.T) {
 	}
 }
 
-// These are not deadlocks: a holder that is running, one that has released, one that
-// waits for something else, and one that does not wait for its child.
+// These are no deadlocks: a holder that runs, one that has released, one that waits for something
+// else, and one that does not wait for its child.
 func TestDeadlocked_PlainWaiting(t *testing.T) {
 	f := newFixture(t)
 	parent, other := f.newHolder("a"), f.newHolder("b")
@@ -223,8 +223,8 @@ func TestDeadlocked_SearchIsBounded(t *testing.T) {
 	f.wantDeadlocked(other, false) // not its own circle: one of the other two will end
 }
 
-// Of two families each of which has several children, the one that closes the circle finds it,
-// whoever finds it names the same one, and children that wait for others are not in it.
+// Of two families with several children each, the one that closes the cycle finds it. Whoever finds
+// it names the same victim, and children that wait for others are not in it.
 func TestDeadlocked_OfSets(t *testing.T) {
 	f := newFixture(t)
 	one, two, free := f.newHolder("a"), f.newHolder("b"), f.newHolder("c")

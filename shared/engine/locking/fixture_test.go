@@ -61,7 +61,7 @@ func (f *fixture) commitState(x *workflow.Execution, state sm.ExecutionState) []
 	return waiters
 }
 
-// request is the request of a handler that has read x as it is now.
+// request returns the request of a handler that has read x as it is now.
 func (f *fixture) request(x *workflow.Execution, conflicts int, ids ...string) locking.Request {
 	return locking.Request{Tenant: "t", Execution: x.ID, Epoch: x.Epoch, Conflicts: conflicts, Keys: keys(ids...), Now: f.Now()}
 }

@@ -104,8 +104,8 @@ func TestLocker_ChecksOwnEpochAfterFailedRegistration(t *testing.T) {
 	}
 }
 
-// Fault 7: a reservation on the condition of the owner. It must be written whoever holds
-// the entity by then.
+// Fault 7: a reservation on the condition of the owner. It must be written whoever holds the entity
+// by then.
 func TestLocker_ReservesWhoeverOwns(t *testing.T) {
 	f := newFixture(t)
 	x, y, z := f.newExecution(), f.newHolder("a"), f.newExecution()
@@ -237,8 +237,8 @@ func TestLocker_TokensOnlyGrow(t *testing.T) {
 	f.newHolder("a")
 }
 
-// A first read that shows locks as they were before costs a failed write, and no more: what it
-// shows to be free is not taken if it is not, and the next read is a strong one.
+// A first read that shows locks as they were before costs a failed write, and no more: a lock that
+// only looks free is not taken, and the next read is strongly consistent.
 func TestLocker_StaleFirstReadTakesNothing(t *testing.T) {
 	f := newFixture(t)
 	before := f.newHolder("a", "b")
@@ -292,8 +292,8 @@ func TestLocker_ReadsOwnersAfterLocksEveryRound(t *testing.T) {
 	f.wantConflict(*result, x, y, false)
 }
 
-// Fault 11: treating an unknown state as one that holds no locks. A state of a newer
-// binary holds them.
+// Fault 11: treating an unknown state as one that holds no locks. A state of a newer binary holds
+// them.
 func TestLocker_UnknownStatesHold(t *testing.T) {
 	f := newFixture(t)
 	y, x := f.newHolder("a"), f.newExecution()
@@ -390,8 +390,9 @@ func TestLocker_RoundsRunOut(t *testing.T) {
 	}
 }
 
-// The same where each holder ends between being read and the registration. It is registered with
-// none of them, and does not say that it waits for the last one, which holds nothing any more.
+// The same if each holder ends between the read and the registration. The execution is registered
+// with none of them, and does not show that it waits for the last one, which no longer holds
+// anything.
 func TestLocker_RoundsRunOutWithEndedHolders(t *testing.T) {
 	f := newFixture(t)
 	holder, x := f.newHolder("a"), f.newExecution()
@@ -415,8 +416,8 @@ func TestLocker_RoundsRunOutWithEndedHolders(t *testing.T) {
 	}
 }
 
-// A holder that ends unsafely between being read and the registration has woken its waiters
-// already. What the registration finds tells the waiter that an operator is needed.
+// A holder that ends unsafely between the read and the registration has woken its waiters already.
+// The registration finds that an operator is needed, and tells the waiter.
 func TestLocker_RegistrationTellsThatHolderNeedsPerson(t *testing.T) {
 	f := newFixture(t)
 	holder, x := f.newHolder("a"), f.newExecution()

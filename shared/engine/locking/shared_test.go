@@ -98,9 +98,8 @@ func TestLocker_JoinLosesToReservation(t *testing.T) {
 	f.wantConflict(*result, younger, x, true)
 }
 
-// First fault of sharing: a join overwrites the execution's own entry of a later epoch.
-// The lock of the newer handler would be lost, and another execution could take the
-// entity exclusively.
+// First fault of sharing: a join overwrites the execution's own entry of a later epoch. The lock of
+// the newer handler would be lost, and another execution could take the entity exclusively.
 func TestLocker_JoinKeepsOwnLaterEpoch(t *testing.T) {
 	f := newFixture(t)
 	f.newSharer("a")
@@ -348,8 +347,9 @@ func TestLocker_ExclusiveCost(t *testing.T) {
 	}
 }
 
-// Who took the locks before is said, whoever takes them meanwhile, and to each handler of the execution.
-// Who joins a shared lock may have read it long before: then it is read under the lock.
+// The previous holders of the locks are reported, whoever takes the locks meanwhile, and to each
+// handler of the execution. An execution that joins a shared lock may have read it long before, so
+// it reads it again under the lock.
 func TestLocker_SaysWhoTookTheLocksBefore(t *testing.T) {
 	key := workflow.EntityKey{Type: "device", ID: "a"}
 	since := func(got locking.Result, x *workflow.Execution) []string {

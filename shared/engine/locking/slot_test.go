@@ -54,8 +54,8 @@ func (f *fixture) wantFull(a locking.Result, waiter *workflow.Execution, live ..
 	}
 }
 
-// R79: no more executions are live than may be. Those that wait are registered with all of them, and
-// any of them that ends makes room. Entries of those that have ended take no room.
+// R79: no more executions are live than the limit allows. The waiting ones are registered with all
+// live ones, and any of these that ends frees a slot. Entries of ended executions take none.
 func TestSlot_LimitsLiveExecutions(t *testing.T) {
 	f := newFixture(t)
 	one, two, x := f.newLive(2), f.newLive(2), f.newExecution()
@@ -81,7 +81,7 @@ func TestSlot_LimitsLiveExecutions(t *testing.T) {
 	}
 }
 
-// An execution asks for its slot again at a later epoch: its older entry takes no room.
+// An execution requests its slot again at a later epoch: its older entry does not count.
 func TestSlot_OwnOlderEntryTakesNoRoom(t *testing.T) {
 	f := newFixture(t)
 	f.newLive(2)
@@ -145,8 +145,8 @@ func TestSlot_LastPlaceIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A slot is held until somebody has acknowledged its execution, whatever that has released since; and
-// whoever waits is told that all those who are live wait for a person.
+// A slot is held until somebody has acknowledged its execution, whatever that has released since. A
+// waiting execution learns if all live ones wait for a person.
 func TestSlot_IsHeldUntilAcknowledged(t *testing.T) {
 	f := newFixture(t)
 	one, x := f.newLive(1), f.newExecution()
@@ -166,7 +166,7 @@ func TestSlot_IsHeldUntilAcknowledged(t *testing.T) {
 	}
 }
 
-// As long as one of those that are live needs nobody, who waits does not wait for a person.
+// As long as one of the live executions needs nobody, the waiting one does not wait for a person.
 func TestSlot_NeedsAPersonIfAllDo(t *testing.T) {
 	for broken := range 2 {
 		f := newFixture(t)
@@ -178,8 +178,8 @@ func TestSlot_NeedsAPersonIfAllDo(t *testing.T) {
 	}
 }
 
-// An older execution that has lost before is the next, and a request that leaves out what is locked
-// does not leave out a limit.
+// An older execution that has lost before is next, and a request that skips locked entities does
+// not skip a limit.
 func TestSlot_OldestIsNext(t *testing.T) {
 	f := newFixture(t)
 	old := f.newExecution()

@@ -27,9 +27,9 @@ func (s *keepingSender) SendPacks(_ context.Context, _ time.Time, packs []*workf
 	return nil, nil
 }
 
-// A lane that is planned from its own entities has the jobs that it has in the plan of all, wherever
-// its entities are in the scope, and nobody else's entities are read. What was done with entities
-// before the pipeline may exclude some: then all are read.
+// A lane that is planned from its own entities has the jobs that it has in the plan of all,
+// wherever its entities are in the scope, and no other entities are read. What was done with
+// entities before the pipeline may exclude some: then all are read.
 func TestSendLane_PlansFromItsEntitiesWhatThePlanOfAllHas(t *testing.T) {
 	const boxes, devices, packSize = 5, 40, 3
 	var sparse []int

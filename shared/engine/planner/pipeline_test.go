@@ -110,7 +110,7 @@ const twoSteps = `steps:
 
 const parallelTwoSteps = "config: {executionStrategy: {parallel: true}}\n" + twoSteps
 
-// allocated is how many bytes fn allocates.
+// allocated returns how many bytes fn allocates.
 func allocated(fn func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -119,9 +119,9 @@ func allocated(fn func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A pipeline reads its scope once for each step run, not once for each lane, and what it
-// allocates grows in proportion to the entities. That also holds for a wake-up that has
-// not planned the step run itself.
+// A pipeline reads its scope once for each step run, not once for each lane, and its allocations
+// grow in proportion to the entities. That also holds for a wake-up that has not planned the step
+// run itself.
 func TestStartPipeline_GrowsLinearly(t *testing.T) {
 	for _, planned := range []bool{true, false} {
 		bytes := map[int]uint64{}

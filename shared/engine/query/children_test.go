@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Children are listed as they are now, page by page, those of one step alone if it is named, with
-// what they have given and what they wait for.
+// Children are listed with their present state, page by page, or only those of a given step, with
+// their outputs and what they wait for.
 func TestChildren_AreListedAsTheyAre(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -65,8 +65,8 @@ func TestChildren_AreListedAsTheyAre(t *testing.T) {
 	}
 }
 
-// The children of a set are listed by item, page by page, with the item, the parameters and what
-// they have given. The step and the execution say how many are over.
+// The children of a set are listed by item, page by page, with the item, the parameters and their
+// outputs. The step and the execution show how many have ended.
 func TestChildren_OfASet(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()

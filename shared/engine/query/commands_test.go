@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// lastEvent is the actor and the data of the last event of a type.
+// lastEvent returns the actor and the data of the last event of a type.
 func lastEvent(s *harness.Harness, id, event string) (actor string, data map[string]any) {
 	s.Helper()
 	for _, e := range s.History(id) {

@@ -79,8 +79,8 @@ func TestService_EntityExecutions(t *testing.T) {
 	}
 }
 
-// TestService_Failures: entities that did not succeed are listed, those of the newest
-// execution first, with why, and with a later execution in which they did.
+// TestService_Failures: entities that did not succeed are listed, those of the newest execution
+// first, with the reason, and with a later execution in which they succeeded.
 func TestService_Failures(t *testing.T) {
 	s := newHarness(t, 4, tolerant)
 	ctx := context.Background()
@@ -176,7 +176,7 @@ func TestService_FailuresNameWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// An acknowledgement of some entities leaves what remains of the others told.
+// After an acknowledgement of some entities, the view still shows what remains of the others.
 func TestService_TellsWhatRemainsAfterSomeWereAcknowledged(t *testing.T) {
 	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: two, functionBlock: p/pure:1, runOn: global}\n")
 	s.Script = func(c harness.BlockCall) *harness.Outcome {

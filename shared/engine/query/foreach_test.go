@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Jobs name their item and show a short form of it, results are by its number, and a step run
-// shows its list.
+// Jobs name their item and show a short form of it, results are listed by its number, and a step
+// run shows its list.
 func TestForeach_IsShown(t *testing.T) {
 	s := newPlanHarness(t, 0)
 	s.Publish("w", `config: {rollback: never}
@@ -67,7 +67,7 @@ steps:
 	}
 }
 
-// A plan tells the jobs of a list of parameters, and that a list of results cannot be told.
+// A plan counts the jobs for a list of parameters, and says that a list of results is unknown.
 func TestPlan_TellsItems(t *testing.T) {
 	s := newPlanHarness(t, 0)
 	s.Publish("w", `steps:

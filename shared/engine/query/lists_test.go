@@ -18,7 +18,7 @@ import (
 )
 
 // While releases are mixed, lists leave out what a newer one has written, and name it once,
-// whatever the page size. A lock tells its holder all the same, and a sweep what is due.
+// whatever the page size. A lock names its holder all the same, and a sweep shows what is due.
 func TestService_ListsSkipNewerVersions(t *testing.T) {
 	s := newHarness(t, 6, `
 steps:
@@ -190,8 +190,8 @@ steps:
 	}
 }
 
-// An execution is found by the idempotency key of its start for as long as the key is remembered, at the cost of
-// one read of the key more.
+// An execution is found by the idempotency key of its start for as long as the key is remembered,
+// at the cost of one more read, of the key.
 func TestService_FindsAnExecutionByItsIdempotencyKey(t *testing.T) {
 	s := newHarness(t, 0, "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
 	ctx := context.Background()

@@ -14,9 +14,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// TestNext_TellsWhatAProbeWouldDo: a probe executes the pure steps under shared locks,
-// applies no updates, and tells the parameters of the next step; an execution that follows
-// calls the block with just these.
+// TestNext_TellsWhatAProbeWouldDo: a probe executes the pure steps under shared locks, applies no
+// updates, and returns the parameters of the next step. An execution started afterwards calls the
+// block with exactly these.
 func TestNext_TellsWhatAProbeWouldDo(t *testing.T) {
 	for _, parallel := range []bool{false, true} {
 		s := newPlanHarness(t, 5)
@@ -87,7 +87,7 @@ steps:
 	}
 }
 
-// withFirstResult gives d000 the result 0, of which the other script makes no JSON.
+// withFirstResult gives d000 the result 0, for which the other script makes no JSON.
 func withFirstResult(next func(harness.BlockCall) *harness.Outcome) func(harness.BlockCall) *harness.Outcome {
 	return func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == "look" && c.Entity == "d000" {

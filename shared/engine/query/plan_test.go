@@ -233,7 +233,8 @@ steps:
 	}
 }
 
-// TestPlan_DoesNotCallAcquire: what a block acquires cannot be told, and is said to be.
+// TestPlan_DoesNotCallAcquire: the entities that a block acquires are unknown, and the plan says
+// so.
 func TestPlan_DoesNotCallAcquire(t *testing.T) {
 	s := newPlanHarness(t, 3)
 	s.Publish("w", "assertNotEmpty: true\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assertNotEmpty: true, acquire: [{type: device, block: 'p/pure:1'}, {type: device, ids: [d002]}]}\n")
@@ -246,8 +247,8 @@ func TestPlan_DoesNotCallAcquire(t *testing.T) {
 	}
 }
 
-// TestPlan_IsBounded: expressions cost as much as one step of an execution may, and the
-// rest is not told.
+// TestPlan_IsBounded: expressions may cost as much as one step of an execution, and the rest is
+// left unknown.
 func TestPlan_IsBounded(t *testing.T) {
 	o := harness.Options()
 	o.MaxPlanCost = 40_000

@@ -11,7 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Rows are those of which the condition is true, on pages of every size, each once and in order.
+// Rows are listed if the condition is true for them, on pages of every size, each once and in
+// order.
 func TestService_RowsOfATable(t *testing.T) {
 	s := newHarness(t, 1, "\nsteps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n")
 	v := s.Open()

@@ -285,7 +285,7 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
-	// From any event on, in a page or in the state item; a token goes on from where it is.
+	// From any event on, in a page or in the state item; a token continues from where it is.
 	for after := int64(0); after <= x.Sequence+1; after++ {
 		list, err := s.Query.History(ctx, harness.Caller, id, after, workflow.Page{Limit: 3})
 		if want := all[min(after, x.Sequence):min(after+3, x.Sequence)]; err != nil || len(list.Items) != len(want) || len(want) > 0 && !cmp.Equal(list.Items, want) {
@@ -483,8 +483,8 @@ func TestService_ShowsThePinnedDefinition(t *testing.T) {
 	}
 }
 
-// Each attempt of a job shows what its block is called with. Where only the message has the token of
-// a callback, its name stands.
+// Each attempt of a job shows the parameters of its block. Where only the message has the token of
+// a callback, its name is shown.
 func TestService_JobsShowTheirParameters(t *testing.T) {
 	s := newHarness(t, 2, `steps:
   - {label: one, functionBlock: "p/again:1", runOn: device, parameters: {to: "${entity.id}"}, retry: {maxRetries: 1}}

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Lists can be filtered by what executions wait for, page by page: also by what a branch waits for
-// while others are at work.
+// Lists can be filtered by what executions wait for, page by page, including what a branch waits
+// for while others work.
 func TestService_ListsByWhatIsWaitedFor(t *testing.T) {
 	s := newHarness(t, 2, "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
 	s.Script = func(c harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }

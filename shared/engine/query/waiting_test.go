@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// An execution that waits for one that ended unsafely says so, and what to do, in its
-// details and in lists. It does not while the holder works.
+// An execution that waits for one that ended unsafely says so, and what to do, in its details and
+// in lists. It does not while the holder works.
 func TestService_WaitingNamesHolderToAcknowledge(t *testing.T) {
 	s := newHarness(t, 1, "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
 	ctx := context.Background()
@@ -52,8 +52,8 @@ func TestService_WaitingNamesHolderToAcknowledge(t *testing.T) {
 	}
 }
 
-// An execution that found the lock taken by somebody else each time that it asked waits for
-// nobody, and says so.
+// An execution that found the lock taken by another one each time that it asked waits for nobody,
+// and says so.
 func TestService_WaitingNamesNobodyWhereRoundsRanOut(t *testing.T) {
 	s := newHarness(t, 1, "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
 	ctx := context.Background()

@@ -33,7 +33,7 @@ const waysDefinition = `steps:
   - {label: last, functionBlock: p/pure:1, runOn: global}
 `
 
-// wayOf is what a step shows of where the execution went.
+// wayOf returns what a step shows about where the execution went.
 func wayOf(s views.StepView) string {
 	text := s.Step + " " + string(s.Status)
 	if s.Value != nil {
@@ -106,7 +106,7 @@ func TestSteps_ShowWhereTheExecutionWent(t *testing.T) {
 	}
 }
 
-// A value that is stored apart is loaded, and a page ends where its values become too large.
+// A value that is stored separately is loaded, and a page ends where its values become too large.
 func TestSteps_ShowLargeValues(t *testing.T) {
 	s := newHarness(t, 1, `steps:
   - {label: one, set: {list: "${[parameters.t, parameters.t, parameters.t, parameters.t, parameters.t, parameters.t]}"}}
@@ -133,8 +133,8 @@ func TestSteps_ShowLargeValues(t *testing.T) {
 	}
 }
 
-// The history names the steps that a jump leads past, the case that was taken, and the
-// failure that is handled.
+// The history names the steps that a jump skips, the case that was taken, and the failure that was
+// handled.
 func TestHistory_TellsWhereTheExecutionWent(t *testing.T) {
 	s := newHarness(t, 1, `steps:
   - label: charge
@@ -168,7 +168,8 @@ func TestHistory_TellsWhereTheExecutionWent(t *testing.T) {
 	}
 }
 
-// plannedWay is what a plan says of whether the execution comes to a step, and where it goes.
+// plannedWay returns what a plan says about whether the execution reaches a step, and where it
+// goes.
 func plannedWay(s views.PlannedStep) string {
 	text := s.Label + " " + string(s.Reached)
 	if s.DecidedBy != nil {
@@ -198,8 +199,8 @@ const planDefinition = `steps:
   - {label: last, functionBlock: p/pure:1, runOn: device}
 `
 
-// A plan tells which steps are certain, which a choice decides, and what a failure means
-// where onFailure handles it.
+// A plan shows which steps are certain, which a choice decides, and what a failure means if
+// onFailure handles it.
 func TestPlan_TellsWhatAChoiceDecides(t *testing.T) {
 	charge := ` fails HANDLED: onFailure of step "charge": goes on with step "last" if error.code == "A"; else goes on with step "note"`
 	for condition, want := range map[string][]string{
@@ -246,7 +247,7 @@ func TestPlan_TellsWhatAChoiceDecides(t *testing.T) {
 	}
 }
 
-// A plan tells what it means that a wait is not ended in time, or is rejected.
+// A plan shows what happens if a wait times out, or is rejected.
 func TestPlan_TellsWhatAWaitLeadsTo(t *testing.T) {
 	s := newPlanHarness(t, 3)
 	s.Publish("w", `steps:
@@ -280,8 +281,8 @@ func TestPlan_TellsWhatAWaitLeadsTo(t *testing.T) {
 	}
 }
 
-// What cannot be told before there are variables is named and not taken for false; what fails
-// already is told.
+// What is unknown before there are variables is named and not treated as false; what fails already
+// is reported.
 func TestPlan_VariablesCannotBeTold(t *testing.T) {
 	s := newPlanHarness(t, 3)
 	s.Publish("w", `steps:
@@ -317,7 +318,7 @@ func TestPlan_VariablesCannotBeTold(t *testing.T) {
 	}
 }
 
-// All branches of a step are executed, beside each other.
+// All branches of a step are executed, concurrently.
 func TestPlan_TellsOfBranches(t *testing.T) {
 	s := newPlanHarness(t, 3)
 	s.Publish("w", `steps:

@@ -366,8 +366,8 @@ func TestFire_AtAFireTime(t *testing.T) {
 	}
 }
 
-// Without a key too, one request starts one execution when the reply to a write is lost; and who
-// removes a schedule is told that he has.
+// Even without a key, one request starts one execution if the reply to a write is lost; and a
+// caller that removes a schedule learns that it was removed.
 func TestFire_LostReplies(t *testing.T) {
 	for _, concurrency := range []string{"true", "false"} {
 		for _, fault := range []faults.Fault{faults.Repeated, faults.LostReply, faults.Throttled} {

@@ -117,7 +117,7 @@ func (r recordingSender) SendWakeups(_ context.Context, _ time.Duration, wakeups
 	return nil
 }
 
-// stuckPorts are the ports of the harness with a stuckStore and a recordingSender.
+// stuckPorts returns the ports of the harness with a stuckStore and a recordingSender.
 func stuckPorts(s *harness.Harness, due *[]workflow.Wakeup, wakeups map[string]int, sent *int) func() port.Ports {
 	return func() port.Ports {
 		ports := s.Engine.OpenPorts()

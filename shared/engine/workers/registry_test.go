@@ -289,7 +289,7 @@ func TestRegistry_ListByBlock(t *testing.T) {
 
 func heartbeatOf(_ bool, err error) error { return err }
 
-// A worker that drains is told so with each heartbeat, gets no packs, and drains until it registers
+// A draining worker learns so with each heartbeat, gets no packs, and drains until it registers
 // again. Silence makes it OFFLINE, not UNREACHABLE.
 func TestRegistry_DrainsUntilItRegistersAgain(t *testing.T) {
 	f := newFixture(t)

@@ -65,8 +65,8 @@ func callStepWith(t *testing.T, client *httpblock.Client, block, parameters stri
 	return p.Jobs[0]
 }
 
-// R33: an http step sends method, address, query, headers and body as it says, with the job's id as
-// its key, and its result is the answer.
+// R33: an http step sends method, address, query, headers and body as written, with the job's id as
+// its idempotency key, and its result is the response.
 func TestStep_SendsAndReturns(t *testing.T) {
 	var got *http.Request
 	var body string
@@ -148,7 +148,8 @@ func TestStep_StatusDecides(t *testing.T) {
 	}
 }
 
-// What cannot be sent, or not be kept, has a code; what was certainly not sent says so.
+// What cannot be sent, or not be stored, has a code; errors that prove that nothing was sent say
+// so.
 func TestStep_RefusesWithCodes(t *testing.T) {
 	large := strings.Repeat("x", 1<<20+1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
-// The rules of the simulation know every state, and say the same of it as the product.
+// The rules of the simulation know every state, and agree with the product about it.
 func TestStates_AreJudgedAsByTheProduct(t *testing.T) {
 	for _, s := range append(sm.ExecutionStates(), "", "A_STATE_OF_A_NEWER_RELEASE") {
 		if oracle.HoldsLocks(s) != sm.HoldsLocks(s) || oracle.Terminal(s) != sm.Terminal(s) || oracle.TerminalEvent(s) != sm.TerminalEvent(s) || oracle.Acknowledged(s) != sm.Acknowledged(s) {
