@@ -2,8 +2,12 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -43,4 +47,29 @@ func TestStart_TakesTheNewestVersionThoughItHasReadAheadForAnother(t *testing.T)
 	start("1.1.0", "again")
 	archive("1.1.0")
 	start("1.0.0", "pure")
+}
+
+// Until its Idempotency-Key is bound, a start may turn out to be another execution, or to be refused:
+// nothing is stored under its id before.
+func TestStart_StoresNothingAheadOfItsKey(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	devices := fourDigitIDs(20) // their scope does not fit into the state item
+	s.ImportDevices(devices...)
+	s.Publish("w", stepsYAML("one pure device"))
+	for n := range 2 { // the second one reads ahead
+		var calls []string
+		s.Faults = func(c faults.Call) faults.Fault {
+			calls = append(calls, c.Name)
+			return faults.None
+		}
+		req := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), IdempotencyKey: fmt.Sprint(n), ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: devices}}
+		if _, _, err := s.Engine.Start(context.Background(), harness.Caller, req); err != nil {
+			t.Fatal(err)
+		}
+		bound, saved := slices.Index(calls, "registry.bind_idempotency_key"), slices.Index(calls, "store.save_scope")
+		if bound < 0 || saved < bound {
+			t.Errorf("start %d: the scope is call %d, the key call %d of %v", n, saved, bound, calls)
+		}
+	}
 }
