@@ -64,8 +64,12 @@ func (s *session) addReportedLogs(i int, lines []workflow.LogLine, now time.Time
 	}
 	rec := &s.pack.Jobs[i]
 	var more []workflow.LogLine
+	var oldest time.Time // of the lines that are kept: those before it have been dropped already
+	if l := rec.Logs; l != nil && l.Dropped > 0 && len(l.Lines) > 0 {
+		oldest = l.Lines[0].At
+	}
 	for i, line := range stamped(lines, now) {
-		if lines[i].At.IsZero() || !rec.Logs.Has(line) {
+		if lines[i].At.IsZero() || !rec.Logs.Has(line) && !line.At.Before(oldest) {
 			more = append(more, line)
 		}
 	}

@@ -240,3 +240,23 @@ func TestRemoteLease_KeepsLogs(t *testing.T) {
 		t.Errorf("%+v", rec.Logs.Lines)
 	}
 }
+
+// A report that comes twice, and has more lines than are kept, leaves the last ones.
+func TestRemoteLease_KeepsTheEndOfALongLog(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(nonIdempotent, 0, 9, 1)
+	first := r.leaseRemote(m)
+	var report worker.JobReport
+	for i := range 1000 {
+		report.Logs = append(report.Logs, workflow.LogLine{At: r.Now().Add(time.Duration(i-1000) * time.Millisecond), Level: workflow.LogInfo, Text: fmt.Sprintf("line %03d", i)})
+	}
+	for range 2 {
+		if _, _, err := r.resumeRemote(m, &worker.RemoteResult{Heartbeat: true, Reports: map[string]worker.JobReport{first.Jobs[0].ID: report}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := r.pack(m.Key).Jobs[0].Logs
+	if n := len(l.Lines); n < 100 || l.Lines[n-1].Text != "line 999" || l.Lines[0].Text != fmt.Sprintf("line %03d", 1000-n) || l.Dropped != 1000-n {
+		t.Errorf("%d lines from %q to %q, %d dropped", n, l.Lines[0].Text, l.Lines[n-1].Text, l.Dropped)
+	}
+}
