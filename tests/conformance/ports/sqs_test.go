@@ -164,7 +164,7 @@ func TestSQS_MeterCountsByPayloadSize(t *testing.T) {
 			t.Errorf("%d packs of %d bytes: %v requests, want %v", n, size, got, want)
 		}
 	}
-	sendPacks(1, 10, 2) // includes one request to find the queue
+	sendPacks(1, 10, 1) // to find the queue is a request of the process
 	sendPacks(10, 10, 1)
 	sendPacks(21, 10, 3)
 	sendPacks(10, 60_000, 10) // 600,000 bytes and their envelopes in one call
