@@ -11,8 +11,10 @@ import (
 
 // Attributes of the mark of a pool.
 const (
-	attrMarkedAt = "at"
-	attrSentAt   = "sent"
+	attrMarkedAt  = "at"
+	attrSentAt    = "sent"
+	attrExecution = "x"
+	attrStepRun   = "r"
 )
 
 // poolMarkLife is for how long the mark of a pool that nobody serves any more is kept.
@@ -27,6 +29,7 @@ func (p *Packs) MarkPool(ctx context.Context, pool string, mark workflow.PoolMar
 	_, _, err := p.t.Put(ctx, table.Item{
 		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK), topology.AttrTTL: table.N(mark.At.Add(poolMarkLife).Unix()),
 		attrMarkedAt: table.N(table.Millis(mark.At)), attrSentAt: table.N(table.Millis(mark.SentAt)),
+		attrExecution: table.S(mark.Execution), attrStepRun: table.N(int64(mark.StepRun)),
 	}, "", nil)
 	return err
 }
@@ -37,5 +40,5 @@ func (p *Packs) PoolMark(ctx context.Context, pool string) (workflow.PoolMark, e
 	if err != nil || it == nil {
 		return workflow.PoolMark{}, err
 	}
-	return workflow.PoolMark{At: table.FromMillis(it.Int(attrMarkedAt)), SentAt: table.FromMillis(it.Int(attrSentAt))}, nil
+	return workflow.PoolMark{At: table.FromMillis(it.Int(attrMarkedAt)), SentAt: table.FromMillis(it.Int(attrSentAt)), Execution: it.Text(attrExecution), StepRun: int(it.Int(attrStepRun))}, nil
 }

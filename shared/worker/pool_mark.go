@@ -36,7 +36,7 @@ func (s *session) markPool(ctx context.Context) {
 	if s.m.SentAt.IsZero() || now.Sub(s.m.SentAt) < every || !s.w.marks.take(s.m.Work.Pool, now, every) {
 		return
 	}
-	if err := s.ports.Packs.MarkPool(ctx, s.m.Work.Pool, workflow.PoolMark{At: now, SentAt: s.m.SentAt}); err != nil && ctx.Err() == nil {
+	if err := s.ports.Packs.MarkPool(ctx, s.m.Work.Pool, workflow.PoolMark{At: now, SentAt: s.m.SentAt, Execution: s.m.Key.Execution, StepRun: s.m.Key.StepRunSeq}); err != nil && ctx.Err() == nil {
 		s.w.logWarning(ctx, "mark of the pool not left; the next one is due later", s.m, err)
 	}
 }

@@ -159,8 +159,10 @@ func (m *PackMessage) MarkSent(now time.Time) {
 
 // PoolMark says that a worker of a pool was at work on a message of a long queue.
 type PoolMark struct {
-	At     time.Time // when it was
-	SentAt time.Time // of the message
+	At        time.Time // when it was
+	SentAt    time.Time // of the message
+	Execution string    // whose step run the message is of
+	StepRun   int
 }
 
 // LaneJobs is a later lane of a chain, with its jobs.

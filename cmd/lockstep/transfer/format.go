@@ -70,11 +70,11 @@ func toEntity(e workflow.Entity) entity {
 	return entity{e.Type, e.ID, e.Attributes, e.Groups}
 }
 
-// normalizeBlock removes null schemas, so that an absent schema has one form.
+// normalizeBlock removes null schemas and metadata, so that an absent one has one form.
 func normalizeBlock(b workflow.Block) workflow.Block {
-	for _, schema := range []*json.RawMessage{&b.ParameterSchema, &b.ResultSchema} {
-		if string(*schema) == "null" {
-			*schema = nil
+	for _, field := range []*json.RawMessage{&b.ParameterSchema, &b.ResultSchema, &b.Metadata} {
+		if string(*field) == "null" {
+			*field = nil
 		}
 	}
 	return b

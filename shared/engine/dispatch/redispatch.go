@@ -153,7 +153,8 @@ func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) 
 		}
 	}
 	mark, err := d.Packs.PoolMark(ctx, r.Work.Pool)
-	return now.After(mark.At.Add(d.Unclaimed)) || mark.SentAt.After(r.Step.OfferedAt), err
+	own := mark.Execution == r.Execution && mark.StepRun == r.Step.Seq // whose worker is lost each time, or it would be done
+	return own || now.After(mark.At.Add(d.Unclaimed)) || mark.SentAt.After(r.Step.OfferedAt), err
 }
 
 // waitingSince returns when a lane began to wait for a worker: when its lease expired, its retry

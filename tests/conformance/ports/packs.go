@@ -272,11 +272,11 @@ func Packs(t *testing.T, open Open) {
 				s.Errorf("found %+v", got)
 			}
 			at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-			for _, m := range []workflow.PoolMark{{At: at, SentAt: at.Add(-time.Hour)}, {At: at.Add(time.Minute), SentAt: at.Add(-2 * time.Hour)}} {
+			for _, m := range []workflow.PoolMark{{At: at, SentAt: at.Add(-time.Hour), Execution: "x", StepRun: 2}, {At: at.Add(time.Minute), SentAt: at.Add(-2 * time.Hour), Execution: "y"}} {
 				if err := s.Claims.MarkPool(s.ctx, pool, m); err != nil {
 					s.Fatal(err)
 				}
-				if got := must[workflow.PoolMark](s)(s.Packs.PoolMark(s.ctx, pool)); !got.At.Equal(m.At) || !got.SentAt.Equal(m.SentAt) {
+				if got := must[workflow.PoolMark](s)(s.Packs.PoolMark(s.ctx, pool)); !got.At.Equal(m.At) || !got.SentAt.Equal(m.SentAt) || got.Execution != m.Execution || got.StepRun != m.StepRun {
 					s.Errorf("found %+v, want %+v", got, m)
 				}
 			}
