@@ -26,9 +26,9 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"cost of an expression":                                       limitExpressionCost,
 	"what a step sets":                                            limitValue,
 	"variables that a step reads":                                 limitVariables,
-	"nesting of what a step sets":                                 limitValueDepth,
-	"items of a foreach":                                          limitItems,
-	"waves of a rollout":                                          limitWaves,
+	"nesting of what a step sets, of a list of a loop, and with `outputKey` of the result of a block and of what branches give together": limitValueDepth,
+	"items of a foreach": limitItems,
+	"waves of a rollout": limitWaves,
 }
 
 // An execution ends as documented at each limit of docs/limits.md, and with one more.
