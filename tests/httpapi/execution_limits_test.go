@@ -321,8 +321,8 @@ func limitVariables(t *testing.T, l limit) {
 func limitValueDepth(t *testing.T, l limit) {
 	f := newFixture(t, 1)
 	f.Publish("one", "steps: [{label: one, set: {v: '${parameters.v}'}}]")
-	execute := func(n int) executionResult { // the object of the variables is one of them
-		return f.execute(`{"workflow":"p/one","parameters":{"v":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}}`)
+	execute := func(n int) executionResult {
+		return f.execute(`{"workflow":"p/one","parameters":{"v":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`)
 	}
 	checkLimit(t, l, execute(l.n), execute(l.n+1))
 }
