@@ -2,7 +2,6 @@ package sealed
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,9 +19,8 @@ func (f File) GenerateKey(_ context.Context, tenant string) (plain, wrapped []by
 	if err != nil {
 		return nil, nil, err
 	}
-	plain, nonce := make([]byte, keyBytes), make([]byte, nonceBytes)
-	_, _ = rand.Read(plain) // never fails
-	_, _ = rand.Read(nonce)
+	plain, nonce := newKey(), make([]byte, nonceBytes)
+	_, _ = rand.Read(nonce) // never fails
 	return plain, c.Seal(nonce, nonce, plain, []byte(tenant)), nil
 }
 
@@ -53,16 +51,10 @@ func (f File) cipher() (cipher.AEAD, error) {
 	if err != nil || len(key) != keyBytes {
 		return nil, errors.New("the file of sealed.key has no key: want 64 hexadecimal digits")
 	}
-	b, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(b)
+	return newGCM(key)
 }
 
 // NewFileKey is the text of a file with a new key.
 func NewFileKey() []byte {
-	key := make([]byte, keyBytes)
-	_, _ = rand.Read(key) // never fails
-	return []byte(hex.EncodeToString(key) + "\n")
+	return []byte(hex.EncodeToString(newKey()) + "\n")
 }

@@ -118,11 +118,21 @@ func errChanged(parameter string) error {
 
 // cipherFor is a cipher with a key of its own for an execution, so that random nonces are enough.
 func cipherFor(key []byte, tenant, execution string) (cipher.AEAD, error) {
-	b, err := aes.NewCipher(mac(key, "values", tenant, execution))
+	return newGCM(mac(key, "values", tenant, execution))
+}
+
+func newGCM(key []byte) (cipher.AEAD, error) {
+	b, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
 	return cipher.NewGCM(b)
+}
+
+func newKey() []byte {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails
+	return key
 }
 
 // mac authenticates texts under a key, each with its end.
