@@ -47,6 +47,7 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 	case err != nil:
 		return nil, false, err
 	case ok:
+		s.markPool(ctx)
 		return p, true, nil
 	case s.unclaimed && old.Final():
 		return old, false, nil

@@ -95,7 +95,6 @@ func (s *session) handle(ctx context.Context) (Disposition, error) {
 	if s.pack.Final() {
 		return s.sendFollowUps(ctx, s.pack, false)
 	}
-	s.markPool(ctx)
 	if s.unclaimed && p.OnUnclaimedStart != nil {
 		p.OnUnclaimedStart(ctx)
 	}

@@ -33,7 +33,7 @@ func (s *session) heartbeatLoop(ctx context.Context, abort context.CancelFunc) {
 	for wait := s.w.opts.HeartbeatInterval; sleep(ctx, wait); {
 		wait = s.w.opts.HeartbeatInterval
 		s.extendVisibility(ctx)
-		s.markPool(ctx)
+		s.markPoolWhileHeld(ctx)
 		if s.hasUnsavedProgress() {
 			if err := s.claimForSaving(ctx); err != nil && ctx.Err() == nil {
 				s.w.logWarning(ctx, "progress of unclaimed jobs not saved", s.m, err)

@@ -203,6 +203,7 @@ func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, s
 	if err := s.renewLease(ctx, noJob); err != nil && !errors.Is(err, error(errPackCancelled)) {
 		return nil, d, err
 	}
+	s.markPoolWhileHeld(ctx)
 	s.pack.CancelRequested = s.cancelled
 	return &RemoteLease{Pack: s.pack}, d, nil
 }

@@ -67,6 +67,10 @@ type Options struct {
 	// a claim. Default: 60m.
 	UnclaimedTimeout time.Duration
 
+	// PoolMarks bounds the marks of pools that a process leaves. Workers of one process may share it. Nil: this worker
+	// has its own.
+	PoolMarks *PoolMarks
+
 	// HTTPBlocks calls blocks that are served over HTTP. Nil: the worker runs none.
 	HTTPBlocks EndpointCaller
 
@@ -137,6 +141,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxReceives == 0 {
 		o.MaxReceives = topology.MaxReceiveJobs
 	}
+	if o.PoolMarks == nil {
+		o.PoolMarks = &PoolMarks{}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -156,8 +163,6 @@ func (o Options) withDefaults() Options {
 // blocks before the worker handles its first message; after that it is safe for
 // concurrent use.
 type Worker struct {
-	marks poolMarks
-
 	opts   Options
 	blocks map[string]registeredBlock // by exact reference, package/name:version
 	slots  chan struct{}              // holds one entry for each running job

@@ -84,20 +84,22 @@ type Service struct {
 	// TokenKeys returns the keys of resume tokens, the zero value for none. With keys, what has to
 	// be stored of a message with a token is sealed.
 	TokenKeys func(ctx context.Context) (token.Keys, error)
-	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger
-	// and Concurrency are set by the service.
+	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger,
+	// Concurrency and PoolMarks are set by the service.
 	WorkerOptions worker.Options
 	Now           func() time.Time
 	NewNonce      func() string // a short random text
 	Log           *slog.Logger
 
 	blockPools blockPools
+	poolMarks  worker.PoolMarks
 }
 
 // sdkWorker returns an SDK worker that acts for the polling worker of this name.
 func (s *Service) sdkWorker(name, nonce string) *worker.Worker {
 	o := s.WorkerOptions
 	o.Name, o.Now, o.Logger, o.Concurrency = name, s.Now, s.Log, 1
+	o.PoolMarks = &s.poolMarks
 	o.NewNonce = func() string { return nonce }
 	return worker.New(o)
 }

@@ -157,9 +157,9 @@ func (m *PackMessage) MarkSent(now time.Time) {
 	}
 }
 
-// PoolMark says that a worker of a pool was at work on a message of a long queue.
+// PoolMark says that a worker of a pool has worked on a message of a long queue.
 type PoolMark struct {
-	At        time.Time // when it was
+	At        time.Time // when the pack was finished, or the claim of it renewed
 	SentAt    time.Time // of the message
 	Execution string    // whose step run the message is of
 	StepRun   int
