@@ -19,7 +19,7 @@ import (
 
 // Observer hands events on, delivers them, and takes events from others. Package engine has one.
 type Observer interface {
-	HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error)
+	PublishEvents(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error)
 	HandleEvent(ctx context.Context, e workflow.BusEvent, receives int) (retryAfter time.Duration, err error)
 	Deliver(ctx context.Context, to engine.Receivers, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error)
 }
@@ -97,7 +97,7 @@ func HandleObserved(o ObservedOptions) Handler {
 			announced[a] = append(announced[a], m)
 		}
 		for a, messages := range announced {
-			run(o.EventsURL, messages, func(ctx context.Context) (time.Duration, error) { return o.Engine.HandOn(ctx, a) })
+			run(o.EventsURL, messages, func(ctx context.Context) (time.Duration, error) { return o.Engine.PublishEvents(ctx, a) })
 		}
 		all.Wait()
 		return events.SQSEventResponse{BatchItemFailures: failures.items}, nil

@@ -38,8 +38,8 @@ func (f *fakeObserver) record(what, id string) (time.Duration, error) {
 	return 0, nil
 }
 
-func (f *fakeObserver) HandOn(_ context.Context, a workflow.Announcement) (time.Duration, error) {
-	return f.record("hand on "+a.Execution, a.Execution)
+func (f *fakeObserver) PublishEvents(_ context.Context, a workflow.Announcement) (time.Duration, error) {
+	return f.record("publish "+a.Execution, a.Execution)
 }
 
 func (f *fakeObserver) Deliver(_ context.Context, _ engine.Receivers, d *workflow.Delivery, receives int) (time.Duration, error) {
@@ -87,7 +87,7 @@ func TestHandleObserved_ReadsDocumentedEvents(t *testing.T) {
 	if want := []string{"fails", "panics", "poison"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %q, want %q", failed, want)
 	}
-	if want := []string{"deliver x 1", "event store 7bf73129-1428-4cd3-a780-95db273d1602 1", "event store fails 3", "event store panics 1", "hand on x"}; !slices.Equal(o.told, want) {
+	if want := []string{"deliver x 1", "event store 7bf73129-1428-4cd3-a780-95db273d1602 1", "event store fails 3", "event store panics 1", "publish x"}; !slices.Equal(o.told, want) {
 		t.Errorf("%q, want %q", o.told, want)
 	}
 	if want := []string{"handle-fails 1m30s https://sqs/1/lockstep-hooks-in"}; !slices.Equal(deferred, want) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of the item that says up to which event the history of an execution has been handed on
+// Attributes of the item that says up to which event the history of an execution has been published
 // to its subscribers.
 const (
 	attrObservedSequence = "seq"
@@ -18,7 +18,7 @@ const (
 
 func observedKey(tenant, id string) table.Key { return executionKey(tenant, id, "observed") }
 
-// ObservedThrough reads, strongly consistent, up to which event the history has been handed on.
+// ObservedThrough reads, strongly consistent, up to which event the history has been published.
 func (s *Store) ObservedThrough(ctx context.Context, tenant, id string) (workflow.ObservedThrough, error) {
 	it, err := s.t.Get(ctx, observedKey(tenant, id))
 	return observedThroughOf(it), err
@@ -42,7 +42,7 @@ func seenSequence(seen int64) string {
 	return "#seq = :seen"
 }
 
-// LeaseObserved gives one handler the lease to hand on the events, unless another has it.
+// LeaseObserved gives one handler the lease to publish the events, unless another has it.
 func (s *Store) LeaseObserved(ctx context.Context, tenant, id string, seen int64, by string, now, until time.Time) (bool, error) {
 	ok, _, err := s.t.Update(ctx, table.Update{
 		Key: observedKey(tenant, id), Set: table.Item{attrObservedBy: table.S(by), attrObservedUntil: table.N(until.UnixMilli())},
@@ -52,7 +52,7 @@ func (s *Store) LeaseObserved(ctx context.Context, tenant, id string, seen int64
 	return ok, err
 }
 
-// MoveObserved records that the events have been handed on.
+// MoveObserved records that the events have been published.
 func (s *Store) MoveObserved(ctx context.Context, tenant, id string, seen, to int64) (bool, error) {
 	ok, old, err := s.t.Update(ctx, table.Update{
 		Key: observedKey(tenant, id), Set: table.Item{attrObservedSequence: table.N(to)}, Remove: []string{attrObservedUntil, attrObservedBy},

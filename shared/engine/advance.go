@@ -37,7 +37,7 @@ type workspace struct {
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
 	committed        bool      // this work has committed a change of the execution
-	handedOnRead     bool      // the timer was due and events had not been handed on
+	publishedRead    bool      // the timer was due and events had not been published
 	lapsed           bool      // work that was due before the command has been committed
 	answer           *answer   // the content of a CommandAnswer
 	limitReached     bool      // the next commit stops the execution at a limit
@@ -99,10 +99,10 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	ctx, end := w.recorder.StartAdvanceSpan(ctx, l.Reason)
 	defer func() { end(err) }()
 	w.boundsScope = e.EntitiesAtOnce > 0
-	defer w.giveRoom()
-	defer func() { err = w.passOn(ctx, l, err) }()
+	defer w.releaseMemory()
+	defer func() { err = w.requeueForMemory(ctx, l, err) }()
 	if !w.lanesReadParts(ctx, l) {
-		if err := w.takeRoom(ctx); err != nil {
+		if err := w.acquireMemory(ctx); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 // fetch fetches the fact that the decider needs. draft is the execution as decided so far; it is
 // not committed.
 func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
-	if err := w.takeRoom(ctx); err != nil {
+	if err := w.acquireMemory(ctx); err != nil {
 		return err
 	}
 	switch n.Kind {
@@ -296,8 +296,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchOutcomes(ctx, n, draft)
 	case lifecycle.NeedUpdatesApplied:
 		return w.fetchUpdatesApplied(ctx)
-	case lifecycle.NeedHandedOn:
-		return w.fetchHandedOn(ctx)
+	case lifecycle.NeedPublished:
+		return w.fetchPublished(ctx)
 	case lifecycle.NeedUnreferenced:
 		return w.fetchUnreferenced(ctx)
 	case lifecycle.NeedDiscarded:

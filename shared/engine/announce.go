@@ -13,16 +13,16 @@ import (
 // announceTimeout bounds the sending of an announcement. Nothing depends on its arrival.
 const announceTimeout = 2 * time.Second
 
-// announce sends an announcement, so that the events of the execution are handed on to its
+// announce sends an announcement, so that the events of the execution are published to its
 // subscribers. It does so once for each wake-up or request that has changed the execution, and
 // again if the timer was due for that. It may fail: the execution's timer stays near until its
-// events have been handed on.
+// events have been published.
 func (w *workspace) announce(ctx context.Context) {
 	x := w.execution
 	if !w.facts.Observed || x == nil || x.Version == 0 || x.Announced >= x.Sequence {
 		return
 	}
-	if !w.committed && !w.handedOnRead {
+	if !w.committed && !w.publishedRead {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
@@ -48,7 +48,7 @@ func (w *workspace) readClockAfterReport(ctx context.Context) {
 	}
 }
 
-// piped reports whether pipes turn jobs of the execution into rows. If so, its events are handed on
+// piped reports whether pipes turn jobs of the execution into rows. If so, its events are published
 // even if the tenant has no subscriptions.
 func (w *workspace) piped() bool {
 	return w.e.SubscriptionsAge > 0 && w.execution != nil && w.execution.Piped

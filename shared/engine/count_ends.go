@@ -9,7 +9,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// countEnds stores the ends among events that are handed on, if they are counted. It comes before the
+// countEnds stores the ends among events that are published, if they are counted. It comes before the
 // cursor moves, so none is missed; an end has an item of its own, so none is counted twice.
 func (e *Engine) countEnds(ctx context.Context, ports port.Ports, x *workflow.Execution, events []workflow.Event) error {
 	if !e.CountEnds || x.Probe {

@@ -126,9 +126,9 @@ func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
 	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
 }
 
-// asksOf returns whether an execution waits for a person, and what it asks. Its ancestors show
+// pendingQuestion returns whether an execution waits for a person, and what it asks. Its ancestors show
 // this.
-func asksOf(x *workflow.Execution) (asks struct {
+func pendingQuestion(x *workflow.Execution) (asks struct {
 	person bool
 	what   string
 }) {
@@ -143,7 +143,7 @@ func asksOf(x *workflow.Execution) (asks struct {
 // person. A parent that only waits to see it begin is woken if it ends without ever beginning.
 func (w *workspace) parentWakeups(ctx context.Context, from, to *workflow.Execution) []workflow.Wakeup {
 	ended := !lifecycle.IsOver(from) && lifecycle.IsOver(to)
-	if !to.Awaited() && !(ended && lifecycle.NeverBegins(to)) || !ended && asksOf(from) == asksOf(to) {
+	if !to.Awaited() && !(ended && lifecycle.NeverBegins(to)) || !ended && pendingQuestion(from) == pendingQuestion(to) {
 		return nil
 	}
 	if to.Parent.Member != nil {

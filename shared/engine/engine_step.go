@@ -14,10 +14,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// doEngineStep does what the step of a step run says that is open, and committed, and reports how that
+// executeEngineStep does what the step of a step run says that is open, and committed, and reports how that
 // went. It may be repeated: the write is named after the step run. One that is closed does
 // nothing any more; whoever has read it before may be at it still.
-func (w *workspace) doEngineStep(ctx context.Context, n lifecycle.Need, p *planner.Planner, r *workflow.StepRun) (*lifecycle.Report, error) {
+func (w *workspace) executeEngineStep(ctx context.Context, n lifecycle.Need, p *planner.Planner, r *workflow.StepRun) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Seq, Complete: true}
 	if n.Kind == lifecycle.NeedClose {
 		rep.Counts.NotExecuted = 1

@@ -52,7 +52,7 @@ func (w *workspace) fetchCheckIn(ctx context.Context) error {
 			w.facts.CheckIn = &lifecycle.CheckIn{Key: lifecycle.KeyUndecided, Owner: key.Execution}
 			return nil
 		}
-		result, err := w.handOver(ctx, key.Execution)
+		result, err := w.transferSignals(ctx, key.Execution)
 		if err != nil {
 			return err
 		}
@@ -85,11 +85,11 @@ func (w *workspace) keyHolder(ctx context.Context, key workflow.BusinessKey) (st
 	return "", nil
 }
 
-// handOver moves every signal of the mailbox to the owner of the key, and wakes the owner. The
+// transferSignals moves every signal of the mailbox to the owner of the key, and wakes the owner. The
 // result is SignalAccepted if the owner now has all of them; SignalRefused if the owner has ended
 // or is about to check in again; SignalLimit if it cannot take one of them yet, because its mailbox
 // is full or it is ending.
-func (w *workspace) handOver(ctx context.Context, owner string) (workflow.SignalResult, error) {
+func (w *workspace) transferSignals(ctx context.Context, owner string) (workflow.SignalResult, error) {
 	if len(w.execution.Signals) == 0 {
 		return workflow.SignalAccepted, nil
 	}

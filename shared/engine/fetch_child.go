@@ -33,12 +33,12 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	err := c.load(ctx)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		if closed {
-			w.childIs(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true})
+			w.isChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true})
 			return nil
 		}
 		var refused *workflow.Failure
 		if refused, err = w.createChild(ctx, r, c); refused != nil {
-			w.childIs(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true})
+			w.isChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true})
 			return nil
 		}
 	}
@@ -63,12 +63,12 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if lifecycle.WaitsForPerson(c.execution) {
 		status.WaitsForPerson, status.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
 	}
-	w.childIs(status)
+	w.isChild(status)
 	return nil
 }
 
-// childIs makes the status of a child a fact.
-func (w *workspace) childIs(c *lifecycle.ChildStatus) {
+// isChild makes the status of a child a fact.
+func (w *workspace) isChild(c *lifecycle.ChildStatus) {
 	if w.facts.Child == nil {
 		w.facts.Child = map[int]*lifecycle.ChildStatus{}
 	}

@@ -19,12 +19,12 @@ func (w *workspace) fetchChildren(ctx context.Context, n lifecycle.Need) error {
 	if r == nil || !r.IsSet() {
 		return workflow.Errorf(workflow.CodeInternal, "step run %d has no set of children", n.StepRunSeq)
 	}
-	read := w.lookAtChildren
+	read := w.readChildren
 	switch {
 	case n.Kind == lifecycle.NeedChildrenClose:
 		read = w.readChildrenToClose
 	case r.Child.Mode == workflow.ModeFireAndForget:
-		read = w.startForgotten
+		read = w.startFireAndForget
 	case n.Kind == lifecycle.NeedFailedChildren:
 		read = w.checkFailedChildren
 	}
@@ -106,11 +106,11 @@ func allLanes(r *workflow.StepRun) []int {
 	return lanes
 }
 
-// lookAtChildren counts the children that are over and, where that may have changed, finds those
+// readChildren counts the children that are over and, where that may have changed, finds those
 // that wait for a person. If the timer has fired, it also repairs what was lost: it starts children
 // that should exist but do not, and adds to the done set those that are over but could not do so
 // themselves.
-func (w *workspace) lookAtChildren(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
+func (w *workspace) readChildren(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	lanes, err := w.readChildLanes(ctx, r)
 	if err != nil {
 		return nil, err
@@ -460,9 +460,9 @@ func (w *workspace) startLanes(ctx context.Context, r *workflow.StepRun, lanes [
 	return nil, nil
 }
 
-// startForgotten starts the children of a set in fire-and-forget mode, a window at a time. Each is
+// startFireAndForget starts the children of a set in fire-and-forget mode, a window at a time. Each is
 // done once it exists.
-func (w *workspace) startForgotten(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
+func (w *workspace) startFireAndForget(ctx context.Context, r *workflow.StepRun) (*lifecycle.ChildSet, error) {
 	s := &lifecycle.ChildSet{StepRunSeq: r.Seq, Checked: true}
 	lanes, err := w.readChildLanes(ctx, r) // children that were refused
 	if err != nil {
@@ -502,7 +502,7 @@ func (w *workspace) startForgotten(ctx context.Context, r *workflow.StepRun) (*l
 func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execution, ended bool) []workflow.Wakeup {
 	by, m := to.Parent, to.Parent.Member
 	look := workflow.Wakeup{Tenant: w.tenant, Execution: by.Execution, Reason: "child " + w.id + " is in " + string(to.State)}
-	asked := asksOf(from) != asksOf(to)
+	asked := pendingQuestion(from) != pendingQuestion(to)
 	if asked {
 		look.Children = []int{m.Lane}
 	}

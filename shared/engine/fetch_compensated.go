@@ -8,14 +8,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// undoesChanged returns the entities that others have changed since the execution that this one
+// outdatedCompensations returns the entities that others have changed since the execution that this one
 // compensates released them. Restoring them would overwrite newer changes. recent lists the
 // executions that took their locks most recently.
 //
 // Executions that the parent has started do not count as others: they are undone too, in order.
 // Several of its children may have worked on the same entity, and an earlier compensation of the
 // same work may have failed halfway.
-func (w *workspace) undoesChanged(ctx context.Context, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
+func (w *workspace) outdatedCompensations(ctx context.Context, keys []workflow.EntityKey, recent map[workflow.EntityKey]workflow.RecentHolders) ([]lifecycle.OutdatedEntity, error) {
 	undone := w.e.newWorkspace(w.tenant, w.execution.Parent.Compensates.Execution)
 	defer func() { w.pendingCost.Add(undone.ports.Meter.Take()) }()
 	if err := undone.load(ctx); err != nil {
@@ -49,7 +49,7 @@ func (w *workspace) undoesChanged(ctx context.Context, keys []workflow.EntityKey
 			holders, forgotten[key] = append(holders, others), !all
 		}
 	}
-	idle, err := w.haveChangedNothing(ctx, holders)
+	idle, err := w.idleHolders(ctx, holders)
 	if err != nil {
 		return nil, err
 	}

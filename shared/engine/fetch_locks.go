@@ -50,7 +50,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil && got.Recent != nil && w.execution.Undoes() {
-		if answer.Outdated, err = w.undoesChanged(ctx, keys, got.Recent); err != nil {
+		if answer.Outdated, err = w.outdatedCompensations(ctx, keys, got.Recent); err != nil {
 			return err
 		}
 	}

@@ -92,7 +92,7 @@ func (w *workspace) outdated(ctx context.Context, x *workflow.Execution, keys []
 			holders = append(holders, held[key].others)
 		}
 	}
-	idle, err := w.haveChangedNothing(ctx, holders)
+	idle, err := w.idleHolders(ctx, holders)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +115,11 @@ const (
 	holdersAtOnce  = 10
 )
 
-// haveChangedNothing returns the executions that exist and have executed only pure steps: for
+// idleHolders returns the executions that exist and have executed only pure steps: for
 // example one that gave up before it had all its locks, or that only looked. holders lists the
 // executions for each entity; a list is read only up to the first execution that has changed
 // something.
-func (w *workspace) haveChangedNothing(ctx context.Context, holders [][]string) (map[string]bool, error) {
+func (w *workspace) idleHolders(ctx context.Context, holders [][]string) (map[string]bool, error) {
 	idle, read := map[string]bool{}, 0 // false: it has been read and may have changed something
 	for read < maxHoldersRead {
 		var next []string

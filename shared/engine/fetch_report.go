@@ -16,7 +16,7 @@ func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 	var rep *lifecycle.Report
 	p, err := w.ensurePlanner(ctx)
 	if r := w.execution.StepRunBySeq(n.StepRunSeq); err == nil && r != nil && r.ByEngine {
-		rep, err = w.doEngineStep(ctx, n, p, r)
+		rep, err = w.executeEngineStep(ctx, n, p, r)
 	} else if err == nil {
 		rep, err = p.Report(ctx, w.execution, n, w.now)
 	}

@@ -34,15 +34,15 @@ func newLargeScopes(most int) *largeScopes {
 // errNoRoom means that a wake-up has waited as long as it may. Another handler then gets it.
 var errNoRoom = errors.New("other large executions are handled in this process")
 
-// takeRoom waits until there is room for the execution as last committed. It first gives back what
+// acquireMemory waits until there is room for the execution as last committed. It first gives back what
 // it has taken before, so that no wake-up waits while holding something that others wait for.
-func (w *workspace) takeRoom(ctx context.Context) error {
+func (w *workspace) acquireMemory(ctx context.Context) error {
 	l := w.e.large
 	want := min(int64(w.execution.Scope.Total()), l.most)
 	if !w.boundsScope || want <= w.room || want <= l.most/smallScopes {
 		return nil
 	}
-	w.giveRoom()
+	w.releaseMemory()
 	if deadline, ok := ctx.Deadline(); ok { // keep the other half for the work
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
@@ -55,17 +55,17 @@ func (w *workspace) takeRoom(ctx context.Context) error {
 	return nil
 }
 
-// giveRoom gives back what the wake-up has taken.
-func (w *workspace) giveRoom() {
+// releaseMemory gives back what the wake-up has taken.
+func (w *workspace) releaseMemory() {
 	if w.room > 0 {
 		w.e.large.room.Release(w.room)
 		w.room = 0
 	}
 }
 
-// passOn sends a wake-up again if it found no room, and returns any other error unchanged. What the
+// requeueForMemory sends a wake-up again if it found no room, and returns any other error unchanged. What the
 // wake-up has committed stands.
-func (w *workspace) passOn(ctx context.Context, l workflow.Wakeup, err error) error {
+func (w *workspace) requeueForMemory(ctx context.Context, l workflow.Wakeup, err error) error {
 	if !errors.Is(err, errNoRoom) {
 		return err
 	}

@@ -47,7 +47,7 @@ func TestAdvance_BoundsTheEntitiesInMemory(t *testing.T) {
 		t.Errorf("the second wake-up returns %v after %d reads of its entities", err, taken)
 	}
 	if s.LifecycleQueue().Len() != 1 || s.Load(second).FailureStreak != nil {
-		t.Errorf("%d wake-ups were handed on, %+v", s.LifecycleQueue().Len(), s.Load(second).FailureStreak)
+		t.Errorf("%d wake-ups were sent again, %+v", s.LifecycleQueue().Len(), s.Load(second).FailureStreak)
 	}
 	if err := s.Engine.Advance(context.Background(), wakeup(small)); err != nil {
 		t.Error(err)

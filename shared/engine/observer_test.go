@@ -101,7 +101,7 @@ func expectToldAll(s *harness.Harness, url, id string) {
 		s.Errorf("%s in %s has %d events, told of %v", id, x.State, x.Sequence, got)
 	}
 	if x.Announced != x.Sequence {
-		s.Errorf("%s in %s: %d of %d events are known to be handed on, timer at %s", id, x.State, x.Announced, x.Sequence, x.DueAt)
+		s.Errorf("%s in %s: %d of %d events are known to be published, timer at %s", id, x.State, x.Announced, x.Sequence, x.DueAt)
 	}
 }
 
@@ -556,7 +556,7 @@ func TestObserver_Alerts(t *testing.T) {
 	}
 }
 
-// A long history is handed on in parts, from its pages and from the state item.
+// A long history is published in parts, from its pages and from the state item.
 func TestObserver_TellsLongHistories(t *testing.T) {
 	var many []string
 	for i := range 90 {
@@ -564,7 +564,7 @@ func TestObserver_TellsLongHistories(t *testing.T) {
 	}
 	s := newObserved(t, 1, stepsYAML(many...))
 	subscribe(s, workflow.Subscription{Name: "all", To: webhook})
-	s.Faults = func(c faults.Call) faults.Fault { // nothing is handed on before the end
+	s.Faults = func(c faults.Call) faults.Fault { // nothing is published before the end
 		if c.Name == "store.lease_observed" {
 			return faults.Throttled
 		}
@@ -594,11 +594,11 @@ func TestObserver_LeaseIsNotDone(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	a := workflow.Announcement{Tenant: harness.Caller.Tenant, Execution: id}
-	if after, err := s.Engine.HandOn(ctx, a); err == nil || after <= 0 {
+	if after, err := s.Engine.PublishEvents(ctx, a); err == nil || after <= 0 {
 		t.Errorf("while another one is at work: again after %s, %v", after, err)
 	}
 	s.Advance(61 * time.Second)
-	if _, err := s.Engine.HandOn(ctx, a); err != nil {
+	if _, err := s.Engine.PublishEvents(ctx, a); err != nil {
 		t.Error(err)
 	}
 	s.RunFor(time.Hour)
@@ -635,7 +635,7 @@ func TestObserver_SubscribingIsTwoWrites(t *testing.T) {
 	}
 }
 
-// An execution whose retention is over is kept until its events are handed on.
+// An execution whose retention is over is kept until its events are published.
 func TestObserver_DiscardWaits(t *testing.T) {
 	o := harness.Options()
 	o.SubscriptionsAge, o.Policy.Retention = subscriptionsAge, 30*24*time.Hour

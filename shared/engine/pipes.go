@@ -37,7 +37,7 @@ import (
 // maxPipedJobs is for how many jobs one delivery makes rows.
 const maxPipedJobs = 500
 
-// pipedProgramTimeout bounds the reading of a definition's pipes while events are handed on.
+// pipedProgramTimeout bounds the reading of a definition's pipes while events are published.
 const pipedProgramTimeout = 5 * time.Second
 
 // rowDeliveries makes the deliveries to tables for the step runs that ended with one of the events.
@@ -65,13 +65,13 @@ func (e *Engine) rowDeliveries(ctx context.Context, x *workflow.Execution, after
 			all = append(all, toTable(d, ""))
 			continue
 		}
-		all = append(all, toTables(d, program, r)...)
+		all = append(all, tableDeliveries(d, program, r)...)
 	}
 	return all
 }
 
-// toTables returns one delivery of a step run for each of its tables.
-func toTables(d *workflow.Delivery, p *definitions.Program, r *workflow.StepRun) (all []*workflow.Delivery) {
+// tableDeliveries returns one delivery of a step run for each of its tables.
+func tableDeliveries(d *workflow.Delivery, p *definitions.Program, r *workflow.StepRun) (all []*workflow.Delivery) {
 	for _, table := range pipedTables(p, r) {
 		all = append(all, toTable(d, table))
 	}
@@ -87,7 +87,7 @@ func toTable(d *workflow.Delivery, table string) *workflow.Delivery {
 
 // endsStepRun reports whether an event is the end of a step run. Events do not carry the number of
 // the step run: if two runs of one step ended in the same millisecond, each matches the other's
-// event and is handed on once more.
+// event and is published once more.
 func endsStepRun(e *workflow.Event, r *workflow.StepRun) bool {
 	return e.Type == string(statemachines.EventStepExited) && e.Step == r.Label && e.At.Equal(r.EndedAt)
 }
@@ -140,7 +140,7 @@ func (e *Engine) divideAmongTables(ctx context.Context, d *workflow.Delivery) er
 	if err != nil {
 		return err
 	}
-	all := toTables(d, i.w.program, r)
+	all := tableDeliveries(d, i.w.program, r)
 	if len(all) == 0 {
 		return nil
 	}

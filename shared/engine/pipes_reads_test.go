@@ -116,7 +116,7 @@ func TestPipe_OfADefinitionThatCannotBeReadTouchesNobody(t *testing.T) {
 			s := newPiped(t, 1, stepsYAML("one again device", "two pure global")+chargePipe)
 			subscribe(s, workflow.Subscription{Name: "all", To: webhook})
 			s.Script = pay
-			refused := "store.lease_observed" // nothing is handed on before the execution has ended
+			refused := "store.lease_observed" // nothing is published before the execution has ended
 			s.Faults = func(c faults.Call) faults.Fault {
 				if c.Name == refused {
 					return faults.Throttled

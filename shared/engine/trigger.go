@@ -21,9 +21,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// unproved is the error for every call that proves nothing. A trigger that does not exist gives the
+// unauthenticated is the error for every call that proves nothing. A trigger that does not exist gives the
 // same error, so that callers do not learn which triggers exist.
-func unproved() error {
+func unauthenticated() error {
 	return workflow.Errorf(workflow.CodeUnauthorized, "the call does not prove who makes it")
 }
 
@@ -81,7 +81,7 @@ func (c *triggered) serve(ctx context.Context) (none views.TriggerReceipt, err e
 	if c.trigger.Trigger == nil || c.trigger.Trigger.TakesEvents() {
 		c.trigger.Trigger = nil
 		workflow.MAC([]byte(c.name), c.call.Body) // as long as for one that exists
-		return none, unproved()
+		return none, unauthenticated()
 	}
 	if c.trigger.Trigger.Form != nil {
 		return c.serveForm(ctx)
@@ -169,7 +169,7 @@ func (c *triggered) verify(ctx context.Context) error {
 	header := v.HeaderName()
 	signed, ok := v.Check([]byte(secret), c.call.Headers[header], c.call.Body, c.now)
 	if !ok {
-		return unproved()
+		return unauthenticated()
 	}
 	c.signed = signed
 	delete(c.call.Headers, header)

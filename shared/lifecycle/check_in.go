@@ -58,14 +58,14 @@ func (d *decider) checkIn() bool {
 	case f.Key == KeyUndecided:
 		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	default:
-		d.giveWay(f.Owner)
+		d.yieldTo(f.Owner)
 	}
 	return false
 }
 
-// giveWay cancels an execution because another one holds its key. The commit requires that no
+// yieldTo cancels an execution because another one holds its key. The commit requires that no
 // signal has arrived since the existing ones were handed over.
-func (d *decider) giveWay(owner string) {
+func (d *decider) yieldTo(owner string) {
 	x := d.execution
 	why := fmt.Sprintf("execution %s has the key %q", owner, x.Key)
 	x.KeyOwner, x.Cause, x.Reason = owner, workflow.CauseCancelled, why

@@ -104,9 +104,9 @@ func (d *decider) followChild(r *workflow.StepRun) bool {
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
 	case c.WaitsForPerson:
-		return d.tellAsk(r, &workflow.ChildAsk{ID: r.Child.ID, Reason: c.Asks}, nil)
+		return d.recordAsk(r, &workflow.ChildAsk{ID: r.Child.ID, Reason: c.Asks}, nil)
 	default:
-		return d.tellAsk(r, nil, nil)
+		return d.recordAsk(r, nil, nil)
 	}
 	return true
 }
@@ -121,11 +121,11 @@ func WaitsForPerson(x *workflow.Execution) bool {
 	return x.State == sm.ExecutionWaiting && x.Wait != nil && slices.Contains([]workflow.WaitKind{workflow.WaitInput, workflow.WaitStep, workflow.WaitChildInput}, x.Wait.Kind)
 }
 
-// tellAsk notes whether children of a step run wait for a person, and says so in the wait of the
+// recordAsk notes whether children of a step run wait for a person, and says so in the wait of the
 // execution. It reports whether that has changed. Then children are read again after the commit:
 // another handler may have read them later, and have found nothing to change before that.
 // docs/models/asks.pml is the model of this.
-func (d *decider) tellAsk(r *workflow.StepRun, ask *workflow.ChildAsk, lanes []int) bool {
+func (d *decider) recordAsk(r *workflow.StepRun, ask *workflow.ChildAsk, lanes []int) bool {
 	old := r.Child.Ask
 	if slices.Equal(lanes, r.Child.Asks) && (old == nil) == (ask == nil) && (ask == nil || old.ID == ask.ID && old.Reason == ask.Reason) {
 		return false
@@ -141,15 +141,15 @@ func (d *decider) tellAsk(r *workflow.StepRun, ask *workflow.ChildAsk, lanes []i
 	}
 	r.Child, d.changed = &child, true
 	if d.execution.State == sm.ExecutionWaiting {
-		d.retellWait()
+		d.refreshWait()
 	}
 	d.commitFirst()
 	return true
 }
 
-// retellWait makes the wait of an execution that waits that of the step run whose wait is shown
+// refreshWait makes the wait of an execution that waits that of the step run whose wait is shown
 // first now.
-func (d *decider) retellWait() {
+func (d *decider) refreshWait() {
 	was := d.execution.Wait.Kind
 	w := d.shownWait()
 	if d.execution.Wait = w; w.Kind == was {
@@ -170,7 +170,7 @@ func (d *decider) closeStepRun(r *workflow.StepRun) {
 func (d *decider) endWithChild(r *workflow.StepRun) bool {
 	var c *ChildStatus
 	if r.LetGo {
-		c = d.leftToItself(r)
+		c = d.detachedStatus(r)
 	} else if c = d.childStatus(r, NeedChildClose); c == nil {
 		return true
 	}
@@ -212,10 +212,10 @@ func (d *decider) statusOfClosed(r *workflow.StepRun) sm.StepState {
 	return sm.StepCancelled
 }
 
-// leftToItself returns the status that the parent records for a child that continues without it.
+// detachedStatus returns the status that the parent records for a child that continues without it.
 // The child may change something at any time, so its work counts as remaining changes, unless
 // whoever cancelled the parent asked for that.
-func (d *decider) leftToItself(r *workflow.StepRun) *ChildStatus {
+func (d *decider) detachedStatus(r *workflow.StepRun) *ChildStatus {
 	c := d.execution.Cancellation
 	return &ChildStatus{StepRunSeq: r.Seq, State: r.Child.State, HasChanges: !isCancellation(c), Absent: isCancellation(c)}
 }
@@ -276,9 +276,9 @@ func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	return why
 }
 
-// letsGo reports whether the child continues without the parent when its step run is closed early:
+// detaches reports whether the child continues without the parent when its step run is closed early:
 // because the cancellation does not cascade, or because the definition abandons it.
-func (d *decider) letsGo(r *workflow.StepRun) bool {
+func (d *decider) detaches(r *workflow.StepRun) bool {
 	if r.Child == nil || r.Child.Mode == workflow.ModeFireAndForget {
 		return false
 	}
@@ -291,7 +291,7 @@ func (d *decider) letsGo(r *workflow.StepRun) bool {
 // in fire-and-forget mode. closeChild reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 	if r.LetGo {
-		d.recordChildEnd(r, d.leftToItself(r))
+		d.recordChildEnd(r, d.detachedStatus(r))
 		d.exitStepRun(r, status)
 		return true
 	}

@@ -99,9 +99,9 @@ func (d *decider) followChildren(r *workflow.StepRun) bool {
 	case !s.Looked:
 		return false
 	case len(s.Asking) > 0:
-		return d.tellAsk(r, &workflow.ChildAsk{ID: s.AskingID, Reason: s.Asks}, s.Asking)
+		return d.recordAsk(r, &workflow.ChildAsk{ID: s.AskingID, Reason: s.Asks}, s.Asking)
 	default:
-		return d.tellAsk(r, nil, nil)
+		return d.recordAsk(r, nil, nil)
 	}
 	return true
 }
@@ -179,7 +179,7 @@ func (d *decider) closeChildren(r *workflow.StepRun, status sm.StepState) bool {
 }
 
 // recordChildren stores the results of a step run's children. Changes that they have made remain,
-// and their parent cannot undo them. Children that were let go are judged as in leftToItself.
+// and their parent cannot undo them. Children that were let go are judged as in detachedStatus.
 func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 	child := *r.Child
 	child.Asks, child.Ask = nil, nil
@@ -187,7 +187,7 @@ func (d *decider) recordChildren(r *workflow.StepRun, s *ChildSet) {
 	r.Pure, r.Reversible = !s.HasChanges, false
 	switch {
 	case s.Open == 0:
-	case d.leftToItself(r).HasChanges:
+	case d.detachedStatus(r).HasChanges:
 		r.Pure, r.InDoubt = false, true
 		r.Counts.Failed += s.Open
 	default:

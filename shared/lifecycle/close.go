@@ -11,7 +11,7 @@ import (
 // stopStepRun forbids a step run to start more jobs. The flag is committed before any pack is
 // closed, and before a child is read for the last time.
 func (d *decider) stopStepRun(r *workflow.StepRun) {
-	r.Closing, r.LetGo = true, r.LetGo || d.letsGo(r)
+	r.Closing, r.LetGo = true, r.LetGo || d.detaches(r)
 	d.changed = true
 	d.commitFirst()
 }

@@ -30,7 +30,7 @@
 //   - rerun.go: an ended execution whose entities another one repeats.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - mailbox.go: signals.
-//   - handed_on.go: the timer that stays near until all events are handed on to
+//   - published.go: the timer that stays near until all events are published to
 //     subscribers.
 //   - deadletter.go: dead-lettered messages.
 //
@@ -99,7 +99,7 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 			return Decision{Need: d.decision.Need, Uncommitted: d.execution}, nil
 		}
 	}
-	if d.followHandedOn(x.Sequence); d.decision.Need != nil {
+	if d.checkPublished(x.Sequence); d.decision.Need != nil {
 		return Decision{Need: d.decision.Need, Uncommitted: d.execution}, nil
 	}
 	d.setDueAt()

@@ -23,7 +23,7 @@ type decider struct {
 	paused     bool             // this decision has paused the execution: nothing in it is running
 	wakeAt     time.Time        // when to advance again; zero if the execution waits for nothing
 	idleUntil  time.Time        // for an idle execution: the timer that it needs anyway, or zero
-	announceAt time.Time        // when to announce its events again; zero if they are handed on, or if there are no subscriptions
+	announceAt time.Time        // when to announce its events again; zero if they are published, or if there are no subscriptions
 	changed    bool             // there is something to commit
 	handedOver bool             // the execution that holds the key has every signal of this one
 	repeated   bool             // the command was applied before: nothing is left to do for it
@@ -74,14 +74,14 @@ func (d *decider) setDueAt() {
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
-	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.mayMoveTimerLater():
+	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.canDelayTimer():
 		d.execution.DueAt, d.changed = d.wakeAt, true
 	}
 }
 
-// mayMoveTimerLater reports whether nothing relies on the current timer: it has fired and all
+// canDelayTimer reports whether nothing relies on the current timer: it has fired and all
 // running steps were looked at, or the execution pauses.
-func (d *decider) mayMoveTimerLater() bool {
+func (d *decider) canDelayTimer() bool {
 	lookedAtAll := d.decision.Idle || len(d.openStepRuns()) < 2
 	pauses := d.paused && d.execution.State == sm.ExecutionWaiting
 	return d.timerFired && lookedAtAll || pauses
@@ -181,7 +181,7 @@ func (d *decider) config() spec.Config {
 func (d *decider) openStepRuns() []*workflow.StepRun {
 	var open []*workflow.StepRun
 	for i := range d.execution.StepRuns {
-		if r := &d.execution.StepRuns[i]; r.AtWork() && d.inThread(r) {
+		if r := &d.execution.StepRuns[i]; r.IsWorking() && d.inThread(r) {
 			open = append(open, r)
 		}
 	}

@@ -37,7 +37,7 @@ type Facts struct {
 	KeptJobs       *KeptJobs
 	Outdated       *Outdated
 	Observed       bool   // the tenant has subscriptions, or may have
-	HandedOn       *int64 // number of the last event that was handed on to subscribers
+	Published      *int64 // number of the last event that was published to subscribers
 	UpdatesApplied bool
 	Unreferenced   *bool // the parent can no longer ask for the execution
 	Discarded      bool  // the packs, and the items stored outside the state item, may be dropped
@@ -408,7 +408,7 @@ const (
 	NeedKeptJobs       NeedKind = "keptJobs"       // a KeptJobs
 	NeedOutdated       NeedKind = "outdated"       // an Outdated for the new try, which has yet to acquire its locks
 	NeedOutcomes       NeedKind = "outcomes"       // the outcomes of the execution's entities
-	NeedHandedOn       NeedKind = "handedOn"       // up to which event the history has been handed on to subscribers
+	NeedPublished      NeedKind = "published"      // up to which event the history has been published to subscribers
 	NeedUpdatesApplied NeedKind = "updatesApplied" // confirmation that the updates of entities are in the inventory
 	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
 	NeedDiscarded      NeedKind = "discarded"      // confirmation that the items stored outside the state item may be dropped

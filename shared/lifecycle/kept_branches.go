@@ -27,7 +27,7 @@ func (d *decider) branchesToKeep(from int, resume *workflow.StepRun, to sm.Execu
 	since := d.lastTryForAll(to)
 	for _, r := range d.path() {
 		branch, in := d.branchIn(r, f)
-		if in && (r.Try > since || r.SupersededBy > 0 || d.wasUndone(r, since, workflow.Counts.Executed) || d.cameToItsEnd() && d.leavesWork(r)) {
+		if in && (r.Try > since || r.SupersededBy > 0 || d.wasUndone(r, since, workflow.Counts.Executed) || d.reachedEnd() && d.leavesWork(r)) {
 			again[branch] = true
 		}
 	}

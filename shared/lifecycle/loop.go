@@ -25,7 +25,7 @@ func (d *decider) enterLoop(at int, plan *Plan, r workflow.StepRun) {
 	r.List, r.Items = plan.Value, plan.Items
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
 	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
-	d.endTime(d.execution.LastStepRun())
+	d.endRound(d.execution.LastStepRun())
 }
 
 // continueLoop begins the step run of a loop inside which a retry begins. It continues with the
@@ -53,17 +53,17 @@ func (d *decider) resumedTime(at int) (loop, times int) {
 	return 0, 1
 }
 
-// beginTime executes the steps of a loop once more.
-func (d *decider) beginTime(c *workflow.StepRun) {
+// beginRound executes the steps of a loop once more.
+func (d *decider) beginRound(c *workflow.StepRun) {
 	if c.Times++; c.Times > 1 && d.execution.WentBack == 0 {
 		d.execution.WentBack = d.execution.Try
 	}
 	d.goToStep(d.node(c).First)
 }
 
-// endTime continues before the first round of a loop and after each round: with the next round, or
+// endRound continues before the first round of a loop and after each round: with the next round, or
 // after the loop.
-func (d *decider) endTime(c *workflow.StepRun) {
+func (d *decider) endRound(c *workflow.StepRun) {
 	n := d.node(c)
 	more := c.Times < c.Items
 	if n.Loop.While != "" {
@@ -81,7 +81,7 @@ func (d *decider) endTime(c *workflow.StepRun) {
 	case !more:
 		d.endLoop(c)
 	case n.Loop.Max == 0 || c.Times < n.Loop.Max:
-		d.beginTime(c)
+		d.beginRound(c)
 	case n.Loop.OnMax == spec.OnMaxStop:
 		c.Capped = true
 		d.endLoop(c)
@@ -124,7 +124,7 @@ func (d *decider) breakOut(r *workflow.StepRun) bool {
 		return false // each takes part in no further repetition
 	}
 	if d.node(r).Repeat != nil {
-		d.goOnAfter(r.StepIndex)
+		d.proceedFrom(r.StepIndex)
 		return true
 	}
 	around := p.Nodes[r.StepIndex].Parent
@@ -146,7 +146,7 @@ func (d *decider) breakOut(r *workflow.StepRun) bool {
 			d.endLoop(c)
 		default:
 			d.closeContainer(c)
-			d.goOnAfter(around)
+			d.proceedFrom(around)
 		}
 		break
 	}

@@ -87,9 +87,9 @@ type JudgeRules struct {
 	Handled        func(r *workflow.StepRun) bool // the definition has continued after a failure of the step run
 	Unfinished     bool                           // the entity is in a rollout wave that has failed or never began
 
-	// TimeOf returns the innermost loop around a step run, and its round; nil if there are no
+	// RoundOf returns the innermost loop around a step run, and its round; nil if there are no
 	// loops.
-	TimeOf func(*workflow.StepRun) (loop, index int)
+	RoundOf func(*workflow.StepRun) (loop, index int)
 }
 
 // Judgement is the outcome of an entity. Undoable means that everything executed on it can be
@@ -114,10 +114,10 @@ func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	}
 	last := map[[3]int]int{} // the last try that counts, by step and round: it has repeated the work of earlier tries
 	workOf := func(r *workflow.StepRun) [3]int {
-		if rules.TimeOf == nil {
+		if rules.RoundOf == nil {
 			return [3]int{r.StepIndex}
 		}
-		loop, index := rules.TimeOf(r)
+		loop, index := rules.RoundOf(r)
 		return [3]int{r.StepIndex, loop, index}
 	}
 	for i := range jobs {

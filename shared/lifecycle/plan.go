@@ -57,7 +57,7 @@ func (d *decider) enterStep(at int) {
 	case plan == nil:
 		return
 	case r.Iteration > 1 && plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:
-		d.goOnAfter(at) // no entity repeats the step again
+		d.proceedFrom(at) // no entity repeats the step again
 		return
 	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)

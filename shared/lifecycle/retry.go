@@ -185,12 +185,12 @@ func (d *decider) choosesAgain(from int, keeps func(*workflow.StepRun) bool) boo
 // rounds of a loop with a condition depends on what the rounds did, so there only the round in
 // which the try begins counts.
 func (d *decider) inLoopOf(r, begin *workflow.StepRun) bool {
-	loop, _ := d.execution.TimeOf(r)
+	loop, _ := d.execution.RoundOf(r)
 	if begin == nil || loop == 0 {
 		return loop == 0
 	}
 	if l := d.node(d.execution.StepRunBySeq(loop)).Loop; l != nil && l.While != "" {
-		return d.execution.SameTime(r, begin)
+		return d.execution.SameRound(r, begin)
 	}
 	for begin != nil && begin.In != loop {
 		begin = d.execution.StepRunBySeq(begin.In)
@@ -212,7 +212,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun, keeps func(*
 	}
 	for _, r := range d.path() {
 		begun = begun || r.Seq == first
-		if r.Kind != workflow.JobExecute && !r.IsSet() || keeps(r) || !begun && (resume == nil || !d.execution.SameTime(r, resume)) || r.Iteration > 1 {
+		if r.Kind != workflow.JobExecute && !r.IsSet() || keeps(r) || !begun && (resume == nil || !d.execution.SameRound(r, resume)) || r.Iteration > 1 {
 			continue
 		}
 		at := place{step: r.StepIndex}
@@ -220,7 +220,7 @@ func (d *decider) executedAgain(from int, resume *workflow.StepRun, keeps func(*
 			at.time = wave
 		}
 		if resume != nil && d.inLoopOf(r, resume) {
-			_, at.time = d.execution.TimeOf(r)
+			_, at.time = d.execution.RoundOf(r)
 		}
 		if seen[at]++; seen[at] > 1 && d.node(r).HasJobForEach() {
 			return true

@@ -111,7 +111,7 @@ func (d *decider) beginning(p *spec.Program, to sm.ExecutionState) (from int, re
 		}
 		return first.StepIndex, first
 	}
-	if from = min(x.PC, len(p.Nodes)-1); d.cameToItsEnd() && x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
+	if from = min(x.PC, len(p.Nodes)-1); d.reachedEnd() && x.Error != nil && p.IndexOf(x.Error.Step) >= 0 {
 		from = p.IndexOf(x.Error.Step) // a doubt remains where the definition continued after a failure
 	}
 	if loop := d.outermostLoop(p, from); loop >= 0 {
@@ -140,10 +140,10 @@ func (d *decider) outermostLoop(p *spec.Program, node int) int {
 // began with the first step run that had to be repeated. What a later try has executed, it has
 // executed only for some entities.
 func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
-	path, since, came := d.path(), d.lastTryForAll(to), d.cameToItsEnd()
+	path, since, came := d.path(), d.lastTryForAll(to), d.reachedEnd()
 	for _, r := range path {
 		forSome := r.Try > since && !(d.node(r).IsContainer() && d.node(r).Parallel == nil)
-		if forSome || r.Try >= since && d.endedInFailure(r) || d.wasUndone(r, since, workflow.Counts.Executed) || came && d.leftBehind(r) {
+		if forSome || r.Try >= since && d.endedInFailure(r) || d.wasUndone(r, since, workflow.Counts.Executed) || came && d.hasExcluded(r) {
 			return d.outsideBranches(r)
 		}
 	}
@@ -156,8 +156,8 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 	return nil
 }
 
-// cameToItsEnd reports whether the last try has no step left to enter.
-func (d *decider) cameToItsEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
+// reachedEnd reports whether the last try has no step left to enter.
+func (d *decider) reachedEnd() bool { return d.execution.PC >= len(d.facts.Resolution.Program.Nodes) }
 
 // lastTryForAll returns the last try that covered all entities of the new one: the last try, if it
 // was restricted to the same entities or more. Tries that only rolled back, or executed nothing,
@@ -189,16 +189,16 @@ func (d *decider) lastTryWithSteps(try int) int {
 // handles that. A failure in a branch counts as a failure of the step that has the branches.
 func (d *decider) endedInFailure(r *workflow.StepRun) bool {
 	p, n := d.facts.Resolution.Program, d.node(r)
-	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.InBranch(r.StepIndex) || p.ContinuesOnError(r.StepIndex) && d.wentOnAfter(r) {
+	if r.Status != sm.StepFailed && r.Status != sm.StepCancelled || r.Handled > 0 || p.InBranch(r.StepIndex) || p.ContinuesOnError(r.StepIndex) && d.continuedAfter(r) {
 		return false
 	}
 	return !n.IsContainer() || n.Parallel != nil || r.Failure != nil
 }
 
-// wentOnAfter reports whether the execution has continued after the failure of a step run. After a
+// continuedAfter reports whether the execution has continued after the failure of a step run. After a
 // doubt in a wave, for example, it has not, whatever the definition says.
-func (d *decider) wentOnAfter(r *workflow.StepRun) bool {
-	if d.cameToItsEnd() && d.execution.StoppedRollout() == nil {
+func (d *decider) continuedAfter(r *workflow.StepRun) bool {
+	if d.reachedEnd() && d.execution.StoppedRollout() == nil {
 		return true
 	}
 	return slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
@@ -215,12 +215,12 @@ func (d *decider) wasUndone(r *workflow.StepRun, since int, jobs func(workflow.C
 			return false
 		}
 		undone := d.execution.StepRunBySeq(u.Undoes)
-		return undone != nil && undone.Seq <= r.Seq && d.execution.SameTime(undone, r)
+		return undone != nil && undone.Seq <= r.Seq && d.execution.SameRound(undone, r)
 	})
 }
 
-// leftBehind reports whether entities have failed in a step run and take no part in what followed.
-func (d *decider) leftBehind(r *workflow.StepRun) bool {
+// hasExcluded reports whether entities have failed in a step run and take no part in what followed.
+func (d *decider) hasExcluded(r *workflow.StepRun) bool {
 	p, failed := d.facts.Resolution.Program, r.Counts.Unknown
 	if !p.ContinuesOnError(r.StepIndex) {
 		failed += r.Counts.Failed + r.Unmet
@@ -353,7 +353,7 @@ type Place struct {
 // PlaceOf returns the place of a step run of an execution, or of one that is entered next.
 func PlaceOf(x *workflow.Execution, p *spec.Program, r *workflow.StepRun) Place {
 	at := Place{step: r.StepIndex}
-	at.loop, at.time = x.TimeOf(r)
+	at.loop, at.time = x.RoundOf(r)
 	for node := p.Nodes[r.StepIndex].Parent; node >= 0; node = p.Nodes[node].Parent {
 		if p.Nodes[node].Repeat != nil {
 			at.repetitions += fmt.Sprint(x.RepetitionAround(node, r), ".")

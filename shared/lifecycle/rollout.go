@@ -35,7 +35,7 @@ func (d *decider) endWave(c *workflow.StepRun) {
 		d.goToStep(n.Between)
 	default:
 		c.Times = next.Wave - 1
-		d.beginTime(c)
+		d.beginRound(c)
 	}
 }
 

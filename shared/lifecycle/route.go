@@ -178,7 +178,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 		d.markHandled(r, route.Case)
 	}
 	if route == nil {
-		d.goOnAfter(handler)
+		d.proceedFrom(handler)
 		return
 	}
 	way := n.Handlers[route.Case-1]
@@ -188,7 +188,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 	case way.Goto != nil:
 		d.jump(handler, way.Goto)
 	default:
-		d.goOnAfter(handler)
+		d.proceedFrom(handler)
 	}
 }
 

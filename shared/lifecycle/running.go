@@ -104,7 +104,7 @@ func (d *decider) enterContainer(at, iteration int) {
 // leaveContainer ends the step run of a step whose nested steps are all over.
 func (d *decider) leaveContainer(c *workflow.StepRun) {
 	if d.node(c).Loop != nil {
-		d.endTime(c)
+		d.endRound(c)
 		return
 	}
 	if d.node(c).Rollout != nil {
@@ -149,11 +149,11 @@ func (d *decider) continueAfter(r *workflow.StepRun) {
 		d.changed = true
 		return
 	}
-	d.goOnAfter(r.StepIndex)
+	d.proceedFrom(r.StepIndex)
 }
 
-// goOnAfter continues after a node that is over: where the node says, or with the next one.
-func (d *decider) goOnAfter(at int) {
+// proceedFrom continues after a node that is over: where the node says, or with the next one.
+func (d *decider) proceedFrom(at int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	if to := cmp.Or(n.Goto, n.AfterGoto); to != nil {
 		d.jump(at, to)

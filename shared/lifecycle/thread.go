@@ -272,14 +272,14 @@ func (d *decider) endBranch(why *workflow.Failure, cause workflow.Cause) {
 	if why != nil {
 		t.Failure, t.Cause = why, cause
 	}
-	if why == nil || f.Closing || d.mayGoOn(f) {
+	if why == nil || f.Closing || d.mayContinue(f) {
 		return
 	}
 	d.closeBranches(f)
 }
 
-// mayGoOn reports whether enough branches can still end well, and none that failed is in doubt.
-func (d *decider) mayGoOn(f *workflow.StepRun) bool {
+// mayContinue reports whether enough branches can still end well, and none that failed is in doubt.
+func (d *decider) mayContinue(f *workflow.StepRun) bool {
 	p := d.node(f).Parallel
 	failed := 0
 	for _, t := range d.execution.Threads {
@@ -310,7 +310,7 @@ func (d *decider) closeBranches(f *workflow.StepRun) {
 		}
 	}
 	for _, r := range d.waitingStepRuns() {
-		if d.isIn(r, f) && !r.AtWork() {
+		if d.isIn(r, f) && !r.IsWorking() {
 			d.exitStepRun(r, sm.StepCancelled)
 		}
 	}
@@ -366,7 +366,7 @@ func (d *decider) join(f *workflow.StepRun) {
 			failed = append(failed, t)
 		}
 	}
-	if len(failed) > 0 && !d.mayGoOn(f) {
+	if len(failed) > 0 && !d.mayContinue(f) {
 		first := failed[0]
 		d.removeThreads(f)
 		d.failStepRun(f, first.Cause, first.Failure)

@@ -231,7 +231,7 @@ func (d *decider) lapse(r *workflow.StepRun, detail string) {
 	if detail != "" {
 		why.Message += " (" + workflow.Truncate(detail, workflow.MaxShortMessage) + ")"
 	}
-	if r.AtWork() {
+	if r.IsWorking() {
 		d.lapseAtWork(r, why)
 		return
 	}

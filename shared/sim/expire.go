@@ -76,7 +76,7 @@ func (e *executionItem) parts(id string) (all []expirable) {
 		add("the input", func() { e.input = nil })
 	}
 	if e.observed != (workflow.ObservedThrough{}) {
-		add("what was handed on", func() { e.observed = workflow.ObservedThrough{} })
+		add("what was published", func() { e.observed = workflow.ObservedThrough{} })
 	}
 	if len(e.descendants) > 0 {
 		add("the count of descendants", func() { clear(e.descendants) })

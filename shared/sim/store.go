@@ -309,7 +309,7 @@ func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input,
 	})
 }
 
-// ObservedThrough returns how far the events have been handed on.
+// ObservedThrough returns how far the events have been published.
 func (s *Store) ObservedThrough(_ context.Context, tenant, id string) (workflow.ObservedThrough, error) {
 	return call(s.conn, "store.observed_through", func(bool) (o workflow.ObservedThrough, err error) {
 		s.countReads(tableExecutions, 1)
@@ -320,7 +320,7 @@ func (s *Store) ObservedThrough(_ context.Context, tenant, id string) (workflow.
 	})
 }
 
-// LeaseObserved lets one handler at a time hand on the events.
+// LeaseObserved lets one handler at a time publish the events.
 func (s *Store) LeaseObserved(_ context.Context, tenant, id string, seen int64, by string, now, until time.Time) (bool, error) {
 	return call(s.conn, "store.lease_observed", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
@@ -333,7 +333,7 @@ func (s *Store) LeaseObserved(_ context.Context, tenant, id string, seen int64, 
 	})
 }
 
-// MoveObserved records that the events have been handed on.
+// MoveObserved records that the events have been published.
 func (s *Store) MoveObserved(_ context.Context, tenant, id string, seen, to int64) (bool, error) {
 	return call(s.conn, "store.move_observed", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)

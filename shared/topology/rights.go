@@ -32,7 +32,7 @@ var Rights = []Right{
 	// The updates of entities that jobs ask for are written when their execution completes. Steps make schedules.
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 
-	// It writes how far events have been handed on, and starts follow-ups and what events ask for,
+	// It writes how far events have been published, and starts follow-ups and what events ask for,
 	// without advancing them: it changes only the mailbox of an execution.
 	{FunctionObserver, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionObserver, TableRegistry, "", []string{GetItem, Query, PutItem, UpdateItem}},

@@ -91,7 +91,7 @@ const (
 const (
 	MaxReceiveJobs      = 20
 	MaxReceiveLifecycle = 10
-	MaxReceiveEvents    = 20 // more often than handlers retry while another one is handing on events, see handOnRetry in package engine
+	MaxReceiveEvents    = 20 // more often than handlers retry while another one is publishing events, see publishRetry in package engine
 	MaxReceiveHooksOut  = 9  // the retry delays of a delivery add up to a day
 	MaxReceiveHooksIn   = 9  // as for a delivery
 )

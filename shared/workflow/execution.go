@@ -146,11 +146,11 @@ type Execution struct {
 	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, including rollbacks
 	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq
 
-	// Announced is the number of the last event known to have been handed on to subscribers. Its
+	// Announced is the number of the last event known to have been published to subscribers. Its
 	// timer stays near as long as there are later events and somebody is subscribed.
 	Announced int64 `json:"announced,omitempty"`
 
-	// Piped means that pipes turn its jobs into rows, so that its events are handed on even without
+	// Piped means that pipes turn its jobs into rows, so that its events are published even without
 	// subscriptions.
 	Piped bool `json:"piped,omitempty"`
 
@@ -417,9 +417,9 @@ type Acknowledgement struct {
 // Status returns the normalised lifecycle status of the execution.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
 
-// TimeOf returns the innermost loop around a step run, as the number that step runs inside the loop
+// RoundOf returns the innermost loop around a step run, as the number that step runs inside the loop
 // have in In, and the round of the step run, from 0. It returns 0 and 0 if there is no loop.
-func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
+func (x *Execution) RoundOf(r *StepRun) (loop, index int) {
 	for r != nil && r.In > 0 {
 		around := x.StepRunBySeq(r.In)
 		if around != nil && around.Times > 0 {
@@ -430,17 +430,17 @@ func (x *Execution) TimeOf(r *StepRun) (loop, index int) {
 	return 0, 0
 }
 
-// SameTime reports whether two runs of a step belong to the same round of the same loop, or both to
+// SameRound reports whether two runs of a step belong to the same round of the same loop, or both to
 // none.
-func (x *Execution) SameTime(a, b *StepRun) bool {
-	loopA, indexA := x.TimeOf(a)
-	loopB, indexB := x.TimeOf(b)
+func (x *Execution) SameRound(a, b *StepRun) bool {
+	loopA, indexA := x.RoundOf(a)
+	loopB, indexB := x.RoundOf(b)
 	return loopA == loopB && indexA == indexB
 }
 
-// InEarlierTime reports whether a step run belongs to an earlier round than another one, in a loop
+// InEarlierRound reports whether a step run belongs to an earlier round than another one, in a loop
 // around both or, with waves, to an earlier wave of a rollout.
-func (x *Execution) InEarlierTime(r, other *StepRun, waves bool) bool {
+func (x *Execution) InEarlierRound(r, other *StepRun, waves bool) bool {
 	for ; r != nil && r.In > 0; r = x.StepRunBySeq(r.In) {
 		if around := x.StepRunBySeq(r.In); around == nil || around.Times == 0 || !waves && len(around.Waves) > 0 {
 			continue

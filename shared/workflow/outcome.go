@@ -177,6 +177,6 @@ func (x *Execution) leavesFailure(r StepRun) bool {
 // its jobs that ended OK still count.
 func (x *Execution) RetriedLater(r *StepRun) bool {
 	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
-		return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 && x.SameTime(&o, r)
+		return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 && x.SameRound(&o, r)
 	})
 }

@@ -265,10 +265,10 @@ func (r *StepRun) Waiting() bool {
 	return r.Open() && !r.Closing && r.Wait != nil && !r.Wait.Decided && !r.Wait.Lapsed
 }
 
-// AtWork reports whether the step run has jobs or a child that may not have ended, or the engine has
+// IsWorking reports whether the step run has jobs or a child that may not have ended, or the engine has
 // still to do what its step says. One that waits
 // beside its jobs only waits once they are over.
-func (r *StepRun) AtWork() bool {
+func (r *StepRun) IsWorking() bool {
 	return r.Open() && (r.HasJobs() || r.Child != nil || r.ByEngine) && !(r.JobsOver && r.Waiting())
 }
 

@@ -124,14 +124,14 @@ func (s *Subscription) Wants(e *Event) bool {
 	})
 }
 
-// Announcement is a message to hand on the events of this execution to its subscribers. It may be
+// Announcement is a message to publish the events of this execution to its subscribers. It may be
 // lost; the timer of the execution then sends another.
 type Announcement struct {
 	Tenant    string `json:"tenant"`
 	Execution string `json:"execution"`
 }
 
-// ObservedThrough says which events of an execution have been handed on.
+// ObservedThrough says which events of an execution have been published.
 type ObservedThrough struct {
 	Sequence int64
 	By       string    // handler at work

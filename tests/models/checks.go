@@ -273,7 +273,7 @@ func checks() []check {
 		{model: "observer", mutation: "4", property: "a subscription is told of all events since it was made", defines: "SUBSCRIBE"},
 		{model: "observer", mutation: "5", property: "from when on is settled before the subscription is written", defines: "SUBSCRIBE"},
 		{model: "observer", mutation: "6", property: "the pages of the history are read before the state item", defines: "EVENTS=2 PAGING"},
-		{model: "observer", mutation: "7", property: "the cursor is moved before the events are handed on", defines: "CRASHES=1"},
+		{model: "observer", mutation: "7", property: "the cursor is moved before the events are published", defines: "CRASHES=1"},
 		{model: "observer", mutation: "8", property: "an execution is announced or not: it is not said up to which event", defines: "EVENTS=2 LOSSES=1"},
 		{model: "observer", mutation: "9", property: "the cursor is moved to where the execution is by then", defines: "EVENTS=2"},
 		{model: "observer", mutation: "10", property: "a handler looks into its cache before it reads the clock", defines: "SUBSCRIBE"},

@@ -25,7 +25,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	rules := lifecycle.JudgeRules{
 		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
 		Handled: func(r *workflow.StepRun) bool { return r.Handled > 0 || p.Program.ContinuesOnError(r.StepIndex) },
-		TimeOf:  x.TimeOf,
+		RoundOf: x.RoundOf,
 	}
 	stopped, err := p.stopped(ctx, x)
 	if err != nil {

@@ -208,7 +208,7 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 	if p.compareBranches(x, r, o) != 0 {
 		return false // before and after the branches are joined
 	}
-	if o.Try < r.Try && (x.InEarlierTime(r, o, false) || p.isStillToCome(x, r, o)) {
+	if o.Try < r.Try && (x.InEarlierRound(r, o, false) || p.isPending(x, r, o)) {
 		return false // a result of an earlier try that stands but is still to come
 	}
 	return r.CanReadResultsOf(o) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)

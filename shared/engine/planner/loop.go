@@ -132,8 +132,8 @@ func (p *Planner) Items(ctx context.Context, r *workflow.StepRun) ([]json.RawMes
 	return p.loadList(ctx, r)
 }
 
-// timeAround returns In and Index for a run of a node that surrounds a step run.
-func (p *Planner) timeAround(x *workflow.Execution, r *workflow.StepRun, node int) (in, index int) {
+// roundAround returns In and Index for a run of a node that surrounds a step run.
+func (p *Planner) roundAround(x *workflow.Execution, r *workflow.StepRun, node int) (in, index int) {
 	for r != nil && r.In > 0 {
 		c := x.StepRunBySeq(r.In)
 		if c == nil || p.Program.Encloses(c.StepIndex, node) {

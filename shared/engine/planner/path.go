@@ -11,9 +11,9 @@ type pathBefore struct {
 	rests map[lifecycle.Place]int // the last step run at each place that keeps the results of earlier tries
 }
 
-// isStillToCome reports whether the work of an earlier try in the step run o comes only after r: it
+// isPending reports whether the work of an earlier try in the step run o comes only after r: it
 // was cut off the path, and the current try has not reached it again.
-func (p *Planner) isStillToCome(x *workflow.Execution, r, o *workflow.StepRun) bool {
+func (p *Planner) isPending(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	if !r.Forward() || r.StepIndex >= len(p.Program.Nodes) { // everything that is not superseded lies before the end
 		return false
 	}

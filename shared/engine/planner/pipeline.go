@@ -36,7 +36,7 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if r.Pipeline > 0 {
 		p.inParts = p.LanesReadParts(x, r)
 		defer func() { p.inParts = false }() // callers that plan many lanes read the whole scope once
-		way, err := p.goOnWithLane(ctx, x, r, lane, now, cost, false)
+		way, err := p.continueLane(ctx, x, r, lane, now, cost, false)
 		return way.decides, err
 	}
 	stepRun := p.StepRun(x, r)
@@ -115,7 +115,7 @@ func (p *Planner) advanceLanes(ctx context.Context, x *workflow.Execution, r *wo
 	var anyEnded atomic.Bool
 	problems := make([]*dispatch.PlanError, len(lanes))
 	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(lanes), func(ctx context.Context, i int) error {
-		way, err := p.goOnWithLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
+		way, err := p.continueLane(ctx, x, r, lanes[i], now, &workflow.Cost{}, resume)
 		if way.ended {
 			anyEnded.Store(true)
 		}
@@ -180,20 +180,20 @@ func (p *Planner) lanesToResume(ctx context.Context, x *workflow.Execution, r *w
 	return slices.DeleteFunc(lanes, func(lane int) bool { return !begun[lane] }), err
 }
 
-// laneWay is the progress of a lane that was advanced, and of the lanes that it made room for.
-type laneWay struct {
+// laneProgress is the progress of a lane that was advanced, and of the lanes that it made room for.
+type laneProgress struct {
 	ended   bool // a lane has reached the end of the pipeline
 	decides bool // the engine must look at the step runs
 }
 
-// goOnWithLane advances a lane as far as possible. It begins at the step run in which the lane
+// continueLane advances a lane as far as possible. It begins at the step run in which the lane
 // ended last, passes step runs that have no job for any of its entities, and sends it in the first
 // that has. When a lane reaches the end of the pipeline, the next lane of its window starts.
 //
 // With resume it also passes a step run in which another handler has recorded the end of the lane.
 // A closed step run is over for every lane. It stops at a step run that is closing, because a
 // worker may be working on the lane; ResumePipeline continues from there.
-func (p *Planner) goOnWithLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (way laneWay, err error) {
+func (p *Planner) continueLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, resume bool) (way laneProgress, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
 		for _, r := range stepRuns {

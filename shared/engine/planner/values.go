@@ -130,7 +130,7 @@ func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.
 		return nil, err
 	}
 	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: n.StepIndex}
-	reader.In, reader.Index = p.timeAround(x, failed, n.StepIndex)
+	reader.In, reader.Index = p.roundAround(x, failed, n.StepIndex)
 	s, err := p.buildExprScope(ctx, x, reader)
 	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) { // no case can be evaluated: the failure is not handled
 		return &lifecycle.Route{CaseErrors: []workflow.CaseError{{StepIndex: n.StepIndex, OnFailure: true, Case: 1, Message: tooLarge.failure.Message}}}, nil

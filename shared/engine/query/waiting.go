@@ -244,7 +244,7 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 	var since, next time.Time
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if !r.AtWork() || !r.HasJobs() {
+		if !r.IsWorking() || !r.HasJobs() {
 			continue
 		}
 		if r.Closing {

@@ -44,7 +44,7 @@ func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[str
 		counted := map[string]bool{}
 		for n := range x.StepRuns {
 			r := &x.StepRuns[n]
-			if !r.AtWork() || !r.HasJobs() {
+			if !r.IsWorking() || !r.HasJobs() {
 				continue
 			}
 			pool := cmp.Or(r.Pool, topology.PoolDefault)
@@ -100,7 +100,7 @@ func (v *Service) listedWorkerWaiting(ctx context.Context, x *workflow.Execution
 	i, jobs := v.engine.InspectLoaded(x), false
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if !r.AtWork() || !r.HasJobs() {
+		if !r.IsWorking() || !r.HasJobs() {
 			continue
 		}
 		if r.Closing || v.engine.Now().Sub(r.EnteredAt) < usualClaim {

@@ -32,12 +32,12 @@ func Store(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Store.Create(s.ctx, bare))
 			s.wantSame(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
 		},
-		"events are handed on by one at a time, and only from where they were": func(s *fixture) {
+		"events are published by one at a time, and only from where they were": func(s *fixture) {
 			id := newID()
 			check := func(sequence int64, by string) {
 				s.Helper()
 				if got := must[workflow.ObservedThrough](s)(s.Store.ObservedThrough(s.ctx, s.tenant, id)); got.Sequence != sequence || got.By != by {
-					s.Errorf("handed on as far as %+v, want %d by %q", got, sequence, by)
+					s.Errorf("published as far as %+v, want %d by %q", got, sequence, by)
 				}
 			}
 			until := baseTime.Add(time.Minute)

@@ -67,7 +67,7 @@ func (s *Harness) deliverObserved() bool {
 	if m, ok := s.EventsQueue().Receive(visibilityTimeout); ok {
 		var retryAfter time.Duration
 		err := s.runHandler(func() (err error) {
-			retryAfter, err = s.Engine.HandOn(ctx, m.Announcement())
+			retryAfter, err = s.Engine.PublishEvents(ctx, m.Announcement())
 			return err
 		})
 		switch {

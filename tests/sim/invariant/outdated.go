@@ -87,7 +87,7 @@ func (w *Checker) checkOutdated(r *executionState, c harness.BlockCall, seq int)
 // so with a call. Whoever is called behind that has a job in it.
 func (w *Checker) wasMadeAgain(r *executionState, o, called *workflow.StepRun) bool {
 	return slices.ContainsFunc(r.x.StepRuns, func(a workflow.StepRun) bool {
-		return a.Kind == workflow.JobExecute && a.Try >= r.grant.try && a.Seq <= called.Seq && a.StepIndex == o.StepIndex && r.x.SameTime(&a, o) && (a.Seq == called.Seq || a.Jobs > 0)
+		return a.Kind == workflow.JobExecute && a.Try >= r.grant.try && a.Seq <= called.Seq && a.StepIndex == o.StepIndex && r.x.SameRound(&a, o) && (a.Seq == called.Seq || a.Jobs > 0)
 	})
 }
 

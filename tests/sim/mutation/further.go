@@ -6,7 +6,7 @@ package mutation
 var further = []Mutation{
 	{Name: "a loop is executed once whatever its condition says", Edits: []Edit{{lifecycleLoop, "more = a.More\n", "more = a.More || c.Times == 0\n"}}},
 	{Name: "a loop with a condition ends well at its maximum", Edits: []Edit{{lifecycleLoop, "case n.Loop.OnMax == spec.OnMaxStop:", "case n.Loop.OnMax == spec.OnMaxStop || n.Loop.While != \"\":"}}},
-	{Name: "a loop goes on after a block has answered BREAK", Edits: []Edit{{lifecycleLoop, "\t\tcase d.node(c).Loop != nil:\n\t\t\td.endLoop(c)\n", "\t\tcase d.node(c).Loop != nil:\n\t\t\td.endTime(c)\n"}}},
+	{Name: "a loop goes on after a block has answered BREAK", Edits: []Edit{{lifecycleLoop, "\t\tcase d.node(c).Loop != nil:\n\t\t\td.endLoop(c)\n", "\t\tcase d.node(c).Loop != nil:\n\t\t\td.endRound(c)\n"}}},
 	{Name: "a condition is taken for true at its deadline", Edits: []Edit{{lifecycleWait, "\t\tif f.Ready {\n", "\t\tif f.Ready || !d.now.Before(r.Wait.Until) {\n"}}},
 	{Name: "a step waits a minute less than until its moment", Edits: []Edit{{lifecycleWait, "earlier(plan.Until, r.Wait.Until)", "earlier(plan.Until.Add(-time.Minute), r.Wait.Until)"}}},
 	{Name: "a step that was handled meets what requires it", Edits: []Edit{{"shared/definition/flow.go", `"steps.%s.status == \"COMPLETED\""`, `"steps.%s.status != \"FAILED\""`}}},

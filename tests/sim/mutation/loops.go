@@ -19,7 +19,7 @@ var loops = []Mutation{
 	{Name: "a retry asks who has left a repetition", Test: "shared/engine:TestBreak_HoldsInARetry", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "maps.DeleteFunc(keptBefore, func(key workflow.EntityKey, _ int) bool { return got.broke[key] })", ""}}},
 	{Name: "BREAK ends the step around a step only", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLoop, "case c.StepIndex != around:", "case c.StepIndex < around:"}}},
 	{Name: "a retry begins a loop anew", Test: "shared/engine:TestLoop_RetryTwice", Edits: []Edit{{retryBegin, "\t\treturn first.StepIndex, first\n", "\t\treturn d.outermostLoop(p, first.StepIndex), nil\n"}}},
-	{Name: "who was done in one time of a loop is done in all", Test: "shared/engine:TestLoop_RetryKeepsWhoWasDone", Edits: []Edit{{retryBegin, "\tat.loop, at.time = x.TimeOf(r)\n", "\t_, _ = x.TimeOf(r)\n"}}},
+	{Name: "who was done in one time of a loop is done in all", Test: "shared/engine:TestLoop_RetryKeepsWhoWasDone", Edits: []Edit{{retryBegin, "\tat.loop, at.time = x.RoundOf(r)\n", "\t_, _ = x.RoundOf(r)\n"}}},
 	{Name: "a loop that is continued evaluates its list again", Test: "shared/engine:TestLoop_RetryGoesOnWithTheTimeThatFailed", Edits: []Edit{{lifecycleLoop, "r.Continues, r.Times = d.resumedTime(at)", "_, r.Times = d.resumedTime(at)"}}},
 	{Name: "items may be read outside their loop", Test: "shared/definition:TestParse_ListsAllIssues", Edits: []Edit{{"shared/definition/program/loop.go", "case slices.Contains(c.items, name) && !known:", "case false:"}}},
 }

@@ -20,7 +20,7 @@ var partaking = []Mutation{
 	{Name: "a delay is skipped after a crash", Edits: []Edit{{lifecycleRunning, "	case d.now.Before(w.Until):\n", "	case d.now.Before(w.Until) && d.execution.FailureStreak == nil:\n"}}},
 	{Name: "the first repetition of a step waits like the others", Edits: []Edit{{lifecycleRunning, "d.cursor().Iteration > 1 && n.Repeat != nil", "n.Repeat != nil"}}},
 	{Name: "a job is tried again without its delay", Edits: []Edit{{followUp, "	at := p.FinishedAt.Add(s.withJitter(pause))\n", "	at := p.FinishedAt.Add(0 * pause)\n"}}},
-	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.goOnAfter(handler)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
+	{Name: "after a handled failure the steps beside it go on", Edits: []Edit{{"shared/lifecycle/route.go", "	if route == nil {\n		d.proceedFrom(handler)\n", "	if route == nil {\n		d.goToStep(r.StepIndex + 1)\n"}}},
 	{Name: "a retry keeps what it did itself in the repetition before", Edits: []Edit{{plannerExprScope, "o.Try < r.Try && p.placeOf(x, o) == p.placeOf(x, r)\n", "p.placeOf(x, o) == p.placeOf(x, r)\n"}, {plannerExprScope, "		case p.sameRepetition(x, r, o, 0):\n", "		case p.sameRepetition(x, r, o, 0), previousRepeat:\n"}}},
 	{Name: "an assertion that fails all who are left in a repetition is passed over", Edits: []Edit{{lifecyclePlan, "plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:", "plan.Jobs == 0 && plan.Problem == nil:"}}},
 	{Name: "who keeps a repetition takes no part in the next", Edits: []Edit{{plannerExprScope, "			s.request.Previous[key] = true\n", "			_ = key\n"}}},

@@ -206,12 +206,12 @@ func (x *execution) sees(r, o *workflow.StepRun) bool {
 	}
 	at, other := x.program.find(r.Label), x.program.find(o.Label)
 	encloses := other < at && at < x.program.nodes[other].end
-	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || x.spotOf(o).compare(x.spotOf(r)) <= 0) && !x.isStillToCome(r, o)
+	return !encloses && !x.superseded(o, r.Try) && (o.Try == r.Try || x.spotOf(o).compare(x.spotOf(r)) <= 0) && !x.isPending(r, o)
 }
 
-// isStillToCome reports whether a new try was to do again what a step run of an earlier one did, and has not come
+// isPending reports whether a new try was to do again what a step run of an earlier one did, and has not come
 // there before another step run: it may pass that step this time.
-func (x *execution) isStillToCome(r, o *workflow.StepRun) bool {
+func (x *execution) isPending(r, o *workflow.StepRun) bool {
 	again := 0 // the last try that was to
 	for number, t := range x.tries {
 		if number > o.Try && number <= r.Try && !t.rollsBack && x.spotOf(o).compare(t.begin) >= 0 {

@@ -12,21 +12,21 @@ const (
 	// handOnLease is how long one handler may work on the events of an execution before another may
 	// take over. It only avoids duplicate deliveries; nothing else depends on it.
 	handOnLease = time.Minute
-	// handOnRetry is the retry delay of an announcement that finds another handler at work. The
+	// publishRetry is the retry delay of an announcement that finds another handler at work. The
 	// queue allows enough retries to outlast that handler's lease.
-	handOnRetry = 5 * time.Second
-	// maxHandedOn bounds the events in one delivery.
-	maxHandedOn = 100
+	publishRetry = 5 * time.Second
+	// maxPublished bounds the events in one delivery.
+	maxPublished = 100
 )
 
-// HandOn hands on the events of an execution that follow the last one handed on: each of its
+// PublishEvents publishes the events of an execution that follow the last one published: each of its
 // subscriptions gets one message, which a queue keeps until the receiver has it. On an error the
 // announcement should come again, after retryAfter if that is not 0.
 //
 // The cursor moves last, and only from where it was read. If a handler dies before that, some
 // subscribers are told twice, but none is left out. The history pages are read after the state
 // item, because events move from the item to the pages.
-func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error) {
+func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (retryAfter time.Duration, err error) {
 	ports, by := e.OpenPorts(), e.Nonce()
 	for {
 		x, err := ports.Store.Load(ctx, a.Tenant, a.Execution)
@@ -46,7 +46,7 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 			return 0, err
 		}
 		if !ok { // the other one may have read the execution before its last commit
-			return handOnRetry, errAtWork
+			return publishRetry, errBeingPublished
 		}
 		events, err := eventsAfter(ctx, ports, x, o.Sequence)
 		if err != nil {
@@ -76,7 +76,7 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 			return 0, err
 		}
 		if !moved {
-			return handOnRetry, errAtWork
+			return publishRetry, errBeingPublished
 		}
 		if to >= x.Sequence {
 			return 0, nil
@@ -84,8 +84,8 @@ func (e *Engine) HandOn(ctx context.Context, a workflow.Announcement) (retryAfte
 	}
 }
 
-// errAtWork means that another handler is handing on the events of the execution.
-var errAtWork = workflow.Errorf(workflow.CodeConflict, "another one hands on the events of the execution")
+// errBeingPublished means that another handler is publishing the events of the execution.
+var errBeingPublished = workflow.Errorf(workflow.CodeConflict, "another handler is publishing the events of this execution; it is tried again")
 
 // deliveriesOf makes a delivery for each subscription that wants some of the events.
 func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, after int64, events []workflow.Event) (all []*workflow.Delivery) {
@@ -115,13 +115,13 @@ func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, 
 func eventsAfter(ctx context.Context, ports port.Ports, x *workflow.Execution, after int64) (events []workflow.Event, err error) {
 	add := func(list []workflow.Event, through int64) {
 		for _, e := range list {
-			if e.Sequence == after+1 && e.Sequence <= through && len(events) < maxHandedOn {
+			if e.Sequence == after+1 && e.Sequence <= through && len(events) < maxPublished {
 				events, after = append(events, e), e.Sequence
 			}
 		}
 	}
 	if after < x.PagedThrough {
-		paged, err := ports.Store.LoadEvents(ctx, x.Tenant, x.ID, after, maxHandedOn)
+		paged, err := ports.Store.LoadEvents(ctx, x.Tenant, x.ID, after, maxPublished)
 		if err != nil {
 			return nil, err
 		}

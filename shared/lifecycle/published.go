@@ -4,29 +4,29 @@ import "time"
 
 // A separate function hands the events of an execution on to its subscribers. The engine notifies
 // it of each commit by a message that may be lost. So the timer of the execution stays near,
-// whatever its state, until the events are known to have been handed on. That takes one commit
+// whatever its state, until the events are known to have been published. That takes one commit
 // without an event, and nothing in the execution waits for it.
 
-// Delays between two announcements of the same events. The longer the events are not handed on, the
+// Delays between two announcements of the same events. The longer the events are not published, the
 // longer the delay becomes, because then the problem is in the function that hands them on.
 const (
 	minAnnounceInterval = time.Minute
 	maxAnnounceInterval = 15 * time.Minute
 )
 
-// followHandedOn checks, when the timer is due, whether the events have been handed on, and records
+// checkPublished checks, when the timer is due, whether the events have been published, and records
 // that they have. before is the number of the last committed event.
-func (d *decider) followHandedOn(before int64) {
+func (d *decider) checkPublished(before int64) {
 	x := d.execution
 	if !d.facts.Observed || x.Announced >= x.Sequence || x.Sequence == 0 || !x.DiscardedAt.IsZero() {
 		return
 	}
 	if d.timerFired && x.Sequence == before {
 		switch {
-		case d.facts.HandedOn == nil:
-			d.need(Need{Kind: NeedHandedOn})
+		case d.facts.Published == nil:
+			d.need(Need{Kind: NeedPublished})
 			return
-		case *d.facts.HandedOn >= x.Sequence:
+		case *d.facts.Published >= x.Sequence:
 			x.Announced, d.changed = x.Sequence, true
 			return
 		}
@@ -56,7 +56,7 @@ func (d *decider) keepNear() {
 	}
 }
 
-// unannounced reports whether there are subscriptions to which not all events have been handed on.
+// unannounced reports whether there are subscriptions to which not all events have been published.
 func (d *decider) unannounced() bool {
 	return d.facts.Observed && d.execution.Announced < d.execution.Sequence
 }
