@@ -21,51 +21,110 @@ func (c *Catalog) Schedules(ctx context.Context, caller workflow.Caller, p workf
 const maxScheduleWrites = 16
 
 // syncSchedules updates all schedules of a workflow from its newest version that is not archived: the one
-// without a name, which remembers the names of the others, and then each of those.
+// without a name, which remembers the names of the others, and those others. Publishing and archiving a
+// version call it afterwards.
+//
+// It reads the schedules first and the version index second, which has the change of its own request, and a
+// write fails if the schedule was written in between. So of several concurrent calls, the one that writes
+// last has read what all of them changed, but for those that found nothing to write. For these it looks again
+// after its writes.
+//
+// A name is remembered before its schedule is switched on, and forgotten when that is off and the newest version
+// does not ask for it. The schedule without a name is written before another is switched on, even if it has the name
+// already: who is about to forget the name then has to look again.
 func (c *Catalog) syncSchedules(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
-	named, err := c.syncSchedule(ctx, tenant, fullName, "", published)
-	for _, name := range named {
-		if err == nil {
-			_, err = c.syncSchedule(ctx, tenant, fullName, name, published)
-		}
-	}
-	return err
-}
-
-// syncSchedule updates a schedule of a workflow from its newest version that is not archived, and returns
-// the names of all that the workflow has had.
-// Publishing and archiving a version call it afterwards. It reads the schedule first and
-// the version index second, which has the change of its own request, and its write fails if
-// the schedule was written in between. So of several concurrent calls, the one that writes
-// last has read what all of them changed, but for those that found nothing to write. For
-// these it looks again after its write.
-func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName, name string, published *spec.Definition) (named []string, err error) {
 	ports := c.openPorts()
+	announced := false
 	for range maxScheduleWrites {
-		s, err := ports.Schedules.Schedule(ctx, tenant, spec.ScheduleName(fullName, name))
+		unnamed, err := ports.Schedules.Schedule(ctx, tenant, fullName)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		named, err := readNamedSchedules(ctx, ports.Schedules, unnamed)
+		if err != nil {
+			return err
 		}
 		newest, err := newestDefinition(ctx, ports.Registry, tenant, fullName, published)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		next, err := c.nextSchedule(s, newest)
+		changed, known, switchesOn, err := c.nextNamedSchedules(unnamed, named, newest)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if newest != nil && name == "" {
-			next.Named = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Named, newest.CronNames()))))
+		unknown := slices.ContainsFunc(known, func(name string) bool { return !slices.Contains(unnamed.Named, name) })
+		if unknown || switchesOn && !announced {
+			unnamed.Named = sortedSet(slices.Concat(unnamed.Named, known))
+			if announced, err = ports.Schedules.PutSchedule(ctx, unnamed); err != nil {
+				return err
+			}
+			continue
 		}
-		if same, err := sameJSON(s, next); err != nil || same {
-			return next.Named, err
+		// The schedule without a name is the last one to follow a version: until then it says which version
+		// those that were forgotten have last belonged to.
+		if len(changed) == 0 {
+			next, err := c.nextSchedule(unnamed, newest)
+			if err != nil {
+				return err
+			}
+			next.Named = known
+			if same, err := sameJSON(unnamed, next); err != nil || same {
+				return err
+			}
+			changed = append(changed, next)
 		}
-		if _, err := ports.Schedules.PutSchedule(ctx, next); err != nil {
+		for _, next := range changed {
+			if _, err := ports.Schedules.PutSchedule(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
+}
+
+// readNamedSchedules reads the schedules that the one without a name remembers.
+func readNamedSchedules(ctx context.Context, schedules Schedules, unnamed spec.Schedule) ([]spec.Schedule, error) {
+	named := make([]spec.Schedule, len(unnamed.Named))
+	for i, name := range unnamed.Named {
+		var err error
+		if named[i], err = schedules.Schedule(ctx, unnamed.Tenant, spec.ScheduleName(unnamed.Name, name)); err != nil {
 			return nil, err
 		}
 	}
-	return nil, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
+	return named, nil
 }
+
+// nextNamedSchedules returns what has to change in the schedules with names, and the names to remember: those
+// that the newest version has, and those whose schedule is still on. switchesOn reports that a schedule changes that
+// is off so far.
+func (c *Catalog) nextNamedSchedules(unnamed spec.Schedule, named []spec.Schedule, newest *spec.Definition) (changed []spec.Schedule, known []string, switchesOn bool, err error) {
+	if newest != nil {
+		known = newest.CronNames()
+	}
+	for i, s := range named {
+		was := s
+		if s.Version > 0 && s.MadeBy == nil && olderThan(s.Workflow.Version, unnamed.Workflow.Version) {
+			was.Workflow = unnamed.Workflow // it was forgotten, and did not follow the versions since
+		}
+		next, err := c.nextSchedule(was, newest)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if same, err := sameJSON(s, next); err != nil {
+			return nil, nil, false, err
+		} else if !same {
+			changed = append(changed, next)
+		}
+		switchesOn = switchesOn || s.Off() && !next.Off()
+		if !next.Off() || !s.Off() {
+			known = append(known, unnamed.Named[i])
+		}
+	}
+	return changed, sortedSet(known), switchesOn, nil
+}
+
+// sortedSet returns each text once, in order.
+func sortedSet(all []string) []string { return slices.Compact(slices.Sorted(slices.Values(all))) }
 
 // newestDefinition returns the newest version that is not archived; nil if there is none. It is not
 // read if it is the version that has just been published.

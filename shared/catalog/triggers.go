@@ -111,7 +111,7 @@ func (c *Catalog) takenTriggers(ctx context.Context, tenant string, d *spec.Defi
 }
 
 // syncTriggers updates the triggers of a workflow to those of its newest version that is not
-// archived. It is called together with [Catalog.syncSchedule], reads in the same order, and repeats
+// archived. It is called together with [Catalog.syncSchedules], reads in the same order, and repeats
 // for the same reasons. published is the version that has just been published; nil if none has.
 func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName string, published *spec.Definition) error {
 	registry, version := c.openPorts().Registry, ""

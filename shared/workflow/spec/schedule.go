@@ -65,8 +65,8 @@ type Schedule struct {
 	MadeBy  *ScheduleMaker `json:"madeBy,omitempty"`
 	Follows string         `json:"follows,omitempty"`
 
-	// Named are the own names of all schedules that any version of the workflow has had; only in the
-	// schedule without a name.
+	// Named are the own names of the schedules that the newest version of the workflow has, and of those that
+	// are still on; only in the schedule without a name.
 	Named []string `json:"named,omitempty"`
 
 	// FiringAt is the fire time for which an execution is being started. No other fire
