@@ -173,6 +173,15 @@ func (f *Flow) Find(label string) (found *FlowStep) {
 	return found
 }
 
+// Surrounds reports whether the step ends only after the steps with the label, which are among its cases, its
+// branches or the steps that it repeats. What handles its failure is not: that begins when it has ended.
+func (s *FlowStep) Surrounds(label string) (found bool) {
+	inside := *s
+	inside.Label, inside.OnFailure = "", nil
+	eachStep([]FlowStep{inside}, func(o *FlowStep) { found = found || o.Label == label })
+	return found
+}
+
 // Asks lists the steps that wait for people or signals.
 func (f *Flow) Asks() (all []*FlowStep) {
 	f.each(func(s *FlowStep) {

@@ -258,8 +258,8 @@ func (f *followed) checkDelay(x *workflow.Execution, r *workflow.StepRun) {
 		if o.Seq >= r.Seq || f.branches[o.Label] != f.branches[r.Label] {
 			continue
 		}
-		came := o.EnteredAt
-		if !o.EndedAt.IsZero() && !o.EndedAt.After(r.EnteredAt) {
+		came, around := o.EnteredAt, f.definition.Find(o.Label)
+		if !o.EndedAt.IsZero() && !o.EndedAt.After(r.EnteredAt) && (around == nil || !around.Surrounds(r.Label)) {
 			came = o.EndedAt
 		}
 		if took := r.EnteredAt.Sub(came); took < s.Delay-2*f.Skew-time.Millisecond {
