@@ -238,7 +238,7 @@ func (e *Engine) corsConfiguration() any {
 		AllowMethods: jsii.Strings("GET", "POST", "PUT", "PATCH", "DELETE"),
 		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key", "idempotency-life", "if-none-match", "x-correlation-id", "x-request-id",
 			"x-amz-date", "x-amz-security-token", "x-amz-content-sha256"),
-		ExposeHeaders: jsii.Strings("allow", "etag", "location", "retry-after", "x-correlation-id", "x-request-id"),
+		ExposeHeaders: jsii.Strings("allow", "etag", "location", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset", "retry-after", "x-correlation-id", "x-request-id"),
 		MaxAge:        jsii.Number(600),
 	}
 }

@@ -557,7 +557,7 @@ func TestHTTPAPI_AllowsCORSOrigins(t *testing.T) {
 		"AllowOrigins":  {"https://ops.example"},
 		"AllowMethods":  {"GET", "POST", "PUT", "PATCH", "DELETE"},
 		"AllowHeaders":  {"authorization", "content-type", "idempotency-key", "idempotency-life", "if-none-match", "x-correlation-id", "x-request-id", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"},
-		"ExposeHeaders": {"allow", "etag", "location", "retry-after", "x-correlation-id", "x-request-id"},
+		"ExposeHeaders": {"allow", "etag", "location", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset", "retry-after", "x-correlation-id", "x-request-id"},
 	} {
 		if got := strings.Fields(render(propertyOf(cors, property))); !slices.Equal(got, want) {
 			t.Errorf("%s is %q, want %q", property, got, want)

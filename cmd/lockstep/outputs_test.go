@@ -123,6 +123,7 @@ var verbOutputs = map[string]verbOutput{
 	"triggers fire":            {line: "triggers fire push", shape: "TriggerReceipt"},
 	"triggers pause":           {line: "triggers pause push", shape: "Trigger"},
 	"triggers resume":          {line: "triggers resume push", shape: "Trigger"},
+	"triggers stats":           {line: "triggers stats push", shape: "TriggerStats"},
 	"triggers send":            {line: "triggers send --source shop --type placed", shape: "EventReceipt", exit: 5},
 	"try":                      {shape: "Execution", fails: "try /nowhere.yaml", code: 2},
 	"unlock":                   {line: "unlock X", shape: "Execution"},

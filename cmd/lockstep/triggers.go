@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,6 +57,7 @@ func newTriggers(c *connection) *cobra.Command {
 		newTriggerVerb(c, (*client.Client).PauseTrigger, &cobra.Command{Use: "pause NAME", Short: "Let a trigger refuse all calls until it is resumed, whatever is published"}),
 		newTriggerVerb(c, (*client.Client).ResumeTrigger, &cobra.Command{Use: "resume NAME", Short: "Let a paused trigger take calls again"}),
 		newFireTrigger(c),
+		newTriggerStats(c),
 		newSendEvent(c),
 	)
 	return cmd
@@ -177,6 +180,41 @@ func newFireTrigger(c *connection) *cobra.Command {
 	f.StringVar(&req.Reason, "reason", "", "why")
 	f.StringVar(&req.IdempotencyKey, "key", "", "Idempotency-Key: the same one again starts nothing")
 	return cmd
+}
+
+func newTriggerStats(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats NAME",
+		Short: "Count the newest calls of a trigger by what became of them",
+		Long: `Counts the calls that the history of the trigger has: the newest hundred that have proved who made them. Of those that
+have not, of those that were accepted before, and of those above the rate it has about one a minute.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			s, err := api.TriggerStats(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, s)
+			}
+			out := cmd.OutOrStdout()
+			if s.Since == nil {
+				fmt.Fprintf(out, "%s  no calls\n", s.Name)
+				return nil
+			}
+			fmt.Fprintf(out, "%s  calls since %s, the last at %s: %d\n", s.Name, s.Since.Local().Format(time.DateTime), s.LastCallAt.Local().Format(time.DateTime), s.Calls)
+			fmt.Fprintf(out, "accepted  %d\naccepted before  %d\nrefused  %d\n", s.Accepted, s.Duplicates, s.Refused)
+			for _, code := range slices.Sorted(maps.Keys(s.Codes)) {
+				fmt.Fprintf(out, "  %s  %d\n", code, s.Codes[code])
+			}
+			fmt.Fprintf(out, "fired by hand  %d\n", s.Fired)
+			return nil
+		},
+	}
 }
 
 func newSendEvent(c *connection) *cobra.Command {

@@ -58,6 +58,7 @@ var routeRoles = map[string][]Role{
 	"GET /triggers":                                 {RoleViewer},
 	"GET /triggers/{name}":                          {RoleViewer},
 	"GET /triggers/{name}/history":                  {RoleViewer},
+	"GET /triggers/{name}/stats":                    {RoleViewer},
 	"POST /triggers/{name}/pause":                   {RoleOperator},
 	"POST /triggers/{name}/resume":                  {RoleOperator},
 	"POST /triggers/{name}/fire":                    {RoleOperator},

@@ -112,6 +112,10 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("triggers", collect(t, c.Triggers(ctx)), []views.TriggerView{triggerView}, nil)
 	oneTrigger, err := c.Trigger(ctx, "push")
 	check("trigger", oneTrigger, triggerView, err)
+	counts, err := c.TriggerStats(ctx, "push")
+	check("counts of calls", counts, views.TriggerStats{
+		Name: "push", Since: ptr(at), LastCallAt: ptr(at), Calls: 2, Accepted: 1, Refused: 1, Fired: 1, Statuses: map[string]int{"202": 1, "400": 1}, Codes: map[workflow.Code]int{"invalid": 1},
+	}, err)
 	calls, err := c.TriggerCalls(ctx, "push")
 	check("calls of a trigger", fmt.Sprint(f.trigger, len(calls), calls[1].Issues[0].Path), "calls push2body.ref", err)
 	_, err = c.PauseTrigger(ctx, "push", "r")

@@ -2,14 +2,19 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"path"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,6 +36,7 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w0 http.ResponseWriter, r *http.Request) {
 		w := &responseWriter{ResponseWriter: w0, bodyless: r.Method == http.MethodHead}
 		a.setRequestIDs(w, r)
+		r = r.WithContext(views.WithRateReport(r.Context(), rateHeaders(w.Header())))
 		defer a.recoverPanic(w, r)
 
 		if err := crossOrigin.Check(r); err != nil {
@@ -95,6 +101,26 @@ func (a *routes) setRequestIDs(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// rateHeaders returns a function that sets the headers about a rate. Of several rates, or several
+// uses, they are about the one with the least left. They are those of the draft
+// ietf-httpapi-ratelimit-headers-06.
+func rateHeaders(h http.Header) func(workflow.RateUse) {
+	var mu sync.Mutex // the starts of a batch run at the same time
+	least := math.MaxInt
+	return func(u workflow.RateUse) {
+		mu.Lock()
+		defer mu.Unlock()
+		if u.Remaining > least {
+			return
+		}
+		least = u.Remaining
+		h.Set("RateLimit-Limit", strconv.Itoa(u.Rate.Count))
+		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", u.Rate.Count, seconds(u.Rate.Per)))
+		h.Set("RateLimit-Remaining", strconv.Itoa(u.Remaining))
+		h.Set("RateLimit-Reset", strconv.Itoa(seconds(u.Reset)))
+	}
 }
 
 // requestAttrs returns log attributes that identify a request, without its content.

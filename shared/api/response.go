@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -184,8 +185,11 @@ func retryAfter(e *workflow.Error) int {
 	if e.Code != workflow.CodeUnavailable && e.RetryAfter <= 0 {
 		return 0
 	}
-	return max(1, int(math.Ceil(e.RetryAfter.Seconds())))
+	return seconds(e.RetryAfter)
 }
+
+// seconds returns a time in whole seconds, at least one.
+func seconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
 // problemTitle returns the code in words: "illegal_transition" is "Illegal transition".
 func problemTitle(c workflow.Code) string {

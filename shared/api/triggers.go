@@ -66,6 +66,12 @@ func (a *routes) ListTriggerCalls(w http.ResponseWriter, r *http.Request, name g
 	respondList(a, w, r, calls, unchanged[workflow.TriggerCall], err)
 }
 
+// GetTriggerStats serves GET /triggers/{name}/stats.
+func (a *routes) GetTriggerStats(w http.ResponseWriter, r *http.Request, name gen.TriggerName) {
+	calls, err := a.Catalog.TriggerCalls(r.Context(), a.caller(r), name)
+	a.respond(w, r, http.StatusOK, views.NewTriggerStats(name, calls.Items), err)
+}
+
 // PauseTrigger serves POST /triggers/{name}/pause.
 func (a *routes) PauseTrigger(w http.ResponseWriter, r *http.Request, name gen.TriggerName) {
 	var req gen.ReasonRequest

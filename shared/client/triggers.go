@@ -25,6 +25,11 @@ func (c *Client) TriggerCalls(ctx context.Context, name string) ([]workflow.Trig
 	return list.Items, err
 }
 
+// TriggerStats counts the newest calls of a trigger.
+func (c *Client) TriggerStats(ctx context.Context, name string) (views.TriggerStats, error) {
+	return get[views.TriggerStats](ctx, c, "triggers", name, "stats")
+}
+
 // PauseTrigger makes a trigger refuse all calls until it is resumed.
 func (c *Client) PauseTrigger(ctx context.Context, name, why string) (views.TriggerView, error) {
 	return post[views.TriggerView](ctx, c, reason{why}, "triggers", name, "pause")

@@ -82,7 +82,7 @@ const maxRateRounds = 4
 // TakeRate takes one use from a rate. The first write handles a rate with uses that have yet to be
 // made up for; a rate in steady use needs no other. The second write handles any other rate. The
 // item disappears some time after everything has been made up for.
-func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (int64, time.Duration, error) {
+func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (workflow.RateUse, error) {
 	at, cost, all := now.UnixMicro(), rate.Each().Microseconds(), rate.Per.Microseconds()
 	last := at + all + within.Microseconds() // latest time by which all uses, including this one, must be made up for
 	ttl := table.N(time.UnixMicro(last).Add(rateRetention).Unix())
@@ -103,14 +103,16 @@ func (r *Registry) TakeRate(ctx context.Context, tenant, name string, rate workf
 			ok, it, err = r.t.Update(ctx, unused)
 		}
 		if err != nil {
-			return 0, 0, err
+			return workflow.RateUse{}, err
 		}
+		state := workflow.RateState{FreeAt: time.UnixMicro(it.Int(attrFreeAt))}
 		if ok {
-			return it.Int(attrTaken), time.Duration(max(0, it.Int(attrFreeAt)-at-all)) * time.Microsecond, nil
+			state.Sequence = it.Int(attrTaken)
+			return state.Use(rate, time.Duration(max(0, it.Int(attrFreeAt)-at-all))*time.Microsecond, time.UnixMicro(at)), nil
 		}
 		if free := it.Int(attrFreeAt) + cost; free > last {
-			return 0, time.Duration(free-at-all) * time.Microsecond, nil
+			return state.Use(rate, time.Duration(free-at-all)*time.Microsecond, time.UnixMicro(at)), nil
 		}
 	}
-	return 0, within + rate.Each(), nil
+	return workflow.RateUse{Rate: rate, Wait: within + rate.Each(), Reset: rate.Each()}, nil
 }

@@ -146,9 +146,10 @@ func (c *triggered) takeCaptchaRate(ctx context.Context) error {
 	if own := c.trigger.Trigger.EffectiveRate(); own.Each() < rate.Each() {
 		rate = own
 	}
-	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "captcha/"+c.name, rate, 0, c.now)
-	if err == nil && sequence == 0 {
-		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: "captchas of the form are checked " + rate.String(), RetryAfter: wait}
+	use, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "captcha/"+c.name, rate, 0, c.now)
+	if err == nil && use.Sequence == 0 {
+		views.ReportRate(ctx, use)
+		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: "captchas of the form are checked " + rate.String(), RetryAfter: use.Wait}
 	}
 	return err
 }

@@ -15,13 +15,13 @@ import (
 // takeStartRate takes one start from the rate of a workflow and returns when the execution may
 // begin. Versions with different rates do not share one.
 //
-// at is zero if nothing was taken: either the rate is used up, and wait says for how long, or its
+// at is zero if nothing was taken: either the rate is used up, and use.Wait says for how long, or its
 // key has no value, which is CodeInvalid. A start that is taken and then not used is lost, so that
 // fewer executions may begin, but never more.
-func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition, parameters json.RawMessage, now time.Time) (at time.Time, wait time.Duration, err error) {
+func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition, parameters json.RawMessage, now time.Time) (at time.Time, use workflow.RateUse, err error) {
 	key, err := d.RateKey(parameters)
 	if err != nil {
-		return at, 0, workflow.Invalid("the rate of the workflow cannot be applied", []workflow.Issue{{Path: "parameters", Code: "expression", Message: err.Error()}})
+		return at, use, workflow.Invalid("the rate of the workflow cannot be applied", []workflow.Issue{{Path: "parameters", Code: "expression", Message: err.Error()}})
 	}
 	name, within := "start/"+d.Ref().FullName()+"/"+d.Config.Rate.Limit.String(), w.e.Policy.StartTimeout
 	if key != "" {
@@ -30,14 +30,14 @@ func (w *workspace) takeStartRate(ctx context.Context, d *definitions.Definition
 	if d.Config.Rate.OnLimit == spec.OnLimitFail {
 		within = 0
 	}
-	sequence, wait, err := w.ports.Registry.TakeRate(ctx, w.tenant, name, d.Config.Rate.Limit, within, now)
+	use, err = w.ports.Registry.TakeRate(ctx, w.tenant, name, d.Config.Rate.Limit, within, now)
 	switch {
-	case err != nil || sequence == 0:
-		return at, wait, err
-	case wait == 0:
-		return now, 0, nil
+	case err != nil || use.Sequence == 0:
+		return at, use, err
+	case use.Wait == 0:
+		return now, use, nil
 	}
-	return now.Add(wait + time.Millisecond - 1).Truncate(time.Millisecond), wait, nil
+	return now.Add(use.Wait + time.Millisecond - 1).Truncate(time.Millisecond), use, nil
 }
 
 // refuseAboveRate takes from the rate for a request whose execution must not wait, and refuses the
@@ -48,9 +48,12 @@ func (w *workspace) refuseAboveRate(ctx context.Context, d *definitions.Definiti
 	if rate == nil || rate.OnLimit != spec.OnLimitFail || req.Mode == views.ModeProbe || later {
 		return at, nil
 	}
-	at, wait, err := w.takeStartRate(ctx, d, parameters, w.e.now())
-	if err == nil && at.IsZero() {
-		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: aboveRate(d, wait), RetryAfter: wait}
+	at, use, err := w.takeStartRate(ctx, d, parameters, w.e.now())
+	if err != nil {
+		return at, err
+	}
+	if views.ReportRate(ctx, use); at.IsZero() {
+		err = &workflow.Error{Code: workflow.CodeRateLimited, Message: aboveRate(d, use.Wait), RetryAfter: use.Wait}
 	}
 	return at, err
 }
@@ -66,12 +69,12 @@ func (w *workspace) fetchRateAt(ctx context.Context, d *definitions.Definition, 
 	if d.Config.Rate == nil || w.execution.Probe || !w.execution.RateAt.IsZero() {
 		return w.execution.RateAt, nil, nil
 	}
-	at, wait, err := w.takeStartRate(ctx, d, parameters, w.now)
+	at, use, err := w.takeStartRate(ctx, d, parameters, w.now)
 	switch {
 	case workflow.Is(err, workflow.CodeInvalid):
 		return at, &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}, nil
 	case err == nil && at.IsZero():
-		return at, &workflow.Failure{Code: workflow.FailureLimit, Message: aboveRate(d, wait)}, nil
+		return at, &workflow.Failure{Code: workflow.FailureLimit, Message: aboveRate(d, use.Wait)}, nil
 	}
 	return at, nil, err
 }

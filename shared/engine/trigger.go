@@ -101,12 +101,18 @@ func (c *triggered) takeRate(ctx context.Context) error {
 	if c.trigger.Trigger.TakesEvents() {
 		within = maxEventWait
 	}
-	sequence, wait, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, within, c.now)
-	c.sequence = sequence
-	switch {
-	case err != nil:
+	use, err := c.e.OpenPorts().Registry.TakeRate(ctx, c.caller.Tenant, "trigger/"+c.name, rate, within, c.now)
+	if err != nil {
 		return err
-	case sequence == 0:
+	}
+	c.sequence = use.Sequence
+	wait := use.Wait
+	// Headers with an accepted form would tell a stranger that it was not sent before.
+	if within == 0 && (use.Sequence == 0 || c.trigger.Trigger.Form == nil) {
+		views.ReportRate(ctx, use)
+	}
+	switch {
+	case use.Sequence == 0:
 		if within > 0 {
 			wait = maxEventRetry // by then many places are free again
 		}

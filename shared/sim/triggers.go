@@ -74,16 +74,16 @@ func (r *Registry) TriggerCalls(_ context.Context, tenant, name string) ([]workf
 }
 
 // TakeRate takes one unit of a rate.
-func (r *Registry) TakeRate(_ context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (sequence int64, wait time.Duration, err error) {
-	sequence, err = call(r.conn, "registry.take_rate", func(bool) (int64, error) {
+func (r *Registry) TakeRate(_ context.Context, tenant, name string, rate workflow.Rate, within time.Duration, now time.Time) (workflow.RateUse, error) {
+	return call(r.conn, "registry.take_rate", func(bool) (workflow.RateUse, error) {
 		r.countWrite(tableRegistry)
 		at := tenantKey(tenant, name)
-		var next workflow.RateState
-		if next, wait = r.w.rates[at].Take(rate, within, now); wait > within {
-			return 0, nil
+		next, wait := r.w.rates[at].Take(rate, within, now)
+		if wait > within {
+			next.Sequence = 0
+			return next.Use(rate, wait, now), nil
 		}
 		r.w.rates[at] = next
-		return next.Sequence, nil
+		return next.Use(rate, wait, now), nil
 	})
-	return sequence, wait, err
 }

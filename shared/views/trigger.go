@@ -2,6 +2,7 @@ package views
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -136,4 +137,42 @@ func NewTriggerView(tenant string, t spec.PublishedTrigger) TriggerView {
 		v.Paused = &SchedulePause{By: nilIfZero(p.By), At: p.At, Reason: p.Reason}
 	}
 	return v
+}
+
+// TriggerStats counts the calls of a trigger that its history has.
+type TriggerStats struct {
+	Name       string                `json:"name"`
+	Since      *time.Time            `json:"since"` // of the oldest call that is counted
+	LastCallAt *time.Time            `json:"lastCallAt"`
+	Calls      int                   `json:"calls"`
+	Accepted   int                   `json:"accepted"`   // have started an execution, sent a signal, or were a form that a machine has filled in
+	Duplicates int                   `json:"duplicates"` // were accepted before
+	Refused    int                   `json:"refused"`
+	Fired      int                   `json:"fired"`    // by hand, of all calls
+	Statuses   map[string]int        `json:"statuses"` // by the status of the answer
+	Codes      map[workflow.Code]int `json:"codes"`    // of the refused ones
+}
+
+// NewTriggerStats counts the calls of a trigger, newest first.
+func NewTriggerStats(name string, calls []workflow.TriggerCall) TriggerStats {
+	s := TriggerStats{Name: name, Calls: len(calls), Statuses: map[string]int{}, Codes: map[workflow.Code]int{}}
+	for _, c := range calls {
+		s.Statuses[strconv.Itoa(c.Status)]++
+		if c.By != "" {
+			s.Fired++
+		}
+		switch {
+		case c.Code != "":
+			s.Refused++
+			s.Codes[c.Code]++
+		case c.Duplicate:
+			s.Duplicates++
+		default:
+			s.Accepted++
+		}
+	}
+	if len(calls) > 0 {
+		s.LastCallAt, s.Since = &calls[0].At, &calls[len(calls)-1].At
+	}
+	return s
 }

@@ -200,29 +200,6 @@ func (r *Rate) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// RateState is the state of a rate limit: the time at which everything so far will be made up for,
-// and how often it has happened. It implements the generic cell rate algorithm.
-type RateState struct {
-	FreeAt   time.Time
-	Sequence int64
-}
-
-// Take returns the state after one more use at now, and how long that use must wait. If that is
-// longer than within, nothing is taken. Times have the resolution in which they are stored:
-// microseconds.
-func (s RateState) Take(r Rate, within time.Duration, now time.Time) (next RateState, wait time.Duration) {
-	free := s.FreeAt
-	if free.Before(now) {
-		free = now
-	}
-	free = free.Add(r.Each())
-	wait = max(0, free.Sub(now.Add(r.Per)))
-	if wait > within {
-		return s, wait
-	}
-	return RateState{free, s.Sequence + 1}, wait
-}
-
 // TriggerCall is the result of a call of a trigger. It contains nothing of what was sent.
 type TriggerCall struct {
 	At        time.Time     `json:"at"`

@@ -123,7 +123,7 @@ func (r route) violation(a answer) string {
 		at, response = strings.TrimPrefix(ref, "#"), resolve(openAPI(), response)
 	}
 	for name, header := range asObject(response["headers"]) {
-		if a.header.Get(name) == "" && asObject(header)["required"] != false {
+		if a.header.Get(name) == "" && resolve(openAPI(), header)["required"] != false {
 			return "a missing header " + name
 		}
 	}

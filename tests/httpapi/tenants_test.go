@@ -174,6 +174,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /triggers":                                                lists("/triggers"),
 		"GET /triggers/{name}":                                         one("/triggers/push", ""),
 		"GET /triggers/{name}/history":                                 one("/triggers/push/history", ""),
+		"GET /triggers/{name}/stats":                                   one("/triggers/push/stats", ""),
 		"POST /triggers/{name}/pause":                                  one("/triggers/push/pause", reasonBody),
 		"POST /triggers/{name}/resume":                                 one("/triggers/push/resume", reasonBody),
 		"POST /triggers/{name}/fire":                                   one("/triggers/push/fire", `{"body":{"ref":"x"}}`),

@@ -2048,6 +2048,9 @@ type TriggerProofScheme string
 // TriggerReceipt defines model for TriggerReceipt.
 type TriggerReceipt = views.TriggerReceipt
 
+// TriggerStats defines model for TriggerStats.
+type TriggerStats = views.TriggerStats
+
 // VersionRange defines model for VersionRange.
 type VersionRange = string
 
@@ -3029,6 +3032,9 @@ type ServerInterface interface {
 	// ResumeTrigger Let a paused trigger take calls again
 	// (POST /triggers/{name}/resume)
 	ResumeTrigger(w http.ResponseWriter, r *http.Request, name TriggerName)
+	// GetTriggerStats Count the newest calls of a trigger by what became of them
+	// (GET /triggers/{name}/stats)
+	GetTriggerStats(w http.ResponseWriter, r *http.Request, name TriggerName)
 	// ListWorkers List workers
 	// (GET /workers)
 	ListWorkers(w http.ResponseWriter, r *http.Request, params ListWorkersParams)
@@ -5440,6 +5446,32 @@ func (siw *ServerInterfaceWrapper) ResumeTrigger(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResumeTrigger(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTriggerStats operation middleware
+func (siw *ServerInterfaceWrapper) GetTriggerStats(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name TriggerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTriggerStats(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7930,6 +7962,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}/history", wrapper.ListTriggerCalls)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/pause", wrapper.PauseTrigger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/triggers/{name}/resume", wrapper.ResumeTrigger)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/triggers/{name}/stats", wrapper.GetTriggerStats)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/drain", wrapper.DrainWorker)

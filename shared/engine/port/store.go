@@ -318,10 +318,9 @@ type Registry interface {
 	PutTable(ctx context.Context, tenant string, t workflow.Table) (ok bool, err error)
 	Tables(ctx context.Context, tenant string) ([]workflow.Table, error)
 
-	// TakeRate takes one use from a rate, as [workflow.RateState.Take] does. It returns the number
-	// of uses taken so far, 0 if nothing was taken, and how long the caller must wait. After a lost
-	// reply a use may be taken twice.
-	TakeRate(ctx context.Context, tenant, name string, r workflow.Rate, within time.Duration, now time.Time) (sequence int64, wait time.Duration, err error)
+	// TakeRate takes one use from a rate, as [workflow.RateState.Take] does. After a lost reply a use
+	// may be taken twice.
+	TakeRate(ctx context.Context, tenant, name string, r workflow.Rate, within time.Duration, now time.Time) (workflow.RateUse, error)
 
 	// BusinessKey reads a business key of a workflow, strongly consistent; zero if no execution has
 	// taken it.

@@ -17,9 +17,9 @@ func TestDynamo_RateInUseCostsOneWrite(t *testing.T) {
 	m, tenant, now := new(cost.Meter), uuid.NewString(), time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	registry := openView(&faultInjector{}, m).Registry
 	for n, want := range []int{2, 1, 1, 1} { // the first finds no item, the last two nothing left
-		sequence, wait, err := registry.TakeRate(t.Context(), tenant, "r", workflow.Rate{Count: 2, Per: time.Minute}, 0, now)
-		if err != nil || (sequence > 0) != (n < 2) || (wait == 0) != (n < 2) {
-			t.Fatalf("%d: %d, %s, %v", n, sequence, wait, err)
+		use, err := registry.TakeRate(t.Context(), tenant, "r", workflow.Rate{Count: 2, Per: time.Minute}, 0, now)
+		if err != nil || (use.Sequence > 0) != (n < 2) || (use.Wait == 0) != (n < 2) {
+			t.Fatalf("%d: %+v, %v", n, use, err)
 		}
 		if got := m.Take().DynamoRequests; got != want {
 			t.Errorf("%d costs %d requests, want %d", n, got, want)

@@ -369,33 +369,34 @@ func Registry(t *testing.T, open Open) {
 		},
 		"a rate lets so many pass, and says when the next one may": func(s *fixture) {
 			rate := workflow.Rate{Count: 2, Per: time.Minute}
-			take := func(at time.Duration, sequence int64, wait time.Duration) {
+			take := func(at time.Duration, sequence int64, wait time.Duration, remaining int, reset time.Duration) {
 				s.Helper()
-				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, 0, baseTime.Add(at))
-				if err != nil || gotSequence != sequence || gotWait != wait {
-					s.Errorf("after %s: %d, %s, %v; want %d, %s", at, gotSequence, gotWait, err, sequence, wait)
+				got, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, 0, baseTime.Add(at))
+				want := workflow.RateUse{Rate: rate, Sequence: sequence, Wait: wait, Remaining: remaining, Reset: reset}
+				if err != nil || got != want {
+					s.Errorf("after %s: %+v, %v; want %+v", at, got, err, want)
 				}
 			}
-			take(0, 1, 0)
-			take(0, 2, 0)
-			take(0, 0, 30*time.Second)
-			take(29*time.Second, 0, time.Second)
-			take(30*time.Second, 3, 0)
-			take(30*time.Second, 0, 30*time.Second)
-			take(2*time.Hour, 4, 0)
-			take(2*time.Hour, 5, 0)
-			take(2*time.Hour, 0, 30*time.Second)
-			if _, wait, err := s.Registry.TakeRate(s.ctx, s.tenant, "another", rate, 0, baseTime); wait != 0 || err != nil {
-				s.Errorf("another rate waits %s, %v", wait, err)
+			take(0, 1, 0, 1, 30*time.Second)
+			take(0, 2, 0, 0, 30*time.Second)
+			take(0, 0, 30*time.Second, 0, 30*time.Second)
+			take(29*time.Second, 0, time.Second, 0, time.Second)
+			take(30*time.Second, 3, 0, 0, 30*time.Second)
+			take(30*time.Second, 0, 30*time.Second, 0, 30*time.Second)
+			take(2*time.Hour, 4, 0, 1, 30*time.Second)
+			take(2*time.Hour+10*time.Second, 5, 0, 0, 20*time.Second)
+			take(2*time.Hour+10*time.Second, 0, 20*time.Second, 0, 20*time.Second)
+			if use, err := s.Registry.TakeRate(s.ctx, s.tenant, "another", rate, 0, baseTime); use.Wait != 0 || err != nil {
+				s.Errorf("another rate waits %s, %v", use.Wait, err)
 			}
 		},
 		"of a rate that has nothing left, one is taken for the time when there is again": func(s *fixture) {
 			rate := workflow.Rate{Count: 2, Per: time.Minute}
 			take := func(at, within time.Duration, sequence int64, wait time.Duration) {
 				s.Helper()
-				gotSequence, gotWait, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, within, baseTime.Add(at))
-				if err != nil || gotSequence != sequence || gotWait != wait {
-					s.Errorf("after %s within %s: %d, %s, %v; want %d, %s", at, within, gotSequence, gotWait, err, sequence, wait)
+				use, err := s.Registry.TakeRate(s.ctx, s.tenant, "r", rate, within, baseTime.Add(at))
+				if err != nil || use.Sequence != sequence || use.Wait != wait {
+					s.Errorf("after %s within %s: %+v, %v; want %d, %s", at, within, use, err, sequence, wait)
 				}
 			}
 			take(0, time.Minute, 1, 0)
