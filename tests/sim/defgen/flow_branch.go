@@ -12,7 +12,8 @@ type FlowParallel struct {
 	Strategy     string // shallow, deep, replace or append
 	OnConflict   string // preferNew, preferExisting or fail
 	AllowPartial bool
-	Minimum      int // 0 for 1
+	Minimum      int           // 0 for 1
+	Timeout      time.Duration // of all branches; 0 for none
 }
 
 // FlowBranch is one branch and its output: values by path.
@@ -125,7 +126,10 @@ func (p *FlowParallel) yaml() string {
 	if p.Minimum > 0 {
 		text += fmt.Sprintf(", minimum: %d", p.Minimum)
 	}
-	return text + "}"
+	if text += "}"; p.Timeout > 0 {
+		text += ", stepTimeout: " + p.Timeout.String()
+	}
+	return text
 }
 
 // Branches returns the branch of each step, by label; "" for none.

@@ -39,7 +39,7 @@ type Edit struct{ File, Old, New string }
 
 // All returns all mistakes: those in the code that the simulation runs, and [Borders].
 func All() []Mutation {
-	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, further, stalls, refusals, waves, reruns, restores, Borders())
+	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, more, further, stalls, refusals, waves, reruns, restores, Borders())
 }
 
 // Apply returns the changed text of each file of a mutation, by its path below root. It fails if a

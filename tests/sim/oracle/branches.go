@@ -30,10 +30,13 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		b := &p.Branches[i]
 		r.Vars, r.error, r.writes, r.closed = before.Vars, before.error, nil, around
 		from := len(r.Entered)
-		switch end := r.list(b.Steps); end.failed {
-		case nil:
+		end := r.list(b.Steps)
+		switch late := end.failed == nil || end.failed == closed; {
+		case late && r.Late(r, begun, i, from, end.failed == nil):
+			failed = append(failed, failureIn(s.Label, workflow.FailureTimeout))
+		case end.failed == nil:
 			given = append(given, branchResult{b.Label, r.resultOf(b)})
-		case pending, closed:
+		case end.failed == pending, end.failed == closed:
 			goesOn = end
 		default:
 			failed = append(failed, end.failed)
@@ -49,15 +52,13 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		r.write(w.path, w.value)
 	}
 	if len(failed) > 0 && (!p.AllowPartial || len(p.Branches)-len(failed) < max(1, p.Minimum)) {
-		return flowEnd{failed: &FlowFailure{Step: failed[0].Step, Code: failed[0].Code, Seen: s.Label}}
+		return flowEnd{failed: &FlowFailure{Step: failed[0].Step, Code: failed[0].Code, Seen: s.Label, branches: failed}}
 	}
 	if goesOn.failed != nil {
 		return goesOn
 	}
-	for _, why := range failed { // entities that failed in an excluded branch take no part in what follows
-		for _, id := range why.who {
-			r.Lost[id], r.LostAt[id] = true, why.at
-		}
+	for _, why := range failed {
+		r.loses(why)
 	}
 	if r.Cancelled(s.Label, before.counts[s.Label]) {
 		return flowEnd{failed: closed} // together with the branches around it, when that one was over
@@ -68,6 +69,16 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	}
 	r.write(s.OutputKey, merged)
 	return flowEnd{}
+}
+
+// loses excludes the entities that failed in an excluded branch from what follows.
+func (r *FlowRun) loses(why *FlowFailure) {
+	for _, id := range why.who {
+		r.Lost[id], r.LostAt[id] = true, why.at
+	}
+	for _, inner := range why.branches {
+		r.loses(inner)
+	}
 }
 
 // flowSpan are the entries of a branch, by number, and whether it has ended well.

@@ -67,6 +67,8 @@ type FlowFailure struct {
 
 	who []string // the entities whose jobs have failed
 	at  int      // the number of the entry in which it happened
+
+	branches []*FlowFailure // the failures of its branches
 }
 
 func failureIn(step, code string) *FlowFailure {
@@ -92,6 +94,10 @@ type FlowRun struct {
 	Closed    func(label string, n int) bool
 	Cancelled func(label string, n int) bool
 	Has       func(label string, n int, around FlowEntry) bool
+
+	// Late reports whether a branch of the step of an entry had not ended when the branches timed
+	// out. from is its first entry; over means that nothing is left to do in it.
+	Late func(r *FlowRun, fork, branch, from int, over bool) bool
 
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes

@@ -28,6 +28,7 @@ type followed struct {
 	ended      map[string]bool // the branches that were told to have ended well
 	times      map[string]int  // how often each step was entered
 	following  int             // the last try to follow
+	timedOut   map[int]bool    // the step runs whose branches have timed out, by Seq
 
 	tokens     map[int]string    // with which the block of a step run was called, by Seq
 	wave       map[string]int    // the wave of a rollout in which an entity was executed first
@@ -60,6 +61,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 			f.resumed[data.Step] = true
 		}
 	}
+	f.checkTimeouts(before, after)
 	run := f.follow(after)
 	if f.over = run.GaveUp; f.over {
 		return
@@ -146,6 +148,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 			}
 			return false
 		},
+		Late: f.isLate,
 		Cancelled: func(label string, n int) bool {
 			r := find(label, n)
 			return r != nil && r.Status == sm.StepCancelled
@@ -302,7 +305,7 @@ func (f *followed) follows(why *workflow.Failure) bool {
 	case workflow.FailureLimit:
 		return s != nil && s.While != nil
 	case workflow.FailureTimeout:
-		return s != nil && s.When != nil
+		return s != nil && (s.When != nil || s.Parallel != nil)
 	}
 	return slices.Contains(defgen.FlowCodes, why.Code)
 }

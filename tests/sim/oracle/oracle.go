@@ -17,7 +17,7 @@
 // follow.go follows a definition with choices as a reader would, and followed.go compares.
 // retried.go follows new tries, branches.go steps with branches, rollouts.go steps with a job for
 // each entity or item. waits.go judges steps that wait for people and signals, escalations.go
-// unanswered questions, and further.go has loops with a condition, waits for a condition and the
+// unanswered questions, late.go branches with a timeout, and further.go has loops with a condition, waits for a condition and the
 // forms of input.
 package oracle
 
@@ -225,7 +225,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}, timedOut: map[int]bool{}}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {

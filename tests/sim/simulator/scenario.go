@@ -107,6 +107,7 @@ func newScenario(seed uint64) scenario {
 	p.drawFurther(names)
 	p.drawInvalid(names)
 	p.drawBranches(names)
+	p.drawMore(names)
 	p.drawRetention(names)
 	p.drawStall()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
@@ -206,6 +207,21 @@ func (p *scenario) drawBranches(names []string) {
 
 // branchesStream is that of the random numbers by which branches are drawn with which retries begin.
 const branchesStream = 77
+
+// drawMore replaces one of the definitions that are left, in one scenario of 12, by one of [defgen.DrawMore].
+func (p *scenario) drawMore(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, moreStream))
+	if r.IntN(12) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "m")
+	for range r.IntN(4) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(360_000)) * time.Millisecond, Kind: actionRetry, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// moreStream is the stream of random numbers for the definitions of [defgen.DrawMore].
+const moreStream = 90
 
 // replace replaces a definition by one of another kind with the same number.
 func (p *scenario) replace(name, kind string) {

@@ -156,6 +156,11 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawBranches(r.IntN, n%2 == 1), Unpredictable: true}
 		return c.definitions[name]
 	}
+	if _, err := fmt.Sscanf(name, "m%d", &n); err == nil {
+		r, more := rand.New(rand.NewPCG(c.number, uint64(8000+n))), rand.New(rand.NewPCG(c.number, uint64(9000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawMore(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
+		return c.definitions[name]
+	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
 		waits := n%2 == 1 && !Small // a message that holds a token must have room for it
