@@ -31,7 +31,7 @@ func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *wo
 	last := map[workflow.EntityKey]bool{}  // who took part in the repetition before
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !o.Broke || !p.isRepetitionAfter(x, r, o) {
+		if !o.Broke || !p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex)) {
 			continue
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
@@ -60,7 +60,7 @@ func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *wo
 	}
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !o.HasJobs() || !p.Program.Nodes[o.StepIndex].OnEntities() || !p.isRepetitionAfter(x, r, o) || x.RepetitionAround(r.StepIndex, o) != r.Iteration-1 {
+		if !o.HasJobs() || !p.Program.Nodes[o.StepIndex].OnEntities() || !p.isRepetitionAfter(x, r, o, r.StepIndex) || x.RepetitionAround(r.StepIndex, o) != r.Iteration-1 {
 			continue
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
@@ -81,14 +81,13 @@ func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *wo
 	return true, nil
 }
 
-// isRepetitionAfter reports whether a step run is in a later repetition than another one of the step that a BREAK
-// there leaves, or is that repetition.
-func (p *Planner) isRepetitionAfter(x *workflow.Execution, r, o *workflow.StepRun) bool {
+// isRepetitionAfter reports whether a step run is in a later repetition of a step around another one than that, or
+// is that repetition. around is -1 if there is no such step.
+func (p *Planner) isRepetitionAfter(x *workflow.Execution, r, o *workflow.StepRun, around int) bool {
 	if !r.Forward() || r.StepIndex >= len(p.Program.Nodes) || !p.seesStepRun(x, r, o) {
 		return false
 	}
-	around := p.Program.RepeatAround(o.StepIndex)
-	if around < 0 || around != r.StepIndex && !p.Program.Encloses(around, r.StepIndex) {
+	if around < 0 || !p.Program.Encloses(around, o.StepIndex) || around != r.StepIndex && !p.Program.Encloses(around, r.StepIndex) {
 		return false
 	}
 	before, now := p.repetition(x, around, o), r

@@ -8,8 +8,8 @@
 // expression.go expressions, with their meaning.
 //
 // flow.go has definitions with choices. Their further kinds of steps are in flow_ask.go (waits for
-// people and signals), flow_branch.go (branches), flow_rollout.go (rollouts and foreach) and
-// flow_further.go (the others).
+// people and signals), flow_branch.go (branches), flow_rollout.go (rollouts and foreach),
+// flow_further.go and flow_more.go (the others). breaks.go has definitions whose blocks answer BREAK.
 package defgen
 
 import (
@@ -31,6 +31,7 @@ type Definition struct {
 	Unpredictable    bool // the outcome does not follow from the jobs' outcomes alone
 	Limits           *Limits
 	StartsSets       bool // a step starts an execution for each of several devices
+	Breaks           bool // blocks answer BREAK now and then
 
 	Flow    *Flow  // the whole definition if it has choices; the other fields are empty
 	Refused string // the text of an invalid definition; the other fields are empty

@@ -155,6 +155,9 @@ func (x *execution) left(r *workflow.StepRun, n int) {
 		if !last {
 			return
 		}
+		if f.breakOut(x, r, n) {
+			break
+		}
 		if again := x.program.nodes[n].Repeat; again != nil && r.Status == sm.StepCompleted && r.Iteration < again.Count {
 			f.iteration[n] = r.Iteration + 1
 			f.next = n

@@ -98,6 +98,7 @@ type fate struct {
 	code   code
 	result any
 	set    map[string]any
+	broke  bool // it has answered BREAK
 }
 
 // failed reports whether the entity has failed there.
@@ -129,7 +130,7 @@ func (x *execution) fateOf(r *workflow.StepRun, id string) (f fate) {
 		f = fate{part: partJob, index: index, code: c}
 		if c.code == workflow.JobCodeOK {
 			if made := x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt)]; made != nil {
-				f.result, f.set = made.Result, made.Set
+				f.result, f.set, f.broke = made.Result, made.Set, made.Answer == defgen.AnswerBreak
 			}
 		}
 		return f
@@ -261,7 +262,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 		f := x.fateOf(o, id)
 		tookPart := f.part == partJob || f.part == partUnmet
 		if own && o.Try == r.Try && slices.Equal(x.pathOf(o), previous) {
-			p.repeats = tookPart || x.program.block(at) == nil
+			p.repeats = tookPart && !f.broke || x.program.block(at) == nil
 		}
 		undone := x.undone(o, id, r.Try)
 		ok := f.ok() && !undone
@@ -274,7 +275,7 @@ func (x *execution) pastOf(r *workflow.StepRun, n int, id string) past {
 					keptSince = o.Try
 				}
 			case slices.Equal(again, previous):
-				keptBefore = ok || keptBefore && !tookPart && !undone
+				keptBefore = ok && !f.broke || keptBefore && !tookPart && !undone
 				if ok {
 					keptBeforeSince = o.Try
 				}
@@ -399,9 +400,9 @@ func (x *execution) partOf(r *workflow.StepRun, n int, id string) (job planned, 
 	v := x.values(r, n, id, before.attributes)
 	iteration := r.Iteration > 1 && !x.opensAgain(r)
 	switch {
-	case iteration && !before.repeats:
+	case iteration && (!before.repeats || x.program.contains(n) && x.allHaveLeft(r, n)):
 		return job, partNone, ""
-	case onDevice && before.excluded:
+	case onDevice && (before.excluded || x.hasLeft(r, n, id)):
 		return job, partSkipped, ""
 	case onDevice && before.kept:
 		return job, partKept, ""

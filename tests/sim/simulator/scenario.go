@@ -108,6 +108,7 @@ func newScenario(seed uint64) scenario {
 	p.drawInvalid(names)
 	p.drawBranches(names)
 	p.drawMore(names)
+	p.drawBreaks(names)
 	p.drawRetention(names)
 	p.drawStall()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
@@ -222,6 +223,28 @@ func (p *scenario) drawMore(names []string) {
 
 // moreStream is the stream of random numbers for the definitions of [defgen.DrawMore].
 const moreStream = 90
+
+// drawBreaks replaces one of the definitions that are left, in one scenario of 14, by one whose blocks answer BREAK.
+func (p *scenario) drawBreaks(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, breaksStream))
+	if r.IntN(14) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "b")
+	for range r.IntN(4) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(360_000)) * time.Millisecond, Kind: actionRetry, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// breaksStream is the stream of random numbers for definitions whose blocks answer BREAK.
+const breaksStream = 101
+
+// answersBreak reports whether a call of a block answers BREAK.
+func (p *scenario) answersBreak(c harness.BlockCall) bool {
+	_, rest, _ := strings.Cut(c.Job, ".")
+	stepRun, _, _ := strings.Cut(rest, ".")
+	return p.oneIn(4, "break", harness.BlockCall{Step: c.Step + stepRun, Entity: c.Entity, Execution: c.Execution})
+}
 
 // replace replaces a definition by one of another kind with the same number.
 func (p *scenario) replace(name, kind string) {

@@ -185,6 +185,9 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		w.trace("device %s is called: %s %s of %s, fence %s", c.Entity, c.Kind, c.Step, c.Job, c.Fence)
 	}
 	o := w.scenario.blockOutcome(c)
+	if c.Kind == workflow.JobExecute && o.FailCode == "" && w.plans.Breaks(c.Execution) {
+		o.Break = w.scenario.answersBreak(c)
+	}
 	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
 		failsOneIn := 2
 		if w.plans.HasFurther(c.Execution) {

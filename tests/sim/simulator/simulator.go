@@ -189,6 +189,8 @@ func (c *corpus) definition(name string) *defgen.Definition {
 		generate, draw = defgen.GenerateLimited, 4000
 	} else if _, err := fmt.Sscanf(name, "c%d", &n); err == nil {
 		generate, draw = defgen.GenerateSets, 5000
+	} else if _, err := fmt.Sscanf(name, "b%d", &n); err == nil {
+		generate, draw = defgen.GenerateBreaks, 10_000
 	} else if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
 		panic(fmt.Errorf("simulator: no definition is named %q: %w", name, err))
 	}
