@@ -37,6 +37,9 @@ type keyManagement struct {
 // one cannot be unwrapped for another, and the trail of the key says whose values were opened.
 const contextTenant = "lockstep:tenant"
 
+// MasterKey is the ARN of the key.
+func (k *keyManagement) MasterKey() (string, error) { return k.key, nil }
+
 // GenerateKey makes a key for a tenant.
 func (k *keyManagement) GenerateKey(ctx context.Context, tenant string) (plain, wrapped []byte, err error) {
 	out, err := k.client.GenerateDataKey(ctx, &kms.GenerateDataKeyInput{KeyId: &k.key, KeySpec: types.DataKeySpecAes256, EncryptionContext: map[string]string{contextTenant: tenant}})

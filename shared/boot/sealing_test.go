@@ -18,11 +18,11 @@ import (
 // storedKeys keeps keys in memory.
 type storedKeys map[string][]byte
 
-func (s storedKeys) SealingKey(_ context.Context, tenant string) ([]byte, error) {
+func (s storedKeys) SealingKey(_ context.Context, tenant, _ string) ([]byte, error) {
 	return s[tenant], nil
 }
 
-func (s storedKeys) PutSealingKey(_ context.Context, tenant string, wrapped []byte) ([]byte, error) {
+func (s storedKeys) PutSealingKey(_ context.Context, tenant, _ string, wrapped []byte) ([]byte, error) {
 	s[tenant] = wrapped
 	return wrapped, nil
 }

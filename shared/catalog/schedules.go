@@ -165,7 +165,7 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 		return s, nil
 	}
 	s.MadeBy, s.Follows = nil, ""
-	if asks && s.Removed != nil && olderThan(s.Removed.Version, d.Version) {
+	if asks && s.Removed != nil && (s.Removed.Version == "" || olderThan(s.Removed.Version, d.Version)) { // a step removes no version
 		s.Removed = nil
 	}
 	if s.Removed != nil && !s.FiringAt.IsZero() {

@@ -43,5 +43,13 @@ func ValidateParameters(d *spec.Definition, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return workflow.Invalid(message, []workflow.Issue{{Path: "parameters", Code: "type", Message: "want an object"}})
 	}
-	return workflow.Invalid(message, schema.Validate(d.Parameters, raw, "parameters"))
+	issues := schema.Validate(d.Parameters, raw, "parameters")
+	for i := range issues {
+		for _, name := range workflow.SealedProperties(d.Parameters) {
+			if issues[i].Path == "parameters."+name { // the text of an issue may quote the value
+				issues[i].Message = "the value, which is sealed, does not fit"
+			}
+		}
+	}
+	return workflow.Invalid(message, issues)
 }

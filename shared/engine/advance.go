@@ -112,7 +112,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 			return err
 		}
 		w.attemptRecorded = true
-		if c := breakCommand(w.execution, e.now(), e.StallTimeout); unfinished && c != nil {
+		if c := breakCommand(w.execution, e.now(), e.StallTimeout, reasonUnfinished); unfinished && c != nil {
 			return outOfTime(ctx, w.advance(ctx, c))
 		}
 	}
@@ -156,7 +156,7 @@ func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause erro
 	if err := w.load(ctx); err != nil {
 		return cause
 	}
-	c := breakCommand(w.execution, e.now(), e.StallTimeout)
+	c := breakCommand(w.execution, e.now(), e.StallTimeout, workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes))
 	if c == nil {
 		return cause
 	}

@@ -57,6 +57,8 @@ func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow
 	return streak
 }
 
+const reasonUnfinished = "a wake-up has not reported a result: it may have run out of memory or time"
+
 // recordAttempt counts a redelivered wake-up as a failure until it has ended, because a function
 // that runs out of memory cannot record that itself. unfinished reports whether the previous
 // attempt ended like that; then this one may too.
@@ -66,7 +68,7 @@ func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err err
 	if unfinished = before != nil && before.Unfinished; unfinished {
 		streak.Count++ // failed assumes that this attempt is already counted
 	}
-	streak.Unfinished, streak.Reason = true, "a wake-up has not reported a result: it may have run out of memory or time"
+	streak.Unfinished, streak.Reason = true, reasonUnfinished
 	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
 }
 
@@ -92,12 +94,12 @@ func outOfTime(ctx context.Context, err error) error {
 
 // breakCommand returns the command that ends an execution whose wake-ups have all failed for as
 // long as limit, or nil if that is not so. An execution that has ended stays as it is, unless it
-// cannot release its locks because its updates of the inventory fail.
-func breakCommand(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
+// cannot release its locks because its updates of the inventory fail. reason is why the last one failed.
+func breakCommand(x *workflow.Execution, now time.Time, limit time.Duration, reason string) *lifecycle.Command {
 	streak := x.FailureStreak
 	if streak == nil || !streak.UnavailableSince.IsZero() || streak.Count < minFailuresToBreak || now.Sub(streak.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
 		return nil
 	}
 	return &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: fmt.Sprintf(
-		"%d wake-ups have failed since %s: %s", streak.Count, streak.Since.Format(time.RFC3339), streak.Reason)}
+		"%d wake-ups have failed since %s: %s", streak.Count, streak.Since.Format(time.RFC3339), reason)}
 }

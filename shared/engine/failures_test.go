@@ -61,7 +61,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		}
 		s.RunFor(3 * time.Hour)
 		x := s.ExpectState(id, c.want)
-		if x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "wake-ups have failed since") || x.FailureStreak != nil {
+		if x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "wake-ups have failed since") || !strings.Contains(x.Reason, ": internal error") || x.FailureStreak != nil {
 			t.Errorf("%s: %s, %q, %+v", name, x.Cause, x.Reason, x.FailureStreak)
 		}
 	}

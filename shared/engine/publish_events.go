@@ -60,6 +60,9 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 			return 0, err
 		}
 		to := events[len(events)-1].Sequence
+		if err := e.countEnds(ctx, ports, x, events); err != nil { // before what is not to be sent again for it
+			return 0, err
+		}
 		for _, all := range [][]*workflow.Delivery{deliveriesOf(x, subscriptions, o.Sequence, events), e.rowDeliveries(ctx, x, o.Sequence, events)} {
 			if len(all) == 0 {
 				continue
@@ -67,9 +70,6 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 			if err := ports.Sender.SendDeliveries(ctx, all...); err != nil {
 				return 0, err
 			}
-		}
-		if err := e.countEnds(ctx, ports, x, events); err != nil {
-			return 0, err
 		}
 		moved, err := ports.Store.MoveObserved(ctx, a.Tenant, a.Execution, o.Sequence, to)
 		if err != nil {

@@ -34,17 +34,17 @@ func (w *workspace) makeSchedule(ctx context.Context, step *spec.ScheduleStep, r
 		return nil, err
 	}
 	on := s.Cron != nil && s.Removed == nil
-	mine := s.MadeBy != nil && s.MadeBy.Execution == w.id
+	by := spec.ScheduleMaker{Execution: w.id, StepRun: r.Seq}
 	switch {
-	case mine && s.MadeBy.StepRun >= r.Seq, step.Remove && !on:
+	case s.Made(by), step.Remove && !on:
 		return nil, nil
 	case on && s.MadeBy == nil:
 		return workflow.Errorf(workflow.CodeConflict, "the schedule %s is that of the definition", name), nil
-	case on && !mine && !step.Replace:
+	case on && s.MadeBy.Execution != w.id && !step.Replace:
 		return workflow.Errorf(workflow.CodeConflict, "execution %s has made the schedule %s: with replace: true another one may change it", s.MadeBy.Execution, name), nil
 	}
 	now := w.e.now().UTC()
-	s.MadeBy = &spec.ScheduleMaker{Execution: w.id, StepRun: r.Seq}
+	s.SetMaker(by)
 	if step.Remove {
 		s.Removed, s.Paused = &spec.ScheduleHalt{By: "execution " + w.id, At: now}, nil
 	} else {

@@ -90,9 +90,12 @@ func TestScheduleStep_RefusesThatOfAnother(t *testing.T) {
 	if one := scheduleOf(s, "p/night@weekly_ann"); !one.Off() || !one.NextAt.IsZero() {
 		t.Errorf("%+v", one)
 	}
-	source := "package: p\nname: night\nversion: 2.0.0\ntriggers: {cron: [{name: weekly_bob, schedule: \"0 4 * * *\"}]}\n" + stepsYAML("one pure global")
+	source := "package: p\nname: night\nversion: 2.0.0\ntriggers: {cron: [{name: weekly_bob, schedule: \"0 4 * * *\"}, {name: weekly_ann, schedule: \"0 6 * * *\"}]}\n" + stepsYAML("one pure global")
 	if _, _, err := s.Catalog.Publish(context.Background(), harness.Caller, []byte(source), false); err != nil {
 		t.Fatal(err)
+	}
+	if one := scheduleOf(s, "p/night@weekly_ann"); one.Off() || one.Cron.Schedule != "0 6 * * *" {
+		t.Errorf("a schedule that a step has removed is off in a version that has it: %+v", one)
 	}
 	if x := startFor(s, "bob"); x.State != sm.ExecutionFailedSafeAck || x.Error.Code != "CONFLICT" {
 		t.Errorf("%s %+v", x.State, x.Error)
@@ -106,6 +109,41 @@ func settleSchedules(s *harness.Harness) {
 	s.Helper()
 	s.RunFor(5 * time.Minute)
 	s.CheckInvariants()
+}
+
+// A step that is tried again after another execution has changed the schedule leaves it as it is.
+func TestScheduleStep_DoesNotChangeItAgainOverAnother(t *testing.T) {
+	for _, step := range []string{weekly, weekly + ", replace: true", "remove: true, replace: true"} {
+		s := newScheduling(t, step)
+		s.Publish("before", "steps:\n  - {label: plan, schedule: {workflow: p/night, name: weekly_ann, cron: '0 3 * * *'}}\n")
+		s.Publish("replacing", "steps:\n  - {label: plan, schedule: {workflow: p/night, name: weekly_ann, cron: '0 5 * * *', replace: true}}\n")
+		if strings.Contains(step, "remove") {
+			s.Start("before")
+			settleSchedules(s)
+		}
+		crashed := false
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name != "schedules.put" || crashed {
+				return faults.None
+			}
+			crashed = true
+			return faults.CrashAfter
+		}
+		first := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"user":"ann"}`)})
+		s.Drain()
+		s.Faults = nil
+		if !crashed {
+			t.Fatalf("%s: the schedule was not written", step)
+		}
+		second := s.Start("replacing")
+		s.Drain()
+		s.ExpectState(second, sm.ExecutionCompletedAck)
+		settleSchedules(s)
+		s.ExpectState(first, sm.ExecutionCompletedAck)
+		if one := scheduleOf(s, "p/night@weekly_ann"); one.Off() || one.MadeBy.Execution != second || len(one.ChangedBy) > spec.MaxScheduleMakers {
+			t.Errorf("%s: %+v", step, one)
+		}
+	}
 }
 
 // Whatever call fails, or a process dies before or after, there is one schedule, and it is that of the last step.

@@ -65,13 +65,8 @@ func (w *workspace) sealInput(ctx context.Context, in *workflow.Input) error {
 	if len(in.Plain) == 0 {
 		return nil
 	}
-	if w.e.Sealer == nil {
-		var issues []workflow.Issue
-		for name := range in.Plain {
-			issues = append(issues, workflow.Issue{Path: "parameters." + name, Code: "sealed", Message: "it is sealed: only a request can give it, and only where sealed.key is set"})
-		}
-		slices.SortFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })
-		return workflow.Invalid("sealed parameters cannot be taken here", issues)
+	if err := w.refuseUnsealed(in); err != nil {
+		return err
 	}
 	sealed, err := w.e.Sealer.Seal(ctx, w.tenant, w.id, in.Plain)
 	if err != nil {
@@ -79,6 +74,19 @@ func (w *workspace) sealInput(ctx context.Context, in *workflow.Input) error {
 	}
 	in.Sealed, in.Plain = sealed, nil
 	return nil
+}
+
+// refuseUnsealed refuses sealed parameters where nothing can seal them.
+func (w *workspace) refuseUnsealed(in *workflow.Input) error {
+	if w.e.Sealer != nil {
+		return nil
+	}
+	var issues []workflow.Issue
+	for name := range in.Plain {
+		issues = append(issues, workflow.Issue{Path: "parameters." + name, Code: "sealed", Message: "it is sealed: only a request can give it, and only where sealed.key is set"})
+	}
+	slices.SortFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })
+	return workflow.Invalid("sealed parameters cannot be taken here", issues)
 }
 
 // openInput are the parameters of the workspace's execution as its starter gave them.
@@ -111,8 +119,11 @@ const sealedDigest = "sealed:"
 
 // digestToBind is the digest under which the request with this input is remembered.
 func (w *workspace) digestToBind(ctx context.Context, digest string, in workflow.Input) (string, error) {
-	if len(in.Plain) == 0 || w.e.Sealer == nil {
+	if len(in.Plain) == 0 {
 		return digest, nil
+	}
+	if err := w.refuseUnsealed(&in); err != nil {
+		return "", err
 	}
 	own, err := w.e.Sealer.Digest(ctx, w.tenant, digest)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/sealed"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -121,6 +122,12 @@ func TestSealed_ReachesTheBlockAndNothingElse(t *testing.T) {
 // What cannot be sealed, or is passed on where nobody opens it, is refused with its code.
 func TestSealed_RefusalsAreTyped(t *testing.T) {
 	s := newSealing(t)
+	for i, keyword := range []string{"pattern: '^[0-9]+$'", "not: {minLength: 10}", "maxLength: 20"} {
+		s.Publish(fmt.Sprint("v", i), fmt.Sprintf("parameters: {type: object, properties: {password: {type: string, %s, x-sealed: true}}}\nsteps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n", keyword))
+		if _, _, err := s.Engine.Start(context.Background(), harness.Caller, startSealed(fmt.Sprint("v", i), "", password)); !workflow.Is(err, workflow.CodeInvalid) || strings.Contains(fmt.Sprint(err), "correct") {
+			t.Errorf("%s: %v", keyword, err)
+		}
+	}
 	s.Publish("w", sealedParameters+"steps:\n  - {label: one, functionBlock: p/login:1, runOn: device, parameters: {pass: \"${parameters.password}\"}}\n")
 	for with, code := range map[string]string{"short": "minLength", "": "minLength", strings.Repeat("x", 9000): "limit"} {
 		_, _, err := s.Engine.Start(context.Background(), harness.Caller, startSealed("w", "", with))
@@ -143,6 +150,42 @@ func TestSealed_RefusalsAreTyped(t *testing.T) {
 	s.Engine.Sealer = nil
 	if _, _, err := s.Engine.Start(context.Background(), harness.Caller, startSealed("w", "", password)); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), "sealed.key") {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+// The digest of a request with a sealed parameter is remembered under a key also where another execution answers
+// it, and a request that was cut off is known again.
+func TestSealed_DigestOfARequestThatAnotherExecutionAnswers(t *testing.T) {
+	s := newSealing(t)
+	s.Publish("w", sealedParameters+"steps:\n  - {label: go, wait: {signal: {name: go}}}\n")
+	req := startSealed("w", "first", password)
+	req.Key, req.OnKey = "order-7", views.OnKeyUse
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "store.create" {
+			return faults.Throttled
+		}
+		return faults.None
+	}
+	if _, _, _, err := requestStart(s, req); err == nil {
+		t.Fatal("the execution was written")
+	}
+	s.Faults = nil
+	other := startSealed("w", "", password)
+	other.Key = "order-7"
+	holder := mustStart(s, other)
+	s.Drain()
+	second := req
+	second.IdempotencyKey = "second"
+	for _, r := range []views.StartRequest{req, second, second} {
+		if x, _, _, err := requestStart(s, r); err != nil || x.ID != holder.ID {
+			t.Errorf("%s: %v, %v", r.IdempotencyKey, x, err)
+		}
+	}
+	for _, key := range []string{"first", "second"} {
+		record, err := s.Engine.OpenPorts().Registry.IdempotencyRecord(context.Background(), harness.Caller.Tenant, key, s.Now())
+		if err != nil || !strings.HasPrefix(record.Digest, "sealed:") {
+			t.Errorf("%s is remembered as %q, %v", key, record.Digest, err)
+		}
 	}
 }
 

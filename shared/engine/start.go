@@ -41,8 +41,12 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
+	toBind, err := w.digestToBind(ctx, digest, in)
+	if err != nil {
+		return nil, false, err
+	}
 	if req.OnKey == views.OnKeyUse {
-		if holder, err := w.useKeyHolder(ctx, d.Ref(), req, digest); holder != nil || err != nil {
+		if holder, err := w.useKeyHolder(ctx, d.Ref(), req, toBind); holder != nil || err != nil {
 			return holder, false, err
 		}
 	}
@@ -54,10 +58,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
-	if digest, err = w.digestToBind(ctx, digest, in); err != nil {
-		return nil, false, err
-	}
-	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest, req.IdempotencyLife)
+	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, toBind, req.IdempotencyLife)
 	if err != nil {
 		return nil, false, err
 	}

@@ -13,6 +13,15 @@ import (
 // File is a key service whose key is in a file, as hex: for one machine.
 type File struct{ Path string }
 
+// MasterKey is a digest of the key.
+func (f File) MasterKey() (string, error) {
+	key, err := f.key()
+	if err != nil {
+		return "", err
+	}
+	return "file:" + hex.EncodeToString(mac(key, "master key")[:16]), nil
+}
+
 // GenerateKey makes a key.
 func (f File) GenerateKey(_ context.Context, tenant string) (plain, wrapped []byte, err error) {
 	c, err := f.cipher()
@@ -43,6 +52,14 @@ func (f File) UnwrapKey(_ context.Context, tenant string, wrapped []byte) ([]byt
 var errOtherFile = errors.New("the key of sealed values was made with another file than that of sealed.key")
 
 func (f File) cipher() (cipher.AEAD, error) {
+	key, err := f.key()
+	if err != nil {
+		return nil, err
+	}
+	return newGCM(key)
+}
+
+func (f File) key() ([]byte, error) {
 	text, err := os.ReadFile(f.Path)
 	if err != nil {
 		return nil, errors.New("the file of sealed.key cannot be read")
@@ -51,7 +68,7 @@ func (f File) cipher() (cipher.AEAD, error) {
 	if err != nil || len(key) != keyBytes {
 		return nil, errors.New("the file of sealed.key has no key: want 64 hexadecimal digits")
 	}
-	return newGCM(key)
+	return key, nil
 }
 
 // NewFileKey is the text of a file with a new key.

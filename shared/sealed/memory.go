@@ -19,6 +19,8 @@ type memory struct {
 	keys map[string][]byte
 }
 
+func (m *memory) MasterKey() (string, error) { return "memory", nil }
+
 func (m *memory) GenerateKey(context.Context, string) (plain, wrapped []byte, err error) {
 	key := newKey()
 	return key, slices.Clone(key), nil
@@ -28,13 +30,13 @@ func (m *memory) UnwrapKey(_ context.Context, _ string, wrapped []byte) ([]byte,
 	return wrapped, nil
 }
 
-func (m *memory) SealingKey(_ context.Context, tenant string) ([]byte, error) {
+func (m *memory) SealingKey(_ context.Context, tenant, _ string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.keys[tenant], nil
 }
 
-func (m *memory) PutSealingKey(_ context.Context, tenant string, wrapped []byte) ([]byte, error) {
+func (m *memory) PutSealingKey(_ context.Context, tenant, _ string, wrapped []byte) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.keys[tenant] == nil {

@@ -20,18 +20,21 @@ import (
 
 // KeyService makes and wraps data keys, each for one tenant.
 type KeyService interface {
+	// MasterKey identifies the key under which data keys are wrapped, in at most 500 bytes.
+	MasterKey() (id string, err error)
 	// GenerateKey makes a key of 32 bytes.
 	GenerateKey(ctx context.Context, tenant string) (plain, wrapped []byte, err error)
 	// UnwrapKey returns the key that was wrapped for the tenant.
 	UnwrapKey(ctx context.Context, tenant string, wrapped []byte) (plain []byte, err error)
 }
 
-// Store keeps the wrapped key of each tenant.
+// Store keeps the wrapped key of each tenant, one for each master key: with another master key, values
+// are sealed anew, also if the one before is lost.
 type Store interface {
-	// SealingKey is the key of a tenant; nil if it has none.
-	SealingKey(ctx context.Context, tenant string) (wrapped []byte, err error)
-	// PutSealingKey stores the first key of a tenant, and returns the one that is stored.
-	PutSealingKey(ctx context.Context, tenant string, wrapped []byte) (stored []byte, err error)
+	// SealingKey is the key of a tenant under a master key; nil if it has none.
+	SealingKey(ctx context.Context, tenant, masterKey string) (wrapped []byte, err error)
+	// PutSealingKey stores the first key of a tenant under a master key, and returns the one that is stored.
+	PutSealingKey(ctx context.Context, tenant, masterKey string, wrapped []byte) (stored []byte, err error)
 }
 
 const (
@@ -194,8 +197,12 @@ func (s *Sealer) tenantKey(ctx context.Context, tenant string) (wrapped, plain [
 	wrapped = s.wrapped[tenant]
 	s.mu.Unlock()
 	if wrapped == nil {
+		master, err := s.service.MasterKey()
+		if err != nil {
+			return nil, nil, err
+		}
 		store := s.store()
-		if wrapped, err = store.SealingKey(ctx, tenant); err != nil {
+		if wrapped, err = store.SealingKey(ctx, tenant, master); err != nil {
 			return nil, nil, err
 		}
 		if wrapped == nil {
@@ -203,7 +210,7 @@ func (s *Sealer) tenantKey(ctx context.Context, tenant string) (wrapped, plain [
 			if err != nil {
 				return nil, nil, err
 			}
-			if wrapped, err = store.PutSealingKey(ctx, tenant, made); err != nil {
+			if wrapped, err = store.PutSealingKey(ctx, tenant, master, made); err != nil {
 				return nil, nil, err
 			}
 			if len(wrapped) == 0 {

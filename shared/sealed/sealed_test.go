@@ -15,16 +15,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// store keeps keys in memory.
-type store map[string][]byte
+// store keeps keys in memory, by tenant and master key.
+type store map[[2]string][]byte
 
-func (s store) SealingKey(_ context.Context, tenant string) ([]byte, error) { return s[tenant], nil }
+func (s store) SealingKey(_ context.Context, tenant, masterKey string) ([]byte, error) {
+	return s[[2]string{tenant, masterKey}], nil
+}
 
-func (s store) PutSealingKey(_ context.Context, tenant string, wrapped []byte) ([]byte, error) {
-	if s[tenant] == nil {
-		s[tenant] = wrapped
+func (s store) PutSealingKey(_ context.Context, tenant, masterKey string, wrapped []byte) ([]byte, error) {
+	at := [2]string{tenant, masterKey}
+	if s[at] == nil {
+		s[at] = wrapped
 	}
-	return s[tenant], nil
+	return s[at], nil
 }
 
 // counted counts the calls of a key service, and fails on demand.
@@ -134,6 +137,29 @@ func TestSealer_DigestNeedsTheKey(t *testing.T) {
 	}
 	if digest(file, keys, "t", "abd") == one || digest(file, keys, "t2", "abc") == one || digest(newFile(t), store{}, "t", "abc") == one {
 		t.Error("the digest does not depend on the request, the tenant and the key")
+	}
+}
+
+// With another master key a tenant gets another data key, also where the first master key is lost; with the
+// first one again, its values can be opened again.
+func TestSealer_AnotherMasterKey(t *testing.T) {
+	ctx, keys, lost, next := context.Background(), store{}, newFile(t), newFile(t)
+	seal := func(f sealed.File) *workflow.Sealed {
+		t.Helper()
+		s, err := sealed.NewSealer(sealed.NewOpener(f, time.Now), func() sealed.Store { return keys }).Seal(ctx, "t", "x", map[string]string{"p": secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before, after := seal(lost), seal(next)
+	for f, s := range map[sealed.File]*workflow.Sealed{lost: before, next: after} {
+		if got, err := sealed.NewOpener(f, time.Now).Open(ctx, "t", "x", s, "p"); err != nil || got != secret {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if _, err := sealed.NewOpener(next, time.Now).Open(ctx, "t", "x", before, "p"); err == nil {
+		t.Error("a value that was sealed under another master key was opened")
 	}
 }
 

@@ -65,6 +65,10 @@ type Schedule struct {
 	MadeBy  *ScheduleMaker `json:"madeBy,omitempty"`
 	Follows string         `json:"follows,omitempty"`
 
+	// ChangedBy are the step runs that have changed the schedule last, the newest last, at most
+	// [MaxScheduleMakers] and one for each execution. Whatever has changed it since, none of them does so again.
+	ChangedBy []ScheduleMaker `json:"changedBy,omitempty"`
+
 	// Named are the own names of the schedules that the newest version of the workflow has, and of those that
 	// are still on; only in the schedule without a name.
 	Named []string `json:"named,omitempty"`
@@ -98,6 +102,21 @@ type Schedule struct {
 type ScheduleMaker struct {
 	Execution string `json:"execution"`
 	StepRun   int    `json:"stepRun"`
+}
+
+// MaxScheduleMakers bounds the step runs that a schedule remembers.
+const MaxScheduleMakers = 16
+
+// Made reports whether a step run, or a later one of its execution, has changed the schedule.
+func (s *Schedule) Made(by ScheduleMaker) bool {
+	return slices.ContainsFunc(s.ChangedBy, func(o ScheduleMaker) bool { return o.Execution == by.Execution && o.StepRun >= by.StepRun })
+}
+
+// SetMaker records that a step run changes the schedule.
+func (s *Schedule) SetMaker(by ScheduleMaker) {
+	s.MadeBy = &by
+	others := slices.DeleteFunc(slices.Clone(s.ChangedBy), func(o ScheduleMaker) bool { return o.Execution == by.Execution })
+	s.ChangedBy = append(others[max(0, len(others)-MaxScheduleMakers+1):], by)
 }
 
 // MaxRecent bounds the executions that a schedule names.

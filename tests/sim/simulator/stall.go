@@ -56,13 +56,16 @@ type streak struct {
 }
 
 // wakeupEnded counts the failed wake-ups of an execution. A success ends the streak only after the
-// last fault, because before that the engine may have been unable to record it.
+// last fault, because before that the engine may have been unable to record it. One that crashes during a
+// stall may be the first that the engine has counted.
 func (w *simulation) wakeupEnded(p *process) {
 	s := w.streaks[p.wakes]
 	switch {
+	case p.task.Crashed() && s.since.IsZero() && p.wakes == w.stall.execution && w.Now().Before(w.stall.until):
+		s.since = w.Now()
 	case p.task.Crashed() || workflow.Is(p.err, workflow.CodeUnavailable):
 		return
-	case p.err != nil && s.count == 0:
+	case p.err != nil && s.since.IsZero():
 		s = streak{w.Now(), 1}
 	case p.err != nil:
 		s.count++
