@@ -145,6 +145,12 @@ func newStatus(c *connection) *cobra.Command {
 				}
 				fmt.Fprintf(out, "started by: %s%s\n", *x.Parent, of)
 			}
+			if x.FollowUpOf != nil {
+				fmt.Fprintf(out, "started by an event of: %s\n", *x.FollowUpOf)
+			}
+			if x.FollowUp != nil {
+				fmt.Fprintf(out, "started at its end: %s\n", *x.FollowUp)
+			}
 			for _, s := range x.ChildSets {
 				fmt.Fprintf(out, "started: %s\n", describeChildSet(s))
 			}

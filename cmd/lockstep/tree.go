@@ -22,7 +22,7 @@ func newTree(c *connection) *cobra.Command {
 		Short: "Show an execution and all that it has started, with what they wait for",
 		Long: "Show an execution and all that it has started, directly or through others, with what they wait for. Each is below the\n" +
 			"one that has started it, with the step and, of one that was started for an item of a list, the item. Those whose step a later try has executed again are marked,\n" +
-			"and of those that undo what another has done it says which.",
+			"and of those that undo what another has done it says which. What the end of the execution itself has started (onEnd) follows it.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -33,8 +33,8 @@ func newTree(c *connection) *cobra.Command {
 			if err != nil {
 				return render.AsServiceError(err)
 			}
-			root := treeNode{ID: x.ID, Workflow: x.Workflow, State: &x.State, Outcome: x.Outcome, Waiting: x.Waiting}
-			if root.Children, err = readTree(cmd.Context(), api, x.ID, 0); err != nil {
+			root, err := readRoot(cmd.Context(), api, x, 0)
+			if err != nil {
 				return render.AsServiceError(err)
 			}
 			if c.json() {
@@ -61,6 +61,24 @@ type treeNode struct {
 	Outcome     *workflow.Outcome  `json:"outcome"`
 	Waiting     *views.Waiting     `json:"waiting"`
 	Children    []treeNode         `json:"children"`
+	FollowUp    *treeNode          `json:"followUp"` // that its end has started; null below the root
+	atEnd       bool               // it is one
+}
+
+// readRoot reads what an execution has started, and what its end has started, and so on.
+func readRoot(ctx context.Context, api *client.Client, x views.ExecutionView, depth int) (treeNode, error) {
+	root := treeNode{ID: x.ID, Workflow: x.Workflow, State: &x.State, Outcome: x.Outcome, Waiting: x.Waiting}
+	var err error
+	if root.Children, err = readTree(ctx, api, x.ID, 0); err != nil || x.FollowUp == nil || depth > workflow.MaxDepth {
+		return root, err
+	}
+	next, err := api.Execution(ctx, *x.FollowUp)
+	if err != nil {
+		return root, err
+	}
+	followUp, err := readRoot(ctx, api, next, depth+1)
+	followUp.atEnd, root.FollowUp = true, &followUp
+	return root, err
 }
 
 // readTree reads what an execution has started, down to the deepest generation allowed.
@@ -89,6 +107,8 @@ func printTree(out io.Writer, n treeNode, depth int) {
 	switch {
 	case n.Item != nil:
 		line += fmt.Sprintf("%s %d (%s): ", n.Step, *n.Item, render.OrDash(n.ItemText))
+	case n.atEnd:
+		line += "at its end: "
 	case n.Step != "":
 		line += n.Step + ": "
 	}
@@ -108,5 +128,8 @@ func printTree(out io.Writer, n treeNode, depth int) {
 	fmt.Fprintln(out, render.OneLine(line))
 	for _, child := range n.Children {
 		printTree(out, child, depth+1)
+	}
+	if n.FollowUp != nil {
+		printTree(out, *n.FollowUp, depth)
 	}
 }

@@ -58,3 +58,34 @@ func TestTree_ShowsEveryGeneration(t *testing.T) {
 		t.Errorf("%v\n%s", err, got.stdout)
 	}
 }
+
+// What the end of the execution has started follows it, with what that has started in turn.
+func TestTree_ShowsWhatTheEndHasStarted(t *testing.T) {
+	ref := map[string]any{"package": "p", "name": "w", "version": "1.0.0"}
+	path := "GET /workflow-execution/id/"
+	next, last := "00000000-0000-7000-8000-00000000000a", "00000000-0000-7000-8000-00000000000b"
+	url := serveAnswers(t, map[string]any{
+		path + executionID:               map[string]any{"id": executionID, "workflow": ref, "state": "COMPLETED_ACK", "followUp": next},
+		path + executionID + "/children": pageOf(map[string]any{"id": "c", "step": "one", "sequence": 1, "try": 1, "superseded": false, "workflow": ref, "mode": "dispatch", "state": "COMPLETED_ACK", "status": "COMPLETED", "waiting": nil, "output": nil, "started": 0}),
+		path + next:                      map[string]any{"id": next, "workflow": ref, "state": "FAILED_SAFE_ACK", "followUpOf": executionID, "followUp": last},
+		path + next + "/children":        pageOf(),
+		path + last:                      map[string]any{"id": last, "workflow": ref, "state": "RUNNING", "followUpOf": next},
+		path + last + "/children":        pageOf(),
+	})
+	got := runCommand(t, "tree", executionID, url)
+	want := executionID + "  p/w:1.0.0  COMPLETED_ACK\n  one: c  p/w:1.0.0  COMPLETED_ACK\nat its end: " + next + "  p/w:1.0.0  FAILED_SAFE_ACK\nat its end: " + last + "  p/w:1.0.0  RUNNING\n"
+	if got.code != 0 || got.stdout != want {
+		t.Errorf("%d %s\n%s", got.code, got.stderr, got.stdout)
+	}
+	var root treeNode
+	got = runCommand(t, "tree", executionID, "--output", "json", url)
+	if err := json.Unmarshal([]byte(got.stdout), &root); err != nil || root.FollowUp == nil || root.FollowUp.FollowUp == nil || root.FollowUp.FollowUp.ID != last {
+		t.Errorf("%v\n%s", err, got.stdout)
+	}
+	got = runCommand(t, "status", next, url)
+	for _, line := range []string{"started by an event of: " + executionID, "started at its end: " + last} {
+		if !strings.Contains(got.stdout, line+"\n") {
+			t.Errorf("no %q in %s", line, got.stdout)
+		}
+	}
+}

@@ -103,6 +103,29 @@ func TestExamples_SecretIsFilledIn(t *testing.T) {
 	}
 }
 
+// The end of an execution starts what its definition names for it, with what it knows then.
+func TestExamples_EndStartsAWorkflow(t *testing.T) {
+	for _, c := range []struct{ target, step, want string }{
+		{"1.0.0", "report", `{"target":"1.0.0","upgraded":1}`},
+		{"9.0.0", "send", `{"text":"fleet/followed:1.0.0 has ended FAILED_SAFE: another version","to":"ann@example.com"}`},
+	} {
+		s, _ := publishExamples(t)
+		s.Engine.SubscriptionsAge = time.Minute
+		fleet := devices{}
+		for _, id := range harness.DeviceIDs(1) {
+			fleet[id] = "1.0.0"
+		}
+		s.Script = func(c harness.BlockCall) *harness.Outcome { return fleet.call(t, c) }
+		id := s.StartWith(views.StartRequest{Workflow: "fleet/followed", ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: harness.DeviceIDs(1)},
+			Parameters: json.RawMessage(fmt.Sprintf(`{"target":%q,"owner":"ann@example.com"}`, c.target))})
+		s.RunFor(time.Hour)
+		last := s.BlockCalls[len(s.BlockCalls)-1]
+		if x, err := s.Query.Execution(t.Context(), harness.Caller, id); err != nil || x.FollowUp == nil || *x.FollowUp != last.Execution || last.Step != c.step || string(last.Parameters) != c.want {
+			t.Errorf("%s: the last call is %s of %s with %s, %v, %v", c.target, last.Step, last.Execution, last.Parameters, x.FollowUp, err)
+		}
+	}
+}
+
 // putTables makes the tables of the examples.
 func putTables(t *testing.T, s *harness.Harness) {
 	files, err := filepath.Glob("tables/*.yaml")

@@ -45,6 +45,11 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 			return nil, err
 		}
 	}
+	for _, kind := range d.OnEnd.Kinds() {
+		if err := w.checkFollowUp(d, d.OnEnd.Of(kind), program.FollowUpPath(kind)); err != nil {
+			return nil, err
+		}
+	}
 	if err := w.checkResults(d); err != nil {
 		return nil, err
 	}

@@ -296,3 +296,38 @@ func TestCatalog_WarnsOfUnknownRegions(t *testing.T) {
 		}
 	}
 }
+
+// Publishing warns of a workflow that the end cannot start, or that starts itself.
+func TestCatalog_WarnsOfWhatAnEndCannotStart(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	steps := "steps: [{label: a, wait: {for: 1h}}]\n"
+	for _, d := range []string{
+		"package: p\nname: clean\nversion: 1.0.0\nparameters: {type: object, required: [of], properties: {of: {type: string}, n: {type: integer}}, additionalProperties: false}\n" + steps,
+		"package: p\nname: secret\nversion: 1.0.0\nparameters: {type: object, properties: {token: {type: string, x-sealed: true}}}\n" + steps,
+	} {
+		if _, _, err := c.Publish(ctx, ann, []byte(d), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for onEnd, want := range map[string][]string{
+		"completed: {workflow: 'p/clean:1', parameters: {of: '${execution.id}'}}": nil,
+		"completed: {workflow: 'p/clean:1', parameters: {n: one, m: 1}}":          {"onEnd.completed.parameters.m additionalProperties", "onEnd.completed.parameters.n type", "onEnd.completed.parameters.of required"},
+		"failed: {workflow: 'p/clean:2'}":                                         {"onEnd.failed.workflow unknown_workflow"},
+		"cancelled: {workflow: 'p/secret'}":                                       {"onEnd.cancelled.workflow sealed"},
+		"failed: {workflow: 'p/w:1'}":                                             {"onEnd.failed.workflow starts_itself"},
+	} {
+		p, _, err := c.Publish(ctx, ann, []byte("package: p\nname: w\nversion: 1.0.0\n"+steps+"onEnd: {"+onEnd+"}\n"), true)
+		var got []string
+		for _, i := range p.Warnings {
+			if strings.HasPrefix(i.Path, "onEnd") {
+				if got = append(got, i.Path+" "+i.Code); i.Line != 5 {
+					t.Errorf("%s is at line %d", i.Path, i.Line)
+				}
+			}
+		}
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", onEnd, got, err, want)
+		}
+	}
+}

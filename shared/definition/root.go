@@ -38,6 +38,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"config":         r.config(&d.Config),
 		"steps":          r.steps(&d.Steps, 0).Required(errNoSteps),
 		"output":         r.Raw(&d.Output, true),
+		"onEnd":          r.onEnd(&d.OnEnd),
 		"pipes":          yamldoc.List(r.Reader, &d.Pipes, spec.MaxPipes, r.pipe),
 		"cron":           r.cron(d),
 		"triggers": r.Object(yamldoc.Fields{

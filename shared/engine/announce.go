@@ -36,7 +36,7 @@ func (w *workspace) announce(ctx context.Context) {
 // subscriptions. That answer must not be older than the events that the decision stamps.
 func (w *workspace) readClock(ctx context.Context) {
 	w.now = w.e.now()
-	w.facts.Observed = w.piped() || w.e.observed(ctx, w.tenant, w.now)
+	w.facts.Observed = w.hasOwnReceivers() || w.e.observed(ctx, w.tenant, w.now)
 }
 
 // readClockAfterReport reads the time again, so that what follows from a report is not stamped
@@ -48,10 +48,11 @@ func (w *workspace) readClockAfterReport(ctx context.Context) {
 	}
 }
 
-// piped reports whether pipes turn jobs of the execution into rows. If so, its events are published
-// even if the tenant has no subscriptions.
-func (w *workspace) piped() bool {
-	return w.e.SubscriptionsAge > 0 && w.execution != nil && w.execution.Piped
+// hasOwnReceivers reports whether the definition itself has receivers of events: pipes, or
+// workflows that the end starts. If so, the events are published even if the tenant has no
+// subscriptions.
+func (w *workspace) hasOwnReceivers() bool {
+	return w.e.SubscriptionsAge > 0 && w.execution != nil && (w.execution.Piped || len(w.execution.OnEnd) > 0)
 }
 
 // observedTenants remembers for a while which tenants have subscriptions.

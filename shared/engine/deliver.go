@@ -52,6 +52,9 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 	if d.Rows != nil {
 		return e.deliverRows(ctx, d, receives)
 	}
+	if d.Try > 0 {
+		return e.deliverEnd(ctx, d, receives)
+	}
 	ports := e.OpenPorts()
 	list, err := e.subscriptions(ctx, ports, d.Tenant, e.now())
 	if err != nil {
@@ -215,46 +218,4 @@ func putOnBus(ctx context.Context, to Receivers, bus string, d *workflow.Deliver
 		entries[i] = BusEntry{At: d.Events[i].At, Type: d.Events[i].Type, Detail: detail}
 	}
 	return to.PutEvents(ctx, bus, entries)
-}
-
-// startFollowUps starts an execution for each event. Its id is derived from the event, so it is
-// started once even if the delivery is repeated.
-func (e *Engine) startFollowUps(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery) error {
-	for i := range d.Events {
-		if err := e.startFollowUp(ctx, s, d, &d.Events[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *Engine) startFollowUp(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery, event *workflow.ObservedEvent) error {
-	w := e.newWorkspace(d.Tenant, workflow.DerivedID(event.At, s.ID+" follows "+event.ID))
-	heads, err := w.ports.Store.Heads(ctx, d.Tenant, []string{w.id})
-	if err != nil {
-		return err
-	}
-	if heads[w.id].State != "" {
-		return w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: d.Tenant, Execution: w.id, Reason: "follow-up"})
-	}
-	parameters, err := workflow.EncodeJSON(map[string]string{"execution": d.Execution, "workflow": d.Workflow, "event": event.Type, "state": event.To})
-	if err != nil {
-		return err
-	}
-	req := views.StartRequest{Workflow: s.To.Workflow, Parameters: parameters}
-	definition, err := w.resolveWorkflow(ctx, req)
-	if err != nil {
-		return err
-	}
-	in, err := validateStart(definition.Definition, req)
-	if err != nil {
-		return err
-	}
-	x, err := w.newExecution(ctx, workflow.Execution{
-		Workflow: definition.Ref(), CreatedBy: workflow.FollowUpActor + s.Name, CorrelationID: d.Execution,
-	}, in)
-	if err != nil {
-		return err
-	}
-	return w.createForWakeup(ctx, x, "follow-up")
 }

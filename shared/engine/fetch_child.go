@@ -161,12 +161,12 @@ func (w *workspace) entitiesOf(ctx context.Context, id, entityType string) (json
 
 // parentOf returns what a child of a step run knows about its parent, or why it cannot have one.
 func (w *workspace) parentOf(r *workflow.StepRun) (*workflow.Parent, *workflow.Failure) {
-	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.id, Depth: 1, Waits: r.Child.Mode == workflow.ModeDispatch}
+	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.id, Depth: w.execution.Depth() + 1, Waits: r.Child.Mode == workflow.ModeDispatch}
 	if undone := w.execution.StepRunBySeq(r.Undoes); undone != nil && undone.Child != nil {
 		by.Compensates = &workflow.Compensated{Execution: undone.Child.ID, Step: undone.Label}
 	}
 	if p := w.execution.Parent; p != nil {
-		by.Depth, by.Root = p.Depth+1, p.Root
+		by.Root = p.Root
 	}
 	if by.Depth > workflow.MaxDepth {
 		w.limitReached = true

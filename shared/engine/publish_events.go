@@ -63,7 +63,11 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 		if err := e.countEnds(ctx, ports, x, events); err != nil { // before what is not to be sent again for it
 			return 0, err
 		}
-		for _, all := range [][]*workflow.Delivery{deliveriesOf(x, subscriptions, o.Sequence, events), e.rowDeliveries(ctx, x, o.Sequence, events)} {
+		ends, err := endDeliveries(ctx, ports, x, o.Sequence, events)
+		if err != nil {
+			return 0, err
+		}
+		for _, all := range [][]*workflow.Delivery{deliveriesOf(x, subscriptions, o.Sequence, events), e.rowDeliveries(ctx, x, o.Sequence, events), ends} {
 			if len(all) == 0 {
 				continue
 			}

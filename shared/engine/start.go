@@ -173,6 +173,13 @@ func (w *workspace) newExecution(ctx context.Context, x workflow.Execution, in w
 		return nil, err
 	}
 	x.Tenant, x.ID, x.Input = w.tenant, w.id, stored
+	if !x.Probe && w.e.SubscriptionsAge > 0 {
+		d, err := w.definition(ctx, x.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		x.OnEnd = d.OnEnd.Kinds()
+	}
 	return lifecycle.NewExecution(x, w.e.now()), nil
 }
 

@@ -236,6 +236,9 @@ var (
 		}
 		return l, err
 	})
+	endLanguage = sync.OnceValues(func() (*Language, error) {
+		return newLanguage(nil, []string{"parameters", "execution", "error", "output"})
+	})
 	pipeNames     = []string{"result", "error", "entity", "item", "execution", "job"}
 	startLanguage = sync.OnceValues(func() (*Language, error) {
 		return newLanguage(nil, []string{"parameters"}, inventoryOptions...)
@@ -292,6 +295,10 @@ func EventLanguage() (*Language, error) { return eventLanguage() }
 // PipeLanguage returns the language over a job that has ended: result, error, entity, item,
 // execution and job. They are variables of [Scope.Variables].
 func PipeLanguage() (*Language, error) { return pipeLanguage() }
+
+// EndLanguage returns the language over an execution that has ended: parameters, and the variables
+// execution, error and output of [Scope.Variables].
+func EndLanguage() (*Language, error) { return endLanguage() }
 
 // rowName is the variable that expressions over rows read besides columns.
 const rowName = "row"

@@ -107,6 +107,9 @@ func DecodeDelivery(body string) (*workflow.Delivery, error) {
 	if r := b.Rows; r != nil && slices.ContainsFunc(r.Jobs, func(j workflow.PipedJob) bool { return j.Index < r.From || j.Index >= r.To }) {
 		return nil, invalidMessage(errors.New("it names a job that is not one of its part"))
 	}
+	if b.Try < 0 || b.Try > 0 && len(b.Events) != 1 {
+		return nil, invalidMessage(errors.New("an end is one event"))
+	}
 	return &b.Delivery, nil
 }
 

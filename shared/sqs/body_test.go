@@ -189,3 +189,23 @@ func TestDecodeDelivery_OfRows(t *testing.T) {
 		}
 	}
 }
+
+// The delivery of an end has that one event, and says of which try it is.
+func TestDecodeDelivery_OfAnEnd(t *testing.T) {
+	end := workflow.ObservedEvent{ID: "x:7", Sequence: 7, Type: "execution.failed", To: "FAILED_SAFE"}
+	for _, c := range []struct {
+		try    int
+		events []workflow.ObservedEvent
+		valid  bool
+	}{{2, []workflow.ObservedEvent{end}, true}, {2, []workflow.ObservedEvent{end, end}, false}, {-1, []workflow.ObservedEvent{end}, false}} {
+		d := &workflow.Delivery{Tenant: "t", Execution: "x", Subscription: workflow.OnEndSubscriber, SubscriptionID: workflow.OnEndSubscriber, Through: 7, Events: c.events, Try: c.try}
+		body, err := EncodeDelivery(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeDelivery(body)
+		if c.valid && (err != nil || !cmp.Equal(got, d)) || !c.valid && !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("try %d, %d events: %+v, %v", c.try, len(c.events), got, err)
+		}
+	}
+}

@@ -44,6 +44,11 @@ type ExecutionView struct {
 	RerunOf        *string                        `json:"rerunOf"`  // execution id
 	RerunBy        []string                       `json:"rerunBy"`  // execution ids, the last ten
 
+	// FollowUpOf is the execution one of whose events has started this one, and FollowUp the one
+	// that its own last end has started, as its definition says. Lists have no FollowUp.
+	FollowUpOf *string `json:"followUpOf"`
+	FollowUp   *string `json:"followUp"`
+
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
 	Labels        map[string]string      `json:"labels"`
 	Metadata      json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is

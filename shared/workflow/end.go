@@ -18,6 +18,45 @@ type End struct {
 	Took      time.Duration                // since it was created, or retried
 }
 
+// EndKind is a kind of ends, as definitions name them.
+type EndKind string
+
+// The kinds of ends.
+const (
+	EndCompleted EndKind = "completed"
+	EndFailed    EndKind = "failed" // safely or unsafely
+	EndCancelled EndKind = "cancelled"
+)
+
+// EndKinds lists the kinds of ends.
+var EndKinds = []EndKind{EndCompleted, EndFailed, EndCancelled}
+
+// EndKindOf returns the kind of end that a state is; "" for a state that is no end, or only the
+// acknowledgement of one.
+func EndKindOf(state statemachines.ExecutionState) EndKind {
+	switch state {
+	case statemachines.ExecutionCompleted:
+		return EndCompleted
+	case statemachines.ExecutionFailedSafe, statemachines.ExecutionFailedUnsafe:
+		return EndFailed
+	case statemachines.ExecutionCancelled:
+		return EndCancelled
+	}
+	return ""
+}
+
+// FollowUpOf is the execution one of whose events has started another.
+type FollowUpOf struct {
+	Execution string `json:"execution"`
+	Depth     int    `json:"depth"` // how many executions have started each other before this one
+}
+
+// FollowUpID returns the id of the execution that the end of a try starts: the same whoever starts
+// it, so that it is started once.
+func FollowUpID(execution string, endedAt time.Time, try int) string {
+	return DerivedID(endedAt, fmt.Sprintf("%s.end.%d", execution, try))
+}
+
 // ID names an end among those of a day. Those of one workflow begin with its name and a colon.
 func (e *End) ID() string { return fmt.Sprintf("%s#%s.%d", e.Workflow, e.Execution, e.Sequence) }
 

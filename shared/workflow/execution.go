@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // nothing new stays readable for the previous release.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || x.Rollback != "" || x.Timeout > 0 || x.Region != "" || x.Input.Sealed != nil ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || len(x.OnEnd) > 0 || x.FollowUpOf != nil || x.Rollback != "" || x.Timeout > 0 || x.Region != "" || x.Input.Sealed != nil ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -153,6 +153,12 @@ type Execution struct {
 	// Piped means that pipes turn its jobs into rows, so that its events are published even without
 	// subscriptions.
 	Piped bool `json:"piped,omitempty"`
+
+	// OnEnd are the kinds of ends at which its definition starts another workflow, so that its
+	// events are published, too. FollowUpOf is the execution one of whose events has started this
+	// one; nil if none has.
+	OnEnd      []EndKind   `json:"onEnd,omitempty"`
+	FollowUpOf *FollowUpOf `json:"followUpOf,omitempty"`
 
 	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero if nothing is left to do
 	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept
@@ -412,6 +418,18 @@ type Acknowledgement struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+}
+
+// Depth returns how many executions have started each other before this one, as children or as
+// follow-ups.
+func (x *Execution) Depth() int {
+	switch {
+	case x.Parent != nil:
+		return x.Parent.Depth
+	case x.FollowUpOf != nil:
+		return x.FollowUpOf.Depth
+	}
+	return 0
 }
 
 // Status returns the normalised lifecycle status of the execution.

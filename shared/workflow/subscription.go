@@ -87,13 +87,21 @@ const (
 // rest is the name of the subscription.
 const FollowUpActor = "~subscription/"
 
+// OnEndActor is the creator of executions that the end of another one has started, as its
+// definition says.
+const OnEndActor = "~onEnd"
+
+// OnEndSubscriber is the name under which what a definition starts at its end receives that event.
+const OnEndSubscriber = "~onEnd"
+
 // On reports whether the subscription exists and receives events.
 func (s *Subscription) On() bool { return s.RemovedAt.IsZero() && s.Suspended == nil }
 
-// Follows reports whether the subscription receives events of an execution. An execution that a
-// subscription has started does not start others, so that there are no endless chains.
+// Follows reports whether the subscription receives events of an execution. An execution that an
+// event has started does not start others through a subscription, so that there are no endless
+// chains.
 func (s *Subscription) Follows(x *Execution) bool {
-	if s.Since.IsZero() || !s.RemovedAt.IsZero() || s.To.Workflow != "" && strings.HasPrefix(x.CreatedBy, FollowUpActor) {
+	if s.Since.IsZero() || !s.RemovedAt.IsZero() || s.To.Workflow != "" && (x.CreatedBy == OnEndActor || strings.HasPrefix(x.CreatedBy, FollowUpActor)) {
 		return false
 	}
 	if len(s.Workflows) > 0 && !slices.Contains(s.Workflows, x.Workflow.FullName()) {
@@ -151,6 +159,7 @@ type Delivery struct {
 	Events         []ObservedEvent `json:"events"`  // the events among them that the subscription wants
 
 	Rows *PipedJobs `json:"rows,omitempty"` // for a delivery to a table: the jobs from which rows are made
+	Try  int        `json:"try,omitempty"`  // for an end at which the definition starts a workflow: the try that has ended so
 }
 
 // PipedJobs are jobs of an ended step run from which pipes make rows of a table.

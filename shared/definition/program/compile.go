@@ -98,6 +98,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c.compileTriggers()
 	c.checkSealedStarts()
 	c.compilePipes()
+	c.compileOnEnd()
 	return c.Compiled
 }
 
@@ -152,6 +153,7 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		eachTriggerExpression(t, func(_, source string) { add(source) })
 	}
 	eachPipeExpression(d, func(_ int, _, _, source string) { add(source) })
+	eachFollowUp(d, func(_ workflow.EndKind, _ string, f *spec.FollowUp) { expr.EachToken(f.Parameters, add) })
 	for _, a := range d.Acquisitions() {
 		add(a.Query)
 		add(a.IDsExpr)
@@ -276,7 +278,12 @@ func (c *compiler) compileOutsideSteps(language func() (*expr.Language, error), 
 
 // compileParameterTemplate compiles the tokens of a value outside steps.
 func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *expr.Template {
-	l, err := expr.ParameterLanguage()
+	return c.compileTemplateOutsideSteps(expr.ParameterLanguage, raw, path)
+}
+
+// compileTemplateOutsideSteps compiles the tokens of a value in a language without steps.
+func (c *compiler) compileTemplateOutsideSteps(language func() (*expr.Language, error), raw json.RawMessage, path string) *expr.Template {
+	l, err := language()
 	if err != nil {
 		c.reportError(path, err)
 		return nil

@@ -21,11 +21,12 @@ type Compiled struct {
 	acquires  []acquire
 	startWhen *expr.Program
 	notBefore *expr.Template
-	triggers  map[string]*trigger        // by name
-	pipes     []map[string]*expr.Program // by pipe, then by column
-	slotKey   *expr.Template             // of config.concurrency
-	rateKey   *expr.Template             // of config.rate
-	reachable []map[string]*Target       // of global blocks: the steps to which each may send the execution, by label
+	triggers  map[string]*trigger                 // by name
+	pipes     []map[string]*expr.Program          // by pipe, then by column
+	onEnd     map[workflow.EndKind]*expr.Template // parameters of follow-ups
+	slotKey   *expr.Template                      // of config.concurrency
+	rateKey   *expr.Template                      // of config.rate
+	reachable []map[string]*Target                // of global blocks: the steps to which each may send the execution, by label
 }
 
 type step struct {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -137,6 +138,9 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			emit(acquires[i]+".ids", a.IDsExpr)
 			expr.EachToken(a.Parameters, func(source string) { emit(acquires[i]+".parameters", source) })
 		}
+		eachFollowUp(d, func(_ workflow.EndKind, path string, f *spec.FollowUp) {
+			expr.EachToken(f.Parameters, func(source string) { emit(path+".parameters", source) })
+		})
 		emit("config.startWhen", d.Config.StartWhen)
 	}
 }

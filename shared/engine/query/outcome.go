@@ -27,6 +27,9 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	if x.RerunOf != "" {
 		e.RerunOf = &x.RerunOf
 	}
+	if x.FollowUpOf != nil {
+		e.FollowUpOf = &x.FollowUpOf.Execution
+	}
 	outcome := x.Outcome()
 	if outcome == "" {
 		return

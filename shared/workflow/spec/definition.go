@@ -34,6 +34,7 @@ type Definition struct {
 
 	Pipes  []Pipe          `json:"pipes,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"` // object: the output of a completed execution; strings may contain ${CEL}
+	OnEnd  OnEnd           `json:"onEnd,omitzero"`
 }
 
 // FlatSteps lists the steps of the definition depth first: each step, then the steps nested
@@ -60,7 +61,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema returns the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.OnEnd != (OnEnd{}) || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1

@@ -36,6 +36,8 @@ export function ExecutionView({ route }: { route: Route }): VNode {
           {x.compensates ? <>, undoes <ExecutionLink id={x.compensates.execution} /> of step {x.compensates.step}</> : null}
           {x.parent ? <>, part of <ExecutionLink id={x.parent} /></> : null}
           {x.rerunOf ? <>, runs again entities of <ExecutionLink id={x.rerunOf} /></> : null}
+          {x.followUpOf ? <>, started by an event of <ExecutionLink id={x.followUpOf} /></> : null}
+          {x.followUp ? <>, at its end <ExecutionLink id={x.followUp} /> was started</> : null}
           {x.rerunBy.map((r) => <>, run again by <ExecutionLink id={r} /></>)}
         </p>
         <Standing execution={x} />
