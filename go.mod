@@ -38,6 +38,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/rogpeppe/go-internal v1.16.0
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect

@@ -10,23 +10,29 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain isolates the tests from the profiles and the variables of the user who runs them.
-func TestMain(m *testing.M) {
+// TestMain runs the tests, or, started by a script as lockstep, the command.
+func TestMain(m *testing.M) { testscript.Main(isolated{m}, map[string]func(){"lockstep": main}) }
+
+// isolated runs the tests without the profiles and the variables of the user who runs them.
+type isolated struct{ *testing.M }
+
+func (m isolated) Run() int {
 	dir, err := os.MkdirTemp("", "lockstep-config")
 	if err != nil {
 		panic(err)
 	}
+	defer func() { _ = os.RemoveAll(dir) }()
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "LOCKSTEP_") {
 			_ = os.Unsetenv(name)
 		}
 	}
 	_ = os.Setenv("XDG_CONFIG_HOME", dir)
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	return m.M.Run()
 }
 
 // useProfiles writes a file with profiles for one test.

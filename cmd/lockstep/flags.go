@@ -22,9 +22,15 @@ func enforceUsage(cmd *cobra.Command) {
 	cmd.Args = validateArgs
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.SuggestionsMinimumDistance = 2
-	if runE := cmd.RunE; strings.Contains(cmd.Use+" ", " ID ") {
+	hint := ""
+	if strings.Contains(cmd.Use+" ", " ID ") || strings.HasSuffix(cmd.Use, " [ID]") {
+		hint = executionNotFoundHint
+	} else if words := strings.Fields(cmd.CommandPath()); len(words) > 1 {
+		hint = notFoundHints[words[1]]
+	}
+	if runE := cmd.RunE; runE != nil && hint != "" {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			return hintNotFound(runE(cmd, args), "%s", executionNotFoundHint)
+			return hintNotFound(runE(cmd, args), "%s", hint)
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -34,6 +40,15 @@ func enforceUsage(cmd *cobra.Command) {
 
 // executionNotFoundHint explains why the service may not know an execution.
 const executionNotFoundHint = "\"lockstep list\" lists the executions. A local stack keeps them across restarts only with --data."
+
+// notFoundHints are the hints of verbs, and of those below them, for what the service does not know.
+var notFoundHints = map[string]string{
+	"archive":       "\"lockstep definitions\" lists what is published",
+	"restore":       "\"lockstep definitions\" lists what is published",
+	"subscriptions": "\"lockstep subscriptions\" lists the subscriptions",
+	"tables":        "\"lockstep tables\" lists the tables",
+	"triggers":      "\"lockstep triggers\" lists the triggers",
+}
 
 // validateArgs checks arguments against the usage line of the verb: WORD is
 // required, [WORD] is optional, WORD... is one or more, [WORD...] is any number.
@@ -84,7 +99,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		slices.Sort(known)
 		near := workflow.Closest(unknown.GetSpecifiedName(), known)
 		if near == "" {
-			return err
+			return fmt.Errorf("there is no flag --%s; \"%s --help\" lists the flags", unknown.GetSpecifiedName(), cmd.CommandPath())
 		}
 		return fmt.Errorf("there is no flag --%s; did you mean --%s?", unknown.GetSpecifiedName(), near)
 	}

@@ -51,6 +51,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addShellScripts(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -115,6 +116,16 @@ file or a pipe, and JSON, is never cut. No output has colours, so that NO_COLOR 
 		return validateFlags(cmd)
 	}
 	return root
+}
+
+// addShellScripts adds the library's command that writes the scripts of shells, and makes it check its arguments. The
+// scripts go to the output that root has now.
+func addShellScripts(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		enforceUsage(completion)
+	}
 }
 
 // newHelp replaces cobra's help command, which exits with 0 for an unknown verb.

@@ -56,7 +56,7 @@ func writeReference() string {
 		"of which status, file and hint may be absent, after what it has printed before.\n\n| verb | JSON |\n| --- | --- |\n")
 	for _, c := range listed {
 		verb := strings.TrimPrefix(c.CommandPath(), "lockstep ")
-		fmt.Fprintf(&b, "| %s | %s |\n", verb, escapeCell(verbOutputs[verb].shape.words()))
+		fmt.Fprintf(&b, "| %s | %s |\n", verb, escapeCell(verbOutputs[verb].words()))
 	}
 	for _, c := range listed {
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s\n```\n\n", c.CommandPath(), strings.TrimSuffix(c.UseLine(), " [flags]"))

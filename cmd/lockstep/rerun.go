@@ -70,7 +70,7 @@ what completed before it; a rerun begins with the first step.`,
 			if wait.asked() {
 				return wait.follow(cmd, c, api, started.ID)
 			}
-			return follow(cmd, c, api, started.ID, nil)
+			return follow(cmd, c, api, started.ID, 0, nil)
 		},
 	}
 	wait.add(cmd)

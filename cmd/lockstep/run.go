@@ -24,7 +24,7 @@ func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
 	var signal, signalID string
-	var life time.Duration
+	var life, timeout time.Duration
 	var detach, probe, stepwise, hold, use bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
@@ -39,7 +39,7 @@ With --key at most one execution of the workflow with that key runs: while one d
 refused, or its --signal goes to that one, or with --use-existing that one is followed.
 
 Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
-failed (outcome PARTIAL). 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
+failed (outcome PARTIAL). 124: --wait-timeout has passed. 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
 if everything succeeded.`,
 		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
 		Args:    cobra.ExactArgs(1),
@@ -96,7 +96,7 @@ if everything succeeded.`,
 			} else {
 				noteExisting(cmd, started.ID, existed)
 			}
-			err = follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
+			err = follow(cmd, c, api, started.ID, timeout, func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
 				noteMeant(cmd, api, x, req.ExecuteOnParameters)
 			})
@@ -116,6 +116,7 @@ if everything succeeded.`,
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
+	addWaitTimeout(cmd, &timeout)
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
 }
@@ -146,28 +147,36 @@ func startSignal(text, id, key string) (*views.StartSignal, error) {
 }
 
 func newWatch(c *connection) *cobra.Command {
-	return &cobra.Command{
+	var timeout time.Duration
+	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow an execution to its end",
-		Long:  "Follow an execution to its end. Ctrl-C stops following; the execution continues.\n\nExit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities failed. 130: Ctrl-C. 143: SIGTERM.",
+		Long:  "Follow an execution to its end. Ctrl-C stops following; the execution continues.\n\nExit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities failed. 124: --wait-timeout has passed. 130: Ctrl-C. 143: SIGTERM.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			return follow(cmd, c, api, args[0], nil)
+			return follow(cmd, c, api, args[0], timeout, nil)
 		},
 	}
+	addWaitTimeout(cmd, &timeout)
+	return cmd
 }
 
 // pollInterval is the time between two reads of a followed execution.
 const pollInterval = 250 * time.Millisecond
 
 // follow shows an execution's progress on standard error until it ends, then its outcome on
-// standard output. It calls onEnd, if not nil, before the outcome.
-func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
-	x, err := waitForEnd(cmd, c, api, id)
+// standard output. It calls onEnd, if not nil, before the outcome. A timeout above 0 bounds it.
+func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, timeout time.Duration, onEnd func(views.ExecutionView)) error {
+	ctx, cancel := limited(cmd.Context(), timeout)
+	defer cancel()
+	x, err := followUntil(ctx, cmd, c, api, id, client.Idle)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return waitedTooLong(id, "has not ended", timeout)
+	}
 	if err != nil {
 		return err
 	}

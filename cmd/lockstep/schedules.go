@@ -109,7 +109,7 @@ refuses, unless the schedule has concurrency.`,
 					fmt.Fprintln(cmd.OutOrStdout(), fired.ID)
 					return nil
 				}
-				return follow(cmd, c, api, fired.ID, nil)
+				return follow(cmd, c, api, fired.ID, 0, nil)
 			})
 		},
 	}

@@ -69,6 +69,9 @@ func TestTablesExport_WritesLines(t *testing.T) {
 	if got := runCommand(t, "tables", "deliveries", "payments", "--url", server.URL); got.code != 0 || !strings.Contains(got.stdout, "X          3      -       not received: no") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
+	if got := runCommand(t, "tables", "deliveries", "payments", "--output", "json", "--url", server.URL); got.code != 0 || verbOutputs["tables deliveries"].differs(got.stdout) != "" {
+		t.Errorf("exit %d: %s\n%s%s", got.code, verbOutputs["tables deliveries"].differs(got.stdout), got.stdout, got.stderr)
+	}
 	if got := runCommand(t, "tables", "payments", "--url", server.URL); got.code != 0 || !strings.Contains(got.stdout, "rows of 1 deliveries are not stored, the newest because: no\n") || !strings.Contains(got.stdout, "lockstep tables retry payments") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}

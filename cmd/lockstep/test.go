@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ If something is not as a test expects, the exit code is 1; if a file is not vali
 			for _, file := range files {
 				results, err := workflowtest.Run(cmd.Context(), file, func(name string) bool { return strings.Contains(name, run) })
 				var wrong *workflowtest.FileError
+				if errors.Is(err, fs.ErrNotExist) && errors.As(err, &wrong) && wrong.Path == file {
+					return render.ReadError(file, err)
+				}
 				if errors.As(err, &wrong) {
 					return &render.FileError{Path: wrong.Path, Err: wrong.Err}
 				}

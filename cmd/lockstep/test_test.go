@@ -101,7 +101,7 @@ func TestTest_ExplainsWrongFiles(t *testing.T) {
 		want string
 	}{
 		{nil, "FILE is missing: lockstep test FILE..."},
-		{[]string{"none.test.yaml"}, "none.test.yaml: no such file or directory"},
+		{[]string{"none.test.yaml"}, "there is no file none.test.yaml"},
 		{[]string{"--run", "nothing", writeTests(t, playedTests)}, `no test has a name that contains "nothing"`},
 		{[]string{writeTests(t, strings.Replace(playedTests, "w.yaml", "v.yaml", 1))}, "w.test.yaml:1:13 definition: v.yaml cannot be read: no such file or directory"},
 		{[]string{writeTests(t, strings.Replace(playedTests, "p/read", "p/other", 1))}, "w.yaml:6:34 steps[0].functionBlock: no registered block matches p/read: describe it in the test file, under blocks"},

@@ -62,12 +62,8 @@ func (w *waitFlags) finish(cmd *cobra.Command, c *connection, api *client.Client
 
 // follow follows an execution until it has ended or waits again, and prints it.
 func (w *waitFlags) follow(cmd *cobra.Command, c *connection, api *client.Client, id string) error {
-	ctx := cmd.Context()
-	if w.timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, w.timeout)
-		defer cancel()
-		ctx = limited
-	}
+	ctx, cancel := limited(cmd.Context(), w.timeout)
+	defer cancel()
 	began := time.Now()
 	x, err := followUntil(ctx, cmd, c, api, id, func(x views.ExecutionView) bool {
 		stale := w.stale != nil && w.stale(x) && time.Since(began) < settleTime
@@ -75,13 +71,39 @@ func (w *waitFlags) follow(cmd *cobra.Command, c *connection, api *client.Client
 	})
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &waitTimeoutError{withHint(fmt.Errorf("execution %s has neither ended nor waits after %s", id, w.timeout), "the execution continues; \"lockstep watch %s\" follows it again", id)}
+		return waitedTooLong(id, "has neither ended nor waits", w.timeout)
 	case err != nil:
 		return err
 	case !client.Idle(x):
 		return printExecution(cmd, c, x, nil)
 	}
 	return printEnd(cmd, c, api, x)
+}
+
+// addWaitTimeout adds the flag that bounds how long a verb follows an execution, and what its help says of it.
+func addWaitTimeout(cmd *cobra.Command, timeout *time.Duration) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case cmd.Flags().Changed("wait-timeout") && *timeout <= 0:
+			return errors.New("--wait-timeout is a duration above 0, such as 10m")
+		case *timeout > 0 && cmd.Flags().Changed("detach"):
+			return errors.New("--wait-timeout and --detach exclude each other")
+		}
+		return nil
+	}
+	cmd.Flags().DurationVar(timeout, "wait-timeout", 0, "how long to follow it at most, such as 10m; without limit by default")
+}
+
+// limited bounds a context by a time, 0 for none.
+func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+func waitedTooLong(id, what string, timeout time.Duration) error {
+	return &waitTimeoutError{withHint(fmt.Errorf("execution %s %s after %s", id, what, timeout), "the execution continues; \"lockstep watch %s\" follows it again", id)}
 }
 
 // waits reports whether an execution goes on only when a time has come, or somebody does something.

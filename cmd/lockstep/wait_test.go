@@ -107,8 +107,8 @@ func TestWait_RefusesFlags(t *testing.T) {
 		"rerun X --failed --wait --detach":  "--wait and --detach exclude each other",
 		"answer --token t --set a=1 --wait": "do not go with --token",
 		"cancel X --wait-timeout soon":      "--wait-timeout wants a duration such as 90s",
-		"unlock X --wait":                   "unknown flag: --wait",
-		"acknowledge X --wait":              "unknown flag: --wait",
+		"unlock X --wait":                   "there is no flag --wait",
+		"acknowledge X --wait":              "there is no flag --wait",
 	} {
 		if got := runCommand(t, append(strings.Fields(line), "--url=http://127.0.0.1:1")...); got.code != exitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: exit %d, want %q\n%s", line, got.code, want, got.stderr)

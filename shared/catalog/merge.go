@@ -70,5 +70,5 @@ func (c *Catalog) mergeEntities(ctx, writeCtx context.Context, tenant string, en
 			return len(changed), nil
 		}
 	}
-	return len(changed), workflow.Errorf(workflow.CodeUnavailable, "%s and %d other entities keep changing; try again", entities[left[0]].Key(), len(left)-1)
+	return len(changed), workflow.Errorf(workflow.CodeUnavailable, "%s and %d other entities are being changed by other requests: try again", entities[left[0]].Key(), len(left)-1)
 }

@@ -309,7 +309,7 @@ func (c *Catalog) changeSchedule(ctx context.Context, caller workflow.Caller, fu
 			return s, err
 		}
 	}
-	return spec.Schedule{}, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", fullName)
+	return spec.Schedule{}, workflow.Errorf(workflow.CodeConflict, "other requests are changing the schedule of %s: try again", fullName)
 }
 
 // sameJSON compares two values as they are stored.

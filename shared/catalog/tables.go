@@ -41,6 +41,9 @@ func (c *Catalog) Table(ctx context.Context, caller workflow.Caller, name string
 // TableDeliveries lists the newest failed deliveries to a table, with the result of the latest
 // attempt of each.
 func (c *Catalog) TableDeliveries(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.DeliveryAttempt], err error) {
+	if _, err := c.Table(ctx, caller, name); err != nil {
+		return list, err
+	}
 	list.Items, err = c.openPorts().Registry.DeliveryAttempts(ctx, caller.Tenant, workflow.TableSubscriber(name))
 	return list, err
 }
@@ -79,7 +82,7 @@ func (c *Catalog) PutTable(ctx context.Context, caller workflow.Caller, name str
 			return next, err
 		}
 	}
-	return workflow.Table{}, workflow.Errorf(workflow.CodeConflict, "table %s keeps changing; try again", name)
+	return workflow.Table{}, workflow.Errorf(workflow.CodeConflict, "table %s is being changed by other requests: try again", name)
 }
 
 // writtenRow is a row that a pipe or a step of a definition puts into a table, as far as that is known

@@ -78,7 +78,7 @@ func (c *Catalog) changeTrigger(ctx context.Context, caller workflow.Caller, nam
 			return t, err
 		}
 	}
-	return spec.PublishedTrigger{}, workflow.Errorf(workflow.CodeConflict, "trigger %s keeps changing; try again", name)
+	return spec.PublishedTrigger{}, workflow.Errorf(workflow.CodeConflict, "trigger %s is being changed by other requests: try again", name)
 }
 
 // takenTriggers returns issues for the triggers of a definition whose names belong to another
@@ -138,7 +138,7 @@ func (c *Catalog) syncTriggers(ctx context.Context, tenant, fullName string, pub
 			return lostTrigger(all, newest, version)
 		}
 	}
-	return workflow.Errorf(workflow.CodeConflict, "the triggers of %s keep changing; publish again", fullName)
+	return workflow.Errorf(workflow.CodeConflict, "other requests are changing the triggers of %s: publish again", fullName)
 }
 
 // lostTrigger returns the error of a version that has just been published if another workflow has

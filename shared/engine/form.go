@@ -92,7 +92,7 @@ func (c *triggered) serveForm(ctx context.Context) (none views.TriggerReceipt, e
 
 // formTexts are the messages for strangers whose form is not accepted. They do not say why.
 var formTexts = map[workflow.Code]string{
-	workflow.CodeInvalid:     "the form does not fit",
+	workflow.CodeInvalid:     "the form is not filled in as it should be",
 	workflow.CodeTooLarge:    "the form is too large",
 	workflow.CodeForbidden:   "the form is not open",
 	workflow.CodeRateLimited: "the form was sent too often: try again later",

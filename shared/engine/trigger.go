@@ -24,7 +24,7 @@ import (
 // unauthenticated is the error for every call that proves nothing. A trigger that does not exist gives the
 // same error, so that callers do not learn which triggers exist.
 func unauthenticated() error {
-	return workflow.Errorf(workflow.CodeUnauthorized, "the call does not prove who makes it")
+	return workflow.Errorf(workflow.CodeUnauthorized, "the call is not signed as its trigger wants, or there is no such trigger")
 }
 
 // CallTrigger starts an execution, or sends a signal, for a call that proves who makes it. A

@@ -62,7 +62,7 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 				}
 			}
 			q := g.generate(r)
-			f.log.Reset()
+			f.Errors.Reset()
 			rec := f.send(q.Request)
 			sent++
 			wrong := ""
@@ -80,7 +80,7 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 			}
 			if wrong != "" {
 				failures++
-				t.Errorf("seed %d, fixture %d, request %d to %s: %s\n%s\n--> %s\n%s", *seed, round, n, r, wrong, q.text, rec, f.log)
+				t.Errorf("seed %d, fixture %d, request %d to %s: %s\n%s\n--> %s\n%s", *seed, round, n, r, wrong, q.text, rec, f.Errors)
 				if failures > 10 {
 					t.Fatal("too many failures")
 				}

@@ -26,7 +26,7 @@ func TestSweep_IsToldWithoutBeingDone(t *testing.T) {
 	var x struct{ ID string }
 	f.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/waits"}`)
 	f.Drain()
-	f.Advance(livenessTimeouts.Unreachable + time.Minute)
+	f.Advance(harness.LivenessTimeouts.Unreachable + time.Minute)
 	state := func(path string) string {
 		var v struct{ State string }
 		f.mustDo(&v, "GET", path, "")

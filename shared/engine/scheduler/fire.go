@@ -81,7 +81,7 @@ func Fire(ctx context.Context, e *engine.Engine, caller workflow.Caller, name, k
 		s.Version++
 		return id, false, c.finish(ctx, s, id)
 	}
-	return "", false, workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; try again", name)
+	return "", false, workflow.Errorf(workflow.CodeConflict, "other requests are changing the schedule of %s: try again", name)
 }
 
 // finish creates the execution that was recorded last, unless it exists. It fails if the execution

@@ -123,6 +123,7 @@ type Outcome struct {
 	Break         bool                // a success returns BREAK
 	Crash         bool                // the worker crashes during the call
 	During        func()              // called during the call, unless nil
+	Log           string              // what the block logs, "" for nothing
 
 	// Saves are what the block saves before anything else, each under its own key. Saved is called
 	// with those that it knows to be stored.

@@ -130,6 +130,9 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	if o.During != nil {
 		o.During()
 	}
+	if o.Log != "" {
+		j.Log(slog.LevelInfo, o.Log)
+	}
 	for _, key := range o.Saves {
 		if err := j.Checkpoint(context.Background(), key, true); err != nil {
 			return nil, worker.Retryable("NOT_SAVED", err)
