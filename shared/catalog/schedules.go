@@ -79,7 +79,7 @@ func (c *Catalog) syncSchedules(ctx context.Context, tenant, fullName string, pu
 			}
 		}
 	}
-	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
+	return workflow.Errorf(workflow.CodeConflict, "other requests are changing the schedule of %s: publish again", fullName)
 }
 
 // readNamedSchedules reads the schedules that the one without a name remembers.
