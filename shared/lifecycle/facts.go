@@ -160,6 +160,7 @@ type Plan struct {
 	Until time.Time        // for a wait for a time that the step names
 	Items int              // number of items of a loop over a list or of a foreach; number of waves of a rollout
 	Only  *workflow.Places // for a step that starts a child for each item: the items that take part; nil for all
+	Part  *workflow.Places // for a repetition on some entities only: those that have a job; nil if not known
 	Waves []int            // for a rollout: number of entities in each wave; its Value is a [workflow.Waves]
 
 	// For a wait for people: the JSON of a Question, its title, and the answer to use at the
@@ -198,17 +199,18 @@ type ScopeEntities struct{ List []workflow.ScopeEntity }
 // engine does that itself.
 type Report struct {
 	StepRunSeq  int
-	Complete    bool            // every lane is over: Counts is final
-	Counts      workflow.Counts // for the lanes that are over; for all when Complete
-	Cost        workflow.Cost   // cost of the packs, when Complete
-	NextCheckAt time.Time       // earliest time at which something waiting should be checked; zero for none
-	Offered     bool            // jobs that have waited that long to be claimed were sent once more
-	Unclaimed   bool            // jobs have waited to be claimed for longer than the policy allows
-	Skipped     int             // for a step run in a pipeline, when Complete
-	Unmet       int             // for a step run in a pipeline, when Complete: entities that failed an assertion
-	HasUpdates  bool            // some job requests updates of entities, when Complete
-	Breaks      bool            // for a step run with one lane, when Complete: a job has answered BREAK
-	Brief       bool            // only Failed and Unknown of Counts are set; NeedFailure has the rest
+	Complete    bool             // every lane is over: Counts is final
+	Counts      workflow.Counts  // for the lanes that are over; for all when Complete
+	Cost        workflow.Cost    // cost of the packs, when Complete
+	NextCheckAt time.Time        // earliest time at which something waiting should be checked; zero for none
+	Offered     bool             // jobs that have waited that long to be claimed were sent once more
+	Unclaimed   bool             // jobs have waited to be claimed for longer than the policy allows
+	Skipped     int              // for a step run in a pipeline, when Complete
+	Unmet       int              // for a step run in a pipeline, when Complete: entities that failed an assertion
+	HasUpdates  bool             // some job requests updates of entities, when Complete
+	Breaks      bool             // for a step run with one lane, when Complete: a job has answered BREAK
+	Left        *workflow.Places // in a step that repeats, with Breaks: the entities whose jobs have; nil if not known
+	Brief       bool             // only Failed and Unknown of Counts are set; NeedFailure has the rest
 
 	UnmetFailure *workflow.Failure // failure of the first of the Unmet
 	Doubt        *workflow.Failure // of the first job about which it is unknown whether, or how far, it was executed; nil for none, or if not looked for

@@ -191,7 +191,7 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 			r.Ordinal++
 		}
 	}
-	r.Jobs, r.Skipped = plan.Jobs, plan.Skipped
+	r.Jobs, r.Skipped, r.Part = plan.Jobs, plan.Skipped, plan.Part
 	if n.FunctionBlock != "" {
 		b := d.facts.Resolution.Blocks[n.FunctionBlock]
 		r.Block, r.Pool = b.Ref().String(), d.poolOf(b)

@@ -294,6 +294,9 @@ func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
 	}
 	r.Counts, r.HasUpdates = f.Counts, f.HasUpdates
 	r.Broke = f.Breaks && r.Kind == workflow.JobExecute && d.node(r).OnEntities() && d.facts.Resolution.Program.RepeatAround(r.StepIndex) >= 0
+	if r.Broke {
+		r.Left = f.Left
+	}
 	r.Skipped, r.Unmet = r.Skipped+f.Skipped, r.Unmet+f.Unmet
 	d.execution.Cost.Add(f.Cost)
 }

@@ -64,3 +64,28 @@ func TestParsePlaces_RefusesOtherTexts(t *testing.T) {
 		}
 	}
 }
+
+// What is stored with a step run is bounded, and says nothing that is not known.
+func TestPartOf_IsBounded(t *testing.T) {
+	every := func(n, step int) (places []int) {
+		for p := 1; p <= n; p += step {
+			places = append(places, p)
+		}
+		return places
+	}
+	for name, c := range map[string]struct {
+		places []int
+		kept   bool
+	}{
+		"few":             {[]int{3, 1}, true},
+		"a long range":    {every(100_000, 1), true},
+		"half of 3,000":   {every(3000, 2), true},
+		"half of 4,000":   {every(4000, 2), false},
+		"none":            {nil, false},
+		"without a place": {[]int{0, 1}, false},
+	} {
+		if got := workflow.PartOf(c.places...); got != nil != c.kept || c.kept && (got.Len() != len(c.places) || len(got.String()) > workflow.MaxPartBytes) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

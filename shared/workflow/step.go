@@ -133,6 +133,25 @@ type StepRun struct {
 	Counts     Counts   `json:"counts,omitzero"`    // set once, when the step run has ended, or JobsOver
 	HasUpdates bool     `json:"updates,omitempty"`  // some job requested entity updates
 	Broke      bool     `json:"broke,omitempty"`    // some job, of an entity in a step that repeats, answered BREAK
+
+	// Part is who has a job, in a repetition on some entities only; Left is who has answered BREAK in it. So the next
+	// repetition does not plan this one and those before it again. Both are nil if they would
+	// take more than MaxPartBytes.
+	Part *Places `json:"part,omitempty"`
+	Left *Places `json:"left,omitempty"`
+}
+
+// MaxPartBytes is how long the set of the entities that take part in a repetition may be as text: about 3,000 entities,
+// or as many as there are in few ranges.
+const MaxPartBytes = 512
+
+// PartOf returns a set as it is stored with a step run; nil if it is too long for that.
+func PartOf(places ...int) *Places {
+	set := NewPlaces(places...)
+	if len(places) == 0 || slices.Contains(places, 0) || len(set.String()) > MaxPartBytes {
+		return nil
+	}
+	return &set
 }
 
 // CaseError says why the condition of a case, of a switch or of an onFailure, has no value.
@@ -256,7 +275,7 @@ const (
 // needsOutcomes reports whether a release without entity outcomes and without variables could not
 // plan the step run again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.ByEngine || r.Broke || r.Wait != nil
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && (r.Child.Partial || r.Child.Abandon) || r.LetGo || r.Value != nil || r.List != nil || r.Route+r.Handled+r.In+r.Times+r.FailedBranches > 0 || r.Next != "" || len(r.CaseErrors) > 0 || !r.Pace.IsZero() || r.Compensation != nil || r.ByEngine || r.Broke || r.Part != nil || r.Wait != nil
 }
 
 // Waiting reports whether the step run waits for somebody else's action, or for a time. A step run

@@ -83,16 +83,24 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
 	}
+	var previous *workflow.StepRun
+	if r.Iteration > 1 {
+		previous = previousRepetition(x, r)
+	}
+	left, err := p.leftBefore(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	others, err := p.outOfRepetition(ctx, x, r, previous, left)
+	if err != nil {
+		return nil, err
+	}
 	reads := p.Program.Reads(r.StepIndex, p.references(r))
-	if err := p.readResults(ctx, x, r, reads, s); err != nil {
+	if err := p.readResults(ctx, x, r, reads, others, s); err != nil {
 		return nil, err
 	}
 	if err := p.readValues(ctx, x, r, s); err != nil {
 		return nil, err
-	}
-	var previous *workflow.StepRun
-	if r.Iteration > 1 {
-		previous = previousRepetition(x, r)
 	}
 	kept := map[workflow.EntityKey]int{}       // entities that keep their result of an earlier try, with the number of that try
 	keptBefore := map[workflow.EntityKey]int{} // entities that keep their result of the previous iteration
@@ -159,7 +167,7 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 		}
 		s.apply(got.requestedUpdates())
 	}
-	switch all, err := p.leaveRepeats(ctx, x, r, s); {
+	switch all, err := p.leaveRepeats(ctx, x, r, left, s); {
 	case err != nil:
 		return nil, err
 	case all && s.request.Previous != nil:
@@ -216,10 +224,12 @@ func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) boo
 
 // readResults binds the results of earlier step runs that the expressions read. It starts with the
 // latest step run, and skips step runs whose results are all replaced by later runs of the same
-// node: an execution may have repeated a step a thousand times.
-func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, s *exprScope) error {
+// node: an execution may have repeated a step a thousand times. others are entities that take no part in r; only
+// what an expression reads of all entities includes their results.
+func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, others map[workflow.EntityKey]bool, s *exprScope) error {
 	repeats := map[int]*repeatResults{}      // by node
 	lockedOf := map[string]map[string]bool{} // by type
+	takingPart := map[string]bool(nil)       // of lockedOf, for the type of r
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
 		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) || p.asked(o) {
@@ -288,6 +298,13 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			}
 		}
 		locked := lockedOf[runOn]
+		if len(others) > 0 && locked != nil && runOn == p.Program.Node(r.StepIndex).RunOn && !slices.Contains(p.Program.Node(r.StepIndex).CrossEntityReads, o.StepIndex) {
+			if takingPart == nil {
+				takingPart = maps.Clone(locked)
+				maps.DeleteFunc(takingPart, func(id string, _ bool) bool { return others[workflow.EntityKey{Type: runOn, ID: id}] })
+			}
+			locked = takingPart
+		}
 		later := repeats[o.StepIndex]
 		if later == nil || later.first.Try != o.Try || later.first.Iteration != o.Iteration+1 {
 			later = &repeatResults{of: map[workflow.EntityKey]bool{}}

@@ -73,11 +73,11 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	}
 	o := newOutcome()
 	if r.Jobs+r.Unmet > 0 && r.HasJobs() {
-		planned, err := p.jobEntities(ctx, x, r)
+		packs, err := p.Dispatcher.ReadPacks(ctx, p.bareStepRun(r))
 		if err != nil {
 			return nil, err
 		}
-		packs, err := p.Dispatcher.ReadPacks(ctx, p.bareStepRun(r))
+		planned, err := p.jobsIn(ctx, x, r, packs)
 		if err != nil {
 			return nil, err
 		}
@@ -95,9 +95,39 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	return o, nil
 }
 
+// jobsIn returns the jobs of a step run whose packs have been read. Only their indexes and entities are valid. A
+// step run of a pipeline is not planned if each of its jobs has a record: its jobs have the numbers of their entities.
+func (p *Planner) jobsIn(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs []*workflow.Pack) (plan.JobPlan, error) {
+	records := plan.LatestRecords(packs)
+	if c := r.Counts; r.Pipeline == 0 || r.Kind != workflow.JobExecute || r.Open() || r.Unmet > 0 || len(records) != c.OK+c.Failed+c.Unknown+c.NotExecuted {
+		return p.jobEntities(ctx, x, r)
+	}
+	all, err := p.entitiesOf(ctx, x, r)
+	if err != nil {
+		return plan.JobPlan{}, err
+	}
+	var planned plan.JobPlan
+	for _, i := range slices.Sorted(maps.Keys(records)) {
+		if i >= len(all) {
+			return p.jobEntities(ctx, x, r)
+		}
+		planned.Jobs = append(planned.Jobs, workflow.JobInput{Index: i, Entity: &all[i].Key})
+	}
+	return planned, nil
+}
+
+// entitiesOf returns the entities of the type of a step run's step, in its wave, whether they take part or not.
+func (p *Planner) entitiesOf(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.ScopeEntity, error) {
+	held, err := p.Entities(ctx, x.ScopeOf(r))
+	if err != nil {
+		return nil, err
+	}
+	return p.inWave(ctx, x, r, entitiesOfType(held, p.Program.Nodes[r.StepIndex].RunOn))
+}
+
 // jobEntities returns the jobs of a step run. Only their indexes and entities are valid.
 //
-// If all entities take part, no plan is needed. If as many take part as in the previous repetition,
+// If all entities take part, or the step run says who does, no plan is needed. If as many take part as in the previous repetition,
 // the plan of the first such repetition is used. Otherwise a step that has been repeated a thousand
 // times would be planned a thousand times, each time from the results of the previous repetition.
 func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
@@ -116,13 +146,12 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 		if runOn == "" || runOn == workflow.RunOnGlobal {
 			return plan.JobPlan{Jobs: make([]workflow.JobInput, r.Jobs)}, nil // one job without an entity
 		}
-		held, err := p.Entities(ctx, x.ScopeOf(r))
+		all, err := p.entitiesOf(ctx, x, r)
 		if err != nil {
 			return plan.JobPlan{}, err
 		}
-		all, err := p.inWave(ctx, x, r, entitiesOfType(held, runOn))
-		if err != nil {
-			return plan.JobPlan{}, err
+		if r.Part != nil {
+			all = slices.DeleteFunc(slices.Clone(all), func(e workflow.ScopeEntity) bool { return !r.Part.Contains(e.Place) })
 		}
 		if len(all) == r.Jobs {
 			jobs := make([]workflow.JobInput, len(all))

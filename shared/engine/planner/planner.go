@@ -182,6 +182,7 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 		planned, err = p.planItems(ctx, x, r, scope, expressions)
 	} else {
 		planned = plan.ForStep(scope.request, expressions, scope.entities)
+		p.notePart(r, &planned, scope.entities)
 	}
 	if stopped := ctx.Err(); stopped != nil {
 		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), stopped)
@@ -440,8 +441,8 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	if err == nil && r.Kind == workflow.JobExecute && p.Program.Nodes[r.StepIndex].Foreach != nil {
 		rep.Next, rep.Breaks = "", false // a single item does not decide which step follows
 	}
-	if err == nil && rep.Complete && !rep.Breaks && r.Kind == workflow.JobExecute {
-		rep.Breaks, err = p.reportBreaks(ctx, r)
+	if err == nil && rep.Complete && r.Kind == workflow.JobExecute {
+		err = p.reportBreaks(ctx, x, r, rep)
 	}
 	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
 		err = p.checkUpdates(ctx, x, r, rep)
