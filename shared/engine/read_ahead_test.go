@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
@@ -71,5 +72,60 @@ func TestStart_StoresNothingAheadOfItsKey(t *testing.T) {
 		if bound < 0 || saved < bound {
 			t.Errorf("start %d: the scope is call %d, the key call %d of %v", n, saved, bound, calls)
 		}
+	}
+}
+
+// The reads of a start that it makes side by side share nothing, whichever of them fails: run with the race
+// detector. A read that was only too early is made again, and the start goes on; where the version cannot be read, the
+// start fails, and the next one succeeds.
+func TestStart_ReadsSideBySide(t *testing.T) {
+	for _, failing := range []string{"", "registry.version_index", "registry.entities_weakly", "locks.read_weakly"} {
+		t.Run("failing "+failing, func(t *testing.T) {
+			options := harness.Options()
+			options.Parallelism = 4
+			s := harness.New(t, 1, options)
+			s.RegisterBlocks()
+			devices := harness.DeviceIDs(3)
+			s.ImportDevices(devices...)
+			s.Publish("w", stepsYAML("one pure device"))
+			settleStarted := func(id string) {
+				t.Helper()
+				settle(s)
+				s.ExpectState(id, sm.ExecutionCompletedAck)
+			}
+			settleStarted(s.Start("w", devices...)) // from now on the version is guessed
+			for round := range 5 {
+				var mu sync.Mutex
+				failed := 0
+				s.Faults = func(c faults.Call) faults.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					if c.Name == failing && failed == 0 {
+						failed++
+						return faults.Throttled
+					}
+					return faults.None
+				}
+				req := views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: devices}}
+				x, _, err := s.Engine.Start(context.Background(), harness.Caller, req)
+				s.Faults = nil
+				if failing != "" && failed == 0 {
+					t.Errorf("round %d: %s was not called", round, failing)
+				}
+				if err != nil && failing != "registry.version_index" {
+					t.Errorf("round %d: %v", round, err)
+				}
+				if err != nil {
+					x, _, err = s.Engine.Start(context.Background(), harness.Caller, req)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				settleStarted(x.ID)
+				if len(x.Blocks) != 1 || x.Workflow.Version != "1.0.0" {
+					t.Errorf("round %d: %s with blocks %v", round, x.Workflow, x.Blocks)
+				}
+			}
+		})
 	}
 }
