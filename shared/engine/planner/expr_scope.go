@@ -521,19 +521,6 @@ func (s *exprScope) mergeExcluded() {
 	}
 }
 
-// entitiesOfType returns the entities of one type. A scope is ordered by key, so they are adjacent.
-func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workflow.ScopeEntity {
-	from := slices.IndexFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.Type == entityType })
-	if from < 0 {
-		return nil
-	}
-	to := from
-	for to < len(entities) && entities[to].Key.Type == entityType {
-		to++
-	}
-	return entities[from:to:to]
-}
-
 // exclude leaves out entities that failed in an earlier step and were tolerated, unless a later run
 // of that step ended OK for them. If the failure was handled, they take part again. Entities of a
 // pipeline that have not passed the earlier step yet are left out too.

@@ -125,6 +125,19 @@ func (p *Planner) entitiesOf(ctx context.Context, x *workflow.Execution, r *work
 	return p.inWave(ctx, x, r, entitiesOfType(held, p.Program.Nodes[r.StepIndex].RunOn))
 }
 
+// entitiesOfType returns the entities of one type. A scope is ordered by key, so they are adjacent.
+func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workflow.ScopeEntity {
+	from := slices.IndexFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.Type == entityType })
+	if from < 0 {
+		return nil
+	}
+	to := from
+	for to < len(entities) && entities[to].Key.Type == entityType {
+		to++
+	}
+	return entities[from:to:to]
+}
+
 // jobEntities returns the jobs of a step run. Only their indexes and entities are valid.
 //
 // If all entities take part, or the step run says who does, no plan is needed. If as many take part as in the previous repetition,
