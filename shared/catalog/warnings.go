@@ -279,7 +279,7 @@ func configOfExecution(c *spec.Config) (fields []string) {
 	}{
 		{"executionStrategy", c.Parallel}, {"lockMode", c.LockMode == workflow.LockShared}, {"notBefore", c.NotBefore != ""},
 		{"onLocked", c.OnLocked != "" && c.OnLocked != spec.OnLockedWait}, {"rollback", c.Rollback == workflow.RollbackNever || c.RollbackContinue},
-		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0}, {"concurrency", c.Concurrency != nil}, {"rate", c.Rate != nil}, {"region", c.Region != ""},
+		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0}, {"concurrency", c.Concurrency != nil}, {"rate", c.Rate != nil}, {"region", c.Region != ""}, {"limits", c.Limits != (workflow.RunLimits{})},
 	} {
 		if field.set {
 			fields = append(fields, field.name)

@@ -142,6 +142,7 @@ type canonicalConfig struct {
 	Concurrency       *spec.Concurrency    `json:"concurrency,omitempty"`
 	Rate              *spec.StartRate      `json:"rate,omitempty"`
 	Region            string               `json:"region,omitempty"`
+	Limits            workflow.RunLimits   `json:"limits,omitzero"`
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
@@ -271,7 +272,7 @@ func toCanonicalTolerance(t spec.Tolerance) any {
 }
 
 func toCanonicalConfig(c *spec.Config) *canonicalConfig {
-	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency, Rate: c.Rate, Region: c.Region}
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure, Concurrency: c.Concurrency, Rate: c.Rate, Region: c.Region, Limits: c.Limits}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}

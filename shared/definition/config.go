@@ -17,6 +17,9 @@ import (
 // MaxTimeout is the longest timeout of an execution.
 const MaxTimeout = time.Duration(maxWait)
 
+// MaxRunSteps is the largest limit of the step runs of an execution.
+const MaxRunSteps = 9999
+
 // maxWait is the longest delay, deadline and timeout of a step or an execution.
 const maxWait = 30 * 24 * time.Hour
 
@@ -38,6 +41,10 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 		})),
 		"notBefore": r.notBefore(&c.NotBefore),
 		"region":    r.region(&c.Region),
+		"limits": r.Object(yamldoc.Fields{
+			"steps": r.Integer(&c.Limits.Steps, 1, MaxRunSteps),
+			"wall":  r.duration(&c.Limits.Wall, time.Second, maxWait),
+		}),
 		"concurrency": yamldoc.Optional(&c.Concurrency, func(l *spec.Concurrency) yamldoc.Field {
 			return r.Object(yamldoc.Fields{
 				"limit":   r.Integer(&l.Limit, 1, workflow.MaxConcurrency).Required("say how many executions may be live at the same time"),

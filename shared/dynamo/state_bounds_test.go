@@ -150,7 +150,7 @@ func TestState_RoomHoldsEverythingElse(t *testing.T) {
 var boundedElsewhere = map[string]string{
 	// Written before the first step run, which is entered only if the item has room then.
 	"Tenant": "first", "ID": "first", "Workflow": "first", "Blocks": "first", "Workflows": "first", "Input": "first", "Parent": "first", "RerunOf": "first", "Key": "first", "Labels": "first",
-	"CorrelationID": "first", "TraceParent": "first", "CreatedBy": "first", "Rollback": "first", "Timeout": "first", "Region": "first", "NotBefore": "first", "RateAt": "first", "KeyOwner": "first",
+	"CorrelationID": "first", "TraceParent": "first", "CreatedBy": "first", "Rollback": "first", "Timeout": "first", "Limits": "first", "Region": "first", "NotBefore": "first", "RateAt": "first", "KeyOwner": "first",
 	// One number, time, flag, or word of a fixed list.
 	"Schema": "one", "EngineVersion": "one", "State": "one", "Version": "one", "Epoch": "one", "Try": "one", "Commit": "one", "MinFencingToken": "one", "Probe": "one", "Hold": "one", "Stepping": "one",
 	"NextSeq": "one", "CreatedAt": "one", "StartedAt": "one", "EndedAt": "one", "Conflicts": "one", "LockSince": "one", "LockMode": "one", "Unlocked": "one", "Narrowed": "one", "DroppedCount": "one",

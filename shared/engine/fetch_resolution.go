@@ -42,6 +42,7 @@ func (w *workspace) resolveProgram(ctx context.Context) (*lifecycle.Resolution, 
 	}
 	program.Config.Rollback = cmp.Or(w.execution.Rollback, program.Config.Rollback)
 	program.Config.Timeout = cmp.Or(w.execution.Timeout, program.Config.Timeout)
+	program.Config.Limits = w.execution.Limits.Lower(program.Config.Limits)
 	program.Config.Region = cmp.Or(w.execution.Region, program.Config.Region)
 	r.Program, r.Workflows = &program.Program, program.Workflows
 	return r, program, nil

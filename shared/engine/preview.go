@@ -76,6 +76,7 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 	}
 	w.execution = &workflow.Execution{Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, CreatedAt: w.now, Labels: req.Labels, NotBefore: req.NotBefore}
 	w.execution.Rollback, w.execution.Timeout, w.execution.Region = req.Rollback, req.Timeout, req.Region
+	w.execution.Limits = req.Limits
 	w.execution.Probe = req.Mode == views.ModeProbe
 	p := &Preview{Ref: d.Ref(), Probe: w.execution.Probe, Policy: e.Policy, Counts: map[string]int{}}
 	if err := w.fetchResolution(ctx); err != nil {

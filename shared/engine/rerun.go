@@ -15,7 +15,7 @@ import (
 
 // Rerun starts an execution of the same version of the definition as one that has ended, over some
 // of its entities, and records that in the ended one. The new execution gets the same labels,
-// business key, region, rollback and timeout, and the same parameters unless the request sets
+// business key, region, rollback, timeout and limits, and the same parameters unless the request sets
 // others.
 //
 // The idempotency key works as in [Engine.Start]; repeating a request with it also makes up for a
@@ -71,7 +71,7 @@ func (e *Engine) Rerun(ctx context.Context, c workflow.Caller, of string, req vi
 	err = w.createAndAdvance(ctx, workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(), RerunOf: of, Reason: req.Reason,
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
-		Labels: old.execution.Labels, Key: old.execution.Key, Rollback: old.execution.Rollback, Timeout: old.execution.Timeout, Region: old.execution.Region,
+		Labels: old.execution.Labels, Key: old.execution.Key, Rollback: old.execution.Rollback, Timeout: old.execution.Timeout, Limits: old.execution.Limits, Region: old.execution.Region,
 	}, in, nil)
 	if err != nil {
 		return nil, false, err

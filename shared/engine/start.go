@@ -84,7 +84,7 @@ func (w *workspace) requested(ctx context.Context, c workflow.Caller, req views.
 		StepRunSeq: lifecycle.ForgottenStepRuns(w.e.Policy, known), Workflow: ref,
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
 		Labels: req.Labels, Probe: req.Mode == views.ModeProbe, Stepping: req.Mode == views.ModeStep, Hold: req.Hold, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
-		Key: req.Key, Rollback: req.Rollback, Timeout: req.Timeout, Region: req.Region,
+		Key: req.Key, Rollback: req.Rollback, Timeout: req.Timeout, Limits: req.Limits, Region: req.Region,
 	}
 }
 

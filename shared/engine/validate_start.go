@@ -99,6 +99,12 @@ func startOptionIssues(d *spec.Definition, req views.StartRequest) (issues []wor
 	if most := cmp.Or(d.Config.Timeout.Std(), definition.MaxTimeout); req.Timeout != 0 && (req.Timeout.Std() < time.Millisecond || req.Timeout.Std() > most) {
 		issues = append(issues, workflow.Issue{Path: "timeout", Code: "range", Message: "want up to " + most.String() + ": a start can only shorten the timeout of the definition"})
 	}
+	if most := cmp.Or(d.Config.Limits.Steps, definition.MaxRunSteps); req.Limits.Steps < 0 || req.Limits.Steps > most {
+		issues = append(issues, workflow.Issue{Path: "limits.steps", Code: "range", Message: fmt.Sprintf("want 1 to %d: a start can only lower the limits of the definition", most)})
+	}
+	if most := cmp.Or(d.Config.Limits.Wall.Std(), definition.MaxTimeout); req.Limits.Wall != 0 && (req.Limits.Wall.Std() < time.Second || req.Limits.Wall.Std() > most) {
+		issues = append(issues, workflow.Issue{Path: "limits.wall", Code: "range", Message: "want 1s to " + most.String() + ": a start can only lower the limits of the definition"})
+	}
 	if req.Region != "" && !topology.ValidRegion(req.Region) {
 		issues = append(issues, workflow.Issue{Path: "region", Code: "pattern", Message: "want " + topology.RegionNames})
 	}

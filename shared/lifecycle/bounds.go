@@ -23,6 +23,14 @@ func (d *decider) hasRoom(n int) bool {
 	return d.execution.ItemBytes <= workflow.MaxRunningBytes && last+len(d.execution.StepRuns)+n <= workflow.MaxStepRunSeq
 }
 
+// maxStepRuns returns how many step runs the execution may have.
+func (d *decider) maxStepRuns() int {
+	if n := d.execution.Limits.Steps; n > 0 {
+		return min(n, d.policy.MaxStepRuns)
+	}
+	return d.policy.MaxStepRuns
+}
+
 // fits reports whether the item has space for step runs that are entered together. Compression
 // reduces their JSON to less than half.
 func (d *decider) fits(stepRuns []workflow.StepRun) bool {
@@ -57,11 +65,12 @@ func (d *decider) jsonBytes(v any) int {
 // failAtLimit fails the execution instead of entering a step.
 func (d *decider) failAtLimit(n *spec.Node) {
 	d.decision.LimitReached = true
-	d.setFailure(workflow.CauseLimit, &workflow.Failure{
-		Code: workflow.FailureLimit, Step: n.Label,
-		Message: fmt.Sprintf("the execution has %d step runs and %d events, which take %d KiB, and one of these numbers is at its limit: split it into several executions",
-			len(d.execution.StepRuns), d.execution.Sequence, (d.execution.ItemBytes+1023)>>10),
-	})
+	message := fmt.Sprintf("the execution has %d step runs and %d events, which take %d KiB, and one of these numbers is at its limit: split it into several executions",
+		len(d.execution.StepRuns), d.execution.Sequence, (d.execution.ItemBytes+1023)>>10)
+	if most := d.execution.Limits.Steps; most > 0 && len(d.execution.StepRuns) >= most {
+		message = fmt.Sprintf("the execution has had %d step runs, and is to have no more (limits.steps)", most)
+	}
+	d.setFailure(workflow.CauseLimit, &workflow.Failure{Code: workflow.FailureLimit, Step: n.Label, Message: message})
 	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
 	d.thread = nil
 	d.stopAll()

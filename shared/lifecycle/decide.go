@@ -162,19 +162,25 @@ func (d *decider) advanceOnce() {
 }
 
 // failExecutionTimeout ends an execution whose deadline has passed: as a failure with the cause
-// TIMEOUT and a cancellation whose source is the timeout. It reports whether it did.
+// TIMEOUT, or LIMIT if that was the end of all its time, and a cancellation whose source is the
+// timeout. It reports whether it did.
 func (d *decider) failExecutionTimeout() bool {
 	if !hasDeadline(d.execution) || d.now.Before(d.execution.Deadline) {
 		return false
 	}
-	why := &workflow.Failure{
+	cause, why := workflow.CauseTimeout, &workflow.Failure{
 		Code:    workflow.FailureTimeout,
 		Message: fmt.Sprintf("the execution has not ended by its deadline, %s", d.execution.Deadline.Format(time.RFC3339)),
+	}
+	if d.execution.Deadline.Equal(wallEnd(d.execution)) {
+		d.decision.LimitReached = true
+		cause, why.Code = workflow.CauseLimit, workflow.FailureLimit
+		why.Message = fmt.Sprintf("the execution has not ended within %s of its creation (limits.wall)", d.execution.Limits.Wall.Std())
 	}
 	if r := d.currentStepRun(); r != nil {
 		why.Step = r.Label
 	}
-	d.setFailure(workflow.CauseTimeout, why)
+	d.setFailure(cause, why)
 	d.execution.Cancellation = &workflow.Cancellation{Source: SourceTimeout, Reason: why.Message, At: d.now}
 	d.execution.Wait, d.execution.BlockedBy = nil, nil
 	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {

@@ -59,7 +59,7 @@ func (d *decider) enterStep(at int) {
 	case r.Iteration > 1 && plan.Jobs == 0 && plan.Unmet == 0 && plan.Problem == nil:
 		d.proceedFrom(at) // no entity repeats the step again
 		return
-	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
+	case len(d.execution.StepRuns) >= d.maxStepRuns() || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)
 		return
 	case plan.Jobs > 0 && plan.Problem == nil && (!d.mayEnter(n) || !d.delayElapsed(n)):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -36,9 +37,27 @@ func (d *decider) pin() {
 	}
 	d.execution.Workflows, d.execution.Region = maps.Clone(r.Workflows), d.config().Region
 	d.execution.Piped = r.Program != nil && r.Program.HasPipes()
-	if t := d.config().Timeout.Std(); t > 0 {
-		d.execution.Deadline = d.now.Add(t)
+	d.execution.Limits = d.config().Limits
+	d.setDeadline()
+}
+
+// setDeadline sets the deadline of a try that begins now: its timeout, or the end of the time that
+// the execution may take with all its tries.
+func (d *decider) setDeadline() {
+	x := d.execution
+	x.Deadline = wallEnd(x)
+	if t := d.config().Timeout.Std(); t > 0 && (x.Deadline.IsZero() || d.now.Add(t).Before(x.Deadline)) {
+		x.Deadline = d.now.Add(t)
 	}
+}
+
+// wallEnd returns when the time is over that an execution may take with all its tries; zero if that
+// is not limited.
+func wallEnd(x *workflow.Execution) (at time.Time) {
+	if wall := x.Limits.Wall.Std(); wall > 0 {
+		at = x.CreatedAt.Add(wall)
+	}
+	return at
 }
 
 // Invalid returns why the execution must not be started or retried with this resolution; nil if it

@@ -38,6 +38,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	if err := d.mayTryAgain(); err != nil {
 		return err
 	}
+	if at := wallEnd(d.execution); !at.IsZero() && !d.now.Before(at) {
+		return workflow.Errorf(workflow.CodeLimit, "execution %s was to take %s with all its tries (limits.wall), and that time is over: start another execution", d.execution.ID, d.execution.Limits.Wall.Std())
+	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
 		return nil
@@ -329,9 +332,7 @@ func (d *decider) resetForTry(from int, resume *workflow.StepRun, onlyFailed boo
 	x.Resumes = 0
 	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation, x.Undo, x.Acknowledged = time.Time{}, "", "", nil, false, nil, nil, nil
 	x.Output, x.Threads, x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = nil, nil, false, nil, nil, nil, 0
-	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
-		x.Deadline = d.now.Add(d.config().Timeout.Std())
-	}
+	d.setDeadline()
 	if to == sm.ExecutionRunning {
 		d.tryKept()
 	} else {

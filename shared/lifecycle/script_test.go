@@ -299,6 +299,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.def.Config.RollbackContinue = slices.Contains(words, "rollbackContinue")
 		sr.def.Config.Parallel = slices.Contains(words, "parallel")
 		sr.def.Config.Timeout = sr.duration(o["timeout"])
+		sr.def.Config.Limits = workflow.RunLimits{Steps: intOption(o, "limitSteps"), Wall: sr.duration(o["wall"])}
 		sr.def.Config.StartWhen, sr.def.Config.NotBefore = o["startWhen"], o["notBefore"]
 		sr.def.Config.StartDeadline = sr.duration(o["startDeadline"])
 		if text := o["rate"]; text != "" {

@@ -23,6 +23,8 @@ type StartRequest struct {
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // overrides that of the definition
 	Timeout  workflow.Duration     `json:"timeout,omitempty"`  // of the whole execution, at most that of the definition
 
+	Limits workflow.RunLimits `json:"limits,omitzero"` // at most those of the definition
+
 	Region string `json:"region,omitempty"` // whose pools get the jobs; overrides that of the definition
 
 	// Key is the business key: at most one execution of the workflow with the same key is live.

@@ -19,7 +19,7 @@ const SchemaVersion = 2
 // nothing new stays readable for the previous release.
 func (x *Execution) Needs() int {
 	outcomes := x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.LastEnd != nil || x.Probe || x.RerunOf != ""
-	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || len(x.OnEnd) > 0 || x.FollowUpOf != nil || x.Rollback != "" || x.Timeout > 0 || x.Region != "" || x.Input.Sealed != nil ||
+	flow := x.Output != nil || x.WentBack > 0 || x.RollbackTries > 0 || len(x.Threads) > 0 || x.KeptBranches != nil || x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Hold || x.Stepping || x.NextSeq != 0 || x.Key != "" || !x.RateAt.IsZero() || x.Announced > 0 || x.Piped || len(x.OnEnd) > 0 || x.FollowUpOf != nil || x.Rollback != "" || x.Timeout > 0 || x.Limits != (RunLimits{}) || x.Region != "" || x.Input.Sealed != nil ||
 		x.BlockedBy != nil && x.BlockedBy.Entity.IsSlot() || x.Awaited() || x.Wait != nil && x.Wait.Kind == WaitChildInput
 	if outcomes || flow || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
@@ -70,6 +70,9 @@ type Execution struct {
 	// Rollback and Timeout are set by its starter and override those of the definition.
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Timeout  Duration     `json:"timeout,omitempty"`
+
+	// Limits are those of its starter; from VALID on, the smaller of these and of the definition's.
+	Limits RunLimits `json:"limits,omitzero"`
 
 	// Region is the region of the pools for its jobs. Before VALID it is empty if only its
 	// definition sets it.

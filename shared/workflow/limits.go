@@ -64,3 +64,21 @@ const MaxStepWait = 400 * 24 * time.Hour
 // most 50 KB before compression. A reference that only older versions match is resolved by reading
 // all of them.
 const MaxIndexedVersions = 1000
+
+// RunLimits bound one execution over all its tries, in addition to the bounds of every execution.
+// Zero is no bound.
+type RunLimits struct {
+	Steps int      `json:"steps,omitempty"` // step runs
+	Wall  Duration `json:"wall,omitempty"`  // time since it was created
+}
+
+// Lower returns the smaller of each bound.
+func (l RunLimits) Lower(other RunLimits) RunLimits {
+	if l.Steps == 0 || other.Steps > 0 && other.Steps < l.Steps {
+		l.Steps = other.Steps
+	}
+	if l.Wall == 0 || other.Wall > 0 && other.Wall < l.Wall {
+		l.Wall = other.Wall
+	}
+	return l
+}

@@ -16,6 +16,8 @@ import (
 var executionLimits = map[string]func(t *testing.T, l limit){
 	"entities of an execution":                                    limitEntities,
 	"step runs of an execution":                                   limitStepRuns,
+	"step runs that its definition or its start allows it":        limitOwnStepRuns,
+	"time since its creation that these allow it":                 limitWall,
 	"steps, embedded definitions included":                        limitEmbeddedSteps,
 	"generations of executions that start executions":             limitChildDepth,
 	"executions that an execution and those that it starts start": limitDescendants,
@@ -125,6 +127,46 @@ func limitStepRuns(t *testing.T, l limit) {
 		f.Publish(fmt.Sprint("n", n), fmt.Sprintf("steps: [{label: one, functionBlock: p/pure:1, runOn: global, repeat: {count: %d}}]", n))
 	}
 	checkLimit(t, l, f.execute(`{"workflow":"p/n4"}`), f.execute(`{"workflow":"p/n5"}`))
+}
+
+func limitOwnStepRuns(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	f.Publish("free", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, repeat: {count: "+fmt.Sprint(l.n+1)+"}}]")
+	for _, n := range []int{l.n, l.n + 1} {
+		f.Publish(fmt.Sprint("n", n), fmt.Sprintf("config: {limits: {steps: %d}}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global, repeat: {count: %d}}]", l.n, n))
+	}
+	checkLimit(t, l, f.execute(fmt.Sprintf(`{"workflow":"p/n%d"}`, l.n)), f.execute(fmt.Sprintf(`{"workflow":"p/n%d"}`, l.n+1)))
+	start := func(n int) executionResult {
+		return f.execute(fmt.Sprintf(`{"workflow":"p/free","limits":{"steps":%d}}`, n))
+	}
+	checkLimit(t, l, start(l.n+1), start(l.n))
+	// A start can only lower what its definition allows, and a client may leave the object empty.
+	refusesLimit(f, fmt.Sprintf(`{"workflow":"p/n%d","limits":{"steps":%d}}`, l.n, l.n+1), "limits.steps")
+	checkLimit(t, l, f.execute(fmt.Sprintf(`{"workflow":"p/n%d","limits":{}}`, l.n)), f.execute(fmt.Sprintf(`{"workflow":"p/n%d","limits":{"steps":%d}}`, l.n, l.n-1)))
+}
+
+func limitWall(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	for name, config := range map[string]string{"free": "{}", "bounded": fmt.Sprintf("{limits: {wall: %dm}}", l.n)} {
+		f.Publish(name, "parameters: {type: object, properties: {long: {type: boolean}}}\nconfig: "+config+"\nsteps:\n"+
+			fmt.Sprintf("  - {label: short, condition: '!parameters.long', wait: {for: %dm}}\n  - {label: long, condition: parameters.long, wait: {for: %dm}}\n", l.n-1, l.n+1))
+	}
+	checkLimit(t, l, f.execute(`{"workflow":"p/bounded","parameters":{"long":false}}`), f.execute(`{"workflow":"p/bounded","parameters":{"long":true}}`))
+	start := func(wall int) executionResult {
+		return f.execute(fmt.Sprintf(`{"workflow":"p/free","parameters":{"long":true},"limits":{"wall":"%dm"}}`, wall))
+	}
+	checkLimit(t, l, start(l.n+2), start(l.n))
+	refusesLimit(f, fmt.Sprintf(`{"workflow":"p/bounded","parameters":{"long":true},"limits":{"wall":"%dm"}}`, l.n+1), "limits.wall")
+}
+
+// refusesLimit checks that a start cannot raise a limit.
+func refusesLimit(f *fixture, body, path string) {
+	f.Helper()
+	var problem struct{ Errors []struct{ Path, Code string } }
+	a := f.do("POST", "/workflow-execution", body)
+	if err := json.Unmarshal(a.body, &problem); err != nil || a.status != 400 || len(problem.Errors) != 1 || problem.Errors[0].Path != path || problem.Errors[0].Code != "range" {
+		f.Errorf("%s: %d %s", body, a.status, a.body)
+	}
 }
 
 func limitEmbeddedSteps(t *testing.T, l limit) {

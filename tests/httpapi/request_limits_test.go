@@ -53,6 +53,10 @@ func readLimits(t *testing.T) (all []limit) {
 			l.n = defaults.MaxDescendants
 		case l.text == "`run.maxSteps`":
 			l.n = defaults.MaxSteps
+		case l.text == "`limits.steps`":
+			l.n = 4
+		case l.text == "`limits.wall`":
+			l.n = 10 // minutes
 		default:
 			t.Errorf("%s: %q is not a number", l.name, l.text)
 		}

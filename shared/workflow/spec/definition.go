@@ -61,7 +61,7 @@ func (d *Definition) Ref() workflow.Ref {
 
 // Schema returns the workflow.SchemaVersion that a program needs to read the definition.
 func (d *Definition) Schema() int {
-	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.OnEnd != (OnEnd{}) || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
+	if d.Output != nil || d.Metadata != nil || len(d.Crons) > 0 || len(d.Pipes) > 0 || d.OnEnd != (OnEnd{}) || d.Config.Region != "" || d.Config.Concurrency != nil || d.Config.Rate != nil || d.Config.Limits != (workflow.RunLimits{}) || len(d.Triggers.All()) > 0 || slices.ContainsFunc(d.FlatSteps(), (*Step).needsFlow) {
 		return 2
 	}
 	return 1
@@ -151,6 +151,7 @@ type Config struct {
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 	Concurrency      *Concurrency          `json:"concurrency,omitempty"`
 	Rate             *StartRate            `json:"rate,omitempty"`
+	Limits           workflow.RunLimits    `json:"limits,omitzero"`
 	Region           string                `json:"region,omitempty"` // of executions that are started without one
 }
 
