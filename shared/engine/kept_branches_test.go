@@ -146,6 +146,39 @@ func TestKeptBranches_AndRollback(t *testing.T) {
 	}
 }
 
+// A rollback undoes the step runs of kept branches with those of the try that keeps them, newest first, and each of them
+// once. Here the first try ends without one, because a block asks for a change of an entity that is not held.
+func TestKeptBranches_AreUndoneOnce(t *testing.T) {
+	strays := true
+	s, id, _ := flow(t, `steps:
+  - label: gather
+    parallel:
+      branches:
+        - {label: good, steps: [{label: do, functionBlock: p/once:1, runOn: global}, {label: more, functionBlock: p/once:1, runOn: global}]}
+        - {label: broken, steps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: global}, {label: bad, functionBlock: p/pure:1, runOn: global}, {label: after, functionBlock: p/once:1, runOn: global}]}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		switch {
+		case c.Step == "bad" && strays:
+			return &harness.Outcome{Updates: []workflow.Update{{Entity: workflow.EntityKey{Type: "device", ID: "nobody"}, Remove: []string{"a"}}}}
+		case c.Step == "last":
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Error.Code != workflow.FailureEntityNotHeld || strings.Contains(strings.Join(s.CallsOf(id), "|"), "ROLLBACK") {
+		t.Fatalf("%+v: %v", x.Error, s.CallsOf(id))
+	}
+	strays = false
+	mended(t, s, id, views.RetryRequest{})
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	calls := s.CallsOf(id)
+	first := slices.IndexFunc(calls, func(c string) bool { return strings.Contains(c, "ROLLBACK") })
+	if got := strings.Join(calls[max(first, 0):], ", "); got != "after ROLLBACK, more ROLLBACK, do ROLLBACK" || executed(s, id, "do") != 1 || executed(s, id, "more") != 1 {
+		t.Errorf("undone: %s; %v", got, calls)
+	}
+}
+
 // Answers and signals of a branch that is kept stay: nobody is asked again.
 func TestKeptBranches_KeepAnswersAndSignals(t *testing.T) {
 	fail := map[string]bool{"bad": true}

@@ -117,6 +117,7 @@ type Outcome struct {
 	FailDetails   any                 // of a failure that is retryable
 	Result        json.RawMessage     // of a success
 	SetAttributes map[string]any      // attributes of the entity that a success sets
+	Updates       []workflow.Update   // updates of other entities that a success asks for
 	Next          string              // step with which the execution continues after a success
 	Acquired      []string            // devices that an acquire returns
 	Wait          *workflow.AskedWait // the wait that a success asks for

@@ -170,6 +170,9 @@ func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, 
 			return nil, err
 		}
 	}
+	for _, u := range o.Updates {
+		j.UpdateEntity(u)
+	}
 	if o.Result == nil {
 		return json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, j.Attempt)), nil
 	}
