@@ -187,7 +187,7 @@ func completeWorkflows(ctx context.Context, u unfinished) []string {
 	pkg, plain, _ := strings.Cut(name, "/")
 	if versions {
 		return collect(u.api.Versions(ctx, pkg, plain), u.word, func(d client.Definition) (string, string) {
-			return name + ":" + d.Version, map[bool]string{true: "archived"}[d.Archived]
+			return name + ":" + d.Version, map[string]string{stateDraft: stateDraft, stateArchived: stateArchived}[versionState(d)]
 		})
 	}
 	return collect(u.api.Definitions(ctx), u.word, func(d client.Definition) (string, string) { return d.Package + "/" + d.Name, "" })

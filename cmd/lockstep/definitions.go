@@ -17,12 +17,12 @@ import (
 )
 
 func newPublish(c *connection) *cobra.Command {
-	var dryRun, strictMode, offline bool
+	var dryRun, draft, strictMode, offline bool
 	var blockFiles, sets []string
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
-		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked;\ntest files (FILE.test.yaml) are left out. With --output json each file prints a document, for an error {\"error\": ...}.\n\n${env.NAME} in a file is replaced by the value of --set NAME=VALUE before it is sent, and ${env.NAME:-DEFAULT} by the default\nif none is set. They are replaced as text, wherever they stand.",
+		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. A draft (--draft) is found by nothing but\n\"lockstep run --allow-draft\" with its exact version; publishing the same content without --draft publishes it. All files are checked;\ntest files (FILE.test.yaml) are left out. With --output json each file prints a document, for an error {\"error\": ...}.\n\n${env.NAME} in a file is replaced by the value of --set NAME=VALUE before it is sent, and ${env.NAME:-DEFAULT} by the default\nif none is set. They are replaced as text, wherever they stand.",
 		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml\n  lockstep publish --set REGION=eu --set LIMIT=5 upgrade.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ func newPublish(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			send, err := publisher(cmd, c, files, blockFiles, offline, fills)
+			send, err := publisher(cmd, c, files, blockFiles, offline, draft, fills)
 			if err != nil {
 				return err
 			}
@@ -69,6 +69,7 @@ func newPublish(c *connection) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&strictMode, "strict", false, "treat warnings as errors: do not store a file with warnings")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
+	cmd.Flags().BoolVar(&draft, "draft", false, "store drafts: nothing finds them but \"lockstep run --allow-draft\" with the exact version")
 	cmd.Flags().BoolVar(&offline, "offline", false, "of --dry-run: check without a service, as \"lockstep lint\" does")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "what ${env.NAME} in the files is replaced by, NAME=VALUE (repeatable)")
 	cmd.Flags().StringArrayVar(&blockFiles, "blocks", nil, "of --offline: JSON file with the blocks that the definitions use (repeatable)")
@@ -79,14 +80,18 @@ func newPublish(c *connection) *cobra.Command {
 type publishFunc func(ctx context.Context, source []byte, dryRun bool) (d client.Definition, created bool, err error)
 
 // publisher returns what publishes: the service or, offline, a catalog that knows only files.
-func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline bool, fills *placeholders) (publishFunc, error) {
+func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, offline, draft bool, fills *placeholders) (publishFunc, error) {
 	if !offline {
 		api, err := c.newClient()
 		if err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context, source []byte, dryRun bool) (client.Definition, bool, error) {
-			d, created, err := api.Publish(ctx, source, dryRun)
+			send := api.Publish
+			if draft {
+				send = api.PublishDraft
+			}
+			d, created, err := send(ctx, source, dryRun)
 			return d, created, render.AsServiceError(err)
 		}, nil
 	}
@@ -139,6 +144,8 @@ func publish(cmd *cobra.Command, c *connection, send publishFunc, fills *placeho
 	switch {
 	case dryRun:
 		what = "valid"
+	case d.Draft && created:
+		what = "stored the draft"
 	case !created:
 		what = "unchanged"
 	}
@@ -208,13 +215,9 @@ func newDefinitions(c *connection) *cobra.Command {
 				all = api.Versions(cmd.Context(), ref.Package, ref.Name)
 			}
 			err = printList(cmd, c, all, limit,
-				[]string{"WORKFLOW", "PUBLISHED", "BY", "ARCHIVED"},
+				[]string{"WORKFLOW", "PUBLISHED", "BY", "STATE"},
 				func(d client.Definition) []string {
-					archived := "-"
-					if d.Archived {
-						archived = "yes"
-					}
-					return []string{d.Package + "/" + d.Name + ":" + d.Version, render.Time(d.PublishedAt), render.OrDash(d.PublishedBy), archived}
+					return []string{d.Package + "/" + d.Name + ":" + d.Version, render.Time(d.PublishedAt), render.OrDash(d.PublishedBy), versionState(d)}
 				})
 			return hintNotFound(err, "\"lockstep definitions\" lists what is published")
 		},
@@ -222,6 +225,24 @@ func newDefinitions(c *connection) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	cmd.Flags().StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
 	return cmd
+}
+
+// The states of a version.
+const (
+	stateDraft     = "draft"
+	statePublished = "published"
+	stateArchived  = "archived"
+)
+
+// versionState returns the state of a version.
+func versionState(d client.Definition) string {
+	switch {
+	case d.Archived:
+		return stateArchived
+	case d.Draft:
+		return stateDraft
+	}
+	return statePublished
 }
 
 // definitionsHint explains how to list workflows and their versions.

@@ -485,6 +485,10 @@ func TestExecute_PrintsNextSteps(t *testing.T) {
 
 // The hints name an archived version, and text that was sent as a number.
 func TestRun_HintsWhenNotStarted(t *testing.T) {
+	draft := serveAnswers(t, map[string]any{"GET /workflow-definition/p/w": pageOf(map[string]any{"package": "p", "name": "w", "version": "1.0.0", "draft": true})})
+	if got := runCommand(t, "run", "p/w", draft); got.code != exitRefused || !strings.Contains(got.stderr, `p/w:1.0.0 is a draft; "lockstep run --allow-draft p/w:1.0.0" starts it`) {
+		t.Errorf("a draft: %+v", got)
+	}
 	archived := serveAnswers(t, map[string]any{"GET /workflow-definition/p/w": pageOf(map[string]any{"package": "p", "name": "w", "version": "1.0.0", "archived": true})})
 	if got := runCommand(t, "run", "p/w:1", archived); got.code != exitRefused || !strings.Contains(got.stderr, `p/w:1.0.0 is archived; "lockstep restore p/w:1.0.0"`) {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)

@@ -22,6 +22,7 @@ type startFlags struct {
 	maxTime, maxWall                   time.Duration
 	maxSteps                           int
 	sets, ids, groups, labels          []string
+	allowDraft                         bool
 }
 
 func (r *startFlags) add(f *pflag.FlagSet) {
@@ -36,6 +37,7 @@ func (r *startFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.key, "key", "", "business key: at most one execution of the workflow with this key runs")
 	f.StringVar(&r.rollback, "rollback", "", "auto or never, in place of what the definition says: whether a failure is rolled back")
 	f.StringVar(&r.region, "region", "", "the pools of this region get the jobs, in place of the region of the definition")
+	f.BoolVar(&r.allowDraft, "allow-draft", false, "if WORKFLOW names the exact version of a draft, start that")
 	f.DurationVar(&r.maxTime, "max-time", 0, "end the execution with TIMEOUT after this time, at most the timeout of the definition")
 	f.IntVar(&r.maxSteps, "max-steps", 0, "end the execution with LIMIT instead of entering one more step run than these, at most limits.steps of the definition")
 	f.DurationVar(&r.maxWall, "max-wall", 0, "end the execution with LIMIT this long after it was created, whatever its tries, at most limits.wall of the definition")
@@ -47,7 +49,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if _, err := workflow.ParseRef(name); err != nil {
 		return req, err
 	}
-	req.Workflow, req.Key, req.Region = name, r.key, r.region
+	req.Workflow, req.Key, req.Region, req.AllowDraft = name, r.key, r.region, r.allowDraft
 	req.Rollback, req.Timeout = workflow.RollbackMode(strings.ToLower(r.rollback)), workflow.Duration(r.maxTime)
 	req.Limits = workflow.RunLimits{Steps: r.maxSteps, Wall: workflow.Duration(r.maxWall)}
 	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {

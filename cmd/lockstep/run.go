@@ -273,22 +273,30 @@ func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionVi
 	return fmt.Sprintf("Rollback jobs: %d completed.\n", n)
 }
 
-// hintStartFailed adds to the error of a start what to do: restore an archived workflow, or quote a
-// text parameter.
+// hintStartFailed adds to the error of a start what to do: restore an archived workflow, allow a
+// draft, or quote a text parameter.
 func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string, sets []string, err error) error {
 	if ref, bad := workflow.ParseRef(workflowArg); bad == nil && workflow.Is(err, workflow.CodeNotFound) {
-		var versions []string
+		var versions, drafts []string
 		for d, failed := range api.Versions(cmd.Context(), ref.Package, ref.Name) {
 			if failed != nil {
 				break
 			}
-			if d.Archived && ref.Matches(d.Version) {
+			switch {
+			case !ref.Matches(d.Version):
+			case d.Archived:
 				versions = append(versions, d.Version)
+			case d.Draft:
+				drafts = append(drafts, d.Version)
 			}
 		}
 		if newest := ref.Newest(versions); newest != "" {
 			ref.Version = newest
 			return withHint(render.AsServiceError(err), "%s is archived; \"lockstep restore %s\" allows executions of it again", ref, ref)
+		}
+		if newest := ref.Newest(drafts); newest != "" {
+			ref.Version = newest
+			return withHint(render.AsServiceError(err), "%s is a draft; \"lockstep run --allow-draft %s\" starts it, and \"lockstep publish\" with its file publishes it", ref, ref)
 		}
 	}
 	if workflow.Is(err, workflow.CodeInvalid) && typeMismatchRE.MatchString(issueText(err)) && len(sets) > 0 {

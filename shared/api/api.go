@@ -47,6 +47,7 @@ import (
 // Catalog serves definitions, blocks, schedules and entities.
 type Catalog interface {
 	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error)
+	PublishDraft(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error)
 	Definitions(ctx context.Context, c workflow.Caller, labels map[string]string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error)

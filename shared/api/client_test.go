@@ -197,6 +197,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("publish", created, true, err)
 	_, created, err = c.Publish(ctx, []byte("x: y"), false)
 	check("publish again", created, false, err)
+	draft, created, err := c.PublishDraft(ctx, []byte("x: z"), false)
+	check("draft", created && draft.Draft, true, err)
 	d, err := c.Definition(ctx, workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1"})
 	check("definition", d.Version, "1.0.0", err)
 	b := workflow.Block{Package: "a", Name: "b", Version: "1.0.0", Timeout: 5e9, Pure: true, HTTP: &workflow.Endpoint{URL: "http://127.0.0.1/x", Timeout: 1e9}}

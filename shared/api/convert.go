@@ -47,7 +47,7 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 func definitionResponse(p workflow.PublishedDefinition) gen.Definition {
 	d := gen.Definition{
 		Package: p.Ref.Package, Name: p.Ref.Name, Version: p.Ref.Version,
-		Digest: p.Digest, PublishedAt: nilIfZero(p.PublishedAt), PublishedBy: nilIfZero(p.PublishedBy), Archived: p.Archived,
+		Digest: p.Digest, PublishedAt: nilIfZero(p.PublishedAt), PublishedBy: nilIfZero(p.PublishedBy), Archived: p.Archived, Draft: p.Draft,
 		Definition: rawOrNil(p.Source),
 	}
 	if p.Warnings != nil {

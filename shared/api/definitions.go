@@ -20,7 +20,11 @@ func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, param
 		return
 	}
 	dryRun := deref(params.DryRun)
-	p, created, err := a.Catalog.Publish(r.Context(), a.caller(r), source, dryRun)
+	publish := a.Catalog.Publish
+	if deref(params.Draft) {
+		publish = a.Catalog.PublishDraft
+	}
+	p, created, err := publish(r.Context(), a.caller(r), source, dryRun)
 	status := http.StatusOK
 	if err == nil && created && !dryRun {
 		status = http.StatusCreated

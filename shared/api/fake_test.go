@@ -113,6 +113,12 @@ func (f *fake) Publish(_ context.Context, c workflow.Caller, source []byte, _ bo
 	return f.published(), created, nil
 }
 
+func (f *fake) PublishDraft(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (workflow.PublishedDefinition, bool, error) {
+	p, created, err := f.Publish(ctx, c, source, dryRun)
+	p.Draft = true
+	return p, created, err
+}
+
 func (f *fake) published() workflow.PublishedDefinition {
 	if f.minimal {
 		return workflow.PublishedDefinition{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}

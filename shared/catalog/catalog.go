@@ -33,6 +33,7 @@ type Registry interface {
 	PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (existing *workflow.PublishedDefinition, err error)
 	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error)
 	DefinitionSources(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	PublishDraft(ctx context.Context, tenant string, d workflow.PublishedDefinition) error
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 	Block(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error)
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)

@@ -11,9 +11,21 @@ import (
 )
 
 // Publish stores a definition. Publishing the same content under an existing version is accepted,
-// and created is false. Different content is CodeConflict. With dryRun everything is checked and
-// nothing is stored. The warnings of p name what does not match what is currently registered.
+// and created is false; if that is a draft, it is published. Different content is CodeConflict. With
+// dryRun everything is checked and nothing is stored. The warnings of p name what does not match what
+// is currently registered.
 func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error) {
+	return c.publish(ctx, caller, source, dryRun, false)
+}
+
+// PublishDraft stores a definition as a draft. It is not in the index of versions, so that nothing
+// finds it but a start that names its exact version and allows a draft. A version that is already
+// published with the same content stays published.
+func (c *Catalog) PublishDraft(ctx context.Context, caller workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error) {
+	return c.publish(ctx, caller, source, dryRun, true)
+}
+
+func (c *Catalog) publish(ctx context.Context, caller workflow.Caller, source []byte, dryRun, draft bool) (p workflow.PublishedDefinition, created bool, err error) {
 	d, compiled, err := definition.ParseStrict(source)
 	if err != nil {
 		return p, false, err
@@ -39,7 +51,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	defer func() { p.Warnings = warnings }() // they describe this moment and are not stored
 	p = workflow.PublishedDefinition{
 		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d), Schema: d.Schema(),
-		PublishedAt: c.now().UTC(), PublishedBy: caller.Actor,
+		PublishedAt: c.now().UTC(), PublishedBy: caller.Actor, Draft: draft,
 	}
 	var existing *workflow.PublishedDefinition
 	if dryRun {
@@ -50,7 +62,14 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	} else {
 		existing, err = c.openPorts().Registry.PutDefinition(ctx, caller.Tenant, p)
 	}
-	if err == nil && !dryRun && (existing == nil || existing.Digest == p.Digest) {
+	same := existing == nil || err == nil && existing.Digest == p.Digest
+	if err == nil && same && existing != nil && existing.Draft && !draft {
+		existing.Draft, existing.PublishedAt, existing.PublishedBy = false, p.PublishedAt, p.PublishedBy
+		if !dryRun {
+			err = c.openPorts().Registry.PublishDraft(ctx, caller.Tenant, p)
+		}
+	}
+	if err == nil && !dryRun && same && !draft {
 		// Do this even if it was published earlier: that request may have crashed before this line.
 		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
 		if err == nil {

@@ -125,7 +125,7 @@ func newestDefinitions(ctx context.Context, r Registry, tenant string) (newest [
 			return nil, false, err
 		}
 		for _, d := range list.Items {
-			if !d.Archived && (byName[d.Ref.FullName()].Version == "" || olderThan(byName[d.Ref.FullName()].Version, d.Ref.Version)) {
+			if !d.Archived && !d.Draft && (byName[d.Ref.FullName()].Version == "" || olderThan(byName[d.Ref.FullName()].Version, d.Ref.Version)) {
 				byName[d.Ref.FullName()] = d.Ref
 			}
 		}

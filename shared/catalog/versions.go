@@ -82,7 +82,7 @@ func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, k
 	}
 }
 
-// allVersions reads every version of a name.
+// allVersions reads every version of a name, but no drafts: whoever looks for a version does not find them.
 func allVersions(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName string) ([]workflow.IndexedVersion, error) {
 	var all []workflow.IndexedVersion
 	if kind == workflow.BlockVersions {
@@ -98,7 +98,9 @@ func allVersions(ctx context.Context, r VersionRegistry, tenant string, kind wor
 			return nil, err
 		}
 		for _, d := range list.Items {
-			all = append(all, workflow.IndexedVersion{Version: d.Ref.Version, Archived: d.Archived})
+			if !d.Draft {
+				all = append(all, workflow.IndexedVersion{Version: d.Ref.Version, Archived: d.Archived})
+			}
 		}
 		if page.Token = list.NextToken; page.Token == "" {
 			return all, nil

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/sim"
@@ -266,5 +268,117 @@ func TestNewestVersion_FindsVersionsThatTheIndexHasNoRoomFor(t *testing.T) {
 	slices.Reverse(index.Versions)
 	if again := workflow.NewVersionIndex(index.Versions); again.Older || again.Versions[0].Version != "2.999.0" {
 		t.Errorf("%d versions, older %v, first %s", len(again.Versions), again.Older, again.Versions[0].Version)
+	}
+}
+
+// A draft is listed, and found by nothing else: references, schedules and triggers are those of published
+// versions. Publishing the same content publishes it, and later drafts of it stay published.
+func TestCatalog_DraftIsFoundByItsExactVersionAlone(t *testing.T) {
+	w := sim.New(1)
+	c, ctx := openCatalog(w), t.Context()
+	source := func(version string) []byte {
+		return append(triggered("v", version, "t"), "cron: {schedule: '0 3 * * *'}\n"...)
+	}
+	want := func(newest, triggers, versions string) {
+		t.Helper()
+		p, err := c.Definition(ctx, ann, workflow.Ref{Package: "p", Name: "v"})
+		if p.Ref.Version != newest || (err == nil) != (newest != "") {
+			t.Errorf("the newest is %q, %v; want %q", p.Ref.Version, err, newest)
+		}
+		if got := triggersOf(t, c); got != triggers {
+			t.Errorf("triggers: %s, want %s", got, triggers)
+		}
+		schedules, err := c.Schedules(ctx, ann, workflow.Page{})
+		if scheduled := ""; err != nil || len(schedules.Items) > 1 {
+			t.Errorf("schedules: %+v, %v", schedules, err)
+		} else {
+			if len(schedules.Items) == 1 {
+				scheduled = schedules.Items[0].Workflow.Version
+			}
+			if scheduled != newest {
+				t.Errorf("the schedule is that of %q, want %q", scheduled, newest)
+			}
+		}
+		list, err := c.Versions(ctx, ann, "p/v", workflow.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, d := range list.Items {
+			s := d.Ref.Version
+			if d.Draft {
+				s += " draft"
+			}
+			if d.Archived {
+				s += " archived"
+			}
+			all = append(all, s)
+		}
+		if got := strings.Join(all, ", "); got != versions {
+			t.Errorf("versions: %s, want %s", got, versions)
+		}
+	}
+	store := func(do func(context.Context, workflow.Caller, []byte, bool) (workflow.PublishedDefinition, bool, error), version string, draft, created bool) {
+		t.Helper()
+		w.Advance(time.Second)
+		p, made, err := do(ctx, ann, source(version), false)
+		if err != nil || p.Draft != draft || made != created {
+			t.Fatalf("%s: %+v, created %v, %v", version, p, made, err)
+		}
+	}
+	store(c.PublishDraft, "1.0.0", true, true)
+	want("", "", "1.0.0 draft")
+	store(c.Publish, "1.0.0", false, false)
+	want("1.0.0", "t=v:1.0.0", "1.0.0")
+	store(c.PublishDraft, "1.0.0", false, false)
+	store(c.PublishDraft, "2.0.0", true, true)
+	store(c.PublishDraft, "2.0.0", true, false)
+	want("1.0.0", "t=v:1.0.0", "1.0.0, 2.0.0 draft")
+	for _, ref := range []workflow.Ref{{Package: "p", Name: "v", Version: "2"}, {Package: "p", Name: "v", Version: "2.0.0"}} {
+		if found, err := catalog.NewestVersion(ctx, w.Open().Registry, ann.Tenant, workflow.DefinitionVersions, ref); found.Version != "" || err != nil {
+			t.Errorf("%s finds %+v, %v", ref, found, err)
+		}
+	}
+	if p, err := c.Definition(ctx, ann, workflow.Ref{Package: "p", Name: "v", Version: "2.0.0"}); err != nil || !p.Draft || len(p.Source) == 0 {
+		t.Errorf("the draft is read as %+v, %v", p, err)
+	}
+	if _, _, err := c.PublishDraft(ctx, ann, triggered("v", "2.0.0"), false); !workflow.Is(err, workflow.CodeConflict) {
+		t.Errorf("a draft with other content: %v", err)
+	}
+	if p, _, err := c.Publish(ctx, ann, source("2.0.0"), true); err != nil || p.Draft {
+		t.Errorf("a dry run of its publication: %+v, %v", p, err)
+	}
+	draft := workflow.Ref{Package: "p", Name: "v", Version: "2.0.0"}
+	for _, change := range []func(context.Context, workflow.Caller, workflow.Ref) error{c.Archive, c.Restore} {
+		if err := change(ctx, ann, draft); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("1.0.0", "t=v:1.0.0", "1.0.0, 2.0.0 draft")
+	store(c.Publish, "2.0.0", false, false)
+	want("2.0.0", "t=v:2.0.0", "1.0.0, 2.0.0")
+}
+
+// A publication that dies after it has published the draft, and before the index has it, is completed by the same
+// request.
+func TestCatalog_PublishingADraftAgainCompletesTheIndex(t *testing.T) {
+	w := sim.New(1)
+	c, ctx := openCatalog(w), t.Context()
+	p, _, err := c.PublishDraft(ctx, ann, triggered("v", "1.0.0", "t"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Open().Registry.PublishDraft(ctx, ann.Tenant, p); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(time.Second)
+	if got := triggersOf(t, c); got != "" {
+		t.Errorf("triggers: %s", got)
+	}
+	if p, created, err := c.Publish(ctx, ann, triggered("v", "1.0.0", "t"), false); err != nil || created || p.Draft {
+		t.Fatalf("again: %+v, %v, %v", p, created, err)
+	}
+	if got := triggersOf(t, c); got != "t=v:1.0.0" {
+		t.Errorf("triggers afterwards: %s", got)
 	}
 }

@@ -19,6 +19,7 @@ type Definition struct {
 	Version     string           `json:"version"`
 	Digest      string           `json:"digest"` // of the canonical source
 	Archived    bool             `json:"archived"`
+	Draft       bool             `json:"draft"`
 	PublishedAt *time.Time       `json:"publishedAt"`
 	PublishedBy *string          `json:"publishedBy"`
 	Definition  *json.RawMessage `json:"definition"`
@@ -28,12 +29,22 @@ type Definition struct {
 	Warnings []workflow.Issue `json:"warnings,omitempty"`
 }
 
-// Publish publishes a definition, YAML or JSON. created is false if it was published before with
+// Publish publishes a definition, YAML or JSON. created is false if it was stored before with
 // this content, or only checked.
 func (c *Client) Publish(ctx context.Context, source []byte, dryRun bool) (d Definition, created bool, err error) {
-	q := request{method: http.MethodPost, path: "/workflow-definition/publish", body: source, contentType: "application/yaml"}
+	return c.publish(ctx, source, dryRun, url.Values{})
+}
+
+// PublishDraft stores a definition as a draft, which only a start with AllowDraft and its exact version
+// finds. Publish with the same content makes it published.
+func (c *Client) PublishDraft(ctx context.Context, source []byte, dryRun bool) (d Definition, created bool, err error) {
+	return c.publish(ctx, source, dryRun, url.Values{"draft": {"true"}})
+}
+
+func (c *Client) publish(ctx context.Context, source []byte, dryRun bool, query url.Values) (d Definition, created bool, err error) {
+	q := request{method: http.MethodPost, path: "/workflow-definition/publish", query: query, body: source, contentType: "application/yaml"}
 	if dryRun {
-		q.query = url.Values{"dryRun": {"true"}}
+		query.Set("dryRun", "true")
 	}
 	d, status, err := decodeWithStatus[Definition](c.send(ctx, q))
 	return d, status == http.StatusCreated, err

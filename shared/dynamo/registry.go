@@ -19,6 +19,7 @@ const (
 	attrPublishedAt = "at"
 	attrPublishedBy = "by"
 	attrArchived    = "archived"
+	attrDraft       = "draft"
 	attrSource      = "source"
 )
 
@@ -39,7 +40,7 @@ func (r *Registry) PutDefinition(ctx context.Context, tenant string, d workflow.
 		return nil, err
 	}
 	// An equal one is this write after a lost reply.
-	if existing.Digest == d.Digest && existing.PublishedBy == d.PublishedBy && existing.PublishedAt.UnixMilli() == d.PublishedAt.UnixMilli() {
+	if existing.Digest == d.Digest && existing.PublishedBy == d.PublishedBy && existing.PublishedAt.UnixMilli() == d.PublishedAt.UnixMilli() && existing.Draft == d.Draft {
 		return nil, nil
 	}
 	return &existing, nil
@@ -73,7 +74,7 @@ func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName stri
 		return workflow.List[workflow.PublishedDefinition]{}, err
 	}
 	q := versionsQuery(definitionsKey(tenant), fullName, after, pageLimit(page))
-	q.Projection = []string{attrDigest, attrPublishedAt, attrPublishedBy, attrArchived}
+	q.Projection = []string{attrDigest, attrPublishedAt, attrPublishedBy, attrArchived, attrDraft}
 	return collectPage(r.t.Query(ctx, q), pageLimit(page), definitionOf)
 }
 
@@ -86,6 +87,21 @@ func (r *Registry) DefinitionSources(ctx context.Context, tenant string, page wo
 		return workflow.List[workflow.PublishedDefinition]{}, err
 	}
 	return collectPage(r.t.Query(ctx, versionsQuery(definitionsKey(tenant), "", after, pageLimit(page))), pageLimit(page), definitionOf)
+}
+
+// PublishDraft makes a draft a published version.
+func (r *Registry) PublishDraft(ctx context.Context, tenant string, d workflow.PublishedDefinition) error {
+	sk, err := versionKey(d.Ref)
+	if err != nil {
+		return err
+	}
+	_, _, err = r.t.Update(ctx, table.Update{
+		Key:       table.Key{PK: definitionsKey(tenant), SK: sk},
+		Set:       table.Item{attrPublishedAt: table.N(d.PublishedAt.UnixMilli()), attrPublishedBy: table.S(d.PublishedBy)},
+		Remove:    []string{attrDraft},
+		Condition: "attribute_exists(#draft)",
+	})
+	return err
 }
 
 // SetArchived sets or clears a definition's archived mark.
@@ -116,6 +132,9 @@ func definitionItem(tenant, sk string, d *workflow.PublishedDefinition) table.It
 	if d.Archived {
 		it[attrArchived] = table.True()
 	}
+	if d.Draft {
+		it[attrDraft] = table.True()
+	}
 	if d.Schema > 1 { // an older release leaves executions of the definition to a newer one
 		it[table.AttrSchema] = table.N(int64(d.Schema))
 	}
@@ -130,7 +149,7 @@ func definitionOf(it table.Item) (workflow.PublishedDefinition, error) {
 	source, err := table.Deflate.Decompress(it.Bytes(attrSource))
 	return workflow.PublishedDefinition{
 		Ref: ref, Digest: it.Text(attrDigest), Source: source, Schema: int(it.Int(table.AttrSchema)),
-		PublishedAt: table.FromMillis(it.Int(attrPublishedAt)), PublishedBy: it.Text(attrPublishedBy), Archived: it.Has(attrArchived),
+		PublishedAt: table.FromMillis(it.Int(attrPublishedAt)), PublishedBy: it.Text(attrPublishedBy), Archived: it.Has(attrArchived), Draft: it.Has(attrDraft),
 	}, err
 }
 

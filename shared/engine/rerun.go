@@ -106,7 +106,7 @@ func (w *workspace) rerunInput(ctx context.Context, req views.RerunRequest) (*de
 		return nil, workflow.Input{}, err
 	}
 	if version == "" {
-		return nil, workflow.Input{}, workflow.Errorf(workflow.CodeConflict, "%s is archived and allows no new executions: restore it, or start another version over these entities", x.Workflow)
+		return nil, workflow.Input{}, workflow.Errorf(workflow.CodeConflict, "%s is archived or a draft, and allows no new executions: restore or publish it, or start another version over these entities", x.Workflow)
 	}
 	d, err := w.definition(ctx, x.Workflow)
 	if err != nil {

@@ -204,7 +204,7 @@ func TestRerun_OfArchivedVersionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := rerun(s, of, chosen(views.RerunAll))
-	wantRefused(t, err, workflow.CodeConflict, "is archived and allows no new executions")
+	wantRefused(t, err, workflow.CodeConflict, "is archived or a draft, and allows no new executions")
 }
 
 // TestRerun_OfManyEntities: ten thousand ids are stored apart from the state item.

@@ -143,7 +143,7 @@ func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string
 }
 
 // resolveWorkflow resolves a request's workflow to the newest published version that matches and is
-// not archived.
+// not archived, or to the draft that the request names and allows.
 func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest) (*definitions.Definition, error) {
 	ref, err := req.Ref()
 	if err != nil {
@@ -155,10 +155,34 @@ func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest)
 		return nil, err
 	}
 	if exact.Version == "" {
-		return nil, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
+		if err := w.checkDraft(ctx, ref, req.AllowDraft); err != nil {
+			return nil, err
+		}
+		return w.definition(ctx, ref)
 	}
 	w.e.definitions.Remember(w.tenant, ref, exact)
 	return w.definition(ctx, exact)
+}
+
+// checkDraft returns an error unless a reference that no published version matches names a draft, and
+// drafts are allowed. It reads the version only if there is an exact one.
+func (w *workspace) checkDraft(ctx context.Context, ref workflow.Ref, allowed bool) error {
+	none := workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
+	if !ref.Exact() {
+		return none
+	}
+	stored, err := w.ports.Registry.Definition(ctx, w.tenant, ref)
+	switch {
+	case workflow.Is(err, workflow.CodeNotFound):
+		return none
+	case err != nil:
+		return err
+	case !stored.Draft || stored.Archived:
+		return none
+	case !allowed:
+		return workflow.Errorf(workflow.CodeNotFound, "%s is a draft: allow a draft with the start (allowDraft), or publish it", ref)
+	}
+	return nil
 }
 
 // newExecution returns a new execution for the workspace. It stores a large input, but not the

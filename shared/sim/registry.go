@@ -24,7 +24,7 @@ func (r *Registry) PutDefinition(_ context.Context, tenant string, d workflow.Pu
 		}
 		at := tenantKey(tenant, d.Ref.String())
 		if old, ok := r.w.definitions[at]; ok {
-			if old.Digest == d.Digest && old.PublishedAt.Equal(d.PublishedAt) && old.PublishedBy == d.PublishedBy {
+			if old.Digest == d.Digest && old.PublishedAt.Equal(d.PublishedAt) && old.PublishedBy == d.PublishedBy && old.Draft == d.Draft {
 				return nil, nil
 			}
 			old = clone(old)
@@ -80,6 +80,20 @@ func compareRefs(a, b workflow.Ref) int {
 	v, _ := workflow.ParseSemver(a.Version)
 	o, _ := workflow.ParseSemver(b.Version)
 	return cmp.Or(strings.Compare(a.FullName(), b.FullName()), v.Compare(o))
+}
+
+// PublishDraft makes a draft a published version.
+func (r *Registry) PublishDraft(_ context.Context, tenant string, d workflow.PublishedDefinition) error {
+	_, err := call(r.conn, "registry.publish_draft", func(bool) (empty, error) {
+		r.countWrite(tableRegistry)
+		at := tenantKey(tenant, d.Ref.String())
+		if stored := r.w.definitions[at]; stored.Draft {
+			stored.Draft, stored.PublishedAt, stored.PublishedBy = false, d.PublishedAt, d.PublishedBy
+			r.w.definitions[at] = stored
+		}
+		return empty{}, nil
+	})
+	return err
 }
 
 // SetArchived sets or clears the archived flag of one version.

@@ -18,7 +18,8 @@ type StartRequest struct {
 	Metadata            json.RawMessage    `json:"metadata,omitempty"` // an object; stored and shown, but never read
 	NotBefore           time.Time          `json:"notBefore,omitzero"`
 	Mode                StartMode          `json:"mode,omitempty"`
-	Hold                bool               `json:"hold,omitempty"` // do not begin before somebody resumes it
+	Hold                bool               `json:"hold,omitempty"`       // do not begin before somebody resumes it
+	AllowDraft          bool               `json:"allowDraft,omitempty"` // start a draft, if Workflow names its exact version
 
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // overrides that of the definition
 	Timeout  workflow.Duration     `json:"timeout,omitempty"`  // of the whole execution, at most that of the definition

@@ -120,6 +120,7 @@ type PublishedDefinition struct {
 	PublishedAt time.Time
 	PublishedBy string
 	Archived    bool // starts no new executions
+	Draft       bool // starts only executions that allow it, by its exact version
 
 	// Warnings are set only in the response to a publication. They list what does not match the
 	// blocks and definitions registered at that time.

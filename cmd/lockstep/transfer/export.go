@@ -117,7 +117,7 @@ func (s *deployment) export(ctx context.Context, out io.Writer, only, types []st
 			if d.Definition == nil {
 				return result, render.AsServiceError(workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", definitionRef(d)))
 			}
-			if err := w.writeDefinition(*d.Definition, d.Archived); err != nil {
+			if err := w.writeDefinition(*d.Definition, d.Archived, d.Draft); err != nil {
 				return result, err
 			}
 		}

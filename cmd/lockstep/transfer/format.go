@@ -39,6 +39,7 @@ type record struct {
 
 	Definition json.RawMessage `json:"definition,omitempty"`
 	Archived   bool            `json:"archived,omitempty"` // of the definition
+	Draft      bool            `json:"draft,omitempty"`
 
 	Entity json.RawMessage `json:"entity,omitempty"`
 
@@ -108,9 +109,9 @@ func (w *writer) writeBlock(b workflow.Block) error {
 	return w.writeLine(record{Block: raw, Withheld: withheld})
 }
 
-func (w *writer) writeDefinition(source json.RawMessage, archived bool) error {
+func (w *writer) writeDefinition(source json.RawMessage, archived, draft bool) error {
 	w.counts.Definitions++
-	return w.writeLine(record{Definition: source, Archived: archived})
+	return w.writeLine(record{Definition: source, Archived: archived, Draft: draft})
 }
 
 func (w *writer) writeEntity(e workflow.Entity) error {

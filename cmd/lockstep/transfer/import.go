@@ -106,7 +106,11 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 		s.progress.report("blocks registered", i+1)
 	}
 	for i, d := range p.definitions {
-		_, _, err := s.Publish(ctx, d.value.source, false)
+		publish := s.Publish
+		if d.value.draft {
+			publish = s.PublishDraft
+		}
+		_, _, err := publish(ctx, d.value.source, false)
 		if err == nil && d.value.archived {
 			_, err = s.Archive(ctx, d.value.ref)
 		}

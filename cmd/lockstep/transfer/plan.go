@@ -137,6 +137,9 @@ func (p *planner) planDefinitions(ctx context.Context, c fileContent) error {
 			if existing.Archived != d.value.archived {
 				p.result.notes = append(p.result.notes, fmt.Sprintf("%s is %s in the stage, and stays so", d.value.ref, map[bool]string{true: "archived", false: "not archived"}[existing.Archived]))
 			}
+			if existing.Draft != d.value.draft {
+				p.result.notes = append(p.result.notes, fmt.Sprintf("%s is %s in the stage, and stays so", d.value.ref, map[bool]string{true: "a draft", false: "published"}[existing.Draft]))
+			}
 		}
 	}
 	return nil
@@ -152,7 +155,7 @@ func (p *planner) dryRunDefinition(ctx context.Context, d withLine[parsedDefinit
 	if err != nil {
 		return err
 	}
-	if d.value.cron && !d.value.archived {
+	if d.value.cron && !d.value.archived && !d.value.draft {
 		p.result.scheduled++
 	}
 	p.result.counts[kindDefinitions].New++

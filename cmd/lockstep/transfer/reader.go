@@ -46,6 +46,7 @@ type parsedDefinition struct {
 	source   json.RawMessage
 	digest   string
 	archived bool
+	draft    bool
 	cron     bool
 }
 
@@ -199,7 +200,7 @@ func (r *reader) readDefinition(c record) {
 		r.addError(err)
 		return
 	}
-	p := parsedDefinition{specRef(d), c.Definition, definition.Digest(d), c.Archived, d.Cron != nil || len(d.Crons) > 0}
+	p := parsedDefinition{specRef(d), c.Definition, definition.Digest(d), c.Archived, c.Draft, d.Cron != nil || len(d.Crons) > 0}
 	if r.checkUnique("definition " + p.ref.String()) {
 		r.definitions = append(r.definitions, withLine[parsedDefinition]{line: r.lines, value: p})
 	}

@@ -825,7 +825,10 @@ type Definition struct {
 	Definition *NullableObject `json:"definition"`
 
 	// Digest Of the canonical source
-	Digest      string        `json:"digest"`
+	Digest string `json:"digest"`
+
+	// Draft It starts only executions that name its exact version and allow a draft
+	Draft       bool          `json:"draft"`
 	Name        string        `json:"name"`
 	Package     string        `json:"package"`
 	PublishedAt *NullableTime `json:"publishedAt"`
@@ -2485,6 +2488,9 @@ type ListDefinitionsParams struct {
 type PublishDefinitionParams struct {
 	// DryRun Validate only; store nothing
 	DryRun *bool `form:"dryRun,omitempty" json:"dryRun,omitempty"`
+
+	// Draft Store it as a draft: only a start that names its exact version and allows a draft finds it. To publish the same content without this makes it published
+	Draft *bool `form:"draft,omitempty" json:"draft,omitempty"`
 }
 
 // ListVersionsParams defines parameters for ListVersions.
@@ -5764,6 +5770,19 @@ func (siw *ServerInterfaceWrapper) PublishDefinition(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dryRun"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dryRun", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "draft" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "draft", r.URL.Query(), &params.Draft, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "draft"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "draft", Err: err})
 		}
 		return
 	}

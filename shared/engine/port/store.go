@@ -209,6 +209,9 @@ type Registry interface {
 	// DefinitionSources lists all versions of all definitions with their source, in the same order.
 	// A page before the last one may be short.
 	DefinitionSources(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	// PublishDraft makes a draft a published version, with the time and publisher of d. A version that
+	// is no draft stays as it is.
+	PublishDraft(ctx context.Context, tenant string, d workflow.PublishedDefinition) error
 	// SetArchived archives a version, or restores it.
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 

@@ -66,6 +66,28 @@ func Registry(t *testing.T, open Open) {
 				}
 			}
 		},
+		"a draft is published once, with the time and the publisher of that": func(s *fixture) {
+			d := definition("new", "1.0.0")
+			d.Draft = true
+			if existing := must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d)); existing != nil {
+				s.Fatalf("there is %+v", existing)
+			}
+			if list := must[workflow.List[workflow.PublishedDefinition]](s)(s.Registry.DefinitionVersions(s.ctx, s.tenant, "fleet/new", workflow.Page{})); len(list.Items) != 1 || !list.Items[0].Draft {
+				s.Errorf("listed as %+v", list.Items)
+			}
+			later := d
+			later.Draft, later.PublishedAt, later.PublishedBy = false, baseTime.Add(time.Hour), "bob"
+			if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, later))); diff != "" {
+				s.Errorf("what is stored: %s", diff)
+			}
+			s.noError(s.Registry.PublishDraft(s.ctx, s.tenant, later))
+			again := later
+			again.PublishedAt, again.PublishedBy = baseTime.Add(2*time.Hour), "cy"
+			s.noError(s.Registry.PublishDraft(s.ctx, s.tenant, again))
+			if diff := cmp.Diff(&later, must[*workflow.PublishedDefinition](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+				s.Error(diff)
+			}
+		},
 		"versions are listed in numeric order, names in text order": func(s *fixture) {
 			for _, v := range []string{"10.0.0", "1.10.0", "1.9.0", "1.9.12", "1.9.2"} {
 				must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", v)))

@@ -30,7 +30,10 @@ var secrets = []Mutation{
 	{Name: "an export has what stands beside a reference to a secret", Test: "cmd/lockstep/transfer:TestSecretFields_AreWithheld", Edits: []Edit{{"cmd/lockstep/transfer/format.go", "return workflow.HasSecrets(value) && schemeRE", "return workflow.HasSecrets(value) || schemeRE"}}},
 	{Name: "one workflow that cannot be read ends the list of secrets", Test: "shared/catalog:TestCatalog_ListOfSecretsIsBounded", Edits: []Edit{{"shared/catalog/secrets.go", "\t\t\tnames[i] = append(program.SecretNames(d), triggerSecrets(d)...)\n\t\t}\n\t\treturn nil\n", "\t\t\tnames[i] = append(program.SecretNames(d), triggerSecrets(d)...)\n\t\t}\n\t\treturn err\n"}}},
 	{Name: "a list of secrets looks up any number of names", Test: "shared/catalog:TestCatalog_ListOfSecretsIsBounded", Edits: []Edit{{"shared/catalog/secrets.go", "if i < maxSecretLookups {", "if i >= 0 {"}}},
-	{Name: "the list of secrets is of archived versions too", Test: "shared/catalog:TestCatalog_ListsSecrets", Edits: []Edit{{"shared/catalog/secrets.go", "if !d.Archived && (", "if true && ("}}},
+	{Name: "the list of secrets is of archived versions too", Test: "shared/catalog:TestCatalog_ListsSecrets", Edits: []Edit{{"shared/catalog/secrets.go", "if !d.Archived && !d.Draft && (", "if true && ("}}},
+	{Name: "a draft is in the index of versions", Test: "shared/catalog:TestCatalog_DraftIsFoundByItsExactVersionAlone", Edits: []Edit{{"shared/catalog/versions.go", "if !d.Draft {", "if true {"}}},
+	{Name: "every start may start a draft", Test: "shared/engine:TestDraft_StartsOnlyWhatAllowsIt", Edits: []Edit{{"shared/engine/start.go", "case !allowed:", "case false:"}}},
+	{Name: "a start with a draft allowed finds any stored version", Test: "shared/engine:TestDraft_ArchivedStartsNothing", Edits: []Edit{{"shared/engine/start.go", "case !stored.Draft || stored.Archived:", "case false:"}}},
 }
 
 const workerSecret = "shared/worker/secret.go"

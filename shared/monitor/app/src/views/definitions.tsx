@@ -34,9 +34,9 @@ function List({ pack, name }: { pack?: string; name?: string }): VNode {
           { title: "Version", cell: (d) => <a href={to(["definitions", d.package, d.name, d.version])}>{d.version}</a> },
           { title: "Published", cell: (d) => time(d.publishedAt) },
           { title: "By", cell: (d) => d.publishedBy },
-          { title: "Archived", cell: (d) => (d.archived ? "yes" : "") },
+          { title: "State", cell: (d) => (d.archived ? "archived" : d.draft ? "draft" : "published") },
           { title: "Executions", cell: (d) => <a href={to(["executions"], { workflow: `${d.package}/${d.name}:${d.version}` })}>executions</a> },
-          { title: "Start", cell: (d) => (d.archived ? null : <a href={to(["start", d.package, d.name, d.version])}>start</a>) },
+          { title: "Start", cell: (d) => (d.archived || d.draft ? null : <a href={to(["start", d.package, d.name, d.version])}>start</a>) },
         ]} />
       )}</Loaded>
     </>
@@ -60,9 +60,9 @@ function One({ pack, name, version, against }: { pack: string; name: string; ver
       <h1>{pack}/{name}:{version}</h1>
       <Loaded live={live}>{({ definition: d, versions, other }) => (
         <>
-          <p class="calm">Published on {time(d.publishedAt)} by {d.publishedBy}{d.archived ? "; archived: it allows no new executions" : ""}. Digest <span class="id">{d.digest}</span></p>
+          <p class="calm">Published on {time(d.publishedAt)} by {d.publishedBy}{d.archived ? "; archived: it allows no new executions" : ""}{d.draft ? "; a draft: only starts that allow one find it" : ""}. Digest <span class="id">{d.digest}</span></p>
           <p class="verbs">
-            {d.archived ? null : <a class="button" href={to(["start", pack, name, version])}>Start an execution</a>}
+            {d.archived || d.draft ? null : <a class="button" href={to(["start", pack, name, version])}>Start an execution</a>}
             <a class="button" href={to(["executions"], { workflow: `${pack}/${name}:${version}` })}>Its executions</a>
             {may(caller, "publishDefinition") ? <a class="button" href={to(["definitions", "publish"], { from: `${pack}/${name}/${version}` })}>Publish another version</a> : null}
           </p>
