@@ -162,3 +162,28 @@ func TestBreak_HoldsInARetry(t *testing.T) {
 		}
 	}
 }
+
+// A retry that begins in an earlier repetition of a step around leaves out who has left there, although later ones
+// have begun the repetitions anew.
+func TestBreak_HoldsInARetryOfAnEarlierRepetition(t *testing.T) {
+	d := harness.DeviceIDs(3)
+	breaks := breaking(map[string]int{"a " + d[0]: 1, "a " + d[1]: 1, "fails b " + d[1]: 1, "fails z " + d[0]: 1})
+	s, id, _ := flow(t, "steps:\n  - {label: o, repeat: {count: 2}, workflow: {steps: [{label: c, repeat: {count: 2}, workflow: {steps: [{label: a, functionBlock: p/again:1, runOn: device}, {label: b, functionBlock: p/again:1, runOn: device}]}}]}}\n"+
+		"  - {label: z, functionBlock: p/again:1, runOn: device}\nconfig: {failureTolerance: 50%}\n", "", func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobRollback && c.Step == "b" && c.Entity == d[1] {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return breaks(c)
+	})
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	retry(s, id, views.RetryRequest{Reason: "mended", Entities: views.RetryFailed})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	got := calledFor(s, id)
+	for i := range d {
+		got = strings.ReplaceAll(got, d[i], fmt.Sprint(i))
+	}
+	if !sameList(got, "a 0:5, b 0:6, z 0:2, a 1:3, b 1:4, z 1:1, a 2:7, b 2:8, z 2:1") {
+		t.Errorf("%s", got)
+	}
+}

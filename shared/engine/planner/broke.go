@@ -214,7 +214,7 @@ func (p *Planner) isRepetitionAfter(x *workflow.Execution, r, o *workflow.StepRu
 	}
 	for i := range x.StepRuns { // it was begun anew in between
 		c := &x.StepRuns[i]
-		if c.StepIndex == around && c.Forward() && before.Seq < c.Seq && c.Seq <= now.Seq && c.Iteration <= 1 && c.Try == before.Try {
+		if c.StepIndex == around && c.Forward() && before.Seq < c.Seq && c.Seq <= now.Seq && c.Iteration <= 1 && c.Try == before.Try && p.placeOf(x, c) == p.placeOf(x, before) {
 			return false
 		}
 	}
