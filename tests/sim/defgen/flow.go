@@ -54,6 +54,7 @@ type FlowStep struct {
 	Parallel  *FlowParallel
 	Rollout   *FlowRollout // Inner is executed for each wave
 	Each      *FlowEach    // the block is called for each item
+	OnResume  string       // with Asks, the step that follows the wait; "" for the same one again
 	Requires  []string     // the steps that must have completed
 	Answers   []string     // what the block may return as the next step
 	Starts    bool         // it starts an execution of Started, and waits for it
@@ -398,6 +399,9 @@ func (s *FlowStep) yaml() string {
 	}
 	if s.Delay > 0 {
 		add("delay: %s", s.Delay)
+	}
+	if s.OnResume != "" {
+		add("onResume: %s", s.OnResume)
 	}
 	if s.Next != "" {
 		add("next: %s", s.Next)

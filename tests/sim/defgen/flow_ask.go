@@ -173,6 +173,9 @@ func (f *Flow) Find(label string) (found *FlowStep) {
 	return found
 }
 
+// IsContainer reports whether the step does nothing itself but to execute steps in it, one after the other.
+func (s *FlowStep) IsContainer() bool { return len(s.Switch)+len(s.Inner) > 0 }
+
 // Surrounds reports whether the step ends only after the steps with the label, which are among its cases, its
 // branches or the steps that it repeats. What handles its failure is not: that begins when it has ended.
 func (s *FlowStep) Surrounds(label string) (found bool) {

@@ -1,7 +1,12 @@
 package mutation
 
-// more are mistakes in what only the definitions of defgen.DrawMore have.
+// more are mistakes in what was drawn last: branches with a timeout, BREAK, onResume, and step mode.
 var more = []Mutation{
 	{Name: "branches time out when they have hardly begun", Edits: []Edit{{lifecycleThread, "d.node(f).Parallel != nil && d.stepTimedOut(f) {", "d.node(f).Parallel != nil && (d.stepTimedOut(f) || !f.Deadline.IsZero() && !f.Closing && d.now.After(f.EnteredAt)) {"}}},
 	{Name: "branches that have not ended in time are left out of the merge without a word", Edits: []Edit{{lifecycleThread, "if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {", "if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done && f.Try < 0 {"}}},
+	{Name: "who has left a repetition takes part in what is in the next one", Edits: []Edit{{"shared/engine/planner/broke.go", "		s.excluded[afterBreaks][key] = true\n", "		s.excluded[afterBreaks][key] = false\n"}}},
+	{Name: "repetitions end although somebody goes on who can leave only a part of them", Edits: []Edit{{"shared/engine/planner/broke.go", "p.isRepetitionAfter(x, r, o, r.StepIndex)", "p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex))"}}},
+	{Name: "an execution goes on behind a step whose block has asked to wait, whatever onResume says", Edits: []Edit{{"shared/lifecycle/wait.go", "r.Wait.Asked && to != nil {\n		d.jump(r.StepIndex, to)\n", "r.Wait.Asked && to != nil {\n		d.continueAfter(r)\n"}}},
+	{Name: "who may enter one step enters all", Edits: []Edit{{"shared/lifecycle/stepping.go", "x.NextSeq == x.StepRunSeq+1 {\n", "x.NextSeq > 0 {\n"}}},
+	{Name: "BREAK of a step that does not repeat ends nothing", Edits: []Edit{{lifecycleLoop, "	if around < 0 || p.Nodes[around].Rollout", "	if r.Seq > 0 || around < 0 || p.Nodes[around].Rollout"}}},
 }

@@ -349,8 +349,16 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	case outcome.Code != "" && s.Wait == 0 && s.Until.IsZero():
 		return flowEnd{failed: r.fails(s, &r.Entered[at], &outcome)}
 	}
-	if s.Asks > 0 && !again {
+	switch {
+	case s.Asks == 0 || again:
+	case s.OnResume == "":
 		return r.execute(s, true)
+	default: // what has come after a wait for a time is nothing
+		r.endsWell(s, &r.Entered[at], &outcome)
+		if r.completed[s.Label] = true; s.OutputKey != "" {
+			r.write(s.OutputKey, nil)
+		}
+		return flowEnd{next: s.OnResume}
 	}
 	if s.Block != "" {
 		r.endsWell(s, &r.Entered[at], &outcome)

@@ -257,10 +257,13 @@ func (f *followed) checkDelay(x *workflow.Execution, r *workflow.StepRun) {
 	if s == nil || s.Delay == 0 || f.resumed[r.Label] || r.Jobs == 0 {
 		return
 	}
-	for _, o := range f.runs(x, f.present().number) {
-		if o.Seq >= r.Seq || f.branches[o.Label] != f.branches[r.Label] {
-			continue
-		}
+	before := slices.DeleteFunc(f.runs(x, f.present().number), func(o *workflow.StepRun) bool {
+		return o.Seq >= r.Seq || f.branches[o.Label] != f.branches[r.Label]
+	})
+	if n := len(before); n > 0 && before[n-1].Label == r.Label && before[n-1].Wait != nil && s.OnResume == "" {
+		return // its block is called again after the wait that it asked for
+	}
+	for _, o := range before {
 		came, around := o.EnteredAt, f.definition.Find(o.Label)
 		if !o.EndedAt.IsZero() && !o.EndedAt.After(r.EnteredAt) && (around == nil || !around.Surrounds(r.Label)) {
 			came = o.EndedAt

@@ -73,6 +73,8 @@ type Request struct {
 	Devices    []string
 	Parameters map[string]any
 	NotBefore  time.Time
+	Hold       bool // until an operator releases it
+	Stepping   bool // each step only when an operator says so
 	Probe      bool // only the pure steps at the beginning
 }
 
@@ -130,6 +132,7 @@ type execution struct {
 	unjudged bool      // not judged: too little is known, because the tables were restored
 
 	begunBy   bool              // an operator has let it begin
+	stepping  stepping          // what operators have let it do
 	live      bool              // it counts as live
 	forgotten bool              // it is older than the restore of the tables
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
@@ -193,6 +196,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	if !x.forgotten {
 		x.checkLimits(before, after)
 		x.checkChildren(after)
+		x.checkStepping(before, after)
 	}
 	if x.followed != nil {
 		x.waits.written(before, after)

@@ -43,7 +43,10 @@ func (w *simulation) perform(a action) {
 		if a.Probe {
 			req.Mode = views.ModeProbe
 		}
-		w.requests[req.IdempotencyKey] = oracle.Request{Devices: a.Devices, Probe: a.Probe, Parameters: map[string]any{"n": float64(a.Parameter)}, NotBefore: req.NotBefore}
+		if req.Hold = a.Hold; a.Stepping {
+			req.Mode = views.ModeStep
+		}
+		w.requests[req.IdempotencyKey] = oracle.Request{Devices: a.Devices, Probe: a.Probe, Parameters: map[string]any{"n": float64(a.Parameter)}, NotBefore: req.NotBefore, Hold: a.Hold, Stepping: a.Stepping}
 		req.Parameters, _ = json.Marshal(w.requests[req.IdempotencyKey].Parameters)
 		w.start(req, 1)
 		if a.Kind == actionStartTwice {
@@ -152,7 +155,10 @@ func (w *simulation) operateOn(a action, id string) {
 			to := x.StepRuns[a.Choice/2%len(x.StepRuns)].Label
 			_, err = w.Engine.Rewind(ctx, harness.Caller, id, views.RewindRequest{Reason: "again", To: to, Force: a.Choice%2 == 0})
 			w.expectInHistory(err, id, sm.EventExecutionRewound)
+		case actionNext:
+			err = w.letGoOn(id, a.Choice)
 		case actionResume:
+			w.plans.NextSent(id, 0, false)
 			_, err = w.Engine.Resume(ctx, harness.Caller, id, "go on")
 			w.expectInHistory(err, id, sm.EventExecutionResumed, sm.EventExecutionReady)
 		case actionUnlock:

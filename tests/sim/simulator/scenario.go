@@ -109,6 +109,7 @@ func newScenario(seed uint64) scenario {
 	p.drawBranches(names)
 	p.drawMore(names)
 	p.drawBreaks(names)
+	p.drawStepping()
 	p.drawRetention(names)
 	p.drawStall()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
@@ -278,6 +279,7 @@ const (
 	actionRetry       actionKind = "retry"
 	actionResume      actionKind = "resume"
 	actionRewind      actionKind = "rewind"
+	actionNext        actionKind = "next" // a step of an execution that is stepped through
 	actionUnlock      actionKind = "unlock"
 	actionAcknowledge actionKind = "acknowledge"
 	actionImport      actionKind = "import" // a device changes in the inventory
@@ -304,6 +306,7 @@ type action struct {
 	Parameter      int    // of a start, the parameter n
 	Probe          bool   // of a start
 	Key            string // of a start, the business key
+	Hold, Stepping bool   // of a start: until an operator releases it; one step at a time
 }
 
 func (a action) String() string {
@@ -322,6 +325,12 @@ func (a action) String() string {
 	}
 	if a.Key != "" {
 		s += ", with the key " + a.Key
+	}
+	if a.Hold {
+		s += ", held"
+	}
+	if a.Stepping {
+		s += ", step by step"
 	}
 	return s
 }

@@ -200,9 +200,9 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		if w.plans.HasRollouts(c.Execution) {
 			o = w.scenario.rolledOutcome(c)
 			w.callBack(c)
-			if long := w.plans.AsksFor(c.Execution, c.Step); long > 0 && c.Resume == nil && o.FailCode == "" {
-				o.Wait = &workflow.AskedWait{Until: w.Now().Add(long).UTC().Truncate(time.Millisecond)}
-			}
+		}
+		if long := w.plans.AsksFor(c.Execution, c.Step); long > 0 && c.Resume == nil && o.FailCode == "" {
+			o.Wait = &workflow.AskedWait{Until: w.Now().Add(long).UTC().Truncate(time.Millisecond)}
 		}
 		if of := w.plans.AnswersOf(c.Execution, c.Step); of != nil && o.FailCode == "" {
 			w.scenario.answer(c, of, o)
