@@ -8,5 +8,6 @@ var more = []Mutation{
 	{Name: "repetitions end although somebody goes on who can leave only a part of them", Edits: []Edit{{"shared/engine/planner/broke.go", "p.isRepetitionAfter(x, r, o, r.StepIndex)", "p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex))"}}},
 	{Name: "an execution goes on behind a step whose block has asked to wait, whatever onResume says", Edits: []Edit{{"shared/lifecycle/wait.go", "r.Wait.Asked && to != nil {\n		d.jump(r.StepIndex, to)\n", "r.Wait.Asked && to != nil {\n		d.continueAfter(r)\n"}}},
 	{Name: "who may enter one step enters all", Edits: []Edit{{"shared/lifecycle/stepping.go", "x.NextSeq == x.StepRunSeq+1 {\n", "x.NextSeq > 0 {\n"}}},
+	{Name: "a start stores its entities under an id that its key may change", Test: "shared/engine:TestStart_StoresNothingAheadOfItsKey", Edits: []Edit{{"shared/engine/payload.go", "	if w.idUndecided {\n", "	if w.idUndecided && w.e == nil {\n"}}},
 	{Name: "BREAK of a step that does not repeat ends nothing", Edits: []Edit{{lifecycleLoop, "	if around < 0 || p.Nodes[around].Rollout", "	if r.Seq > 0 || around < 0 || p.Nodes[around].Rollout"}}},
 }
