@@ -52,7 +52,7 @@ func newTablesPut(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "put FILE",
 		Short: "Make a table as a file says, or add columns to it",
-		Long:  "Make a table, or change the one of that name: columns can be added, and stay as they are. FILE is YAML or JSON with name,\ncolumns (each with name, type and required), description and retention; - reads standard input.",
+		Long:  "Make a table, or change the one of that name: columns can be added and hidden, and stay as they are. FILE is YAML or JSON with name,\ncolumns (each with name, type, required and hidden), description and retention; - reads standard input.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := readSource(cmd, args[0])
@@ -142,6 +142,7 @@ func newTablesExport(c *connection) *cobra.Command {
 			lines.SetEscapeHTML(false)
 			cells := csv.NewWriter(cmd.OutOrStdout())
 			head := []string{"_id", "_at", "_execution", "_workflow", "_step"}
+			table.Columns = slices.DeleteFunc(table.Columns, func(column views.ColumnView) bool { return column.Hidden })
 			for _, column := range table.Columns {
 				head = append(head, column.Name)
 			}
@@ -259,12 +260,15 @@ func keptText(v views.TableView) string {
 	return v.Retention.Std().String()
 }
 
-// columnTexts formats the columns: name and type, with a star if required.
+// columnTexts formats the columns: name and type, with a star if required, in parentheses if hidden.
 func columnTexts(v views.TableView) (texts []string) {
 	for _, column := range v.Columns {
 		text := column.Name + ":" + string(column.Type)
 		if column.Required {
 			text += "*"
+		}
+		if column.Hidden {
+			text = "(" + text + ")"
 		}
 		texts = append(texts, text)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const tableJSON = `{"name":"payments","description":null,"columns":[{"name":"txn","type":"string","required":true},{"name":"more","type":"json","required":false},{"name":"n","type":"number","required":false}],"retention":"1h0m0s","createdAt":"2026-11-21T05:00:00Z","createdBy":null}`
+const tableJSON = `{"name":"payments","description":null,"columns":[{"name":"txn","type":"string","required":true},{"name":"more","type":"json","required":false},{"name":"card","type":"string","required":false,"hidden":true},{"name":"n","type":"number","required":false}],"retention":"1h0m0s","createdAt":"2026-11-21T05:00:00Z","createdBy":null}`
 
 // A file defines a table, in any format; a file that names something else is not sent.
 func TestTablesPut_ReadsAFile(t *testing.T) {

@@ -133,7 +133,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	oneTable, err := c.Table(ctx, "payments")
 	check("table", oneTable, table, err)
 	_, err = c.PutTable(ctx, "payments", views.TableRequest{Columns: []workflow.Column{{Name: "txn", Type: workflow.ColumnString}}, Retention: workflow.Duration(time.Hour)})
-	check("put table", f.subscription, "put table payments[{txn string false}] 1h0m0s", err)
+	check("put table", f.subscription, "put table payments[{txn string false false}] 1h0m0s", err)
 	check("rows", collect(t, c.Rows(ctx, "payments", "txn == 't1'")), []views.RowView{views.NewRowView(aRow())}, nil)
 	check("condition of rows", f.subscription, "rows of payments where txn == 't1'", nil)
 	failed, err := c.TableDeliveries(ctx, "payments")

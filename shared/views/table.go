@@ -35,6 +35,7 @@ type ColumnView struct {
 	Name     string              `json:"name"`
 	Type     workflow.ColumnType `json:"type"`
 	Required bool                `json:"required"`
+	Hidden   bool                `json:"hidden"`
 }
 
 // NewTableView returns the view of a table.

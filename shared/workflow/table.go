@@ -23,11 +23,13 @@ type Table struct {
 	Revision    int64     `json:"revision"` // +1 with every write
 }
 
-// Column is one column of a table. If it is required, each row has a value in it.
+// Column is one column of a table. If it is required, each row has a value in it. If it is hidden,
+// rows still get values in it, which are not shown.
 type Column struct {
 	Name     string     `json:"name"`
 	Type     ColumnType `json:"type"`
 	Required bool       `json:"required,omitempty"`
+	Hidden   bool       `json:"hidden,omitempty"`
 }
 
 // ColumnType is the type of the values of a column.
@@ -97,6 +99,30 @@ func (t *Table) ColumnNames() []string {
 		names[i] = c.Name
 	}
 	return names
+}
+
+// Shown returns the table without its hidden columns.
+func (t *Table) Shown() *Table {
+	shown := *t
+	shown.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Hidden })
+	return &shown
+}
+
+// ShownValues returns the values of a row without those of hidden columns.
+func (t *Table) ShownValues(values json.RawMessage) (json.RawMessage, error) {
+	if !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Hidden }) {
+		return values, nil
+	}
+	var row map[string]json.RawMessage
+	if err := json.Unmarshal(values, &row); err != nil {
+		return nil, err
+	}
+	for _, c := range t.Columns {
+		if c.Hidden {
+			delete(row, c.Name)
+		}
+	}
+	return EncodeJSON(row)
 }
 
 // Check lists what is wrong with the columns of a table. reserved says which names have another

@@ -775,6 +775,7 @@ type ChildSetMode string
 
 // Column defines model for Column.
 type Column struct {
+	Hidden   bool       `json:"hidden"`
 	Name     string     `json:"name"`
 	Required bool       `json:"required"`
 	Type     ColumnType `json:"type"`
@@ -782,6 +783,9 @@ type Column struct {
 
 // ColumnRequest defines model for ColumnRequest.
 type ColumnRequest struct {
+	// Hidden Rows still get values in it, which no list, condition or export has until it is shown again
+	Hidden *bool `json:"hidden,omitempty"`
+
 	// Name A letter or _, then letters, digits and _. Expressions read it, so it is no word of theirs
 	Name string `json:"name"`
 

@@ -12,8 +12,9 @@ import (
 const maxRowReads = 10
 
 // Rows lists the rows of a table, ordered by id, so that the rows of the oldest execution come
-// first. If there is a condition over the columns, it lists only matching rows. The page may be
-// short, or even empty; its token continues from there.
+// first. If there is a condition over the columns, it lists only matching rows. Hidden columns are
+// neither listed nor known to the condition. The page may be short, or even empty; its token continues
+// from there.
 func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where string, p workflow.Page) (workflow.List[workflow.Row], error) {
 	var list workflow.List[workflow.Row]
 	ports := v.engine.OpenPorts()
@@ -26,9 +27,15 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 	}
 	p.Limit = pageLimit(p)
 	if where == "" {
-		return ports.Rows.Rows(ctx, c.Tenant, name, p)
+		list, err = ports.Rows.Rows(ctx, c.Tenant, name, p)
+		for i := range list.Items {
+			if list.Items[i].Values, err = t.ShownValues(list.Items[i].Values); err != nil {
+				return list, err
+			}
+		}
+		return list, err
 	}
-	is, err := rowCondition(&t, where)
+	is, err := rowCondition(t.Shown(), where)
 	if err != nil {
 		return list, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "where", Code: "expression", Message: err.Error()}})
 	}
@@ -41,6 +48,9 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 		}
 		for _, row := range read.Items {
 			if is(row) {
+				if row.Values, err = t.ShownValues(row.Values); err != nil {
+					return list, err
+				}
 				list.Items = append(list.Items, row)
 			}
 		}

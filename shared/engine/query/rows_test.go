@@ -3,10 +3,12 @@ package query_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
@@ -78,4 +80,48 @@ func TestService_RowsOfATable(t *testing.T) {
 	if _, err := s.Query.Rows(t.Context(), harness.Caller, "other", "", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("no table: %v", err)
 	}
+}
+
+// A hidden column keeps its values, and neither lists nor conditions have it until it is shown again.
+func TestService_HiddenColumns(t *testing.T) {
+	s := newHarness(t, 1, "\nsteps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n")
+	ctx := t.Context()
+	put := func(hidden bool) {
+		t.Helper()
+		req := views.TableRequest{Columns: []workflow.Column{{Name: "n", Type: workflow.ColumnNumber, Required: true}, {Name: "card", Type: workflow.ColumnString, Required: true, Hidden: hidden}}}
+		table, err := s.Catalog.PutTable(ctx, harness.Caller, "log", req)
+		if err != nil || table.Columns[1].Hidden != hidden {
+			t.Fatalf("hidden %v: %+v, %v", hidden, table, err)
+		}
+		values, err := table.MakeRow(map[string]json.RawMessage{"n": json.RawMessage("1"), "card": json.RawMessage(`"4242"`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := workflow.Row{ID: workflow.RowID("x", 1, int(table.Revision), 0), Execution: "x", Workflow: "p/w:1.0.0", Step: "one", Values: values}
+		if err := s.Open().Rows.PutRow(ctx, harness.Caller.Tenant, "log", row, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(where string, rows ...string) {
+		t.Helper()
+		list, err := s.Query.Rows(ctx, harness.Caller, "log", where, workflow.Page{})
+		var got []string
+		for _, row := range list.Items {
+			got = append(got, string(row.Values))
+		}
+		if err != nil || !slices.Equal(got, rows) {
+			t.Errorf("%q: %s, %v; want %s", where, got, err, rows)
+		}
+	}
+	shown := `{"card":"4242","n":1}`
+	put(false)
+	want("n == 1", shown)
+	put(true)
+	want("", `{"n":1}`, `{"n":1}`)
+	want("n == 1", `{"n":1}`, `{"n":1}`)
+	if _, err := s.Query.Rows(ctx, harness.Caller, "log", `card == "4242"`, workflow.Page{}); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("a condition over it: %v", err)
+	}
+	put(false)
+	want(`card == "4242"`, shown, shown, shown)
 }
