@@ -228,6 +228,14 @@ func (w *warner) checkPublished(d *spec.Definition, written, path string) (exact
 // checkWorkflow warns about a reference to a workflow that is not published, and about an embedded
 // one whose config would not apply. A definition may refer to itself.
 func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) error {
+	if among := s.Reference.Among; len(among) > 0 {
+		for i, name := range among {
+			if _, _, err := w.checkPublished(d, name, fmt.Sprintf("%s.workflowReference.among[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	path += ".workflowReference.workflow"
 	exact, found, err := w.checkPublished(d, s.Reference.Workflow, path)
 	if err != nil || !found {

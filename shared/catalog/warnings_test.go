@@ -180,6 +180,10 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			steps: "  - {label: a, workflowReference: {workflow: p/none, mode: dispatch}}\n",
 			want:  []string{"6:46 steps[0].workflowReference.workflow unknown_workflow"},
 		},
+		"reference_among": {
+			steps: "  - {label: a, workflowReference: {workflow: \"${parameters.target}\", among: [p/careful, p/none], mode: dispatch}}\n",
+			want:  []string{"6:89 steps[0].workflowReference.among[1] unknown_workflow"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			head := head

@@ -57,6 +57,9 @@ func (r *reader) checkForeach(s *spec.Step, path string) {
 	if s.Reference != nil && s.Reference.Mode != workflow.ModeDispatch && s.Reference.Mode != workflow.ModeFireAndForget {
 		r.ReportAt(path+".workflowReference.mode", "conflict", "foreach starts an execution for each item: want dispatch or fireAndForget")
 	}
+	if s.Reference != nil && len(s.Reference.Among) > 0 {
+		r.ReportAt(path+".workflowReference.among", "conflict", "foreach starts executions of one workflow")
+	}
 	if r.Has(path + ".repeat") {
 		r.ReportAt(path+".repeat", "conflict", "a step has foreach or repeat, not both")
 	}

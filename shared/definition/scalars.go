@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -73,6 +74,16 @@ func (r *reader) reference(into *string) yamldoc.Field {
 		"want package/name or package/name:major[.minor[.patch]]", func(s string) bool {
 			_, err := workflow.ParseRef(s)
 			return err == nil
+		})
+}
+
+// referenceOrToken reads a reference, or an expression that gives one.
+func (r *reader) referenceOrToken(into *string) yamldoc.Field {
+	return r.checkedText(into, yamldoc.Schema{"anyOf": []yamldoc.Schema{{"pattern": referencePattern}, {"pattern": tokenPattern}}}, "format",
+		"want package/name or package/name:major[.minor[.patch]], or one ${...} with among", func(s string) bool {
+			_, err := workflow.ParseRef(s)
+			_, evaluated := expr.UnwrapToken(s)
+			return err == nil || evaluated
 		})
 }
 

@@ -246,7 +246,8 @@ func (r *reader) nested(into **spec.EmbeddedWorkflow, depth int) yamldoc.Field {
 func (r *reader) workflowReference(f *spec.Reference) yamldoc.Field {
 	f.Mode = workflow.ModeEmbed
 	return r.Object(yamldoc.Fields{
-		"workflow":            r.reference(&f.Workflow).Required("name the workflow"),
+		"workflow":            r.referenceOrToken(&f.Workflow).Required("name the workflow"),
+		"among":               yamldoc.List(r.Reader, &f.Among, maxAmong, r.reference),
 		"mode":                yamldoc.Enum(r.Reader, &f.Mode, workflow.ModeEmbed, workflow.ModeDispatch, workflow.ModeFireAndForget),
 		"executeOnParameters": r.Raw(&f.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
 		"onParentClose":       yamldoc.Enum(r.Reader, &f.OnParentClose, workflow.OnParentCloseCancel, workflow.OnParentCloseAbandon),
@@ -261,7 +262,24 @@ func (r *reader) workflowReference(f *spec.Reference) yamldoc.Field {
 		if at := path + ".onParentClose"; f.Mode != workflow.ModeDispatch && r.Has(at) {
 			r.ReportAt(at, "conflict", "only the step of a workflow in mode dispatch waits for the execution that it starts")
 		}
+		r.checkAmong(f, path)
 	})
+}
+
+// maxAmong is how many workflows a step may name of which it starts one.
+const maxAmong = 20
+
+// checkAmong checks that a step that evaluates which workflow it starts lists those that it may start.
+func (r *reader) checkAmong(f *spec.Reference, path string) {
+	_, evaluated := expr.UnwrapToken(f.Workflow)
+	switch at := path + ".among"; {
+	case evaluated && len(f.Among) == 0:
+		r.ReportAt(path+".workflow", "required", "say with among which workflows it may be")
+	case !evaluated && r.Has(at):
+		r.ReportAt(at, "conflict", "the step starts the one workflow that it names")
+	case evaluated && f.Mode == workflow.ModeEmbed:
+		r.ReportAt(path+".workflow", "conflict", "which steps an execution has is known when it starts: want mode dispatch or fireAndForget")
+	}
 }
 
 func (r *reader) label(into *string) yamldoc.Field {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 // is repeated.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	ref, err := d.referenced(n, n.Reference.Workflow)
+	ref, err := d.referenced(n, cmp.Or(plan.Starts, n.Reference.Workflow))
 	if err != nil {
 		d.err = err
 		return

@@ -45,6 +45,7 @@ const (
 	FailureMergeConflict     = "MERGE_CONFLICT"         // two branches return different values for one key
 	FailureParallelEntity    = "PARALLEL_ENTITY"        // two branches change entities of the same type
 	FailureWaitNotGlobal     = "WAIT_NOT_GLOBAL"        // a block asks to wait in a step that cannot
+	FailureUnknownWorkflow   = "UNKNOWN_WORKFLOW"       // a step is to start a workflow that is none of those that it may start
 	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than a step may set

@@ -171,7 +171,7 @@ func stepKind(s *spec.Step) string {
 	case s.FunctionBlock != "":
 		add(s.FunctionBlock)
 	case s.Reference != nil:
-		add("starts " + s.Reference.Workflow)
+		add("starts " + strings.Join(s.Reference.Names(), " or "))
 	case s.Parallel != nil:
 		add("branches")
 	case s.Insert != nil:

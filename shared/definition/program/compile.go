@@ -123,6 +123,9 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		}
 		if s.Reference != nil {
 			expr.EachToken(s.Reference.ExecuteOnParameters, add)
+			if len(s.Reference.Among) > 0 {
+				expr.EachToken(textTemplate(s.Reference.Workflow), add)
+			}
 		}
 		expr.EachToken(s.Set, add)
 		for _, c := range slices.Concat(s.Switch, s.OnFailure) {
@@ -198,6 +201,9 @@ func (c *compiler) compileStep(i int) {
 	into.parameters, into.rawParameters = c.compileTemplate(i, parameters, at), s.RawParameters
 	if s.Reference != nil && len(s.Reference.ExecuteOnParameters) > 0 {
 		into.selector = c.compileTemplate(i, s.Reference.ExecuteOnParameters, path+".workflowReference.executeOnParameters")
+	}
+	if s.Reference != nil && len(s.Reference.Among) > 0 {
+		into.starts = c.compileTemplate(i, textTemplate(s.Reference.Workflow), path+".workflowReference.workflow")
 	}
 	c.inLoop = -1
 	if s.Repeat != nil {

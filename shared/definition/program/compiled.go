@@ -38,6 +38,7 @@ type step struct {
 	repeatWhile    *expr.Program
 	retryWhen      *expr.Program
 	selector       *expr.Template
+	starts         *expr.Template // which workflow
 	refs           expr.References
 	set            []assignment
 	next           *Target
@@ -211,6 +212,19 @@ func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 		return nil, fmt.Errorf("executeOnParameters: want {type, ids, groups, query}: %w", err)
 	}
 	return raw, nil
+}
+
+// Starts returns which workflow a step starts that evaluates it; what is not text is its JSON.
+func (c *Compiled) Starts(step int, s expr.Scope) (string, error) {
+	raw, err := c.steps[step].starts.Eval(s)
+	if err != nil {
+		return "", err
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	return text, nil
 }
 
 // AcquireIDs returns the ids that an acquire entry lists, or that its expression over the

@@ -103,6 +103,9 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 				emit(paths[i]+".repeat.while", s.Repeat.While)
 			}
 			if s.Reference != nil {
+				if len(s.Reference.Among) > 0 {
+					expr.EachToken(textTemplate(s.Reference.Workflow), func(source string) { emit(paths[i]+".workflowReference.workflow", source) })
+				}
 				expr.EachToken(s.Reference.ExecuteOnParameters, func(source string) { emit(paths[i]+".workflowReference.executeOnParameters", source) })
 			}
 			if s.Loop != nil {

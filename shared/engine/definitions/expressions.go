@@ -295,6 +295,12 @@ func (x *Expressions) ExecuteOnParameters(node int, item *workflow.ScopeEntity) 
 	return c.Selector(step, x.jobScope(node, item))
 }
 
+// Starts returns which workflow a step starts that evaluates it.
+func (x *Expressions) Starts(node int) (string, error) {
+	c, step := x.compiledStep(node)
+	return c.Starts(step, x.scope(nil))
+}
+
 // ValidateParameters validates evaluated parameters against the schema of the block, or of the
 // definition that the step embeds. The parameters of a child execution are validated when it
 // starts.

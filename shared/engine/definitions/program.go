@@ -202,11 +202,15 @@ func ways(cases []spec.Case, field string, first map[string]int) []spec.Way {
 	return all
 }
 
-// addReference pins the definition that a step refers to, and embeds it if the step says so.
+// addReference pins the definitions of which a step starts one, or embeds the one that it refers to.
 func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error) {
-	ref, problem, err := b.pin(s, s.Reference.Workflow)
-	if problem != nil || err != nil {
-		return problem, err
+	var ref workflow.Ref
+	for _, name := range s.Reference.Names() {
+		var problem *workflow.Failure
+		var err error
+		if ref, problem, err = b.pin(s, name); problem != nil || err != nil {
+			return problem, err
+		}
 	}
 	if n := &b.program.Nodes[node]; n.Embeds() {
 		n.First = len(b.program.Nodes)

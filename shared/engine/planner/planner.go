@@ -200,7 +200,7 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 			return plan.JobPlan{}, err
 		}
 	}
-	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true})
+	PlanFlow(&planned.Plan, scope.request.Node, scope.request.NodeIndex, scope.expressions, FlowParts{true, true, true, true, true})
 	if n := scope.request.Node; n.Rollout != nil {
 		PlanWaves(&planned.Plan, n, scope.request.NodeIndex, p.Program.WaveTypes(scope.request.NodeIndex), scope.expressions.ForPlan(ctx, p.MaxPlanCost), scope.entities, scope.request.Excluded)
 		if err := ctx.Err(); err != nil {

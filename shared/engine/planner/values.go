@@ -22,7 +22,7 @@ import (
 // time.
 
 // FlowParts says which expressions of a step are known.
-type FlowParts struct{ Set, Switch, Wait, Loop bool }
+type FlowParts struct{ Set, Switch, Wait, Loop, Starts bool }
 
 // PlanFlow completes the plan of a step that sets variables, chooses a case or waits. It evaluates
 // the parts that are known.
@@ -64,6 +64,17 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		}
 	case n.Waits() != nil && told.Wait:
 		planWait(planned, n, at, expressions, fail)
+	case n.StartsChild() && len(n.Reference.Among) > 0 && told.Starts:
+		name, err := expressions.Starts(at)
+		switch {
+		case err != nil:
+			code, cause := valueFailure(err)
+			fail(code, cause, err.Error())
+		case !slices.Contains(n.Reference.Among, name):
+			fail(workflow.FailureUnknownWorkflow, workflow.CauseStepFailed, fmt.Sprintf("step %q is to start %q, which is none of %s", n.Label, workflow.Truncate(name, workflow.MaxShortMessage), strings.Join(n.Reference.Among, ", ")))
+		default:
+			planned.Starts = name
+		}
 	}
 }
 

@@ -139,7 +139,7 @@ func (b *planBuilder) step(i, scope int) views.PlannedStep {
 			s.AtMost = s.AtMost || !b.Steps[at].ConditionKnown
 		}
 	}
-	if n.Reference != nil {
+	if n.Reference != nil && len(n.Reference.Among) == 0 {
 		ref, err := workflow.ParseRef(n.Reference.Workflow)
 		if ref.Version = b.Program.Workflows[n.Reference.Workflow]; err == nil {
 			s.Workflow = ptr(ref.String())

@@ -69,7 +69,7 @@ func (d *Definition) Schema() int {
 
 // needsFlow reports whether the step has a field that came with schema 2.
 func (s *Step) needsFlow() bool {
-	if s.Metadata != nil || !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "") {
+	if s.Metadata != nil || !s.Pace.IsZero() || s.Retry != nil && (len(s.Retry.On) > 0 || s.Retry.Fresh) || s.Reference != nil && (s.Reference.OnParentClose != "" || s.Reference.Region != "" || s.Reference.Among != nil) {
 		return true
 	}
 	chooses := s.Switch != nil || s.OnFailure != nil || s.Next != "" || s.OnResume != ""
@@ -287,11 +287,20 @@ type EmbeddedWorkflow struct {
 
 // Reference names another definition, whose parameters are those of the step.
 type Reference struct {
-	Workflow            string                 `json:"workflow"` // reference; the version may be a major or a minor
+	Workflow            string                 `json:"workflow"`        // reference; the version may be a major or a minor. With Among it is ${CEL}
+	Among               []string               `json:"among,omitempty"` // the references of which Workflow has to be one when the step is entered
 	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
 	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may contain ${CEL}
 	OnParentClose       workflow.OnParentClose `json:"onParentClose,omitempty"`       // of mode dispatch; empty means cancel
 	Region              string                 `json:"region,omitempty"`              // of an execution of its own; empty means that of the parent
+}
+
+// Names returns the references of which the step may start one.
+func (r *Reference) Names() []string {
+	if len(r.Among) > 0 {
+		return r.Among
+	}
+	return []string{r.Workflow}
 }
 
 // Repeat repeats a step as long as the condition is true after an iteration, at most Count
