@@ -28,7 +28,8 @@ func newInit(c *connection) *cobra.Command {
 		Use:   "init DIR",
 		Short: "Write a new project: a block, a workflow, and their tests",
 		Long: `Write a new project into a directory that is new or empty: a worker with one block and its test, a definition and
-its test, settings for the local stack, and, in Go, a CDK app that deploys all. Its README.md has the commands.`,
+its test, settings for the local stack, and a CDK app: in Go it deploys the engine and the worker, in Python the engine,
+which calls the block where you serve it. Its README.md has the commands.`,
 		Example: "  lockstep init greeter --lang go\n  lockstep init greeter --lang python",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

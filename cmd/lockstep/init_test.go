@@ -14,7 +14,7 @@ import (
 func TestInit_WritesAProject(t *testing.T) {
 	for lang, wants := range map[string][]string{
 		"go":     {"README.md", "main.go", "main_test.go", "hello.yaml", "hello.test.yaml", "lockstep.yaml", "devices.jsonl", "cdk/main.go", "cdk/cdk.json"},
-		"python": {"README.md", "block.py", "test_block.py", "blocks.json", "hello.yaml", "hello.test.yaml", "lockstep.yaml", "devices.jsonl"},
+		"python": {"README.md", "block.py", "test_block.py", "blocks.json", "hello.yaml", "hello.test.yaml", "lockstep.yaml", "devices.jsonl", "infra/main.go", "infra/cdk.json"},
 	} {
 		t.Run(lang, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "My-Fleet")

@@ -80,6 +80,15 @@ test("the list shows executions, and filters find some of them", async () => {
   await page.getByRole("row").filter({ hasText: failed }).waitFor({ state: "detached" });
   await row.waitFor();
 
+  await page.getByRole("link", { name: "Clear" }).click();
+  await page.getByLabel("Status").selectOption("FAILED");
+  await row.waitFor({ state: "detached" });
+  await page.getByRole("row").filter({ hasText: failed }).waitFor();
+  await page.getByRole("link", { name: "Clear" }).click();
+  await page.getByLabel("State", { exact: true }).selectOption("COMPLETED_ACK");
+  await page.getByRole("row").filter({ hasText: failed }).waitFor({ state: "detached" });
+  await row.waitFor();
+
   await show("#/executions?workflow=test%2Flook&createdAfter=2020-01-01T00%3A00", "Executions");
   await row.waitFor();
   assert.equal(await page.getByRole("row").filter({ hasText: failed }).count(), 0);
@@ -98,6 +107,11 @@ test("what has not changed is not sent again, and what has is shown", async () =
   const unchanged = await page.waitForResponse((reply) => own(reply) && reply.status() === 304);
   assert.match((await unchanged.request().allHeaders())["if-none-match"], /^W\//);
   await page.getByText("COMPLETED_ACK").first().waitFor();
+  // The moves that it made have their times in the drawing.
+  const { items } = await stack.call("GET", `/workflow-execution/id/${id}/history?limit=1000`);
+  const began = items.find((e) => e.layer === "execution" && e.to === "RUNNING").at.slice(11, 19);
+  await page.locator("svg.machine text.at").filter({ hasText: began }).first().waitFor();
+  assert.equal(await page.locator("svg.machine .state.lit").getAttribute("data-state"), "COMPLETED_ACK");
   await clean();
 });
 
@@ -237,6 +251,7 @@ test("a job shows its error; the history and the cost of an execution are shown"
   await show(`#/executions/${id}/jobs?state=FAILED`, "Jobs");
   await page.getByRole("table", { name: "Jobs" }).getByRole("link", { name: "device/sw-025" }).first().click();
   await page.getByRole("article", { name: "Job" }).getByText("REFUSED no power").waitFor();
+  await page.getByRole("list", { name: "Log of the job" }).getByText("EXECUTE of sw-025: no power").waitFor();
   await show(`#/executions/${id}/history`, "History");
   const history = page.getByRole("table", { name: "History" });
   await history.evaluate((table) => table.scrollTo(0, table.scrollHeight));
@@ -362,6 +377,31 @@ test("what is over is read seldom, and its jobs are read once", async () => {
     }
     assert.equal(details > 2 && details < 15, true, `${details} requests in a minute`);
     assert.equal(jobs, 1);
+  } finally {
+    await other.browser.close();
+  }
+});
+
+test("a page that nobody sees reads nothing", async () => {
+  const other = await openBrowser();
+  try {
+    await other.page.clock.install();
+    let requests = 0;
+    other.page.on("request", (request) => { if (new URL(request.url()).pathname === "/workflow-execution") requests++; });
+    const turn = (hidden) => other.page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { configurable: true, value: hidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+    await other.open(stack.url, "#/executions");
+    await other.page.getByRole("table").waitFor();
+    await turn(true);
+    await other.page.waitForLoadState("networkidle");
+    const before = requests;
+    await other.page.clock.runFor(120_000);
+    await other.page.waitForLoadState("networkidle");
+    assert.equal(requests, before);
+    await turn(false);
+    await other.page.waitForResponse((reply) => new URL(reply.url()).pathname === "/workflow-execution");
   } finally {
     await other.browser.close();
   }

@@ -30,10 +30,11 @@ export async function startStack(env = {}) {
     const first = failOnce.includes(call.entity?.id) && !refused.has(subject);
     if (first) refused.add(subject);
     const refuses = first || fail.includes(call.entity?.id) && (call.operation === "EXECUTE" || call.parameters.failUndo);
+    const logs = [{ level: refuses ? "ERROR" : "INFO", text: `${call.operation} of ${call.entity?.id}: ${message}` }];
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(refuses
-      ? { outcome: "ERROR", error: { code, message, retryable, details: {} } }
-      : { outcome: "OK", result: { ...result, operation: call.operation } }));
+      ? { outcome: "ERROR", error: { code, message, retryable, details: {} }, logs }
+      : { outcome: "OK", result: { ...result, operation: call.operation }, logs }));
   });
   blocks.keepAliveTimeout = 600_000; // on a busy machine the service may use a connection just when it is closed as idle
   await new Promise((done) => blocks.listen(0, "127.0.0.1", done));
@@ -116,11 +117,17 @@ export async function openBrowser(options = {}) {
       home = url;
       await page.goto(`${url}/${hash}`);
     },
-    /** violations are those of axe-core's rules in what is shown. */
+    /** violations are those of axe-core's rules in what is shown, in light and in dark. */
     violations: async () => {
       await page.evaluate(axe);
-      const report = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-      return report.violations.map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+      const found = [];
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        const report = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        found.push(...report.violations.map((v) => `${colorScheme}: ${v.id} (${v.impact}): ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`));
+      }
+      await page.emulateMedia({ colorScheme: null });
+      return found;
     },
   };
 }

@@ -30,7 +30,7 @@ steps:
 ${more}`;
 
 before(async () => {
-  stack = await startStack();
+  stack = await startStack({ LOCKSTEP_OBSERVE_METRICS: "true" });
   await stack.importEntities(ids.map((id, n) => ({ type: "device", id, attributes: { site: n < 10 ? "lab" : "zrh", note: hostile }, groups: ["switches"] })));
   await stack.publish(work("1.0.0"));
   await stack.publish(work("1.1.0", '  - {label: verify, functionBlock: "test/look:1", runOn: device}\n'));
@@ -112,6 +112,16 @@ test("locks: who holds what and who waits for whom", async () => {
   await page.getByText(`${waiter} waits for it`).waitFor();
   await page.getByRole("region", { name: "Attributes" }).getByText(hostile).waitFor();
   await clean();
+
+  await show("#/start/test/alter/1.1.0", "Start test/alter:1.1.0");
+  await page.getByLabel("Target version (required)").fill("3");
+  await page.getByLabel("Ids (device)").fill("sw-002 sw-003");
+  await page.getByRole("button", { name: "Plan" }).click();
+  const plan = page.getByRole("region", { name: "Plan", exact: true });
+  await plan.getByText("1 of them are locked now").waitFor();
+  await plan.getByRole("listitem").filter({ hasText: "device/sw-002" }).getByRole("link", { name: holder }).waitFor();
+  await clean();
+  await show("#/entities/device/sw-002", "device/sw-002");
   await stack.call("POST", `/workflow-execution/${holder}/cancel`, { reason: "enough" });
   await stack.until(waiter, (x) => x.state === "COMPLETED_ACK");
   await page.reload();
@@ -142,14 +152,26 @@ test("definitions: versions, source and difference", async () => {
   await page.getByRole("link", { name: "test/alter", exact: true }).first().click();
   await page.getByRole("heading", { name: "test/alter" }).waitFor();
   await page.getByRole("link", { name: "1.1.0" }).click();
-  await page.getByRole("region", { name: "Source" }).getByText('"verify"').waitFor();
+  await page.getByRole("region", { name: "Source" }).getByText("label: verify").waitFor();
   await clean();
   await page.getByLabel("Difference to version").selectOption("1.0.0");
   const changes = page.getByRole("region", { name: "Difference" });
-  await changes.locator("ins").filter({ hasText: '"verify"' }).waitFor();
+  await changes.locator("ins").filter({ hasText: "label: verify" }).waitFor();
   assert.equal(await changes.locator("del").filter({ hasText: '"1.0.0"' }).count(), 1);
   assert.match(page.url(), /against=1\.0\.0/);
   await clean();
+});
+
+test("the source of a definition is YAML that means the same, whatever it says", async () => {
+  const texts = ["", " ", "plain text", "yes", "Null", "~", "1e3", "0x1f", "1.0.0", "2026-01-31", "- a", "a: b", "a #b", "# a", "'", "\"", "\\", "{a}", "[a]", "&a", "*a", "!a", "|", ">", "%a", "@a", "`", ", a", "? a", " a", "a ", "\ta", "a\tb",
+    "a\nb", "a\nb\n", "a\n\n  b\n# c\n---\n", "a\n\n", "\na", "a\r\nb", "é ü", "\u{1f600}", "\u2028", "a\u0085b\nc", "\ufeffa\nb", hostile];
+  const all = { texts, keys: Object.fromEntries(texts.map((text, n) => [text, n])), empty: [{}, [], [[], {}], null, true, 1.5, -1e-7], deep: [[["a", { b: ["c", { d: texts[35] }] }]], { e: { f: [] } }] };
+  const published = await stack.publish(JSON.stringify({ package: "test", name: "texts", version: "1.0.0", description: texts[35], steps: [{ label: "note", set: { all } }] }));
+  await show("#/definitions/test/texts/1.0.0", "test/texts:1.0.0");
+  const text = await page.getByRole("region", { name: "Source" }).evaluate((region) => region.textContent);
+  assert.match(text, /^package: test\nname: texts\nversion: "1.0.0"\ndescription: \|\n  a\n/);
+  const again = await stack.call("POST", "/workflow-definition/publish?dryRun=true", text);
+  assert.equal(again.digest, published.digest, text);
 });
 
 test("a definition is published with its issues at their lines", async () => {
@@ -271,9 +293,20 @@ test("a rollout has one row a wave", async () => {
   await clean();
 });
 
+test("how executions end is counted by workflow", async () => {
+  await show("#/metrics", "How executions end");
+  const row = page.getByRole("table", { name: "Ends by workflow" }).getByRole("row").filter({ hasText: "test/waves" });
+  await row.waitFor();
+  assert.match(await row.innerText(), /test\/waves\S*\s+1\s+1\s+0\s+0\s+0\s/);
+  await page.getByLabel("Days").selectOption("30");
+  await page.waitForURL(/days=30/);
+  await row.waitFor();
+  await clean();
+});
+
 test("keys lead to every view", async () => {
   await show("", "Executions");
-  for (const [key, title] of [["i", "Inbox"], ["f", /^Failures/], ["e", "Entities"], ["l", "Locks"], ["w", "Workers"], ["b", "Function blocks"], ["d", "Definitions"], ["x", "Executions"]]) {
+  for (const [key, title] of [["i", "Inbox"], ["f", /^Failures/], ["e", "Entities"], ["l", "Locks"], ["w", "Workers"], ["b", "Function blocks"], ["m", "How executions end"], ["d", "Definitions"], ["x", "Executions"]]) {
     await page.keyboard.press("g");
     await page.keyboard.press(key);
     await page.getByRole("heading", { name: title }).first().waitFor();

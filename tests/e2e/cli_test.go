@@ -125,6 +125,52 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 	}
 }
 
+// --wait follows an execution from one wait to the next and to its end, whatever time the service takes, and ends with
+// the code of what it has come to.
+func TestCLI_WaitFollowsToTheNextWait(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	b := serveBlocks(t)
+	g := newBlockGate()
+	b.handle("hello", g.wait)
+	b.register(s, workflow.Block{Name: "hello", Idempotent: true, Timeout: workflow.Duration(waitTimeout)})
+	s.publish("package: test\nname: waits\nversion: 1.0.0\nsteps:\n" +
+		"  - {label: first, wait: {approval: {title: First, deadline: 1h}}}\n" +
+		"  - {label: second, wait: {signal: {name: go, deadline: 1h}}}\n" +
+		"  - {label: hello, functionBlock: \"test/hello:1\", runOn: global}\n")
+	runs := func(want int, args ...string) (x struct{ ID, State, Outcome string }) {
+		t.Helper()
+		code, out, text := runLockstep(t, "", append([]string{"--url=" + s.url, "-o", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &x); code != want || err != nil && want != 124 {
+			t.Fatalf("%q: exit %d, want %d, %v\n%s%s", args, code, want, err, out, text)
+		}
+		return x
+	}
+	waits := func() string {
+		t.Helper()
+		id := runs(0, "run", "test/waits", "--detach").ID
+		eventually(t, "it waits", func() bool {
+			x, err := s.Execution(t.Context(), id)
+			return err == nil && x.State == sm.ExecutionWaiting
+		})
+		return id
+	}
+	id := waits()
+	if x := runs(0, "answer", id, "--step", "first", "--set", "approved=true", "--wait"); x.State != string(sm.ExecutionWaiting) {
+		t.Errorf("after the first wait it is %s", x.State)
+	}
+	runs(124, "signal", id, "go", "--wait-timeout", "1s") // the block does not answer yet
+	runs(124, "watch", id, "--wait-timeout", "1ms")
+	<-g.entered
+	close(g.open)
+	if x := runs(0, "watch", id); x.Outcome != "SUCCEEDED" {
+		t.Errorf("it ended %s", x.Outcome)
+	}
+	if x := runs(1, "cancel", waits(), "--wait"); x.State != string(sm.ExecutionCancelledAck) {
+		t.Errorf("the other one is %s", x.State)
+	}
+}
+
 // Ctrl-C leaves the execution running, prints how to watch it, and is not a success for
 // the shell.
 func TestCLI_InterruptedFollowLeavesExecutionRunning(t *testing.T) {

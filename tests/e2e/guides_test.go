@@ -150,9 +150,10 @@ func (g *guide) prepare(commands string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(commands) {
 		switch {
-		case strings.HasPrefix(line, "go mod init "):
-			g.writeModule(strings.TrimSpace(strings.TrimPrefix(line, "go mod init ")))
-		case strings.HasPrefix(line, "git clone "), strings.HasPrefix(line, "make "), strings.HasPrefix(line, "export PATH="), strings.HasPrefix(line, "go get "):
+		case moduleRE.MatchString(line):
+			found := moduleRE.FindStringSubmatch(line)
+			g.writeModule(found[1], found[2])
+		case strings.HasPrefix(line, "git clone "), strings.HasPrefix(line, "make "), strings.HasPrefix(line, "export PATH="), getRE.MatchString(line):
 		default:
 			kept.WriteString(line)
 		}
@@ -164,8 +165,14 @@ func (g *guide) prepare(commands string) string {
 	return text
 }
 
-// writeModule makes the folder a module that requires this one, with the versions that this one has.
-func (g *guide) writeModule(name string) {
+// moduleRE and getRE match the commands that make a module, maybe in a folder, and that fetch others.
+var (
+	moduleRE = regexp.MustCompile(`^go (?:-C (\S+) )?mod init (\S+)`)
+	getRE    = regexp.MustCompile(`^go (?:-C \S+ )?get `)
+)
+
+// writeModule makes a folder a module that requires this one, with the versions that this one has.
+func (g *guide) writeModule(folder, name string) {
 	g.t.Helper()
 	for _, file := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(g.root, file))
@@ -176,7 +183,7 @@ func (g *guide) writeModule(name string) {
 			text = []byte(strings.Replace(string(text), "module github.com/lockstep-run/lockstep", "module "+name, 1) +
 				"\nrequire github.com/lockstep-run/lockstep v0.0.0\n\nreplace github.com/lockstep-run/lockstep => " + g.root + "\n")
 		}
-		g.write(file, string(text))
+		g.write(filepath.Join(folder, file), string(text))
 	}
 }
 

@@ -7,10 +7,12 @@ import { diff } from "../diff";
 import { useLive } from "../live";
 import { go, type Route, to } from "../route";
 import { Loaded, ProblemText, Table, time, Value } from "../ui";
+import { yaml } from "../yaml";
 
 type Definition = Schemas["Definition"];
 
-const source = (d: Definition): string => JSON.stringify(d.definition, null, 2);
+/** source is the definition as YAML. The service stores its meaning, not the text that was published. */
+const source = (d: Definition): string => yaml(d.definition);
 
 export function Definitions({ route }: { route: Route }): VNode {
   const [, pack, name, version] = route.path;
@@ -73,7 +75,7 @@ function One({ pack, name, version, against }: { pack: string; name: string; ver
               {versions.filter((v) => v.version !== version).map((v) => <option value={v.version}>{v.version}</option>)}
             </select>
           </div>
-          {other ? <Difference before={other} after={d} /> : <><h2>Source</h2><Value value={source(d)} label="Source" /></>}
+          {other ? <Difference before={other} after={d} /> : <><h2>Source</h2><p class="calm">As YAML, with its own layout and without the comments of the file that was published.</p><Value value={source(d)} label="Source" /></>}
         </>
       )}</Loaded>
     </>
