@@ -92,6 +92,7 @@ func TestLoop_Limits(t *testing.T) {
 		`{over: "${[]}"}`:                                      {0, ""},
 		`{over: "${parameters.n}"}`:                            {0, workflow.FailureLoop},
 		`{over: "${parameters.nothing}"}`:                      {0, workflow.FailureLoop},
+		`{over: "${parameters}"}`:                              {0, workflow.FailureLoop},
 		`{while: "parameters.nothing"}`:                        {0, workflow.FailureLoop},
 		`{while: "index == 0 || parameters.nothing"}`:          {1, workflow.FailureLoop},
 		`{over: "${['` + strings.Repeat("x", 200) + `', 2]}"}`: {2, ""},
@@ -101,6 +102,9 @@ func TestLoop_Limits(t *testing.T) {
 		x := s.Load(id)
 		if x.Error != nil {
 			code = x.Error.Code
+			if strings.Contains(x.Error.Message, "interface") {
+				t.Errorf("%s: %s: names a type of Go", loop, x.Error.Message)
+			}
 		}
 		if len(calls) != want.calls || code != want.code || x.Status() != map[bool]sm.Status{true: sm.StatusCompleted, false: sm.StatusFailed}[code == ""] {
 			t.Errorf("%s: %d calls, %+v", loop, len(calls), x.Error)

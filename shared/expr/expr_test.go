@@ -334,3 +334,21 @@ func TestEntity_IdentityHidesAttributes(t *testing.T) {
 		t.Error("attributes replace the type and the id")
 	}
 }
+
+// TestKindOf: each kind of evaluated value has a name that people know.
+func TestKindOf(t *testing.T) {
+	s := expr.ParameterScope(json.RawMessage(`{"v":[null,true,"x",[1],{"a":1},5,1.5]}`))
+	p, err := expr.Compile(nil, "parameters.v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := p.Eval(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"null", "true or false", "a text", "a list", "an object", "a number", "a number"} {
+		if got := expr.KindOf(values.([]any)[i]); got != want {
+			t.Errorf("value %d is %s, want %s", i, got, want)
+		}
+	}
+}

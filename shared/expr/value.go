@@ -252,3 +252,20 @@ func orderMap(v ref.Val) ref.Val {
 	}
 	return v
 }
+
+// KindOf names the kind of an evaluated value, for messages to people.
+func KindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "true or false"
+	case string:
+		return "a text"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}

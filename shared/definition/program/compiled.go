@@ -205,11 +205,8 @@ func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	var on workflow.Selector
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&on); err != nil {
-		return nil, fmt.Errorf("executeOnParameters: want {type, ids, groups, query}: %w", err)
+	if _, err := decodeSelector(raw); err != nil {
+		return nil, fmt.Errorf("executeOnParameters: %w", err)
 	}
 	return raw, nil
 }
@@ -262,7 +259,7 @@ func evalIDs(p *expr.Program, s expr.Scope) ([]string, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, &expr.Error{Source: p.Source(), Message: fmt.Sprintf("want a list of ids, not %T", v)}
+		return nil, &expr.Error{Source: p.Source(), Message: fmt.Sprintf("want a list of ids, not %s", expr.KindOf(v))}
 	}
 	ids := make([]string, len(list))
 	for n, item := range list {

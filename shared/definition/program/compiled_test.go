@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -172,7 +173,7 @@ func TestCompiled_RetryWhen(t *testing.T) {
 }
 
 // TestCompiled_SelectorIsFilled: the tokens of executeOnParameters are filled, and the result must be a
-// selector.
+// selector that says which entities of the type, by ids that are ids.
 func TestCompiled_SelectorIsFilled(t *testing.T) {
 	d, c := everything(t)
 	s := expr.Scope{Context: expr.NewStepContext(nil, expr.Results{"upgrade": {"b": raw("1"), "a": raw("2")}}, nil, nil)}
@@ -184,9 +185,32 @@ func TestCompiled_SelectorIsFilled(t *testing.T) {
 		t.Errorf("without executeOnParameters: %s, %v", got, err)
 	}
 	_, c = compile(t, head+`steps: [{label: a, workflowReference: {workflow: p/x, mode: dispatch, executeOnParameters: {type: d, ids: "${parameters.x}"}}}]`)
-	for parameters, ok := range map[string]bool{`{"x":["a"]}`: true, `{"x":[]}`: true, `{"x":"a"}`: false, `{"x":[1]}`: false, `{}`: false} {
+	for parameters, ok := range map[string]bool{`{"x":["a"]}`: true, `{"x":[]}`: true, `{"x":"a"}`: false, `{"x":[1]}`: false, `{}`: false,
+		`{"x":null}`: false, `{"x":[null]}`: false, `{"x":[""]}`: false, `{"x":["a b"]}`: false} {
 		if got, err := c.Selector(0, expr.ParameterScope(raw(parameters))); (err == nil) != ok {
 			t.Errorf("%s: %s, %v", parameters, got, err)
+		}
+	}
+}
+
+// TestCompiled_SelectorOfACall: the filled executeOnParameters of a trigger is checked in the same way.
+func TestCompiled_SelectorOfACall(t *testing.T) {
+	_, c := compile(t, head+`
+triggers:
+  http: [{name: push, verify: {scheme: hmac, secret: hooks/push}, parameters: {}, executeOnParameters: {type: d, ids: "${body.ids}"}}]
+steps: [{label: a, set: {x: 1}}]`)
+	for body, want := range map[string]string{
+		`{"ids":["a"]}`: "", `{"ids":[]}`: "", `{"ids":""}`: "lists of texts", `{"ids":[1]}`: "lists of texts",
+		`{"ids":null}`: "say which entities", `{"ids":[null]}`: `ids[0] is not an id: ""`, `{"ids":["a","b c"]}`: `ids[1] is not an id: "b c"`,
+	} {
+		_, err := c.Triggered("push", program.Call{Body: raw(body)})
+		var e *workflow.Error
+		text := ""
+		if errors.As(err, &e) {
+			text = fmt.Sprint(e.Issues)
+		}
+		if (err == nil) != (want == "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %v %s, want %q", body, err, text, want)
 		}
 	}
 }

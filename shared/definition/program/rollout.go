@@ -80,7 +80,7 @@ func (c *Compiled) RolloutBy(step int, s expr.Scope) (string, error) {
 	case float64:
 		name = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		return "", fmt.Errorf("want a text, a number or true or false, not %T", value)
+		return "", fmt.Errorf("want a text, a number or true or false, not %s", expr.KindOf(value))
 	}
 	if name == "" || len(name) > spec.MaxWaveName {
 		return "", fmt.Errorf("want 1 to %d bytes, not %d", spec.MaxWaveName, len(name))

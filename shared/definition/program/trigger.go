@@ -132,10 +132,8 @@ func (c *Compiled) Triggered(name string, call Call) (made Triggered, err error)
 		if err != nil {
 			return made, fail("executeOnParameters", err)
 		}
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if made.Selector = new(workflow.Selector); d.Decode(made.Selector) != nil {
-			return made, fail("executeOnParameters", fmt.Errorf("want {type, ids, groups, query}"))
+		if made.Selector, err = decodeSelector(raw); err != nil {
+			return made, fail("executeOnParameters", err)
 		}
 	}
 	if made.IdempotencyKey, err = evalCallText(t.idempotencyKey, s); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -42,7 +43,7 @@ func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 		if n.Foreach != nil {
 			field = "foreach.items"
 		}
-		return nil, 0, loopFailure(n, fmt.Errorf("%s: want a list, not %T", field, list))
+		return nil, 0, loopFailure(n, fmt.Errorf("%s: want a list, not %s", field, expr.KindOf(list)))
 	}
 	limit := func(code, format string, args ...any) (*workflow.Value, int, *planFailure) {
 		return nil, 0, &planFailure{workflow.Failure{Code: code, Step: n.Label, Message: fmt.Sprintf(format, args...)}, workflow.CauseLimit}
