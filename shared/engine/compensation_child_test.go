@@ -326,3 +326,40 @@ func TestCompensation_OfAnExecutionIsShown(t *testing.T) {
 		t.Errorf("%s, %+v", x.State, v.Waiting)
 	}
 }
+
+// What a set of executions has done is not undone: the execution ends unsafely, says so, and keeps
+// its locks. Executions that a loop starts one after the other are undone, the newest first.
+func TestCompensation_OfASetOrOfALoop(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = fails("charge")
+	s.Publish("hotel", hotelYAML)
+	s.Publish("leave", leaveYAML)
+	start := func(steps string) *workflow.Execution {
+		s.Publish("w"+fmt.Sprint(len(steps)), "steps:\n"+steps+"  - {label: charge, functionBlock: p/pure:1, runOn: global}\n")
+		req := harness.NewStartRequest("w"+fmt.Sprint(len(steps)), "d000")
+		id := s.StartWith(req)
+		settle(s)
+		return s.Load(id)
+	}
+	child := `workflowReference: {workflow: p/hotel:1, mode: dispatch, executeOnParameters: {ids: ["${item}"]}}, parameters: {who: "${item}"}`
+	x := start("  - {label: hotels, foreach: {items: \"${['d001', 'd002']}\"}, " + child + "}\n")
+	v := executionView(t, s, x.ID)
+	if x.State != sm.ExecutionFailedUnsafe || x.RolledBack || v.Remains == nil || !strings.Contains(*v.Remains, `the changes of the executions that step "hotels" started remain`) {
+		t.Errorf("set: %s, %v", x.State, v.Remains)
+	}
+	s.BlockCalls = nil
+	if _, err := s.Engine.Acknowledge(context.Background(), harness.Caller, x.ID, "looked"); err != nil {
+		t.Fatal(err)
+	}
+	x = start("  - label: each\n    loop: {over: \"${['d001', 'd002']}\"}\n    workflow:\n      steps:\n        - {label: hotel, " + child +
+		`, compensate: {workflow: p/leave:1, parameters: {room: "${hotel.result.output.room}"}}}` + "\n")
+	var order []string
+	for _, c := range s.BlockCalls {
+		if c.Step == "book" || c.Step == "leave" {
+			order = append(order, c.Step+" "+c.Entity)
+		}
+	}
+	if want := []string{"book d001", "book d002", "leave d002", "leave d001"}; x.State != sm.ExecutionFailedSafeAck || !x.RolledBack || !slices.Equal(order, want) {
+		t.Errorf("loop: %s, %s, %v, want %v", x.State, x.Reason, order, want)
+	}
+}
