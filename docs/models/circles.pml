@@ -37,6 +37,8 @@
 #define N		6
 #define NONE		7
 #define BIT(n)		(1 << (n))
+#define KID(p, c)	((exists[c] && parent[c] == (p) && !over[c]) -> BIT(c) : 0)
+#define KIDS(p)		(KID(p, 1) | KID(p, 3) | KID(p, 4) | KID(p, 5))
 #define CIRCLE		(CONF != 3 && CONF != 5)
 
 /* parent of each execution, what each child wants (those that block it), who is at work alone */
@@ -128,8 +130,8 @@ inline prune() {
 				:: (found & BIT(k)) != 0 && k >= 3 && (note[k] & found) == note[k]
 #endif
 #ifdef MUTATION_ALL
-				:: (found & BIT(k)) != 0 && k < 3 && (kids(k) & ~found) != 0 -> found = found & ~BIT(k); changed = true
-				:: (found & BIT(k)) != 0 && k < 3 && (kids(k) & ~found) == 0
+				:: (found & BIT(k)) != 0 && k < 3 && (KIDS(k) & ~found) != 0 -> found = found & ~BIT(k); changed = true
+				:: (found & BIT(k)) != 0 && k < 3 && (KIDS(k) & ~found) == 0
 #else
 				/* it waits for all: one that is stuck is enough */
 				:: (found & BIT(k)) != 0 && k < 3 && (note[k] & found) == 0 -> found = found & ~BIT(k); changed = true
@@ -142,9 +144,6 @@ inline prune() {
 		changed = false; k = 0
 	}
 }
-
-#define KID(p, c)	((exists[c] && parent[c] == (p) && !over[c]) -> BIT(c) : 0)
-#define kids(p)		(KID(p, 1) | KID(p, 3) | KID(p, 4) | KID(p, 5))
 
 /* circle keeps those to which x leads, if one of them leads back to it */
 inline circle(x) {
@@ -320,7 +319,7 @@ proctype Parent(byte x) {
 	:: branch[x] -> atomic { branch[x] = false; version[x]++ }
 	:: else
 	fi;
-	atomic { kids(x) == 0 -> skip };
+	atomic { KIDS(x) == 0 -> skip };
 	end(x)
 }
 

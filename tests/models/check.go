@@ -32,7 +32,7 @@ func (c check) name() string {
 
 // isShort reports whether the search ends before an optimised verifier pays.
 func (c check) isShort() bool {
-	return c.mutation != "" || c.minLevel < large && slices.Contains([]string{"mailbox", "waits", "keys", "observer", "family", "asks", "capacity"}, c.model)
+	return c.mutation != "" || c.minLevel < large && slices.Contains([]string{"mailbox", "waits", "keys", "observer", "family", "asks", "capacity", "circles"}, c.model)
 }
 
 type result struct {

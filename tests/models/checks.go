@@ -64,6 +64,20 @@ func checks() []check {
 		{model: "capacity", mutation: "STARTONE", property: "a blocked execution waits as long as one of those that block it is live"},
 		{model: "capacity", mutation: "UNSAFE", property: "an execution that waits for a person gives its place back"},
 
+		{model: "circles", property: "one circle of two families: one of it is ended, and all end", defines: "CONF=1"},
+		{model: "circles", property: "through a grandparent", defines: "CONF=2"},
+		{model: "circles", property: "no circle: nobody is ended", defines: "CONF=3"},
+		{model: "circles", property: "all places are taken by those that wait for one", defines: "CONF=4"},
+		{model: "circles", property: "a place that is about to become free: nobody is ended", defines: "CONF=5"},
+		{model: "circles", property: "a place and an entity", defines: "CONF=6"},
+
+		{model: "circles", mutation: "FIRST", property: "the search begins before what blocks the child is stored"},
+		{model: "circles", mutation: "FINDER", property: "who finds a circle ends, not the youngest"},
+		{model: "circles", mutation: "ONE", property: "who wants a place waits for the first of those that have one", defines: "CONF=5"},
+		{model: "circles", mutation: "STATE", property: "a parent waits only once none of its branches is at work"},
+		{model: "circles", mutation: "PARENT", property: "only the parent of a child is looked at", defines: "CONF=2"},
+		{model: "circles", mutation: "ALL", property: "a parent of several waits only if all of them were found"},
+
 		{model: "narrow", property: "no two holders, what is kept waits for a person, nobody sleeps without a reason", defines: "OPERATORS=2"},
 		{model: "narrow", property: "crashes, losses, duplicates, unlocks, an empty set, no set", defines: "SPLIT UNLOCKS=1 EMPTY WHOLE CRASHES=1 LOSSES=1 DUPS=1 WANTS=7", minLevel: usual},
 		{model: "narrow", property: "retries", defines: "RETRIES=1 FAILS=2 WANTS=7 EMAX=14 RMAX=60"},
