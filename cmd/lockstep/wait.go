@@ -121,7 +121,7 @@ func waitsForSignal(x views.ExecutionView) bool {
 	if x.Waiting == nil {
 		return false
 	}
-	for _, other := range x.Waiting.Others {
+	for _, other := range x.Waiting.All {
 		if other.Kind == workflow.WaitSignal {
 			return true
 		}

@@ -176,7 +176,7 @@ func (r *reader) branch(b *spec.Branch, depth int) yamldoc.Field {
 		"result": r.Raw(&b.Result, false),
 	})
 	var step spec.Step
-	one := yamldoc.Named("step", r.step(&step, depth+1)).Then(r.Reader, func(n ast.Node, path string) {
+	one := yamldoc.Named("branchStep", r.branchStep(&step, depth+1)).Then(r.Reader, func(n ast.Node, path string) {
 		b.Label, b.Steps = step.Label, []spec.Step{step}
 		r.AddPath(path+".steps", n)
 		r.IndexAs(n, path+".steps[0]") // where the compiler reports errors

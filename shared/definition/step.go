@@ -36,6 +36,17 @@ func (r *reader) steps(into *[]spec.Step, depth int) yamldoc.Field {
 }
 
 func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
+	return r.stepOn(s, depth, "").WithSchema(kindSchema(true))
+}
+
+// branchStep reads the only step of a branch in its short form. A block that it calls runs once, unless it
+// says otherwise.
+func (r *reader) branchStep(s *spec.Step, depth int) yamldoc.Field {
+	return r.stepOn(s, depth, workflow.RunOnGlobal).WithSchema(kindSchema(false))
+}
+
+// stepOn reads a step whose block runs on runOn if the step does not say what on; empty if it must.
+func (r *reader) stepOn(s *spec.Step, depth int, runOn string) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
 		"label":             r.label(&s.Label).Required("a step needs label"),
 		"metadata":          r.metadata(&s.Metadata),
@@ -81,6 +92,10 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 
 		"compensate": yamldoc.Optional(&s.Compensate, r.compensation),
 	}).Finally(func(n ast.Node, path string) {
+		if runOn != "" && !r.Has(path+".runOn") && (r.Has(path+".functionBlock") || r.Has(path+".http")) {
+			s.RunOn = runOn
+			r.AddPath(path+".runOn", n)
+		}
 		r.checkKind(n, path)
 		r.finishHTTP(s, path)
 		r.setBetween(s, n, path)
@@ -93,7 +108,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		if s.OnResume != "" && s.FunctionBlock != "" {
 			r.checkOnResume(s, path)
 		}
-	}).WithSchema(kindSchema)
+	})
 }
 
 // kinds are the fields of which a step has exactly one, each with the fields that it needs and
@@ -121,8 +136,8 @@ var (
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
 )
 
-// kindSchema is the JSON Schema of kinds.
-var kindSchema = func() yamldoc.Schema {
+// kindSchema is the JSON Schema of kinds, with or without what they need.
+func kindSchema(needs bool) yamldoc.Schema {
 	var forms []yamldoc.Schema
 	for _, k := range kinds {
 		var never []yamldoc.Schema
@@ -134,8 +149,12 @@ var kindSchema = func() yamldoc.Schema {
 		for _, name := range k.never {
 			never = append(never, yamldoc.Schema{"required": []string{name}})
 		}
+		required := []string{k.name}
+		if needs {
+			required = append(required, k.needs...)
+		}
 		forms = append(forms, yamldoc.Schema{
-			"required": append([]string{k.name}, k.needs...),
+			"required": required,
 			"not":      yamldoc.Schema{"anyOf": never},
 		})
 	}
@@ -173,7 +192,7 @@ var kindSchema = func() yamldoc.Schema {
 			"else": yamldoc.Schema{"properties": yamldoc.Schema{"compensate": yamldoc.Schema{"required": []string{"functionBlock"}}}},
 		}},
 	}
-}()
+}
 
 // checkKind checks that a step has exactly one kind, and only the fields of that kind.
 func (r *reader) checkKind(n ast.Node, path string) {

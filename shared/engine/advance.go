@@ -350,13 +350,17 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 }
 
 // restart starts over from a state that was just read. It keeps immutable reads and an uncommitted
-// command, but not the engine's own break command. It drops plans: a plan made for the failed
+// command, but not the engine's own break command: a commit has ended the streak that it was made for, or
+// the error that it stands for comes again. It drops plans: a plan made for the failed
 // commit carries tokens and attributes of locks that the execution may have released and taken
 // again since.
 func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 	if x.Workflow != w.execution.Workflow || !maps.Equal(x.Blocks, w.execution.Blocks) || !maps.Equal(x.Workflows, w.execution.Workflows) {
 		// Another handler has pinned the versions, perhaps to different ones.
 		w.facts.Resolution, w.program, w.planner = nil, nil, nil
+	}
+	if w.command != nil && w.command.Kind == lifecycle.CommandBreak && x.FailureStreak == nil {
+		w.command = nil
 	}
 	w.execution, w.stale, w.facts.Command, w.locksAhead = x, false, w.command, nil
 	w.readClock(ctx)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,15 +43,20 @@ func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
 // An execution whose wake-ups fail shows why, and is ended if that lasts: safely before
 // any job was executed, unsafely after that.
 func TestFailures_EndStalledExecution(t *testing.T) {
+	const one = "{label: one, functionBlock: p/once:1, runOn: device}"
+	noPacks := []string{"packs.put_cancelled", "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set"}
 	for name, c := range map[string]struct {
+		step   string
 		refuse []string
 		want   sm.ExecutionState
 	}{
-		"no locks":          {[]string{"locks.", "store.heads"}, sm.ExecutionFailedSafeAck},
-		"nothing is closed": {[]string{"packs.put_cancelled", "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set"}, sm.ExecutionFailedUnsafe},
+		"no locks":                      {one, []string{"locks.", "store.heads"}, sm.ExecutionFailedSafeAck},
+		"nothing is closed":             {one, noPacks, sm.ExecutionFailedUnsafe},
+		"nothing is closed in branches": {"{label: both, parallel: {branches: [" + one + ", {label: wait, wait: {for: 240h}}]}}", noPacks, sm.ExecutionFailedUnsafe},
+		"nothing is closed in a loop":   {"{label: twice, repeat: {count: 2}, workflow: {steps: [" + one + "]}}", noPacks, sm.ExecutionFailedUnsafe},
 	} {
 		s := newHarness(t, 1)
-		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		s.Publish("w", "steps: ["+c.step+"]\n")
 		s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
 		s.Faults = faultCalls(faults.Broken, c.refuse...)
 		id := s.Start("w", "d000")
@@ -64,7 +70,36 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		if x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "wake-ups have failed since") || !strings.Contains(x.Reason, ": internal error") || x.FailureStreak != nil {
 			t.Errorf("%s: %s, %q, %+v", name, x.Cause, x.Reason, x.FailureStreak)
 		}
+		if open := slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Open() }); open || len(x.Threads) > 0 {
+			t.Errorf("%s: the execution has ended, but not %+v", name, x.StepRuns)
+		}
 	}
+}
+
+// Of two handlers that end the same execution at the same time, one does. The other one does not end it again,
+// which would leave its jobs as they are.
+func TestFailures_OneHandlerEndsAnExecution(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
+	s.Faults = faultCalls(faults.Broken, "packs.")
+	id := s.Start("w", "d000")
+	s.RunFor(59 * time.Minute)
+	s.ExpectState(id, sm.ExecutionRunning)
+	s.Advance(5 * time.Minute)
+	advance := func() {
+		_ = s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
+	}
+	first := s.StartTask("first", advance)
+	first.RunUntil("store.commit")
+	advance()
+	first.Finish()
+	if x := s.ExpectState(id, sm.ExecutionError); x.StepRuns[0].Status != sm.StepRunning {
+		t.Errorf("%+v", x.StepRuns)
+	}
+	s.Faults = nil
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
 }
 
 // A failure streak that ends leaves no trace: the execution continues, however long the

@@ -86,7 +86,7 @@ func TestParallelChildren_WorkSideBySide(t *testing.T) {
 		t.Errorf("%+v", x.Wait)
 	}
 	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
-	if err != nil || len(v.Waiting.Others) != 1 || v.Waiting.Others[0].Kind != workflow.WaitChild || *v.Waiting.Others[0].Child != one || v.Waiting.Others[0].Until != nil {
+	if err != nil || len(v.Waiting.All) != 2 || v.Waiting.All[0].Kind != workflow.WaitChild || *v.Waiting.All[0].Child != one || v.Waiting.All[0].Until != nil || v.Waiting.All[1].Step != "two" {
 		t.Errorf("%+v, %v", v.Waiting, err)
 	}
 	answerIn(s, two, "may")
@@ -252,7 +252,7 @@ func TestParallelDelay_HoldsUpItsBranch(t *testing.T) {
 		t.Errorf("%+v, %v", x.Wait, s.CallsOf(id))
 	}
 	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
-	if err != nil || len(v.Waiting.Others) != 2 {
+	if err != nil || len(v.Waiting.All) != 3 || v.Waiting.All[0].Kind != workflow.WaitTimer {
 		t.Errorf("%+v, %v", v.Waiting, err)
 	}
 	s.RunFor(21 * time.Minute)

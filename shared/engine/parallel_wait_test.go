@@ -330,8 +330,10 @@ func TestParallelWait_AllAreShown(t *testing.T) {
 			t.Fatal(x.State, err)
 		}
 		text := fmt.Sprint(x.State, " ", x.Waiting.Kind)
-		for _, o := range x.Waiting.Others {
-			text += " " + o.Step
+		for _, o := range x.Waiting.All {
+			if x.Waiting.Step == nil || o.Step != *x.Waiting.Step {
+				text += " " + o.Step
+			}
 		}
 		return text
 	}

@@ -175,6 +175,10 @@ func (d *decider) breakExecution(c Command) {
 	switch d.execution.State {
 	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:
 		d.cancelOpenStepRuns()
+		for c := d.openContainer(); c != nil; c = d.openContainer() { // its definition may not be readable
+			d.exitStepRun(c, sm.StepCancelled)
+		}
+		d.execution.Threads = nil
 		d.execution.Cause, d.execution.Error, d.execution.Reason = workflow.CauseInternal, why, why.Message
 		d.end(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, data)
 	case sm.ExecutionRunning, sm.ExecutionWaiting:

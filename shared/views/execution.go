@@ -174,11 +174,11 @@ type Waiting struct {
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator; of KEY: who has it
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK; of KEY, without entity
 	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals taken that did not fit
-	Others    []OtherWait       `json:"others,omitempty"`   // what it waits for in other branches
+	All       []StepWaiting     `json:"all,omitempty"`      // all that its steps wait for, in all branches, also what stands above
 }
 
-// OtherWait is one more wait of an execution.
-type OtherWait struct {
+// StepWaiting is what one step of an execution waits for.
+type StepWaiting struct {
 	Kind  workflow.WaitKind `json:"kind"`
 	Step  string            `json:"step"`  // label
 	Until *time.Time        `json:"until"` // nil for a child

@@ -170,7 +170,10 @@ func describeWaiting(w *views.Waiting) string {
 
 // otherWaits describes what else an execution waits for.
 func otherWaits(w *views.Waiting) (s string) {
-	for _, o := range w.Others {
+	for _, o := range w.All {
+		if w.Step != nil && o.Step == *w.Step {
+			continue
+		}
 		s += fmt.Sprintf("; also waits for %s at step %s", otherWaitTargets[o.Kind], o.Step)
 		if o.Until != nil {
 			s += ", until " + formatTime(*o.Until)

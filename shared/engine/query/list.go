@@ -205,7 +205,7 @@ func (v *Service) mayWaitFor(x *workflow.Execution, kind workflow.WaitKind) bool
 
 // waitsFor reports whether the shown waits of an execution include a kind of wait.
 func waitsFor(w *views.Waiting, kind workflow.WaitKind) bool {
-	return kind == "" || w != nil && (w.Kind == kind || slices.ContainsFunc(w.Others, func(o views.OtherWait) bool { return o.Kind == kind }))
+	return kind == "" || w != nil && (w.Kind == kind || slices.ContainsFunc(w.All, func(o views.StepWaiting) bool { return o.Kind == kind }))
 }
 
 func matchesState(s sm.ExecutionState, f views.ExecutionFilter) bool {

@@ -28,18 +28,18 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 	case w == nil:
 		w = branchWaiting(x)
 	default:
-		w.Others = otherWaits(x, "")
+		w.All = stepsWaiting(x)
 	}
 	return w
 }
 
 // branchWaiting returns what branches wait for while others work: the wait that ends first.
 func branchWaiting(x *workflow.Execution) *views.Waiting {
-	all := otherWaits(x, "")
+	all := stepsWaiting(x)
 	if len(all) == 0 {
 		return nil
 	}
-	w := &views.Waiting{Kind: all[0].Kind, Until: all[0].Until, Step: &all[0].Step, Child: all[0].Child, Blockers: []views.WaitingFor{}, Others: otherWaits(x, all[0].Step)}
+	w := &views.Waiting{Kind: all[0].Kind, Until: all[0].Until, Step: &all[0].Step, Child: all[0].Child, Blockers: []views.WaitingFor{}, All: all}
 	for i := range x.StepRuns {
 		switch r := &x.StepRuns[i]; {
 		case r.Label != *w.Step || !r.Open():
@@ -92,7 +92,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{
-			Others: otherWaits(x, w.Step), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
+			All: stepsWaiting(x), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Unfit: unfitSignals(x, w.Step), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionRollback:
@@ -112,29 +112,29 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 	return nil
 }
 
-// otherWaits are the waits of an execution besides that of a step, the one that ends first
-// first, and then those for children.
-func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
+// stepsWaiting returns what the steps of an execution wait for, the wait that ends first first, and then
+// those for children.
+func stepsWaiting(x *workflow.Execution) (all []views.StepWaiting) {
 	if x.State != sm.ExecutionRunning && x.State != sm.ExecutionWaiting {
 		return nil
 	}
 	for i := range x.StepRuns {
 		switch r := &x.StepRuns[i]; {
-		case r.Label == step || !r.Open():
+		case !r.Open():
 		case r.Waiting():
-			others = append(others, views.OtherWait{Kind: r.Wait.Kind, Step: r.Label, Until: &r.Wait.Until})
+			all = append(all, views.StepWaiting{Kind: r.Wait.Kind, Step: r.Label, Until: &r.Wait.Until})
 		case r.Child != nil && r.Child.Ask != nil:
-			others = append(others, views.OtherWait{Kind: workflow.WaitChildInput, Step: r.Label, Child: &r.Child.Ask.ID})
+			all = append(all, views.StepWaiting{Kind: workflow.WaitChildInput, Step: r.Label, Child: &r.Child.Ask.ID})
 		case r.Child != nil && r.Child.Mode == workflow.ModeDispatch:
-			others = append(others, views.OtherWait{Kind: workflow.WaitChild, Step: r.Label, Child: nonZeroPtr(r.Child.ID)})
+			all = append(all, views.StepWaiting{Kind: workflow.WaitChild, Step: r.Label, Child: nonZeroPtr(r.Child.ID)})
 		}
 	}
 	for i := range x.Threads {
-		if d := x.Threads[i].Delay; d != nil && d.Step != step {
-			others = append(others, views.OtherWait{Kind: workflow.WaitTimer, Step: d.Step, Until: &d.Until})
+		if d := x.Threads[i].Delay; d != nil {
+			all = append(all, views.StepWaiting{Kind: workflow.WaitTimer, Step: d.Step, Until: &d.Until})
 		}
 	}
-	slices.SortStableFunc(others, func(a, b views.OtherWait) int {
+	slices.SortStableFunc(all, func(a, b views.StepWaiting) int {
 		switch {
 		case a.Until != nil && b.Until != nil:
 			return a.Until.Compare(*b.Until)
@@ -145,7 +145,7 @@ func otherWaits(x *workflow.Execution, step string) (others []views.OtherWait) {
 		}
 		return 0
 	})
-	return others
+	return all
 }
 
 // unfitSignals returns how many signals a step has taken while it waits that did not match.

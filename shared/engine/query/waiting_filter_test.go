@@ -53,7 +53,7 @@ func TestService_ListsByWhatIsWaitedFor(t *testing.T) {
 				} else {
 					page = append(page, "child")
 				}
-				if x.Waiting == nil || x.Waiting.Kind != f.Waiting && !slices.ContainsFunc(x.Waiting.Others, func(o views.OtherWait) bool { return o.Kind == f.Waiting }) {
+				if x.Waiting == nil || x.Waiting.Kind != f.Waiting && !slices.ContainsFunc(x.Waiting.All, func(o views.StepWaiting) bool { return o.Kind == f.Waiting }) {
 					t.Errorf("%s: listed with %+v", f.Waiting, x.Waiting)
 				}
 			}

@@ -119,7 +119,7 @@ func (v *Service) listedWorkerWaiting(ctx context.Context, x *workflow.Execution
 		return nil
 	}
 	if x.State == sm.ExecutionRunning {
-		w.Others = otherWaits(x, "")
+		w.All = stepsWaiting(x)
 	}
 	return w
 }

@@ -66,6 +66,7 @@ const waits: Record<string, string> = {
 /** Standing says in a sentence what it waits for, or how it ended. */
 export function Standing({ execution: x }: { execution: Execution }): VNode {
   const w = x.waiting;
+  const others = (w?.all ?? []).filter((o) => o.step !== w?.step);
   return (
     <div class="standing">
       {w ? (
@@ -85,7 +86,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
           </li>
         ))}</ul>
       ) : null}
-      {w?.others?.length ? <p>It also waits {w.others.map((o) => `${waits[o.kind] ?? o.kind} in ${o.step}${o.until ? ` until ${time(o.until)}` : ""}`).join(", ")}.</p> : null}
+      {others.length ? <p>It also waits {others.map((o) => `${waits[o.kind] ?? o.kind} in ${o.step}${o.until ? ` until ${time(o.until)}` : ""}`).join(", ")}.</p> : null}
       {x.error ? <p><strong>{x.error.code}</strong> {x.error.message} {x.error.step ? <>in step {x.error.step}</> : null} <EntityLink path={x.error.entity} /></p>
         : x.reason ? <p>{x.reason}</p> : null}
       {x.rolledBack ? <p>Everything that was executed has been rolled back.</p> : null}
