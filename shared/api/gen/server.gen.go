@@ -333,6 +333,36 @@ func (e TriggerProofScheme) Valid() bool {
 	}
 }
 
+// Defines values for WaitingAllKind.
+const (
+	WaitingAllKindCHILD      WaitingAllKind = "CHILD"
+	WaitingAllKindCHILDINPUT WaitingAllKind = "CHILD_INPUT"
+	WaitingAllKindCONDITION  WaitingAllKind = "CONDITION"
+	WaitingAllKindINPUT      WaitingAllKind = "INPUT"
+	WaitingAllKindSIGNAL     WaitingAllKind = "SIGNAL"
+	WaitingAllKindTIMER      WaitingAllKind = "TIMER"
+)
+
+// Valid indicates whether the value is a known member of the WaitingAllKind enum.
+func (e WaitingAllKind) Valid() bool {
+	switch e {
+	case WaitingAllKindCHILD:
+		return true
+	case WaitingAllKindCHILDINPUT:
+		return true
+	case WaitingAllKindCONDITION:
+		return true
+	case WaitingAllKindINPUT:
+		return true
+	case WaitingAllKindSIGNAL:
+		return true
+	case WaitingAllKindTIMER:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WaitingKind.
 const (
 	WaitingKindACKNOWLEDGE WaitingKind = "ACKNOWLEDGE"
@@ -381,36 +411,6 @@ func (e WaitingKind) Valid() bool {
 	case WaitingKindTIMER:
 		return true
 	case WaitingKindWORKER:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for WaitingOthersKind.
-const (
-	WaitingOthersKindCHILD      WaitingOthersKind = "CHILD"
-	WaitingOthersKindCHILDINPUT WaitingOthersKind = "CHILD_INPUT"
-	WaitingOthersKindCONDITION  WaitingOthersKind = "CONDITION"
-	WaitingOthersKindINPUT      WaitingOthersKind = "INPUT"
-	WaitingOthersKindSIGNAL     WaitingOthersKind = "SIGNAL"
-	WaitingOthersKindTIMER      WaitingOthersKind = "TIMER"
-)
-
-// Valid indicates whether the value is a known member of the WaitingOthersKind enum.
-func (e WaitingOthersKind) Valid() bool {
-	switch e {
-	case WaitingOthersKindCHILD:
-		return true
-	case WaitingOthersKindCHILDINPUT:
-		return true
-	case WaitingOthersKindCONDITION:
-		return true
-	case WaitingOthersKindINPUT:
-		return true
-	case WaitingOthersKindSIGNAL:
-		return true
-	case WaitingOthersKindTIMER:
 		return true
 	default:
 		return false
@@ -2063,6 +2063,13 @@ type VersionRange = string
 
 // Waiting defines model for Waiting.
 type Waiting struct {
+	// All All that its steps wait for, in all branches, also what stands beside it
+	All *[]struct {
+		Child *NullableText  `json:"child"`
+		Kind  WaitingAllKind `json:"kind"`
+		Step  string         `json:"step"`
+		Until *NullableTime  `json:"until"`
+	} `json:"all,omitempty"`
 	Child     *NullableText `json:"child"`
 	Condition *NullableText `json:"condition"`
 
@@ -2073,15 +2080,7 @@ type Waiting struct {
 		ReservedBy *NullableText `json:"reservedBy"`
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
-	Kind WaitingKind `json:"kind"`
-
-	// Others What else it waits for, in other branches
-	Others *[]struct {
-		Child *NullableText     `json:"child"`
-		Kind  WaitingOthersKind `json:"kind"`
-		Step  string            `json:"step"`
-		Until *NullableTime     `json:"until"`
-	} `json:"others,omitempty"`
+	Kind   WaitingKind   `json:"kind"`
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
 
@@ -2095,11 +2094,11 @@ type Waiting struct {
 	Until *NullableTime `json:"until"`
 }
 
+// WaitingAllKind defines model for Waiting.All.Kind.
+type WaitingAllKind string
+
 // WaitingKind defines model for Waiting.Kind.
 type WaitingKind string
-
-// WaitingOthersKind defines model for Waiting.Others.Kind.
-type WaitingOthersKind string
 
 // Worker defines model for Worker.
 type Worker = views.WorkerView
@@ -2512,7 +2511,7 @@ type ListExecutionsParams struct {
 	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
 	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
-	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.others`. RETRY and KEY are told of one execution alone
+	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.all`. RETRY and KEY are told of one execution alone
 	Waiting *ListedWait `form:"waiting,omitempty" json:"waiting,omitempty"`
 
 	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
@@ -2589,7 +2588,7 @@ type ChangeExecutionsParams struct {
 	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
 	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
-	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.others`. RETRY and KEY are told of one execution alone
+	// Waiting What they wait for, as `waiting.kind` of the list says, or a branch in `waiting.all`. RETRY and KEY are told of one execution alone
 	Waiting *ListedWait `form:"waiting,omitempty" json:"waiting,omitempty"`
 
 	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
