@@ -157,6 +157,33 @@ func TestConcurrency_PlaceIsKeptUntilAcknowledged(t *testing.T) {
 	}
 }
 
+// Unlocking gives the place back also if the execution keeps no entity. After that there is nothing
+// left to unlock.
+func TestConcurrency_UnlockGivesThePlaceBack(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", limitedYAML("{limit: 1, onLimit: fail}", "one forever global"))
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "BROKEN"} }
+	unsafe := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	s.Script = nil
+	refused := s.Start("w", "d001")
+	settle(s)
+	if x := s.ExpectState(refused, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimit {
+		t.Errorf("before the unlock: %+v", x.Error)
+	}
+	if _, err := s.Engine.Unlock(context.Background(), harness.Caller, unsafe, "checked"); err != nil {
+		t.Fatal(err)
+	}
+	next := s.Start("w", "d001")
+	settle(s)
+	s.ExpectState(next, sm.ExecutionCompletedAck)
+	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	if _, err := s.Engine.Unlock(context.Background(), harness.Caller, unsafe, "again"); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		t.Errorf("a second unlock: %v", err)
+	}
+}
+
 // If all live executions wait for a person, an execution that waits for them gives way on what it
 // has reserved.
 func TestConcurrency_SaysThatAPersonIsNeeded(t *testing.T) {

@@ -102,7 +102,11 @@ func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
 		return d.refusal(c, err)
 	}
-	if d.holdsNothing() {
+	if d.holdsNothing() && !d.execution.Unlocked && d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution}) // the definition says whether it still has a place of a concurrency limit
+		return nil
+	}
+	if d.holdsNothing() && (d.execution.Unlocked || d.config().Concurrency == nil) {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.execution.ID, d.execution.State)}
 	}
 	if len(c.Only) > 0 {
