@@ -187,3 +187,29 @@ func TestBreak_HoldsInARetryOfAnEarlierRepetition(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// An entity whose job is executed again in a retry, and does not answer BREAK then, goes on with the repetitions.
+func TestBreak_IsForgottenWhereARetryExecutesItAgain(t *testing.T) {
+	d, calls := harness.DeviceIDs(3), 0
+	breaks := breaking(map[string]int{"a " + d[0]: 1})
+	s, id, _ := flow(t, "steps:\n  - {label: x, functionBlock: p/forever:1, runOn: device, continueOnError: true}\n  - {label: c, repeat: {count: 2}, workflow: {steps: [{label: a, functionBlock: p/again:1, runOn: device}]}}\n", "",
+		func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "x" && c.Entity == d[0] && c.Kind == workflow.JobExecute {
+				if calls++; calls == 1 {
+					return &harness.Outcome{FailCode: workflow.FailureTimeout}
+				}
+			}
+			return breaks(c)
+		})
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	retry(s, id, views.RetryRequest{Reason: "mended", Entities: views.RetryFailed})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	got := calledFor(s, id)
+	for i := range d {
+		got = strings.ReplaceAll(got, d[i], fmt.Sprint(i))
+	}
+	if !sameList(got, "x 0:2, x 1:1, x 2:1, a 0:3, a 1:2, a 2:2") {
+		t.Errorf("%s", got)
+	}
+}

@@ -113,10 +113,10 @@ func (p *Planner) leftBefore(ctx context.Context, x *workflow.Execution, r *work
 	leftAt := map[workflow.EntityKey]int{}
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !o.Broke || !p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex)) {
+		redoes := p.redoes(x, o, leftAt)
+		if !o.Broke && !redoes || !p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex)) {
 			continue
 		}
-		redoes := o.Try > 1 && len(leftAt) > 0 // it may have been done again for somebody who had left
 		left, took, err := p.leftIn(ctx, x, r.Try, o, redoes)
 		if err != nil {
 			return nil, err
@@ -132,6 +132,19 @@ func (p *Planner) leftBefore(ctx context.Context, x *workflow.Execution, r *work
 		}
 	}
 	return leftAt, nil
+}
+
+// redoes reports whether a step run may do again, in a later try, what somebody has left a step around in.
+func (p *Planner) redoes(x *workflow.Execution, o *workflow.StepRun, leftAt map[workflow.EntityKey]int) bool {
+	if o.Try <= 1 || len(leftAt) == 0 || !o.HasJobs() || !o.Forward() {
+		return false
+	}
+	for _, seq := range leftAt {
+		if before := x.StepRunBySeq(seq); before.Try < o.Try && before.StepIndex == o.StepIndex && p.placeOf(x, before) == p.placeOf(x, o) {
+			return true
+		}
+	}
+	return false
 }
 
 // outOfRepetition returns entities that take no part in a repetition, because they have left it or took no part in the one
