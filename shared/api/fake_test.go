@@ -676,6 +676,7 @@ func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workfl
 			Sequence: 2, Step: "site.visit", Try: 2, Ordinal: 3, Iteration: ptr(2), Pipeline: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
 			Value: json.RawMessage(`{"order.total":11}`), Route: &views.StepCase{Number: 2}, Handled: &views.HandledCase{Step: "site", Number: 1, When: ptr(`error.code == "A"`)}, Next: ptr("end"),
 			CaseErrors: []views.CaseError{{Step: "site", Number: 1, When: ptr("vars.x > 1"), Message: ptr("no such key: x")}, {Step: "site.visit", Number: 2, When: ptr("vars.x > 2")}},
+			Kept:       &views.KeptBranches{Of: 1, Branches: []string{"left"}},
 			Within:     ptr(1), Branch: ptr("left"), Index: ptr(0), Item: ptr("zrh"),
 			Wait:  &views.StepWait{Kind: workflow.WaitInput, Since: at, Until: at, Reason: ptr("Go on?"), Need: 1, Answers: []views.AnswerView{{By: "bob", At: at, Via: ptr(workflow.AnswerByToken)}}},
 			Child: &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},

@@ -259,11 +259,19 @@ type StepView struct {
 	Next       *string                 `json:"next"`       // label, or "end": where the execution continued, unless with the next step
 	Rollout    *StepWave               `json:"rollout"`    // of a rollout, and of the step runs in its waves
 	Wait       *StepWait               `json:"wait"`       // null if it has never waited
+	Kept       *KeptBranches           `json:"kept"`       // of a step with branches: those that a retry has not executed again
 
 	Within *int    `json:"within"` // sequence of the innermost surrounding step run with branches or rounds
 	Branch *string `json:"branch"` // label of the innermost branch that it is in
 	Index  *int    `json:"index"`  // round of the innermost surrounding loop, from 0
 	Item   *string `json:"item"`   // a short form of the item of that round
+}
+
+// KeptBranches are the branches of an earlier step run that ended well, and that this one has not
+// executed again.
+type KeptBranches struct {
+	Of       int      `json:"of"` // sequence of the earlier step run
+	Branches []string `json:"branches"`
 }
 
 // StepWait is what a step run waits for, or has waited for.

@@ -53,6 +53,20 @@ func (s *surroundings) show(ctx context.Context, shown *views.StepView, r *workf
 	return nil
 }
 
+// keptView returns the branches that a step run has not executed again; nil if there are none.
+func keptView(r *workflow.StepRun, program *spec.Program) *views.KeptBranches {
+	if r.Kept == nil || program == nil || r.StepIndex >= len(program.Nodes) || program.Nodes[r.StepIndex].Parallel == nil {
+		return nil
+	}
+	kept := &views.KeptBranches{Of: r.Kept.Of}
+	for i, b := range program.Nodes[r.StepIndex].Parallel.Branches {
+		if r.Kept.Has(i) {
+			kept.Branches = append(kept.Branches, b.Label)
+		}
+	}
+	return kept
+}
+
 // listOf returns the list of a loop; nil if it has none, or if the list has been deleted.
 func (s *surroundings) listOf(ctx context.Context, loop *workflow.StepRun) ([]json.RawMessage, error) {
 	if list, ok := s.lists[loop.Seq]; ok {

@@ -56,6 +56,7 @@ func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p wor
 			return list, err
 		}
 		showWays(&s, x, r, program)
+		s.Kept = keptView(r, program)
 		list.Items = append(list.Items, s)
 	}
 	return list, nil
