@@ -10,5 +10,6 @@ var more = []Mutation{
 	{Name: "who may enter one step enters all", Edits: []Edit{{"shared/lifecycle/stepping.go", "x.NextSeq == x.StepRunSeq+1 {\n", "x.NextSeq > 0 {\n"}}},
 	{Name: "a start stores its entities under an id that its key may change", Test: "shared/engine:TestStart_StoresNothingAheadOfItsKey", Edits: []Edit{{"shared/engine/payload.go", "	if w.idUndecided {\n", "	if w.idUndecided && w.e == nil {\n"}}},
 	{Name: "a step starts any workflow that it evaluates", Test: "shared/engine:TestAmong_StartsOneOfItsList", Edits: []Edit{{"shared/engine/planner/values.go", "		case !slices.Contains(n.Reference.Among, name):", "		case len(n.Reference.Among) == 0:"}}},
+	{Name: "who has left stays out where a retry executes the step again", Test: "shared/engine:TestBreak_IsForgottenWhereARetryExecutesItAgain", Edits: []Edit{{"shared/engine/planner/broke.go", "redoes := p.redoes(x, o, leftAt)\n", "redoes := p.redoes(x, o, leftAt) && r.Seq < 0\n"}}},
 	{Name: "BREAK of a step that does not repeat ends nothing", Edits: []Edit{{lifecycleLoop, "	if around < 0 || p.Nodes[around].Rollout", "	if r.Seq > 0 || around < 0 || p.Nodes[around].Rollout"}}},
 }
