@@ -29,7 +29,7 @@ import (
 	"testing"
 )
 
-// TestMain runs three times as many tests in parallel as there are processors, because they
+// TestMain looks for the secrets of all tests in what their stacks have left (secret_scan_test.go), and runs three times as many tests in parallel as there are processors, because they
 // mostly wait for leases to expire. -parallel overrides it.
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -40,5 +40,5 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(scanSuite(m.Run()))
 }

@@ -32,8 +32,11 @@ func serveQueues(t *testing.T) *queueProxy {
 	t.Helper()
 	requireEmbedded(t, "it intercepts requests to the queues")
 	q := &queueProxy{}
-	var err error
-	q.server, err = sqs.New(sqs.Options{AutoCreate: func(name string) (map[string]string, bool) {
+	dir, err := suiteScan.newDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.server, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: func(name string) (map[string]string, bool) {
 		return map[string]string{"VisibilityTimeout": "60"}, strings.HasPrefix(name, "lockstep-")
 	}})
 	if err != nil {
@@ -120,8 +123,11 @@ func serveTables(t *testing.T) *tableProxy {
 	t.Helper()
 	requireEmbedded(t, "it intercepts requests to the tables")
 	d := &tableProxy{}
-	var err error
-	if d.process, err = dynamodb.Start(context.Background(), dynamodb.Options{Binary: testkit.Binary(t, "dynoxide")}); err != nil {
+	dir, err := suiteScan.newDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.process, err = dynamodb.Start(context.Background(), dynamodb.Options{Binary: testkit.Binary(t, "dynoxide"), Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	d.http = httptest.NewServer(d)

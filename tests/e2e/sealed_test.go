@@ -42,6 +42,7 @@ steps:
 // the API, no output of the command and no file of the data directory, whatever the block answers, and also when the execution is repeated.
 func TestSealed_IsStoredNowhere(t *testing.T) {
 	t.Parallel()
+	suiteScan.add(sealedPassword)
 	queues, tables, spans := serveQueues(t), serveTables(t), newSpanCollector(t)
 	var mu sync.Mutex
 	var seen strings.Builder // everything that may not hold the value

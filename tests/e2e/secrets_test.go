@@ -198,18 +198,27 @@ func TestSecrets_AreStoredNowhere(t *testing.T) {
 	}
 }
 
-// decompressor returns a function that returns all that is compressed in a request to DynamoDB. It
-// knows the dictionaries of package codec.
+// decompressor returns a new decompressor of the test.
 func decompressor(t *testing.T) func(body string) string {
 	t.Helper()
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, "../../shared/dynamo/codec/dictionary.go", nil, 0)
+	plain, err := newDecompressor()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return plain
+}
+
+// newDecompressor returns a function that returns all that is compressed in a request to DynamoDB, or in
+// an answer. It knows the dictionaries of package codec.
+func newDecompressor() (func(body string) string, error) {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, "../../shared/dynamo/codec/dictionary.go", nil, 0)
+	if err != nil {
+		return nil, err
+	}
 	pkg, err := (&types.Config{}).Check("codec", files, []*ast.File{parsed}, nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	dictionaries := [][]byte{nil}
 	for _, name := range pkg.Scope().Names() {
@@ -234,5 +243,23 @@ func decompressor(t *testing.T) func(body string) string {
 			}
 		}
 		return found.String()
+	}, nil
+}
+
+// compressed returns a text as it is stored in an attribute.
+func compressed(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteByte(1)
+	w, err := flate.NewWriter(&b, flate.BestSpeed)
+	if err == nil {
+		_, err = io.WriteString(w, text)
 	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }

@@ -43,6 +43,7 @@ type localStack struct {
 	options stackOptions
 	program *testkit.Program // nil if it is deployed
 	log     *testkit.Buffer  // of the last start
+	logs    []*testkit.Buffer
 	url     string
 	*client.Client
 }
@@ -50,7 +51,7 @@ type localStack struct {
 // stackOptions are the options of a local stack.
 type stackOptions struct {
 	config string   // YAML; "" means fastConfig
-	data   string   // directory; "" keeps nothing
+	data   string   // directory; "" for one of its own
 	env    []string // added to the test's environment
 	args   []string
 	port   int
@@ -68,9 +69,12 @@ func startStack(t testing.TB, o stackOptions) *localStack {
 		attachTenant(t, s)
 		return s
 	}
+	suiteScan.watch(t, &s.options)
 	s.startProcess()
 	t.Cleanup(func() {
+		suiteScan.export(t, s)
 		s.stopProcess()
+		suiteScan.keep(t, s.options.data, s.logs)
 		if t.Failed() {
 			t.Logf("log of the stack:\n%s", s.log.Tail(200))
 		}
@@ -91,6 +95,7 @@ func (s *localStack) startProcess() {
 	cmd := exec.Command(testkit.Binary(s.t, "lockstep"), args...)
 	cmd.Env = append(os.Environ(), s.options.env...)
 	s.log = &testkit.Buffer{}
+	s.logs = append(s.logs, s.log)
 	var err error
 	if s.program, err = testkit.StartProgram(cmd, s.log, waitTimeout); err != nil {
 		s.t.Fatal(err)
