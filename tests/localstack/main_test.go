@@ -7,7 +7,7 @@
 // infra, on which e2e_test.go runs tests/e2e and which is updated during an execution; and
 // app/, with worker pools of its own, on which the scenarios of scenarios_test.go run. Their
 // workers are that of examples/fleet and faulty/, which fails as commands_test.go says.
-// queues_test.go uses the AWS services directly, receivers_test.go
+// queues_test.go uses the AWS services directly, secrets_test.go reads secrets and seals with KMS, receivers_test.go
 // sends to a bus and a topic, event_sources_test.go receives from a bus, doctor_test.go runs lockstep doctor, and
 // restore_test.go sets a stack back to an earlier time.
 //

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,9 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/tests/testkit"
@@ -171,29 +166,10 @@ func createTokenKeys(t testing.TB) string {
 	_, _ = rand.Read(key) // never fails
 	name := fmt.Sprintf("token-keys-%d", time.Now().UnixNano())
 	keys := fmt.Sprintf(`{"current":"2026","keys":{"2026":%q}}`, base64.StdEncoding.EncodeToString(key))
-	body, err := json.Marshal(map[string]string{"Name": name, "SecretString": keys, "ClientRequestToken": strings.Repeat("0", 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, localStack.URL(), bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", "secretsmanager.CreateSecret")
-	sum := sha256.Sum256(body)
-	account := aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}
-	if err := v4.NewSigner().SignHTTP(t.Context(), account, r, hex.EncodeToString(sum[:]), "secretsmanager", region, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }() // it has been read
 	var made struct{ ARN string }
-	if err := json.NewDecoder(res.Body).Decode(&made); err != nil || res.StatusCode != http.StatusOK || made.ARN == "" {
-		t.Fatalf("the secret was not created: %d %+v, %v", res.StatusCode, made, err)
+	callService(t, "secretsmanager", "secretsmanager.CreateSecret", map[string]string{"Name": name, "SecretString": keys, "ClientRequestToken": strings.Repeat("0", 32)}, &made)
+	if made.ARN == "" {
+		t.Fatal("the secret was not created")
 	}
 	return made.ARN
 }
