@@ -60,7 +60,7 @@ func (f *filterFlags) parse() (filter views.ExecutionFilter, err error) {
 			return filter, err
 		}
 	}
-	filter.Labels, err = parsePairs(f.labels)
+	filter.Labels, err = parsePairs("label", f.labels)
 	return filter, err
 }
 

@@ -192,7 +192,7 @@ func newDefinitions(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			wanted, err := parsePairs(labels)
+			wanted, err := parsePairs("label", labels)
 			if err != nil {
 				return err
 			}

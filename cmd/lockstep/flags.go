@@ -88,6 +88,15 @@ func unknownVerbError(cmd *cobra.Command, verb string) error {
 	return fmt.Errorf("%s", s)
 }
 
+// flagHints say what to do instead of a flag that one would expect, by verb and flag.
+var flagHints = map[string]string{
+	"retry set":        "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
+	"retry parameters": "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
+	"retry entity":     "--entities failed or all; \"lockstep rerun ID --entity TYPE/ID\" starts another execution over some of them",
+	"status wait":      "\"lockstep watch ID\" follows an execution to its end",
+	"metrics since":    "--days says of how many days",
+}
+
 var invalidValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?--(.*)" flag: `)
 
 // flagError rewords an error of the flag library.
@@ -98,6 +107,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		slices.Sort(known)
 		near := workflow.Closest(unknown.GetSpecifiedName(), known)
+		if hint := flagHints[strings.TrimPrefix(cmd.CommandPath(), "lockstep ")+" "+unknown.GetSpecifiedName()]; hint != "" {
+			return fmt.Errorf("there is no flag --%s: %s", unknown.GetSpecifiedName(), hint)
+		}
 		if near == "" {
 			return fmt.Errorf("there is no flag --%s; \"%s --help\" lists the flags", unknown.GetSpecifiedName(), cmd.CommandPath())
 		}
@@ -208,7 +220,7 @@ func parseParameters(object string, sets []string) (json.RawMessage, error) {
 			return nil, errors.New("--parameters wants a JSON object, not null")
 		}
 	}
-	pairs, err := parsePairs(sets)
+	pairs, err := parsePairs("set", sets)
 	if err != nil {
 		return nil, err
 	}
@@ -233,13 +245,13 @@ func looksLikeNumber(s string) bool {
 	return strings.Contains(s, ".") && strings.Trim(s, "0123456789.-+eE") == ""
 }
 
-// parsePairs parses NAME=VALUE texts.
-func parsePairs(texts []string) (map[string]string, error) {
+// parsePairs parses NAME=VALUE texts of a flag.
+func parsePairs(flag string, texts []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, t := range texts {
 		name, value, ok := strings.Cut(t, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%q is not NAME=VALUE", t)
+			return nil, fmt.Errorf("--%s wants NAME=VALUE, not %q", flag, t)
 		}
 		all[name] = value
 	}

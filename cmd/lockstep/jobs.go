@@ -136,5 +136,9 @@ func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFi
 	}
 	if f.Entity.ID != "" {
 		printNote(cmd, "no job of this execution matches entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
+		return
+	}
+	if f.State != "" || f.Kind != "" {
+		printNote(cmd, "no job of this execution matches; \"lockstep jobs %s --all\" lists all", id)
 	}
 }

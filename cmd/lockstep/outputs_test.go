@@ -104,7 +104,7 @@ var verbOutputs = map[string]shape{
 	"test":                     "{passed failed tests}",
 	"token":                    "Token",
 	"tokens":                   "[TokenState]",
-	"tree":                     "{id workflow state outcome waiting children}",
+	"tree":                     "{id workflow state outcome waiting children followUp}",
 	"triggers":                 "[Trigger]",
 	"triggers fire":            "TriggerReceipt",
 	"triggers pause":           "Trigger",

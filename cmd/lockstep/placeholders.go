@@ -22,7 +22,7 @@ type placeholders struct {
 func newPlaceholders(sets []string) (*placeholders, error) {
 	p := &placeholders{unused: map[string]bool{}}
 	var err error
-	if p.values, err = parsePairs(sets); err != nil {
+	if p.values, err = parsePairs("set", sets); err != nil {
 		return nil, err
 	}
 	for name, value := range p.values {

@@ -42,7 +42,7 @@ func TestPublish_FillsPlaceholders(t *testing.T) {
 			t.Errorf("%q: exit %d, sent %q\n%s", c.args, got.code, sent, got.stderr)
 		}
 	}
-	for set, want := range map[string]string{"REGION": "is not NAME=VALUE", "1A=b": "a name is", "A B=c": "a name is", "A=b\nc": "a value is one line"} {
+	for set, want := range map[string]string{"REGION": `wants NAME=VALUE, not "REGION"`, "1A=b": "a name is", "A B=c": "a name is", "A=b\nc": "a value is one line"} {
 		sent = nil
 		if got := runCommand(t, "publish", a, "--set", set, "--url", s.URL); got.code != exitUsage || !strings.Contains(got.stderr, want) || len(sent) > 0 {
 			t.Errorf("%q: exit %d, sent %q\n%s", set, got.code, sent, got.stderr)

@@ -55,7 +55,7 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {
 		return req, err
 	}
-	if req.Labels, err = parsePairs(r.labels); err != nil {
+	if req.Labels, err = parsePairs("label", r.labels); err != nil {
 		return req, err
 	}
 	if r.metadata != "" {

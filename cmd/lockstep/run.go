@@ -302,12 +302,38 @@ func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string,
 	if workflow.Is(err, workflow.CodeInvalid) && typeMismatchRE.MatchString(issueText(err)) && len(sets) > 0 {
 		return withHint(render.AsServiceError(err), "--set reads a value as JSON if it is JSON; quote text that looks like JSON: --set 'target=\"1\"'")
 	}
+	if missing, near := misspelledParameter(err, sets); near != "" {
+		return withHint(render.AsServiceError(err), "--set %s: did you mean --set %s=...?", near, missing)
+	}
 	if workflow.Is(err, workflow.CodeNotFound) {
 		if near := nearestDefinition(cmd.Context(), api, workflowArg); near != "" {
 			return withHint(render.AsServiceError(err), "did you mean %s? %s", near, definitionsHint(workflowArg))
 		}
 	}
 	return hintNotFound(render.AsServiceError(err), "%s", definitionsHint(workflowArg))
+}
+
+// misspelledParameter returns a parameter that is missing by an error, and the name among those that were set which
+// probably means it; "" if there is none.
+func misspelledParameter(err error, sets []string) (missing, set string) {
+	var refused *workflow.Error
+	if !errors.As(err, &refused) || refused.Code != workflow.CodeInvalid {
+		return "", ""
+	}
+	var names []string
+	for _, s := range sets {
+		name, _, _ := strings.Cut(s, "=")
+		names = append(names, name)
+	}
+	for _, issue := range refused.Issues {
+		name, ok := strings.CutPrefix(issue.Path, "parameters.")
+		if ok && issue.Code == "required" && !slices.Contains(names, name) {
+			if near := workflow.Closest(name, names); near != "" {
+				return name, near
+			}
+		}
+	}
+	return "", ""
 }
 
 // nearestDefinition returns the published name most similar to that of a reference, "" if none is

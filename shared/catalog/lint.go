@@ -2,6 +2,9 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +35,7 @@ func (c *Catalog) Lint(ctx context.Context, caller workflow.Caller, source []byt
 	}
 	w.checkLongWaits(d, paths, longestWait, true)
 	w.checkNeverRuns(d, paths)
+	w.checkOptionalParameters(d)
 	published := slices.DeleteFunc(p.Warnings, func(i workflow.Issue) bool { return i.Code == longWait }) // by the limit of Publish
 	return definition.LocateIssues(source, append(published, w.issues...)), nil
 }
@@ -55,6 +59,38 @@ func (w *warner) checkDeclaredResults(d *spec.Definition) error {
 	}
 	return nil
 }
+
+// checkOptionalParameters warns about steps that read a parameter which a start may leave out, if no has() in the
+// definition asks for it: such a start fails in that step.
+func (w *warner) checkOptionalParameters(d *spec.Definition) {
+	var schema struct {
+		Required   []string                   `json:"required"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(d.Parameters, &schema) != nil {
+		return
+	}
+	asked, read := map[string]bool{}, map[string]string{} // by parameter: the path that reads it first
+	for path, source := range program.Expressions(d) {
+		source = program.StripStrings(source)
+		for _, m := range askedParameter.FindAllStringSubmatch(source, -1) {
+			asked[m[1]] = true
+		}
+		for _, m := range parameterExpression.FindAllStringSubmatch(program.StripHas(source), -1) {
+			_, declared := schema.Properties[m[1]]
+			if at := read[m[1]]; declared && strings.HasPrefix(path, "steps") && (at == "" || path < at) {
+				read[m[1]] = path
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		if !asked[name] && !slices.Contains(schema.Required, name) {
+			w.warn(read[name], "optional_parameter", "a start without the parameter %q fails here: require it, or write has(parameters.%s) ? parameters.%s : another value", name, name, name)
+		}
+	}
+}
+
+var askedParameter = regexp.MustCompile(`has\(parameters\.([A-Za-z_]\w*)\)`)
 
 // checkNeverRuns warns about steps that execute nothing: their condition is never true, or nothing
 // in the definition selects entities of their type. Unreachable steps are reported by every

@@ -40,3 +40,28 @@ func TestCatalog_LintWarnsOfLongWaits(t *testing.T) {
 		})
 	}
 }
+
+// Lint warns of a step that reads a parameter which a start may leave out.
+func TestCatalog_LintWarnsOfOptionalParameters(t *testing.T) {
+	for name, test := range map[string]struct{ required, steps, want string }{
+		"read":           {"", `{label: a, set: {x: "${parameters.n}", y: "${parameters.n}"}}`, "steps[0].set optional_parameter"},
+		"required":       {"required: [n], ", `{label: a, set: {x: "${parameters.n}"}}`, ""},
+		"asked for":      {"", `{label: a, set: {x: "${has(parameters.n) ? parameters.n : 1}"}}`, ""},
+		"asked before":   {"", `{label: a, condition: has(parameters.n), set: {x: "${parameters.n}"}}`, ""},
+		"in a text":      {"", `{label: a, set: {x: "${'parameters.n'}"}}`, ""},
+		"of another one": {"", `{label: a, set: {x: "${has(parameters.m) ? parameters.n : 1}"}}`, "steps[0].set optional_parameter"},
+	} {
+		source := "package: p\nname: w\nversion: 1.0.0\nparameters: {type: object, " + test.required + "properties: {n: {type: integer, default: 1}, m: {type: integer}}}\nsteps: [" + test.steps + "]\n"
+		issues, err := newCatalog().Lint(context.Background(), ann, []byte(source), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, i := range issues {
+			got += i.Path + " " + i.Code
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q: %v", name, got, test.want, issues)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func (k EntityKey) Name() string {
 func ParseEntityKey(s string) (EntityKey, error) {
 	t, id, ok := strings.Cut(s, "/")
 	if !ok || !ValidID(t) || !ValidID(id) {
-		return EntityKey{}, Errorf(CodeInvalid, "%q is not an entity: want type/id", s)
+		return EntityKey{}, Errorf(CodeInvalid, "%q is not an entity: want type/id, such as device/sw-1", s)
 	}
 	return EntityKey{t, id}, nil
 }
