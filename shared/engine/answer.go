@@ -70,7 +70,19 @@ func compactInput(input json.RawMessage) (json.RawMessage, error) {
 	if len(input) > workflow.MaxAnswerBytes {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "the input takes %d bytes, the limit is %d", len(input), workflow.MaxAnswerBytes)
 	}
+	if issue := nestingIssue(input, "input"); issue != nil {
+		return nil, workflow.Invalid("the input is not valid", []workflow.Issue{*issue})
+	}
 	return compactJSON(input, "input")
+}
+
+// nestingIssue is what is wrong with a value from a request that a step may make the value of a variable: it is nested
+// deeper than that may be. Nil if nothing is.
+func nestingIssue(value json.RawMessage, path string) *workflow.Issue {
+	if workflow.JSONDepth(value) < spec.MaxPathDepth {
+		return nil
+	}
+	return &workflow.Issue{Path: path, Code: "depth", Message: fmt.Sprintf("it is nested more than %d deep", spec.MaxPathDepth-1)}
 }
 
 // compactJSON checks a JSON value from a request and removes its insignificant white space. what

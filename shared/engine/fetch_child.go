@@ -52,13 +52,13 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if closed && !over {
 		w.sendWakeups(ctx, "child", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.id, Reason: "its parent does not wait any more", FromParent: true}})
 	}
-	output, err := w.copyOutput(ctx, r, c)
+	output, tooDeep, err := w.copyOutput(ctx, r, c)
 	if err != nil {
 		return err
 	}
 	status := &lifecycle.ChildStatus{
 		StepRunSeq: r.Seq, State: c.execution.State, Over: over, Absent: absent,
-		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Dropped: c.execution.DroppedCount > 0, Failure: c.execution.Error, Output: output,
+		HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Dropped: c.execution.DroppedCount > 0, Failure: c.execution.Error, Output: output, TooDeep: tooDeep,
 	}
 	if lifecycle.WaitsForPerson(c.execution) {
 		status.WaitsForPerson, status.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
@@ -76,16 +76,26 @@ func (w *workspace) isChild(c *lifecycle.ChildStatus) {
 }
 
 // copyOutput stores the output of a child that has completed as a value of this execution, because
-// the child may be deleted first.
-func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *workspace) (none *workflow.Value, _ error) {
+// the child may be deleted first. tooDeep is why it is not, where it would become the value of a variable.
+func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *workspace) (none *workflow.Value, tooDeep *workflow.Failure, _ error) {
 	if r.Child.Mode == workflow.ModeFireAndForget || c.execution.State != sm.ExecutionCompletedAck || c.execution.Output == nil {
-		return none, nil
+		return none, nil, nil
 	}
 	output, err := c.loadValue(ctx, c.execution.Output)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return w.offloadValue(ctx, &workflow.Value{Inline: output})
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Forward() && p.Program.Nodes[r.StepIndex].OutputKey != "" {
+		if tooDeep = planner.TooDeep(r.Label, "the output", output); tooDeep != nil {
+			return nil, tooDeep, nil
+		}
+	}
+	value, err := w.offloadValue(ctx, &workflow.Value{Inline: output})
+	return value, nil, err
 }
 
 // createChild creates a child with the parameters and the scope that the step gives it. A refusal

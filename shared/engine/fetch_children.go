@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -289,6 +290,13 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		s.Problem = &workflow.Failure{Code: workflow.FailureLimitValue, Step: r.Label, Message: fmt.Sprintf("the executions that step %q started give %d bytes, the limit is %d", r.Label, size, workflow.MaxSetBytes)}
 	}
 	raw, err := workflow.EncodeJSON(results)
+	if err != nil {
+		return s, err
+	}
+	p, err := w.ensurePlanner(ctx)
+	if err == nil && s.Problem == nil && r.Forward() && p.Program.Nodes[r.StepIndex].OutputKey != "" {
+		s.Problem = planner.TooDeep(r.Label, "what the executions give together", raw)
+	}
 	if err == nil {
 		s.Results, err = w.offloadValue(ctx, &workflow.Value{Inline: raw})
 	}

@@ -97,3 +97,51 @@ func TestOutputKey_LimitsTheDepthOfBranches(t *testing.T) {
 		}
 	}
 }
+
+// What comes in from outside may become the value of a variable, too: an answer and a signal are refused when they come,
+// and the step goes on waiting.
+func TestOutputKey_LimitsTheDepthOfWhatComesIn(t *testing.T) {
+	s, id := waiting(t, "steps:\n  - {label: ask, wait: {input: {}}, outputKey: said}\n  - {label: hear, wait: {signal: {name: go}}, outputKey: heard}\n", "", nil)
+	if err := answerStep(t, s, id, "ask", nested(15, 0), ""); !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), "input: it is nested more than 14 deep") {
+		t.Errorf("a deep answer: %v", err)
+	}
+	if err := answerStep(t, s, id, "ask", nested(14, 0), ""); err != nil {
+		t.Errorf("an answer at the limit: %v", err)
+	}
+	if _, err := s.Engine.Signal(t.Context(), harness.Caller, id, "go", []byte(nested(15, 0)), "deep", ""); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("a deep signal: %v", err)
+	}
+	sendSignal(t, s, id, "go", nested(14, 0), "flat")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// The output of a child, and those of a set of children together, fail the step.
+func TestOutputKey_LimitsTheDepthOfOutputs(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps string
+		depth int
+		fails bool
+	}{
+		"a child at the limit":      {"- {label: down, workflowReference: {workflow: p/low:1, mode: dispatch}, outputKey: v}", 13, false},
+		"a child":                   {"- {label: down, workflowReference: {workflow: p/low:1, mode: dispatch}, outputKey: v}", 14, true},
+		"a child without outputKey": {"- {label: down, workflowReference: {workflow: p/low:1, mode: dispatch}}", 14, false},
+		"children":                  {"- {label: down, foreach: {items: '${[1, 2]}'}, workflowReference: {workflow: p/low:1, mode: dispatch}, outputKey: v}", 13, true},
+		"children at the limit":     {"- {label: down, foreach: {items: '${[1, 2]}'}, workflowReference: {workflow: p/low:1, mode: dispatch}, outputKey: v}", 11, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 1)
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				return &harness.Outcome{Result: []byte(nested(test.depth, 0))}
+			}
+			s.Publish("low", "steps:\n  - {label: a, functionBlock: p/pure:1, runOn: global}\noutput: {deep: '${a.result}'}\n")
+			s.Publish("w", "steps:\n  "+test.steps+"\n")
+			id := s.StartWith(harness.NewStartRequest("w"))
+			settle(s)
+			x := s.Load(id)
+			if failed := x.Error != nil && x.Error.Code == workflow.FailureLimitDepth && x.Error.Step == "down" && x.Cause == workflow.CauseLimit; failed != test.fails || !failed && x.State != sm.ExecutionCompletedAck {
+				t.Errorf("%s, %s: %+v", x.State, x.Cause, x.Error)
+			}
+		})
+	}
+}

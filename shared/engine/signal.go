@@ -91,6 +91,9 @@ func validateSignal(name string, data json.RawMessage) error {
 	if len(data) == 0 {
 		return nil
 	}
+	if issue := nestingIssue(data, "data"); issue != nil {
+		return workflow.Invalid("the signal is not valid", []workflow.Issue{*issue})
+	}
 	if issue := schema.CheckJSON(data, "data", yamldoc.JoinPath); issue != nil {
 		return workflow.Invalid("the signal is not valid", []workflow.Issue{*issue})
 	}

@@ -191,6 +191,8 @@ func (d *decider) endWithChild(r *workflow.StepRun) bool {
 			cause = workflow.CauseTimeout
 		}
 		d.failStepRun(r, cause, why)
+	case c.TooDeep != nil:
+		d.failStepRun(r, workflow.CauseLimit, c.TooDeep)
 	case c.State == sm.ExecutionCompletedAck:
 		d.exitStepRun(r, sm.StepCompleted)
 		d.continueAfter(r)

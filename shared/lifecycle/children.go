@@ -147,7 +147,7 @@ func (d *decider) endWithChildren(r *workflow.StepRun) bool {
 	}
 	cause := workflow.CauseChildFailed
 	switch why.Code {
-	case workflow.FailureLimit, workflow.FailureLimitValue:
+	case workflow.FailureLimit, workflow.FailureLimitValue, workflow.FailureLimitDepth:
 		cause = workflow.CauseLimit
 	case workflow.FailureTimeout:
 		cause = workflow.CauseTimeout

@@ -104,10 +104,11 @@ type Discovery struct {
 type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
-	Partial    bool            // it completed, but something in it failed
-	Dropped    bool            // it has left out entities that others held
-	HasChanges bool            // something that is not pure was executed and was not undone
-	Output     *workflow.Value // output of a child that settled well, as the step run will hold it; nil if its definition has none
+	Partial    bool              // it completed, but something in it failed
+	Dropped    bool              // it has left out entities that others held
+	HasChanges bool              // something that is not pure was executed and was not undone
+	Output     *workflow.Value   // output of a child that settled well, as the step run will hold it; nil if its definition has none
+	TooDeep    *workflow.Failure // why that output cannot be the value of a variable, which the step makes it; Output is nil then
 	Failure    *workflow.Failure
 	Refused    bool // there is no child; Failure says why
 	Absent     bool // for a closed step run: there is no child, and none will begin

@@ -28,7 +28,7 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"cost of an expression":                                       limitExpressionCost,
 	"what a step sets":                                            limitValue,
 	"variables that a step reads":                                 limitVariables,
-	"nesting of what a step sets, of a list of a loop, and with `outputKey` of the result of a block and of what branches give together": limitValueDepth,
+	"nesting of what a step sets, of a list of a loop, and with `outputKey` of the result of a block, of the output of an execution that a step starts, and of what branches or several executions give together": limitValueDepth,
 	"items of a foreach": limitItems,
 	"waves of a rollout": limitWaves,
 }

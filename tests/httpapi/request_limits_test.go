@@ -114,6 +114,9 @@ var requestLimits = map[string]probe{
 	"nesting of a body": postProbe("/workflow-execution", `{"workflow":"p/missing","parameters":{"a":*}}`, func(n int) string {
 		return strings.Repeat("[", n-2) + "1" + strings.Repeat("]", n-2)
 	}).expecting(404),
+	"nesting of an answer and of the data of a signal": postProbe(missingExecution+"/signal/go", `{"data":*}`, func(n int) string {
+		return strings.Repeat("[", n) + "1" + strings.Repeat("]", n)
+	}).expecting(404),
 	"items of a page":            getProbe("/locks?limit=*", strconv.Itoa),
 	"characters of a page token": getProbe("/locks?pageToken=*", repeatX).expecting(400),
 	"characters of a reason":     postProbe(missingExecution+"/cancel", `{"reason":"*"}`, repeatX).expecting(404),

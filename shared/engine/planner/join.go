@@ -52,7 +52,7 @@ func (p *Planner) Join(ctx context.Context, x *workflow.Execution, n lifecycle.N
 		return problem(workflow.FailureMergeConflict, err), nil
 	}
 	if node.OutputKey != "" {
-		if why := tooDeep(f.Label, "what the branches give together", result); why != nil {
+		if why := TooDeep(f.Label, "what the branches give together", result); why != nil {
 			return &lifecycle.Join{Problem: why}, nil
 		}
 	}

@@ -60,7 +60,7 @@ func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 		return nil, 0, loopFailure(n, err)
 	case len(raw) > workflow.MaxValueBytes:
 		return limit(workflow.FailureLimitValue, "the items of step %q take %d bytes, the limit is %d", n.Label, len(raw), workflow.MaxValueBytes)
-	case jsonDepth(raw) > spec.MaxPathDepth:
+	case workflow.JSONDepth(raw) > spec.MaxPathDepth:
 		return limit(workflow.FailureLimitDepth, "the items of step %q are nested more than %d deep", n.Label, spec.MaxPathDepth-1)
 	}
 	return &workflow.Value{Inline: raw}, len(items), nil

@@ -42,7 +42,7 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 			fail(code, cause, err.Error())
 		case len(value) > workflow.MaxValueBytes:
 			fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("step %q sets %d bytes, the limit is %d", n.Label, len(value), workflow.MaxValueBytes))
-		case jsonDepth(value) > spec.MaxPathDepth:
+		case workflow.JSONDepth(value) > spec.MaxPathDepth:
 			fail(workflow.FailureLimitDepth, workflow.CauseLimit, fmt.Sprintf("step %q sets a value that is nested more than %d deep", n.Label, spec.MaxPathDepth-1))
 		default:
 			planned.Value = &workflow.Value{Inline: value}
@@ -87,9 +87,9 @@ func valueFailure(err error) (string, workflow.Cause) {
 	return workflow.FailureParameters, workflow.CauseStepFailed
 }
 
-// tooDeep is why a value cannot become that of a variable, nil if it can.
-func tooDeep(label, what string, value json.RawMessage) *workflow.Failure {
-	if jsonDepth(value) < spec.MaxPathDepth {
+// TooDeep is why a value cannot become that of a variable, nil if it can.
+func TooDeep(label, what string, value json.RawMessage) *workflow.Failure {
+	if workflow.JSONDepth(value) < spec.MaxPathDepth {
 		return nil
 	}
 	return &workflow.Failure{Code: workflow.FailureLimitDepth, Step: label, Message: fmt.Sprintf("%s of step %q, the value of a variable, is nested more than %d deep", what, label, spec.MaxPathDepth-1)}
@@ -103,30 +103,10 @@ func (p *Planner) checkResultDepth(ctx context.Context, r *workflow.StepRun, rep
 			return err
 		}
 	}
-	if why := tooDeep(r.Label, "the result", result); why != nil {
+	if why := TooDeep(r.Label, "the result", result); why != nil {
 		rep.Cause, rep.Problem = workflow.CauseLimit, why
 	}
 	return nil
-}
-
-// jsonDepth returns the depth to which the objects and lists of a JSON value are nested.
-func jsonDepth(raw json.RawMessage) (deepest int) {
-	depth, inText := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // Route evaluates which case of a node's onFailure handles the failure of a step run, and returns

@@ -45,6 +45,8 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		fail(code, cause, err.Error())
 	case len(raw)+len(answer) > workflow.MaxValueBytes:
 		fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("what step %q asks takes %d bytes, the limit is %d", n.Label, len(raw)+len(answer), workflow.MaxValueBytes))
+	case answer != nil && TooDeep(n.Label, "the answer of onTimeout", answer) != nil:
+		fail(workflow.FailureLimitDepth, workflow.CauseLimit, TooDeep(n.Label, "the answer of onTimeout", answer).Message)
 	default:
 		if q != nil {
 			planned.Question, planned.Title = &workflow.Value{Inline: raw}, workflow.Truncate(q.Title, workflow.MaxWaitTitle)
