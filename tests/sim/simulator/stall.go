@@ -69,7 +69,7 @@ func (w *simulation) wakeupEnded(p *process) {
 		s = streak{w.Now(), 1}
 	case p.err != nil:
 		s.count++
-	case w.faultPlan.ended():
+	case w.faultPlan.ended() && !p.startedAt.Before(s.since): // else it had read the execution before the streak
 		s = streak{}
 	}
 	w.streaks[p.wakes] = s
