@@ -22,11 +22,12 @@ type exprScope struct {
 	bindings    definitions.Bindings
 	expressions *definitions.Expressions // bound to the bindings
 	request     plan.Request
-	entities    []workflow.ScopeEntity              // entities of the step's type, with the updates that earlier step runs have requested
-	owned       bool                                // entities is a copy and may be changed
-	excluded    map[int]map[workflow.EntityKey]bool // by the node where they failed
-	index       func() map[workflow.EntityKey]int   // positions in entities
-	resultBytes int                                 // size of the results that the expressions read
+	entities    []workflow.ScopeEntity                           // entities of the step's type, with the updates that earlier step runs have requested
+	owned       bool                                             // entities is a copy and may be changed
+	excluded    map[int]map[workflow.EntityKey]bool              // by the node where they failed
+	unexecuted  map[int]map[workflow.EntityKey]*workflow.StepRun // of these, those whose job was not executed, by the step run that had it
+	index       func() map[workflow.EntityKey]int                // positions in entities
+	resultBytes int                                              // size of the results that the expressions read
 }
 
 // resultsTooLargeError rejects a plan whose expressions would read too many bytes.
@@ -75,7 +76,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, held []workflow.ScopeEntity) (_ *exprScope, err error) {
 	node := p.Program.Node(r.StepIndex)
 	s := &exprScope{
-		excluded: map[int]map[workflow.EntityKey]bool{},
+		excluded: map[int]map[workflow.EntityKey]bool{}, unexecuted: map[int]map[workflow.EntityKey]*workflow.StepRun{},
 		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}, Fields: map[int]json.RawMessage{}},
 		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, FailAtUnmet: r.Pipeline > 0 && !p.Program.ToleratesAny(r.StepIndex), Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
 	}
@@ -140,7 +141,7 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 		switch {
 		case ofItems:
 		case !alreadyOK:
-			s.exclude(p.Program, o, got)
+			s.exclude(p, x, o, got)
 		case p.sameRepetition(x, r, o, 0):
 			err = p.keepOK(ctx, x, o, got, kept)
 		case p.sameRepetition(x, r, o, 1):
@@ -409,7 +410,7 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 		if err != nil {
 			return nil, err
 		}
-		s.exclude(p.Program, o, got)
+		s.exclude(p, x, o, got)
 		if slices.Contains(p.Program.Reads(r.StepIndex, p.references(r)), o.StepIndex) {
 			// In the pipeline, this step run is the latest of its node. If it has no result for an
 			// entity, an earlier result for the entity stays.
@@ -470,7 +471,7 @@ func (p *Planner) commonScope(ctx context.Context, x *workflow.Execution, r *wor
 
 // part returns the scope of some of the entities, without results of its own.
 func (s *exprScope) part(from, to int) *exprScope {
-	part := &exprScope{request: s.request, excluded: map[int]map[workflow.EntityKey]bool{}, resultBytes: s.resultBytes}
+	part := &exprScope{request: s.request, excluded: map[int]map[workflow.EntityKey]bool{}, unexecuted: map[int]map[workflow.EntityKey]*workflow.StepRun{}, resultBytes: s.resultBytes}
 	part.bindings.Results = map[int]map[string]json.RawMessage{}
 	part.setEntities(s.entities[from:to])
 	part.request.From, part.request.Excluded = s.request.From+from, map[workflow.EntityKey]bool{}
@@ -481,6 +482,9 @@ func (s *exprScope) part(from, to int) *exprScope {
 					part.excluded[node] = map[workflow.EntityKey]bool{}
 				}
 				part.excluded[node][key] = true
+				if closed := s.unexecuted[node][key]; closed != nil {
+					part.addUnexecuted(node, key, closed)
+				}
 			}
 		}
 	}
@@ -512,41 +516,6 @@ func (s *exprScope) apply(updates []workflow.Update) {
 			s.entities, s.owned = slices.Clone(s.entities), true
 		}
 		s.entities[i].Attributes = workflow.ApplyUpdates(s.entities[i].Attributes, requested.ByEntity[key])
-	}
-}
-
-func (s *exprScope) mergeExcluded() {
-	for _, lost := range s.excluded {
-		maps.Copy(s.request.Excluded, lost)
-	}
-}
-
-// exclude leaves out entities that failed in an earlier step and were tolerated, unless a later run
-// of that step ended OK for them. If the failure was handled, they take part again. Entities of a
-// pipeline that have not passed the earlier step yet are left out too.
-func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, got *outcome) {
-	excluded := s.excluded[o.StepIndex]
-	if excluded == nil {
-		excluded = map[workflow.EntityKey]bool{}
-		s.excluded[o.StepIndex] = excluded
-	}
-	for key := range got.ok {
-		delete(excluded, key)
-	}
-	for key := range got.pending {
-		excluded[key] = true
-	}
-	if o.Handled > 0 || program.ContinuesOnError(o.StepIndex) {
-		for key := range got.failed {
-			delete(excluded, key) // it has failed before, perhaps in an earlier try in which nothing handled that
-		}
-		return
-	}
-	closed := o.Status == sm.StepCancelled && program.InBranch(o.StepIndex) // closed with its branch: what was not executed has not failed
-	for key := range got.failed {
-		if !closed || !got.notExecuted[key] {
-			excluded[key] = true
-		}
 	}
 }
 
