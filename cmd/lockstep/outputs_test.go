@@ -165,7 +165,9 @@ func (s shape) check(v any) string {
 	if inner != "" {
 		at += "/properties/" + inner + "/items"
 	}
+	compiling.Lock()
 	schema, err := lenientDocument().Compile(documentURL + "#" + at)
+	compiling.Unlock()
 	if err == nil {
 		err = schema.Validate(v)
 	}
@@ -176,6 +178,9 @@ func (s shape) check(v any) string {
 }
 
 const documentURL = "lockstep:///lenient.json"
+
+// compiling is held while a schema is compiled: scripts that run side by side share the compiler.
+var compiling sync.Mutex
 
 // lenientDocument has the schemas of the API document without the fields that they require: those that are null or
 // empty may be absent.

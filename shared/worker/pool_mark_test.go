@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// marking is held while a mark is counted: jobs and heartbeats are concurrent.
+var marking sync.Mutex
+
 // markedPacks count the marks that are left.
 type markedPacks struct {
 	worker.Packs
@@ -17,7 +21,9 @@ type markedPacks struct {
 }
 
 func (p markedPacks) MarkPool(ctx context.Context, pool string, mark workflow.PoolMark) error {
+	marking.Lock()
 	*p.marks = append(*p.marks, mark)
+	marking.Unlock()
 	return p.Packs.MarkPool(ctx, pool, mark)
 }
 
@@ -109,7 +115,9 @@ func TestWorker_MarksPoolByHeartbeatsOfAHeldPack(t *testing.T) {
 			var atEnd int
 			r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) {
 				time.Sleep(20 * time.Minute)
+				marking.Lock()
 				atEnd = len(marks)
+				marking.Unlock()
 				return nil, nil
 			}
 			if err := handle(context.Background()); err != nil {

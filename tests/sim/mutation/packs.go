@@ -132,6 +132,11 @@ var packs = []Mutation{
 		{"shared/workerapi/poll.go", "	return s.claimReceipt(ctx, a, q, d, m, rcpt, p)\n}\n\n// claimReceipt", "	return offer, nil\n}\n\n// claimReceipt"}}},
 	{Name: "a pack is handed out again after a report about it", Test: "tests/httpapi:TestPoll_LateRepetitionGetsNothing", Edits: []Edit{
 		{"shared/worker/remote_lease.go", "!proceed || seen.Confirmed ||", "!proceed ||"}}},
+	{Name: "two handlers end an execution one after the other", Test: "shared/engine:TestFailures_OneHandlerEndsAnExecution", Edits: []Edit{{"shared/engine/advance.go", "w.command.Kind == lifecycle.CommandBreak && x.FailureStreak == nil {", "w.command.Kind == lifecycle.CommandBreak && x.FailureStreak == nil && x.Version < 0 {"}}},
+	{Name: "an execution that is broken twice leaves surrounding steps open", Test: "shared/engine:TestFailures_EndStalledExecution", Edits: []Edit{{"shared/lifecycle/command.go", "\t\t\td.exitStepRun(c, sm.StepCancelled)\n\t\t}\n\t\td.execution.Threads = nil\n", "\t\t\tbreak\n\t\t}\n"}}},
+	{Name: "a closed job keeps its entity out although a retry passes it", Test: "tests/sim/simulator:TestSimulator_SeedsThatBrokeAnInvariant", Edits: []Edit{{"shared/engine/planner/excluded.go", "closed.Try < o.Try && ", "closed.Try < 0 && "}}},
+	{Name: "a request with a sealed parameter is remembered by its plain digest where the key is held", Test: "shared/engine:TestSealed_DigestOfARequestThatAnotherExecutionAnswers", Edits: []Edit{{"shared/engine/start.go", "w.useKeyHolder(ctx, d.Ref(), req, toBind)", "w.useKeyHolder(ctx, d.Ref(), req, digest)"}}},
+	{Name: "a schedule step changes the schedule again over another execution", Test: "shared/engine:TestScheduleStep_DoesNotChangeItAgainOverAnother", Edits: []Edit{{"shared/engine/schedule_step.go", "case s.Made(by), step.Remove && !on:", "case s.Made(by) && s.MadeBy.Execution == w.id, step.Remove && !on:"}}},
 	{Name: "a success without a commit keeps the failure streak", Test: "shared/engine:TestFailures_SuccessWithoutCommitEndsStreak", Edits: []Edit{
 		{"shared/engine/advance.go", "\t\tw.clearFailureStreak(ctx)\n", ""}}},
 }
