@@ -43,9 +43,12 @@ func ValidateParameters(d *spec.Definition, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return workflow.Invalid(message, []workflow.Issue{{Path: "parameters", Code: "type", Message: "want an object"}})
 	}
-	issues := schema.Validate(d.Parameters, raw, "parameters")
+	issues, sealed := schema.Validate(d.Parameters, raw, "parameters"), []string(nil)
+	if len(issues) > 0 {
+		sealed = workflow.SealedProperties(d.Parameters)
+	}
 	for i := range issues {
-		for _, name := range workflow.SealedProperties(d.Parameters) {
+		for _, name := range sealed {
 			if issues[i].Path == "parameters."+name { // the text of an issue may quote the value
 				issues[i].Message = "the value, which is sealed, does not fit"
 			}

@@ -44,9 +44,5 @@ func (e *Engine) countEnds(ctx context.Context, ports port.Ports, x *workflow.Ex
 
 // isEnd reports whether an event is the one that ends a try.
 func isEnd(e *workflow.Event) bool {
-	switch sm.ExecutionState(e.To) {
-	case sm.ExecutionCompleted, sm.ExecutionFailedSafe, sm.ExecutionFailedUnsafe, sm.ExecutionCancelled:
-		return e.Layer == string(sm.LayerExecution) && e.From != e.To
-	}
-	return false
+	return e.Layer == string(sm.LayerExecution) && e.From != e.To && workflow.EndKindOf(sm.ExecutionState(e.To)) != ""
 }

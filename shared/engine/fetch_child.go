@@ -33,12 +33,12 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	err := c.load(ctx)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		if closed {
-			w.isChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true})
+			w.setChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Absent: true})
 			return nil
 		}
 		var refused *workflow.Failure
 		if refused, err = w.createChild(ctx, r, c); refused != nil {
-			w.isChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true})
+			w.setChild(&lifecycle.ChildStatus{StepRunSeq: r.Seq, Failure: refused, Refused: true})
 			return nil
 		}
 	}
@@ -63,12 +63,12 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if lifecycle.WaitsForPerson(c.execution) {
 		status.WaitsForPerson, status.Asks = true, workflow.Truncate(c.execution.Wait.Reason, workflow.MaxShortMessage)
 	}
-	w.isChild(status)
+	w.setChild(status)
 	return nil
 }
 
-// isChild makes the status of a child a fact.
-func (w *workspace) isChild(c *lifecycle.ChildStatus) {
+// setChild makes the status of a child a fact.
+func (w *workspace) setChild(c *lifecycle.ChildStatus) {
 	if w.facts.Child == nil {
 		w.facts.Child = map[int]*lifecycle.ChildStatus{}
 	}
@@ -85,14 +85,17 @@ func (w *workspace) copyOutput(ctx context.Context, r *workflow.StepRun, c *work
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := w.ensurePlanner(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.Forward() && p.Program.Nodes[r.StepIndex].OutputKey != "" {
-		if tooDeep = planner.TooDeep(r.Label, "the output", output); tooDeep != nil {
-			return nil, tooDeep, nil
+	if r.Forward() {
+		p, err := w.ensurePlanner(ctx)
+		if err != nil {
+			return nil, nil, err
 		}
+		if p.Program.Nodes[r.StepIndex].OutputKey != "" {
+			tooDeep = planner.TooDeep(r.Label, "the output", output)
+		}
+	}
+	if tooDeep != nil {
+		return nil, tooDeep, nil
 	}
 	value, err := w.offloadValue(ctx, &workflow.Value{Inline: output})
 	return value, nil, err
@@ -171,12 +174,9 @@ func (w *workspace) entitiesOf(ctx context.Context, id, entityType string) (json
 
 // parentOf returns what a child of a step run knows about its parent, or why it cannot have one.
 func (w *workspace) parentOf(r *workflow.StepRun) (*workflow.Parent, *workflow.Failure) {
-	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.id, Depth: w.execution.Depth() + 1, Waits: r.Child.Mode == workflow.ModeDispatch}
+	by := &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: w.execution.Root(), Depth: w.execution.Depth() + 1, Waits: r.Child.Mode == workflow.ModeDispatch}
 	if undone := w.execution.StepRunBySeq(r.Undoes); undone != nil && undone.Child != nil {
 		by.Compensates = &workflow.Compensated{Execution: undone.Child.ID, Step: undone.Label}
-	}
-	if p := w.execution.Parent; p != nil {
-		by.Root = p.Root
 	}
 	if by.Depth > workflow.MaxDepth {
 		w.limitReached = true

@@ -45,10 +45,7 @@ func (w *workspace) fetchEscalated(ctx context.Context, n lifecycle.Need) error 
 
 // startEscalation creates the execution of one level, unless it exists, and wakes it.
 func (w *workspace) startEscalation(ctx context.Context, r *workflow.StepRun, id string, e workflow.Escalation) error {
-	depth, root := w.execution.Depth()+1, w.id
-	if p := w.execution.Parent; p != nil {
-		root = p.Root
-	}
+	depth, root := w.execution.Depth()+1, w.execution.Root()
 	if depth > workflow.MaxDepth {
 		return workflow.Errorf(workflow.CodeLimit, "child executions are nested too deeply")
 	}

@@ -18,8 +18,7 @@ import (
 // workflow, or at the end, as the definition says. Its id is derived from the event, so that it is
 // started once however often the delivery is repeated. Nothing in the execution waits for it.
 
-// startFollowUps starts an execution for each event. Its id is derived from the event, so it is
-// started once even if the delivery is repeated.
+// startFollowUps starts an execution for each event, through a subscription.
 func (e *Engine) startFollowUps(ctx context.Context, s *workflow.Subscription, d *workflow.Delivery) error {
 	for i := range d.Events {
 		if err := e.startFollowUp(ctx, s, d, &d.Events[i]); err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// handOnLease is how long one handler may work on the events of an execution before another may
+	// publishLease is how long one handler may work on the events of an execution before another may
 	// take over. It only avoids duplicate deliveries; nothing else depends on it.
-	handOnLease = time.Minute
+	publishLease = time.Minute
 	// publishRetry is the retry delay of an announcement that finds another handler at work. The
 	// queue allows enough retries to outlast that handler's lease.
 	publishRetry = 5 * time.Second
@@ -41,7 +41,7 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 			return 0, err
 		}
 		now := e.now()
-		ok, err := ports.Store.LeaseObserved(ctx, a.Tenant, a.Execution, o.Sequence, by, now, now.Add(handOnLease))
+		ok, err := ports.Store.LeaseObserved(ctx, a.Tenant, a.Execution, o.Sequence, by, now, now.Add(publishLease))
 		if err != nil {
 			return 0, err
 		}

@@ -276,15 +276,6 @@ type Delay struct {
 	Until time.Time `json:"until"`
 }
 
-// Age returns what orders executions in lock conflicts: the smaller one is older. A child is as old
-// as its outermost ancestor.
-func (x *Execution) Age() string {
-	if x.Parent != nil {
-		return x.Parent.Root
-	}
-	return x.ID
-}
-
 // WorksOn reports whether the execution is in a state in which a child of the step run may do
 // something. During a rollback, that is only a child that undoes.
 func (x *Execution) WorksOn(r *StepRun) bool {
@@ -421,18 +412,6 @@ type Acknowledgement struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
-}
-
-// Depth returns how many executions have started each other before this one, as children or as
-// follow-ups.
-func (x *Execution) Depth() int {
-	switch {
-	case x.Parent != nil:
-		return x.Parent.Depth
-	case x.FollowUpOf != nil:
-		return x.FollowUpOf.Depth
-	}
-	return 0
 }
 
 // Status returns the normalised lifecycle status of the execution.

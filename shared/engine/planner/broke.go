@@ -51,8 +51,8 @@ func (p *Planner) reportBreaks(ctx context.Context, x *workflow.Execution, r *wo
 	if err != nil {
 		return err
 	}
-	if r.Pipeline == 0 && r.Part != nil {
-		all = slices.DeleteFunc(slices.Clone(all), func(e workflow.ScopeEntity) bool { return !r.Part.Contains(e.Place) })
+	if r.Pipeline == 0 {
+		all = inPart(r, all)
 	}
 	if len(all) != r.Jobs {
 		return nil // it does not say who takes part

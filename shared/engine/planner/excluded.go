@@ -27,8 +27,8 @@ func (s *exprScope) exclude(p *Planner, x *workflow.Execution, o *workflow.StepR
 	for key := range got.ok {
 		delete(excluded, key)
 	}
-	for key, closed := range s.unexecuted[o.StepIndex] {
-		if closed.Try < o.Try && p.placeOf(x, closed) == p.placeOf(x, o) && !got.failed[key] && !got.pending[key] {
+	for key, before := range s.unexecuted[o.StepIndex] {
+		if before.Try < o.Try && p.placeOf(x, before) == p.placeOf(x, o) && !got.failed[key] && !got.pending[key] {
 			delete(excluded, key)
 		}
 	}

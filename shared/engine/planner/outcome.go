@@ -125,6 +125,14 @@ func (p *Planner) entitiesOf(ctx context.Context, x *workflow.Execution, r *work
 	return p.inWave(ctx, x, r, entitiesOfType(held, p.Program.Nodes[r.StepIndex].RunOn))
 }
 
+// inPart returns the entities that a step run says take part; all if it does not say.
+func inPart(r *workflow.StepRun, all []workflow.ScopeEntity) []workflow.ScopeEntity {
+	if r.Part == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e workflow.ScopeEntity) bool { return !r.Part.Contains(e.Place) })
+}
+
 // entitiesOfType returns the entities of one type. A scope is ordered by key, so they are adjacent.
 func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workflow.ScopeEntity {
 	from := slices.IndexFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.Type == entityType })
@@ -163,9 +171,7 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 		if err != nil {
 			return plan.JobPlan{}, err
 		}
-		if r.Part != nil {
-			all = slices.DeleteFunc(slices.Clone(all), func(e workflow.ScopeEntity) bool { return !r.Part.Contains(e.Place) })
-		}
+		all = inPart(r, all)
 		if len(all) == r.Jobs {
 			jobs := make([]workflow.JobInput, len(all))
 			for i := range all {

@@ -39,14 +39,15 @@ func planWait(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 	if err == nil && answer != nil && !schema.Absent(n.Waits().Schema()) {
 		err = workflow.Invalid("the answer of onTimeout does not match the schema", schema.Validate(n.Waits().Schema(), answer, "onTimeout.answer"))
 	}
+	tooDeep := TooDeep(n.Label, "the answer of onTimeout", answer)
 	switch {
 	case err != nil:
 		code, cause := valueFailure(err)
 		fail(code, cause, err.Error())
 	case len(raw)+len(answer) > workflow.MaxValueBytes:
 		fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("what step %q asks takes %d bytes, the limit is %d", n.Label, len(raw)+len(answer), workflow.MaxValueBytes))
-	case answer != nil && TooDeep(n.Label, "the answer of onTimeout", answer) != nil:
-		fail(workflow.FailureLimitDepth, workflow.CauseLimit, TooDeep(n.Label, "the answer of onTimeout", answer).Message)
+	case tooDeep != nil:
+		fail(workflow.FailureLimitDepth, workflow.CauseLimit, tooDeep.Message)
 	default:
 		if q != nil {
 			planned.Question, planned.Title = &workflow.Value{Inline: raw}, workflow.Truncate(q.Title, workflow.MaxWaitTitle)

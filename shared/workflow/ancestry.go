@@ -1,0 +1,25 @@
+package workflow
+
+// Age returns what orders executions in lock conflicts: the smaller one is older. A child is as old
+// as its outermost ancestor.
+func (x *Execution) Age() string { return x.Root() }
+
+// Root returns the id of the outermost ancestor, which is the execution itself if it has no parent.
+func (x *Execution) Root() string {
+	if x.Parent != nil {
+		return x.Parent.Root
+	}
+	return x.ID
+}
+
+// Depth returns how many executions have started each other before this one, as children or as
+// follow-ups.
+func (x *Execution) Depth() int {
+	switch {
+	case x.Parent != nil:
+		return x.Parent.Depth
+	case x.FollowUpOf != nil:
+		return x.FollowUpOf.Depth
+	}
+	return 0
+}
