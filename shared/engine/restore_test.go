@@ -151,3 +151,52 @@ func TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost(t *testing.T) {
 		t.Errorf("the refused retry has changed it: version %d is %s", x.Version, x.State)
 	}
 }
+
+// A start that is repeated creates the execution that a restore has lost a second time, with the
+// same id. A lock that still names the first life, and that another execution has read as free and
+// prepared for itself, is not the second one's own.
+func TestRestore_ALostExecutionThatStartsAgainHoldsNothing(t *testing.T) {
+	const minToken = 1_800_000_000
+	ctx := context.Background()
+	for _, mode := range []string{"exclusive", "shared"} {
+		s := newHarness(t, 1)
+		s.Publish("w", "config: {lockMode: "+mode+"}\n"+stepsYAML("one pure device"))
+		restore := s.Snapshot(sim.ExecutionsTable)
+		req := harness.NewStartRequest("w", "d000")
+		req.IdempotencyKey = "k"
+		first, _, err := s.Engine.Start(ctx, harness.Caller, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restore()
+		s.LifecycleQueue().Purge()
+		s.PoolQueue("default").Purge()
+		device := workflow.EntityKey{Type: "device", ID: "d000"}
+		read := func() workflow.Lock {
+			locks, err := s.Open().Locks.Read(ctx, harness.Caller.Tenant, []workflow.EntityKey{device}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return locks[device]
+		}
+		if _, ok := read().HolderOf(first.ID, first.Epoch); !ok {
+			t.Fatalf("%s: the lock does not name the execution: %+v", mode, read())
+		}
+		s.Engine.Policy.MinFencingToken = minToken
+		if ok, err := s.Open().Locks.RaiseRevision(ctx, harness.Caller.Tenant, device, minToken, read().Revision); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		again, _, err := s.Engine.Start(ctx, harness.Caller, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.ID != first.ID {
+			t.Fatalf("%s: the repetition started %s instead of %s", mode, again.ID, first.ID)
+		}
+		if held, ok := read().HolderOf(again.ID, again.Epoch); !ok || held.Token <= minToken {
+			t.Errorf("%s: the lock is held with the token %d of before the restore", mode, held.Token)
+		}
+		s.RunUntilIdle(time.Hour)
+		s.ExpectState(again.ID, sm.ExecutionCompletedAck)
+	}
+}

@@ -60,6 +60,9 @@ func (d *decider) schedule() {
 		if d.config().LockMode == workflow.LockShared || d.execution.Probe {
 			d.execution.LockMode = workflow.LockShared
 		}
+		// A restore may have lost an execution with this id. Locks may still name that one, at an
+		// epoch of its own.
+		d.execution.Epoch = d.policy.MinFencingToken
 	}
 	d.execution.Epoch++
 	d.transition(sm.EventLockRequested, sm.ExecutionLocking, "", nil)

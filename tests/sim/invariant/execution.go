@@ -40,8 +40,12 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 		w.traceExecution(before, after)
 	}
 	id := after.ID
-	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 && after.MinFencingToken == before.MinFencingToken || after.Try < before.Try ||
-		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != before.Epoch+1 ||
+	next := before.Epoch + 1
+	if before.Epoch == 0 { // no lock from before a restore names a later one
+		next = w.MinFencingToken + 1
+	}
+	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > next && after.MinFencingToken == before.MinFencingToken || after.Try < before.Try ||
+		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != next ||
 		after.StepRunSeq < before.StepRunSeq || after.Sequence < before.Sequence || after.Schema < before.Schema {
 		w.Failf(invCommitOrder, "%s: version %d epoch %d try %d step run %d sequence %d schema %d became %d %d %d %d %d %d", id,
 			before.Version, before.Epoch, before.Try, before.StepRunSeq, before.Sequence, before.Schema,

@@ -151,4 +151,5 @@ var restores = []Mutation{
 	{Name: "who retries by force is not told what a restore has lost", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/lifecycle/retry.go", "(!c.Force || restored) {", "!c.Force {"}}},
 	{Name: "messages from before a restore are processed", Edits: []Edit{{workerHandle, "m.Work.MinFencingToken < w.opts.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
 	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
+	{Name: "an execution that a restore has lost begins at its first epoch again", Test: "shared/engine:TestRestore_ALostExecutionThatStartsAgainHoldsNothing", Edits: []Edit{{"shared/lifecycle/blocker.go", "d.execution.Epoch = d.policy.MinFencingToken", "d.execution.Epoch = 0"}}},
 }
