@@ -118,12 +118,12 @@ func TestRoles_TableActions(t *testing.T) {
 			// It lists what the next sweep would do.
 			"TableExecutions.Arn}/index/due": "Query", "TableRegistry.Arn}/index/scheduled": "Query", "TableJobs.Arn}/index/workers-due": "Query",
 			"TableJobs.Arn}": "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
-			"TableData.Arn}": "PutItem Query",
+			"TableData.Arn}": "GetItem PutItem Query",
 		},
 		topology.FunctionLifecycle: {
 			"TableExecutions.Arn}": all,
 			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
-			"TableData.Arn}": "PutItem",
+			"TableData.Arn}": "GetItem PutItem",
 		},
 		topology.FunctionObserver: {"TableExecutions.Arn}": all, "TableRegistry.Arn}": "GetItem PutItem Query UpdateItem", "TableJobs.Arn}": "GetItem Query", "TableData.Arn}": "PutItem"},
 		topology.FunctionSweeper: {

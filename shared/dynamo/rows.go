@@ -48,18 +48,28 @@ func rowPartition(tenant, name string, shard int) string {
 	return table.TenantPrefix(tenant) + name + "#" + strconv.Itoa(shard)
 }
 
+func rowKey(tenant, name, id string) table.Key {
+	return table.Key{PK: rowPartition(tenant, name, hashShard(id, topology.RowShards)), SK: id}
+}
+
 // PutRow stores a row if there is none with its id.
 func (r *Rows) PutRow(ctx context.Context, tenant, name string, row workflow.Row, until time.Time) error {
 	doc, err := encodeDocument(row)
 	if err != nil {
 		return err
 	}
-	it := table.Key{PK: rowPartition(tenant, name, hashShard(row.ID, topology.RowShards)), SK: row.ID}.Attributes()
+	it := rowKey(tenant, name, row.ID).Attributes()
 	if it[attrDocument] = doc; !until.IsZero() {
 		it[topology.AttrTTL] = table.N(until.Unix())
 	}
 	_, _, err = r.t.Put(ctx, it, table.IfAbsent, nil)
 	return err
+}
+
+// HasRow reports whether there is a row with an id, strongly consistent.
+func (r *Rows) HasRow(ctx context.Context, tenant, name, id string) (bool, error) {
+	it, err := r.t.Get(ctx, rowKey(tenant, name, id))
+	return it != nil, err
 }
 
 // Rows lists the rows of a table ordered by id.

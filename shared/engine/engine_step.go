@@ -15,13 +15,20 @@ import (
 )
 
 // executeEngineStep does what the step of a step run says that is open, and committed, and reports how that
-// went. It may be repeated: the write is named after the step run. One that is closed does
-// nothing any more; whoever has read it before may be at it still.
+// went. It may be repeated: the write is named after the step run. For one that is closed it only reads
+// whether that was done before; whoever has read it before may be at it still.
 func (w *workspace) executeEngineStep(ctx context.Context, n lifecycle.Need, p *planner.Planner, r *workflow.StepRun) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Seq, Complete: true}
 	if n.Kind == lifecycle.NeedClose {
-		rep.Counts.NotExecuted = 1
-		return rep, nil
+		done, err := w.engineStepDone(ctx, p, r)
+		if workflow.Is(err, workflow.CodeUnavailable) { // an end does not wait for a table that nothing else needs
+			w.recorder.Warn(ctx, "closed step counts as not executed; whether it was done cannot be read", err, slog.String(observe.Step, r.Label))
+			err = nil
+		}
+		if rep.Counts.OK = 1; !done {
+			rep.Counts = workflow.Counts{NotExecuted: 1}
+		}
+		return rep, err
 	}
 	planned, err := p.Plan(ctx, w.execution, r)
 	if err != nil {
@@ -50,8 +57,40 @@ func (w *workspace) executeEngineStep(ctx context.Context, n lifecycle.Need, p *
 	return rep, nil
 }
 
-// insertRow puts the row of a step run into a table. refused says why it never can be.
+// engineStepDone reports whether a handler that died before its commit has done what the step of a step run says.
+func (w *workspace) engineStepDone(ctx context.Context, p *planner.Planner, r *workflow.StepRun) (bool, error) {
+	n := &p.Program.Nodes[r.StepIndex]
+	if n.Insert != nil {
+		return w.hasRow(ctx, n.Insert.Table, r)
+	}
+	planned, err := p.Plan(ctx, w.execution, r)
+	if err != nil || len(planned.Jobs) != 1 {
+		return false, err
+	}
+	return w.hasMadeSchedule(ctx, n.Schedule, r, planned.Jobs[0].Parameters)
+}
+
+func rowIDOf(execution string, r *workflow.StepRun) string {
+	return workflow.RowID(execution, r.Seq, 0, 0)
+}
+
+func (w *workspace) hasRow(ctx context.Context, table string, r *workflow.StepRun) (bool, error) {
+	return w.ports.Rows.HasRow(ctx, w.tenant, table, rowIDOf(w.id, r))
+}
+
+// insertRow puts the row of a step run into a table. refused says why it never can be. The table may have
+// changed since the row was stored: one that is there is not refused.
 func (w *workspace) insertRow(ctx context.Context, name string, r *workflow.StepRun, row json.RawMessage) (refused, err error) {
+	if refused, err = w.putRow(ctx, name, r, row); refused == nil || err != nil {
+		return nil, err
+	}
+	if done, err := w.hasRow(ctx, name, r); done || err != nil {
+		return nil, err
+	}
+	return refused, nil
+}
+
+func (w *workspace) putRow(ctx context.Context, name string, r *workflow.StepRun, row json.RawMessage) (refused, err error) {
 	table, err := w.ports.Registry.Table(ctx, w.tenant, name)
 	if err != nil {
 		return nil, err
@@ -75,7 +114,7 @@ func (w *workspace) insertRow(ctx context.Context, name string, r *workflow.Step
 		until = r.EnteredAt.Add(kept)
 	}
 	return nil, w.ports.Rows.PutRow(ctx, w.tenant, name, workflow.Row{
-		ID: workflow.RowID(w.id, r.Seq, 0, 0), At: r.EnteredAt, Execution: w.id, Workflow: w.execution.Workflow.String(), Step: r.Label, Values: made,
+		ID: rowIDOf(w.id, r), At: r.EnteredAt, Execution: w.id, Workflow: w.execution.Workflow.String(), Step: r.Label, Values: made,
 	}, until)
 }
 

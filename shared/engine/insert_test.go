@@ -158,3 +158,87 @@ func TestInsert_StorageDown(t *testing.T) {
 		})
 	}
 }
+
+// A row that was stored before its handler died counts, when the step is closed before it is tried again.
+func TestInsert_ClosedAfterTheRow(t *testing.T) {
+	for _, how := range []string{"cancelled", "too late", "cancelled, and the table cannot be read"} {
+		t.Run(how, func(t *testing.T) {
+			s := newPiped(t, 1, "steps:\n  - {label: log, stepTimeout: 10m, insert: {table: payments, row: {txn: a}}}\n")
+			stored := false
+			s.Faults = func(c faults.Call) faults.Fault {
+				if c.Name != "rows.put" || stored {
+					return faults.None
+				}
+				stored = true
+				return faults.CrashAfter
+			}
+			id := s.Start("w")
+			s.Drain()
+			if s.Faults = nil; !stored {
+				t.Fatal("no row was written")
+			}
+			want, state := workflow.Counts{OK: 1}, sm.ExecutionCancelledAck
+			switch how {
+			case "too late":
+				state = sm.ExecutionFailedSafeAck
+				s.Faults = func(c faults.Call) faults.Fault {
+					if c.Name == "rows.put" {
+						return faults.Throttled
+					}
+					return faults.None
+				}
+			case "cancelled, and the table cannot be read":
+				want = workflow.Counts{NotExecuted: 1}
+				s.Faults = func(c faults.Call) faults.Fault {
+					if strings.HasPrefix(c.Name, "rows.") {
+						return faults.Throttled
+					}
+					return faults.None
+				}
+				fallthrough
+			default:
+				if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settle(s)
+			x := s.ExpectState(id, state)
+			if got := x.StepRuns[0].Counts; got.OK != want.OK || got.NotExecuted != want.NotExecuted {
+				t.Errorf("%+v", got)
+			}
+			s.Faults = nil
+			expectRows(s, `{"txn":"a"}`)
+		})
+	}
+}
+
+// A row is stored once, whatever becomes of its table before the step is tried again.
+func TestInsert_TableChangesAfterTheRow(t *testing.T) {
+	s := newPiped(t, 1, "steps:\n  - {label: log, insert: {table: payments, row: {txn: a}}}\n")
+	stored := false
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name != "rows.put" || stored {
+			return faults.None
+		}
+		stored = true
+		return faults.CrashAfter
+	}
+	id := s.Start("w")
+	s.Drain()
+	s.WithoutFaults(func() {
+		r := s.Open().Registry
+		table, err := r.Table(context.Background(), harness.Caller.Tenant, "payments")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range table.Columns {
+			table.Columns[i].Type = workflow.ColumnNumber
+		}
+		if ok, err := r.PutTable(context.Background(), harness.Caller.Tenant, table); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectRows(s, `{"txn":"a"}`)
+}

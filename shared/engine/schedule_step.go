@@ -24,15 +24,11 @@ func (w *workspace) makeSchedule(ctx context.Context, step *spec.ScheduleStep, r
 			return workflow.Invalid("the schedule cannot be made", []workflow.Issue{{Path: "cron", Code: "cron", Message: err.Error()}}), nil
 		}
 	}
-	ref, err := workflow.ParseRef(step.Workflow)
+	s, err := w.scheduleOfStep(ctx, step, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	name := spec.ScheduleName(ref.FullName(), in.Name)
-	s, err := w.ports.Schedules.Schedule(ctx, w.tenant, name)
-	if err != nil {
-		return nil, err
-	}
+	name := s.Name
 	on := s.Cron != nil && s.Removed == nil
 	by := spec.ScheduleMaker{Execution: w.id, StepRun: r.Seq}
 	switch {
@@ -72,6 +68,25 @@ func (w *workspace) makeSchedule(ctx context.Context, step *spec.ScheduleStep, r
 		err = workflow.Errorf(workflow.CodeUnavailable, "schedule %s was changed meanwhile", name)
 	}
 	return nil, err
+}
+
+// scheduleOfStep reads the schedule that a step calls by a name.
+func (w *workspace) scheduleOfStep(ctx context.Context, step *spec.ScheduleStep, name string) (s spec.Schedule, err error) {
+	ref, err := workflow.ParseRef(step.Workflow)
+	if err != nil {
+		return s, err
+	}
+	return w.ports.Schedules.Schedule(ctx, w.tenant, spec.ScheduleName(ref.FullName(), name))
+}
+
+// hasMadeSchedule reports whether a step run has made or removed its schedule.
+func (w *workspace) hasMadeSchedule(ctx context.Context, step *spec.ScheduleStep, r *workflow.StepRun, parameters json.RawMessage) (bool, error) {
+	var in spec.ScheduleParameters
+	if err := json.Unmarshal(parameters, &in); err != nil || !definition.ValidScheduleName(in.Name) {
+		return false, nil
+	}
+	s, err := w.scheduleOfStep(ctx, step, in.Name)
+	return s.Made(spec.ScheduleMaker{Execution: w.id, StepRun: r.Seq}), err
 }
 
 // scheduledDefinition is the definition that a schedule starts: an exact reference.

@@ -172,3 +172,55 @@ func TestScheduleStep_FaultAtEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// A schedule that was made or removed before its handler died counts, when the step is closed before it is tried again.
+func TestScheduleStep_ClosedAfterIt(t *testing.T) {
+	for _, step := range []string{weekly, "remove: true, replace: true"} {
+		s := newScheduling(t, step)
+		s.Publish("before", "steps:\n  - {label: plan, schedule: {workflow: p/night, name: weekly_ann, cron: '0 3 * * *'}}\n")
+		if step != weekly {
+			s.Start("before")
+			settleSchedules(s)
+		}
+		done := false
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name != "schedules.put" || done {
+				return faults.None
+			}
+			done = true
+			return faults.CrashAfter
+		}
+		id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"user":"ann"}`)})
+		s.Drain()
+		if s.Faults = nil; !done {
+			t.Fatalf("%s: the schedule was not written", step)
+		}
+		if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		settleSchedules(s)
+		if x := s.ExpectState(id, sm.ExecutionCancelledAck); x.StepRuns[0].Counts.OK != 1 || x.StepRuns[0].Counts.NotExecuted != 0 {
+			t.Errorf("%s: %+v", step, x.StepRuns[0].Counts)
+		}
+	}
+}
+
+// One that is closed before it has done anything counts as not executed.
+func TestScheduleStep_ClosedBeforeIt(t *testing.T) {
+	s := newScheduling(t, weekly)
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "schedules.put" {
+			return faults.Throttled
+		}
+		return faults.None
+	}
+	id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"user":"ann"}`)})
+	s.Drain()
+	if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	settleSchedules(s)
+	if x := s.ExpectState(id, sm.ExecutionCancelledAck); x.StepRuns[0].Counts.OK != 0 || x.StepRuns[0].Counts.NotExecuted != 1 {
+		t.Errorf("%+v", x.StepRuns[0].Counts)
+	}
+}

@@ -68,6 +68,15 @@ func (r *Rows) PutRow(_ context.Context, tenant, name string, row workflow.Row, 
 	return err
 }
 
+// HasRow reports whether a table has a row with an id.
+func (r *Rows) HasRow(_ context.Context, tenant, name, id string) (bool, error) {
+	return call(r.conn, "rows.has", func(bool) (bool, error) {
+		r.countReads(tableData, 1)
+		_, there := r.w.rows[tenantKey(tenant, name)][id]
+		return there, nil
+	})
+}
+
 // Rows lists the rows of a table in the order of their ids.
 func (r *Rows) Rows(_ context.Context, tenant, name string, page workflow.Page) (workflow.List[workflow.Row], error) {
 	return call(r.conn, "rows.list", func(bool) (workflow.List[workflow.Row], error) {

@@ -23,12 +23,12 @@ var Rights = []Right{
 	{FunctionAPI, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionAPI, TableLocks, "", []string{BatchGetItem, UpdateItem}},
 	{FunctionAPI, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
-	{FunctionAPI, TableData, "", []string{Query, PutItem}}, // steps insert rows, also those that a request advances
+	{FunctionAPI, TableData, "", []string{GetItem, Query, PutItem}}, // steps insert rows, also those that a request advances
 
 	{FunctionLifecycle, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableLocks, "", []string{BatchGetItem, UpdateItem}},
-	{FunctionLifecycle, TableData, "", []string{PutItem}},
+	{FunctionLifecycle, TableData, "", []string{GetItem, PutItem}},
 	// The updates of entities that jobs ask for are written when their execution completes. Steps make schedules.
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 

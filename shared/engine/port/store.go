@@ -336,7 +336,9 @@ type Registry interface {
 // Rows stores the rows of tables, separate from everything that executions need.
 type Rows interface {
 	// PutRow stores a row until a time (zero for ever) if there is none with its id; storing it
-	// again changes nothing. Rows lists the rows of a table ordered by id; it may lag.
+	// again changes nothing. HasRow reports whether there is one with an id, strongly consistent.
+	// Rows lists the rows of a table ordered by id; it may lag.
 	PutRow(ctx context.Context, tenant, table string, row workflow.Row, until time.Time) error
+	HasRow(ctx context.Context, tenant, table, id string) (bool, error)
 	Rows(ctx context.Context, tenant, table string, page workflow.Page) (workflow.List[workflow.Row], error)
 }

@@ -61,6 +61,14 @@ func Rows(t *testing.T, open Open) {
 			if err := s.Rows.PutRow(s.ctx, s.tenant, "t", again, baseTime.Add(time.Hour)); err != nil {
 				s.Fatal(err)
 			}
+			for id, want := range map[string]bool{want[5].ID: true, workflow.RowID("0190", 2, 5, 0): false} {
+				if got := must[bool](s)(s.Rows.HasRow(s.ctx, s.tenant, "t", id)); got != want {
+					s.Errorf("row %s: %v", id, got)
+				}
+			}
+			if must[bool](s)(s.Rows.HasRow(s.ctx, s.tenant, "t2", want[5].ID)) || must[bool](s)(s.Rows.HasRow(s.ctx, s.tenant+"x", "t", want[5].ID)) {
+				s.Error("another table has the row")
+			}
 			var got []workflow.Row
 			for page := (workflow.Page{Limit: 5}); ; {
 				list := must[workflow.List[workflow.Row]](s)(s.Rows.Rows(s.ctx, s.tenant, "t", page))
