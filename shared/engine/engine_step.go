@@ -70,12 +70,12 @@ func (w *workspace) engineStepDone(ctx context.Context, p *planner.Planner, r *w
 	return w.hasMadeSchedule(ctx, n.Schedule, r, planned.Jobs[0].Parameters)
 }
 
-func rowIDOf(execution string, r *workflow.StepRun) string {
-	return workflow.RowID(execution, r.Seq, 0, 0)
+func (w *workspace) rowID(r *workflow.StepRun) string {
+	return workflow.RowID(w.id, r.Seq, 0, 0)
 }
 
 func (w *workspace) hasRow(ctx context.Context, table string, r *workflow.StepRun) (bool, error) {
-	return w.ports.Rows.HasRow(ctx, w.tenant, table, rowIDOf(w.id, r))
+	return w.ports.Rows.HasRow(ctx, w.tenant, table, w.rowID(r))
 }
 
 // insertRow puts the row of a step run into a table. refused says why it never can be. The table may have
@@ -114,7 +114,7 @@ func (w *workspace) putRow(ctx context.Context, name string, r *workflow.StepRun
 		until = r.EnteredAt.Add(kept)
 	}
 	return nil, w.ports.Rows.PutRow(ctx, w.tenant, name, workflow.Row{
-		ID: rowIDOf(w.id, r), At: r.EnteredAt, Execution: w.id, Workflow: w.execution.Workflow.String(), Step: r.Label, Values: made,
+		ID: w.rowID(r), At: r.EnteredAt, Execution: w.id, Workflow: w.execution.Workflow.String(), Step: r.Label, Values: made,
 	}, until)
 }
 
