@@ -86,6 +86,7 @@ type JudgeRules struct {
 	Leave          bool                           // the definition says to leave failed entities as they are
 	Handled        func(r *workflow.StepRun) bool // the definition has continued after a failure of the step run
 	Unfinished     bool                           // the entity is in a rollout wave that has failed or never began
+	OnlyLocked     bool                           // no step of the definition runs on entities of its type
 
 	// RoundOf returns the innermost loop around a step run, and its round; nil if there are no
 	// loops.
@@ -106,10 +107,13 @@ type Judgement struct {
 
 // JudgeEntity judges an entity by its jobs, which are ordered by step run.
 func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
-	if len(jobs) == 0 {
-		if rules.ExecutionFails { // nothing was done on it, and nothing will be
-			return Judgement{Outcome: workflow.EntityFailedSafe}
-		}
+	switch {
+	case len(jobs) > 0:
+	case rules.ExecutionFails: // nothing was done on it, and nothing will be
+		return Judgement{Outcome: workflow.EntityFailedSafe}
+	case rules.OnlyLocked && !rules.Unfinished: // it was locked for work without entities, which is done
+		return Judgement{Outcome: workflow.EntitySucceeded}
+	default:
 		return Judgement{Outcome: workflow.EntitySkipped}
 	}
 	last := map[[3]int]int{} // the last try that counts, by step and round: it has repeated the work of earlier tries
@@ -255,14 +259,58 @@ func (d *decider) anyEntityFailed() bool {
 	})
 }
 
+// anyEntitySkipped reports whether there may be entities on which no step was executed although the
+// definition has steps for them. It is false if, for each type of entity, one step was executed on
+// all of them, a rollout in all its waves.
+func (d *decider) anyEntitySkipped() bool {
+	x := d.execution
+	if x.Probe {
+		return false
+	}
+	for entityType, n := range x.Scope.Counts {
+		if d.facts.Resolution.Program.RunsOn(entityType) && (x.Scope.Only != nil || d.mostExecuted(entityType) < n) {
+			return true
+		}
+	}
+	return false
+}
+
+// mostExecuted returns the largest number of entities of a type on which one step was executed in
+// one step run, or in the waves of one rollout.
+func (d *decider) mostExecuted(entityType string) (most int) {
+	type step struct{ index, rollout int }
+	waves, sums := map[[3]int]int{}, map[step]int{}
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if r.Kind != workflow.JobExecute || d.node(r).EntityType() != entityType {
+			continue
+		}
+		executed := r.Jobs
+		if r.Pipeline > 0 {
+			executed -= r.Skipped
+		}
+		most = max(most, executed)
+		if around := d.execution.StepRunBySeq(r.In); around == nil || d.node(around).Rollout == nil {
+			continue
+		}
+		wave, of := [3]int{r.StepIndex, r.In, r.Index}, step{r.StepIndex, r.In}
+		if before := waves[wave]; executed > before {
+			waves[wave], sums[of] = executed, sums[of]+executed-before
+		}
+		most = max(most, sums[of])
+	}
+	return most
+}
+
 func (d *decider) node(r *workflow.StepRun) *spec.Node {
 	return &d.facts.Resolution.Program.Nodes[r.StepIndex]
 }
 
-// complete ends an execution whose last step is over. If entities have failed within the tolerance,
+// complete ends an execution whose last step is over. It judges the entities if some may have failed
+// or been skipped. If entities have failed within the tolerance,
 // the work on them is undone first, if that is possible.
 func (d *decider) complete() {
-	if d.anyEntityFailed() || d.execution.Result != nil || d.execution.StoppedRollout() != nil {
+	if d.anyEntityFailed() || d.execution.Result != nil || d.execution.StoppedRollout() != nil || d.anyEntitySkipped() {
 		o := d.outcomes(false)
 		if o == nil {
 			return

@@ -32,11 +32,13 @@ func TestJudgeEntity(t *testing.T) {
 	for name, c := range map[string]struct {
 		jobs            []job
 		leave, fails    bool
+		onlyLocked      bool
 		handled         bool
 		want            workflow.EntityOutcome
 		undoable, retry bool
 	}{
 		"no job":                                {want: skipped},
+		"no job, and no step for it":            {onlyLocked: true, want: succeeded},
 		"no job in an execution that fails":     {fails: true, want: safe},
 		"all OK":                                {jobs: []job{{run: pure, code: ok}, {run: fixed, code: ok}}, want: succeeded},
 		"pure failure":                          {jobs: []job{{run: pure, code: fail}}, want: safe},
@@ -73,7 +75,7 @@ func TestJudgeEntity(t *testing.T) {
 				}
 				jobs = append(jobs, lifecycle.EntityJob{StepRun: &r, Code: j.code, Failure: j.failure, Executed: !j.unsent, Undo: j.undo})
 			}
-			got := lifecycle.JudgeEntity(jobs, lifecycle.JudgeRules{ExecutionFails: c.fails, Leave: c.leave, Handled: func(*workflow.StepRun) bool { return c.handled }})
+			got := lifecycle.JudgeEntity(jobs, lifecycle.JudgeRules{ExecutionFails: c.fails, Leave: c.leave, OnlyLocked: c.onlyLocked, Handled: func(*workflow.StepRun) bool { return c.handled }})
 			if got.Outcome != c.want || got.Undoable != c.undoable {
 				t.Errorf("%s, undoable %v; want %s, %v", got.Outcome, got.Undoable, c.want, c.undoable)
 			}

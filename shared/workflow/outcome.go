@@ -13,7 +13,7 @@ type EntityOutcome string
 // Outcomes of an entity, from the best to the worst.
 const (
 	EntitySucceeded    EntityOutcome = "SUCCEEDED"     // none of its jobs finally failed
-	EntitySkipped      EntityOutcome = "SKIPPED"       // it was left out before anything ran on it
+	EntitySkipped      EntityOutcome = "SKIPPED"       // it was left out before anything ran on it, or the condition of no step was true of it
 	EntityFailedSafe   EntityOutcome = "FAILED_SAFE"   // it failed; nothing that is not pure was executed on it, or all of that was undone
 	EntityLeft         EntityOutcome = "LEFT"          // it failed in a known way, and the definition says to leave it as it is
 	EntityFailedUnsafe EntityOutcome = "FAILED_UNSAFE" // it failed, and an operator must look at it
@@ -66,11 +66,21 @@ const (
 )
 
 // Result is what the state item keeps about the outcomes of the entities. An execution in which
-// nothing failed has none.
+// all entities succeeded has none.
 type Result struct {
 	Sets  OutcomeSets           `json:"sets,omitempty"`  // empty if they are too large for the item
 	Count map[EntityOutcome]int `json:"count,omitempty"` // by outcome, without SUCCEEDED
 	Named []EntityFailure       `json:"named,omitempty"` // the first entities that failed, the worst outcomes first
+}
+
+// failed reports whether an entity failed.
+func (r *Result) failed() bool {
+	for outcome, n := range r.Count {
+		if outcome.Failed() && n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // EntityFailure says why one entity failed.
@@ -100,7 +110,7 @@ func (x *Execution) Outcome() Outcome {
 		if x.Probe {
 			return OutcomeProbed
 		}
-		if x.Result != nil || slices.ContainsFunc(x.StepRuns, x.leavesFailure) {
+		if x.Result != nil && (x.Result.failed() || x.lacksWaves()) || slices.ContainsFunc(x.StepRuns, x.leavesFailure) {
 			return OutcomePartial
 		}
 		return OutcomeSucceeded
@@ -112,6 +122,12 @@ func (x *Execution) Outcome() Outcome {
 		return OutcomeCancelled
 	}
 	return ""
+}
+
+// lacksWaves reports whether a rollout has stopped before its last wave. A retry of the entities
+// that were kept does not begin the waves of the others.
+func (x *Execution) lacksWaves() bool {
+	return slices.ContainsFunc(x.StepRuns, func(r StepRun) bool { return r.StoppedAt > 0 && (r.SupersededBy == 0 || x.Scope.Only != nil) })
 }
 
 // FailedSteps returns the step runs whose failures remain at the end of the execution.

@@ -39,6 +39,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	for i := range entities {
 		own := jobs[entities[i].Key]
 		rules.Unfinished = stopped.leaves(entities[i].Key)
+		rules.OnlyLocked = !p.Program.RunsOn(entities[i].Key.Type)
 		v := lifecycle.JudgeEntity(own, rules)
 		place := entities[i].Place
 		if v.Undoable && p.Program.Config.Rollback != workflow.RollbackNever {

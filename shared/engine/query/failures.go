@@ -73,7 +73,8 @@ const maxFailureParts = 20
 // appendFailures appends the entities that did not succeed in an execution, without the first skip
 // entities of its scope. full means that the page is full and its token is set.
 func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f views.FailureFilter, skip, limit int, parts *int, list *workflow.List[views.FailedEntityView]) (full bool, err error) {
-	if outcome := x.Outcome(); x.Result == nil && x.RestOutcome() == workflow.EntitySucceeded && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
+	outcome := x.Outcome()
+	if done := outcome == workflow.OutcomeSucceeded || outcome == workflow.OutcomePartial && x.Result == nil; done && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)

@@ -224,6 +224,11 @@ func (n *Node) EntityType() string {
 	return ""
 }
 
+// RunsOn reports whether a step has one job for each entity of a type.
+func (p *Program) RunsOn(entityType string) bool {
+	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.EntityType() == entityType })
+}
+
 // HasJobForEach reports whether the step has one job for each of its entities or items.
 func (n *Node) HasJobForEach() bool { return n.OnEntities() || n.Foreach != nil }
 

@@ -173,6 +173,12 @@ func (f *Flow) Find(label string) (found *FlowStep) {
 	return found
 }
 
+// OnDevices reports whether a step is executed on devices.
+func (f *Flow) OnDevices() (on bool) {
+	f.each(func(s *FlowStep) { on = on || s.OnDevices })
+	return on
+}
+
 // IsContainer reports whether the step does nothing itself but to execute steps in it, one after the other.
 func (s *FlowStep) IsContainer() bool { return len(s.Switch)+len(s.Inner) > 0 }
 

@@ -9,6 +9,8 @@ const (
 // telling are the mistakes in reporting the outcome of each entity.
 var telling = []Mutation{
 	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "\tcase failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "\tcase !rules.ExecutionFails && !rules.Unfinished:\n"}}},
+	{Name: "an entity that was skipped by all steps is told as succeeded", Edits: []Edit{{lifecycleOutcome, " || d.anyEntitySkipped() {", " {"}}},
+	{Name: "an entity that no step is for is told as skipped", Test: "shared/lifecycle:TestJudgeEntity", Edits: []Edit{{lifecycleOutcome, "case rules.OnlyLocked && !rules.Unfinished:", "case false:"}}},
 	{Name: "a doubt is forgotten where the failure is handled", Edits: []Edit{{lifecycleOutcome, "(j.inDoubt() || !rules.Handled(j.StepRun))", "!rules.Handled(j.StepRun)"}}},
 	{Name: "the undo of failed entities undoes all", Edits: []Edit{{enginePlanner, "\t\ttakesPart[e.Key] = only == nil || only.Contains(e.Place)\n", "\t\ttakesPart[e.Key] = true\n"}}},
 	{Name: "an undo goes on for an entity whose undo has failed", Test: "shared/engine:TestOutcome_UndoStopsAtItsFailure", Edits: []Edit{{enginePlanner, "onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs", "false && onlySome"}}},
@@ -21,7 +23,7 @@ var telling = []Mutation{
 	{Name: "the reason of an entity is what failed in an earlier try", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "\t	v.Decisive = failure // it failed there", "\t	_ = failure // it failed there"}}},
 	{Name: "a change that a later try has made again is told with the failure of the earlier one", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "(obstacle == nil || obstacle.settledBy(j) &&", "(obstacle == nil || false && obstacle.settledBy(j) &&"}}},
 	{Name: "a plan undoes a wave when the next one is rejected", Test: "shared/engine/query:TestPlan_TellsOfARejectionBetweenWaves", Edits: []Edit{{"shared/engine/query/plan.go", "\t		if !b.Program.InWave(h, i) {\n", "\t		if false {\n"}}},
-	{Name: "what was left out is no failure", Test: "shared/engine/query:TestService_FailuresNameWhatWasLeftOut", Edits: []Edit{{"shared/engine/query/failures.go", " && x.DroppedCount == 0 ||", " ||"}}},
+	{Name: "what was left out is no failure", Test: "shared/engine/query:TestService_FailuresNameWhatWasLeftOut", Edits: []Edit{{"shared/engine/query/failures.go", "done && x.DroppedCount == 0 ||", "done ||"}}},
 	{Name: "what was left out has the outcome of the execution", Test: "shared/engine/query:TestService_FailuresNameWhatWasLeftOut", Edits: []Edit{{"shared/engine/query/failures.go", "!known || e.Place == 0 {", "!known {"}}},
 	{Name: "what remains is forgotten when some entities are acknowledged", Test: "shared/engine/query:TestService_TellsWhatRemainsAfterSomeWereAcknowledged", Edits: []Edit{{"shared/engine/query/outcome.go", " || e.From == e.To {", " {"}}},
 	{Name: "entities whose undo failed are not named", Test: "shared/engine/query:TestService_NamesWhatWasNotUndone", Edits: []Edit{{"shared/engine/query/rollback.go", "n.Step == r.Label {", "n.Step == \"\" {"}}},

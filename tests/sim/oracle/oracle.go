@@ -382,6 +382,7 @@ func (x *execution) checkEnd() {
 	switch x.x.State {
 	case sm.ExecutionCompleted:
 		x.checkComplete()
+		x.checkSkipped()
 	case sm.ExecutionCompletedAck:
 		x.checkWritten()
 	}
