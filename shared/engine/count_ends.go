@@ -15,24 +15,25 @@ func (e *Engine) countEnds(ctx context.Context, ports port.Ports, x *workflow.Ex
 	if !e.CountEnds || x.Probe {
 		return nil
 	}
-	began := x.CreatedAt
-	if x.Try > 1 && !x.StartedAt.IsZero() {
-		began = x.StartedAt
-	}
+	var began time.Time
 	for i := range events {
 		event := &events[i]
-		if event.Type == string(sm.EventExecutionRetried) {
+		if isRetry(event) {
 			began = event.At
 		}
 		if !isEnd(event) {
 			continue
 		}
-		if event.At.Before(began) { // the execution has been retried meanwhile
-			began = x.CreatedAt
+		if began.IsZero() {
+			var err error
+			if began, err = tryBegan(ctx, ports, x, events[0].Sequence); err != nil {
+				return err
+			}
 		}
 		state := sm.ExecutionState(event.To)
 		end := workflow.End{
 			Workflow: x.Workflow, Execution: x.ID, Sequence: event.Sequence, At: event.At, State: state,
+			// One that has completed is never retried: its outcome is still that of this end.
 			Partial: state == sm.ExecutionCompleted && x.Outcome() == workflow.OutcomePartial, Took: max(event.At.Sub(began), time.Duration(0)),
 		}
 		if err := ports.Registry.PutEnd(ctx, x.Tenant, end); err != nil {
@@ -41,6 +42,23 @@ func (e *Engine) countEnds(ctx context.Context, ports port.Ports, x *workflow.Ex
 	}
 	return nil
 }
+
+// tryBegan returns when the try began that was under way before an event: when the execution was last retried
+// before it, or else created. The execution may have been retried since, so only its history knows.
+func tryBegan(ctx context.Context, ports port.Ports, x *workflow.Execution, before int64) (time.Time, error) {
+	began := x.CreatedAt
+	if x.Try <= 1 {
+		return began, nil
+	}
+	err := eachEvent(ctx, ports, x, 0, before-1, func(e *workflow.Event) {
+		if isRetry(e) {
+			began = e.At
+		}
+	})
+	return began, err
+}
+
+func isRetry(e *workflow.Event) bool { return e.Type == string(sm.EventExecutionRetried) }
 
 // isEnd reports whether an event is the one that ends a try.
 func isEnd(e *workflow.Event) bool {

@@ -82,23 +82,17 @@ func endDeliveries(ctx context.Context, ports port.Ports, x *workflow.Execution,
 	// An event does not say in which try it happened: that is the try of the execution, less those
 	// that have begun since.
 	try := x.Try
-	for last := events[len(events)-1].Sequence; last < x.Sequence; {
-		later, err := eventsAfter(ctx, ports, x, last)
-		if err != nil {
-			return nil, err
+	err = eachEvent(ctx, ports, x, events[len(events)-1].Sequence, x.Sequence, func(e *workflow.Event) {
+		if isRetry(e) {
+			try--
 		}
-		if len(later) == 0 {
-			return nil, workflow.Errorf(workflow.CodeInternal, "the history of execution %s has nothing after event %d of %d", x.ID, last, x.Sequence)
-		}
-		for i := range later {
-			if last = later[i].Sequence; later[i].Type == string(sm.EventExecutionRetried) {
-				try--
-			}
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
-		if e.Type == string(sm.EventExecutionRetried) {
+		if isRetry(e) {
 			try--
 		} else if startsAtEnd(x, e) {
 			all = append(all, &workflow.Delivery{

@@ -53,7 +53,7 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 			return 0, err
 		}
 		if len(events) == 0 {
-			return 0, workflow.Errorf(workflow.CodeInternal, "the history of execution %s has nothing after event %d of %d", x.ID, o.Sequence, x.Sequence)
+			return 0, errHistoryGap(x, o.Sequence)
 		}
 		subscriptions, err := e.subscriptions(ctx, ports, a.Tenant, now)
 		if err != nil {
@@ -90,6 +90,29 @@ func (e *Engine) PublishEvents(ctx context.Context, a workflow.Announcement) (re
 
 // errBeingPublished means that another handler is publishing the events of the execution.
 var errBeingPublished = workflow.Errorf(workflow.CodeConflict, "another handler is publishing the events of this execution; it is tried again")
+
+// eachEvent visits the events of an execution after a sequence number, up to another.
+func eachEvent(ctx context.Context, ports port.Ports, x *workflow.Execution, after, through int64, visit func(*workflow.Event)) error {
+	for after < through {
+		events, err := eventsAfter(ctx, ports, x, after)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return errHistoryGap(x, after)
+		}
+		for i := range events {
+			if after = events[i].Sequence; after <= through {
+				visit(&events[i])
+			}
+		}
+	}
+	return nil
+}
+
+func errHistoryGap(x *workflow.Execution, after int64) error {
+	return workflow.Errorf(workflow.CodeInternal, "the history of execution %s has nothing after event %d of %d", x.ID, after, x.Sequence)
+}
 
 // deliveriesOf makes a delivery for each subscription that wants some of the events.
 func deliveriesOf(x *workflow.Execution, subscriptions []workflow.Subscription, after int64, events []workflow.Event) (all []*workflow.Delivery) {
