@@ -51,6 +51,9 @@ func (w *workspace) makeSchedule(ctx context.Context, step *spec.ScheduleStep, r
 		if err != nil {
 			return nil, err
 		}
+		if issues := sealedIssues(d.Definition, in.Parameters); len(issues) > 0 {
+			return workflow.Invalid("the schedule cannot be made", issues), nil
+		}
 		s.Workflow, s.Follows, s.Removed, s.Problem = d.Ref(), step.Workflow, nil, ""
 		s.Cron = &spec.Cron{Name: in.Name, Schedule: in.Cron, Zone: in.Zone, Concurrency: step.Concurrency, Parameters: in.Parameters}
 	}
@@ -68,6 +71,19 @@ func (w *workspace) makeSchedule(ctx context.Context, step *spec.ScheduleStep, r
 		err = workflow.Errorf(workflow.CodeUnavailable, "schedule %s was changed meanwhile", name)
 	}
 	return nil, err
+}
+
+// sealedIssues lists the sealed parameters of a definition to which a schedule gives values: it would store
+// them for everybody to read.
+func sealedIssues(d *spec.Definition, parameters json.RawMessage) (issues []workflow.Issue) {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(parameters, &given) // whether they fit is found out when it fires
+	for _, name := range workflow.SealedProperties(d.Parameters) {
+		if given[name] != nil {
+			issues = append(issues, workflow.Issue{Path: "parameters." + name, Code: "sealed", Message: fmt.Sprintf("parameters.%s of %s is sealed: only a request can give it", name, d.Ref())})
+		}
+	}
+	return issues
 }
 
 // scheduleOfStep reads the schedule that a step calls by a name.

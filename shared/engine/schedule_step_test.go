@@ -224,3 +224,21 @@ func TestScheduleStep_ClosedBeforeIt(t *testing.T) {
 		t.Errorf("%+v", x.StepRuns[0].Counts)
 	}
 }
+
+// A value for a sealed parameter of what it starts would be stored in the clear: no schedule is made.
+func TestScheduleStep_RefusesSealedParameters(t *testing.T) {
+	s := newScheduling(t, "cron: '0 4 * * *', parameters: {for: '${parameters.user}', password: '${parameters.word}'}")
+	source := "package: p\nname: night\nversion: 1.1.0\nparameters: {type: object, properties: {password: {type: string, x-sealed: true}}}\n" + stepsYAML("one pure global")
+	if _, _, err := s.Catalog.Publish(context.Background(), harness.Caller, []byte(source), false); err != nil {
+		t.Fatal(err)
+	}
+	id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"user":"ann","word":"hunter2hunter2"}`)})
+	settleSchedules(s)
+	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if x.Error.Code != workflow.FailureSealed || x.Error.Step != "plan" || !strings.Contains(x.Error.Message, "parameters.password") || strings.Contains(x.Error.Message, "hunter2") {
+		t.Errorf("%+v", x.Error)
+	}
+	if one := scheduleOf(s, "p/night@weekly_ann"); one.Cron != nil {
+		t.Errorf("%+v", one.Cron)
+	}
+}
