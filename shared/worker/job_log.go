@@ -64,16 +64,17 @@ func (s *session) addReportedLogs(i int, lines []workflow.LogLine, now time.Time
 	}
 	rec := &s.pack.Jobs[i]
 	var more []workflow.LogLine
+	share := s.pack.LogShare()
 	var oldest time.Time // of the lines that are kept: those before it have been dropped already
 	if l := rec.Logs; l != nil && l.Dropped > 0 && len(l.Lines) > 0 {
 		oldest = l.Lines[0].At
 	}
 	for i, line := range stamped(lines, now) {
-		if lines[i].At.IsZero() || !rec.Logs.Has(line) && !line.At.Before(oldest) {
+		if lines[i].At.IsZero() || !rec.Logs.Has(line.Within(share)) && !line.At.Before(oldest) {
 			more = append(more, line)
 		}
 	}
-	rec.Logs = rec.Logs.With(s.pack.LogShare(), more...)
+	rec.Logs = rec.Logs.With(share, more...)
 }
 
 // logBytes is how many bytes the logs of the jobs have.

@@ -260,3 +260,19 @@ func TestRemoteLease_KeepsTheEndOfALongLog(t *testing.T) {
 		t.Errorf("%d lines from %q to %q, %d dropped", n, l.Lines[0].Text, l.Lines[n-1].Text, l.Dropped)
 	}
 }
+
+// In a pack of many jobs a line is cut to the share of its job: a report that comes twice is still kept once.
+func TestRemoteLease_KeepsACutLineOnce(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(nonIdempotent, 0, 9, 100)
+	first := r.leaseRemote(m)
+	report := worker.JobReport{Logs: []workflow.LogLine{{At: r.Now().Add(-time.Second), Level: workflow.LogInfo, Text: strings.Repeat("x", 1500)}, {At: r.Now(), Level: workflow.LogInfo, Text: strings.Repeat("y", 3000)}}}
+	for range 2 {
+		if _, _, err := r.resumeRemote(m, &worker.RemoteResult{Heartbeat: true, Reports: map[string]worker.JobReport{first.Jobs[0].ID: report}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := r.pack(m.Key).Jobs[0].Logs; len(l.Lines) != 1 || l.Dropped != 1 || l.Bytes() > (96<<10)/100 {
+		t.Errorf("%d lines, %d dropped, %d bytes", len(l.Lines), l.Dropped, l.Bytes())
+	}
+}

@@ -94,6 +94,12 @@ func (l *JobLogs) Bytes() (n int) {
 	return n
 }
 
+// Within is the line, cut to what a log of at most limit bytes keeps of it.
+func (l LogLine) Within(limit int) LogLine {
+	l.Text = Truncate(l.Text, max(limit-logLineBytes, 0))
+	return l
+}
+
 func (l *LogLine) bytes() int { return len(l.Text) + logLineBytes }
 
 // With is the log with more lines. Of what is more than the limit, in bytes, the oldest lines are dropped.
@@ -106,7 +112,7 @@ func (l *JobLogs) With(limit int, more ...LogLine) *JobLogs {
 	room := limit
 	for i := len(all.Lines) - 1; i >= 0; i-- {
 		line := &all.Lines[i]
-		line.Text = Truncate(line.Text, max(limit-logLineBytes, 0))
+		*line = line.Within(limit)
 		if room -= line.bytes(); room < 0 {
 			all.Dropped += i + 1
 			all.Lines = all.Lines[i+1:]
