@@ -199,7 +199,10 @@ func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.Chi
 		if len(with.Selector) > 0 {
 			in.Selector = &workflow.Selector{}
 			err = json.Unmarshal(with.Selector, in.Selector)
-			if in.Selector.Type == "" {
+			switch {
+			case in.Selector.Empty() && !in.Selector.HasEmptyList():
+				in.Selector = nil
+			case in.Selector.Type == "":
 				in.Selector.Type = d.SeedEntity
 			}
 		}

@@ -117,8 +117,11 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	s.matches = map[workflow.EntityKey]bool{}
 	found := searchResult{pendingAcquisition: -1}
 	var err error
-	if !start.Empty() {
-		if found.problem, err = s.addSelected(ctx, *start, true); found.problem != nil || err != nil {
+	if !start.Empty() || start.None() {
+		if !start.None() {
+			found.problem, err = s.addSelected(ctx, *start, true)
+		}
+		if found.problem != nil || err != nil {
 			return found, err
 		}
 		if len(s.matches) == 0 && !s.program.AllowsEmpty {
@@ -173,6 +176,9 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 // describeSelector formats a selector for people.
 func describeSelector(s workflow.Selector) string {
 	parts := []string{"the type " + s.Type}
+	if s.None() {
+		parts = append(parts, "an empty list")
+	}
 	if len(s.Groups) > 0 {
 		parts = append(parts, "the groups "+strings.Join(s.Groups, ", "))
 	}

@@ -213,13 +213,18 @@ func TestDiscover_NothingSelected(t *testing.T) {
 	s.Publish("w", stepsYAML("one pure device"))
 	s.Publish("v", "assertNotEmpty: false\n"+stepsYAML("one pure device"))
 	for name, want := range map[string]sm.ExecutionState{"w": sm.ExecutionFailedSafeAck, "v": sm.ExecutionCompletedAck} {
-		req := harness.NewStartRequest(name)
-		req.ExecuteOnParameters = &workflow.Selector{Groups: []string{"none"}}
-		id := s.StartWith(req)
-		s.Drain()
-		x := s.ExpectState(id, want)
-		if refused := x.Error != nil && x.Error.Code == workflow.FailureNothingSelected; refused != (name == "w") || refused && slices.Contains(s.ExecutionStates(id), "LOCKING") {
-			t.Errorf("%s failed with %+v; its states were %v", name, x.Error, s.ExecutionStates(id))
+		for _, sel := range []workflow.Selector{{Groups: []string{"none"}}, {Type: "device", IDs: []string{}}, {Groups: []string{}}} {
+			req := harness.NewStartRequest(name)
+			req.ExecuteOnParameters = &sel
+			id := s.StartWith(req)
+			s.Drain()
+			x := s.ExpectState(id, want)
+			if refused := x.Error != nil && x.Error.Code == workflow.FailureNothingSelected; refused != (name == "w") || refused && slices.Contains(s.ExecutionStates(id), "LOCKING") {
+				t.Errorf("%s over %+v failed with %+v; its states were %v", name, sel, x.Error, s.ExecutionStates(id))
+			}
+			if _, _, err := s.Engine.Rerun(context.Background(), harness.Caller, id, views.RerunRequest{Entities: views.RerunEntities{Choice: views.RerunAll}}); err != nil {
+				t.Errorf("%s over %+v is not repeated: %v", name, sel, err)
+			}
 		}
 	}
 }

@@ -137,6 +137,9 @@ func (w *workspace) rerunSelector(ctx context.Context, chosen views.RerunEntitie
 		return nil, err
 	}
 	if chosen.Choice == views.RerunAll && (len(entities) == 0 || first.Empty()) {
+		if first.None() {
+			return &workflow.Selector{Type: first.Type, IDs: []string{}}, nil
+		}
 		return first, nil // the new execution selects and acquires them itself
 	}
 	keys, err := w.rerunEntities(chosen, entities)

@@ -48,7 +48,7 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if req.ExecuteOnParameters.Unspecified() {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}})
 	}
-	if sel := req.ExecuteOnParameters; !sel.Empty() {
+	if sel := req.ExecuteOnParameters; !sel.Empty() || sel.HasEmptyList() {
 		s := *sel
 		if s.Type == "" {
 			s.Type = d.SeedEntity

@@ -79,8 +79,18 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
+// HasEmptyList reports whether a list of the selector is present but empty. The store leaves such a
+// list out.
+func (s *Selector) HasEmptyList() bool {
+	return s != nil && (s.IDs != nil && len(s.IDs) == 0 || s.Groups != nil && len(s.Groups) == 0)
+}
+
+// None reports whether the selector of an execution says that it selects no entity: it has a type,
+// and nothing else.
+func (s *Selector) None() bool { return s.Empty() && s != nil && s.Type != "" }
+
 // Unspecified reports whether the selector names a type but not which of its entities: neither all
-// nor none is a safe guess. A list that is present but empty means none.
+// nor none is a safe guess.
 func (s *Selector) Unspecified() bool {
 	return s != nil && s.Type != "" && s.IDs == nil && s.Groups == nil && s.Query == ""
 }
