@@ -364,3 +364,51 @@ func TestLocks_ReservationsCountAgainAfterRetryOfHolder(t *testing.T) {
 	s.ExpectState(unsafe, sm.ExecutionCompletedAck)
 	s.ExpectState(both, sm.ExecutionCompletedAck)
 }
+
+// What has finally failed of an execution that was retried for the entities it kept has the failures of the
+// others too.
+func TestJobs_FailedBeforeANarrowedRetry(t *testing.T) {
+	for _, entities := range []views.RetryEntities{views.RetryAll, views.RetryFailed} {
+		s := newHarness(t, 3)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]\n")
+		mended := map[string]bool{}
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "two" && !mended[c.Entity] {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		}
+		id := s.Start("w", harness.DeviceIDs(3)...)
+		settle(s)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		failed := func() (list []string) {
+			for page := (workflow.Page{}); ; {
+				jobs, err := s.Query.Jobs(context.Background(), harness.Caller, id, views.JobFilter{FinallyFailed: true}, page)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range jobs.Items {
+					list = append(list, j.Entity.ID)
+				}
+				if page.Token = jobs.NextToken; page.Token == "" {
+					return list
+				}
+			}
+		}
+		for _, c := range []struct {
+			release, mend string
+			want          []string
+		}{{"d000", "d001", []string{"d000", "d002"}}, {"d001", "d002", []string{"d000"}}} {
+			acknowledge(s, id, c.release)
+			mended[c.mend] = true
+			mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+				return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Entities: entities})
+			})
+			settle(s)
+			if got := failed(); !slices.Equal(got, c.want) {
+				t.Errorf("%s: after the release of %s: %v, want %v", entities, c.release, got, c.want)
+			}
+		}
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}

@@ -192,7 +192,10 @@ func (x *Execution) leavesFailure(r StepRun) bool {
 // RetriedLater reports whether a later try repeats the failed jobs of a step run. Then only
 // its jobs that ended OK still count.
 func (x *Execution) RetriedLater(r *StepRun) bool {
-	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
-		return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 && x.SameRound(&o, r)
-	})
+	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool { return x.repeatsFailed(&o, r) })
+}
+
+// repeatsFailed reports whether the step run o repeats the failed jobs of r.
+func (x *Execution) repeatsFailed(o, r *StepRun) bool {
+	return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 && x.SameRound(o, r)
 }

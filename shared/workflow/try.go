@@ -1,11 +1,40 @@
 package workflow
 
+import (
+	"maps"
+	"slices"
+)
+
 // ScopeOf returns the scope of the try that the step run belongs to.
 func (x *Execution) ScopeOf(r *StepRun) Scope {
-	if scope, ok := x.PastScopes[r.Try]; ok {
+	return x.scopeOfTry(r.Try)
+}
+
+// scopeOfTry returns the scope of a try.
+func (x *Execution) scopeOfTry(try int) Scope {
+	if scope, ok := x.PastScopes[try]; ok {
 		return scope
 	}
 	return x.Scope
+}
+
+// WasNarrowed reports whether a try was restricted to some of the entities.
+func (x *Execution) WasNarrowed() bool {
+	return x.Scope.Only != nil || slices.ContainsFunc(slices.Collect(maps.Values(x.PastScopes)), func(s Scope) bool { return s.Only != nil })
+}
+
+// RetriedFor reports whether a later try repeats the failed job that the entity at a place has in a step run. A
+// try that is restricted to other entities does not.
+func (x *Execution) RetriedFor(r *StepRun, place int) bool {
+	if r.SupersededBy > 0 {
+		for try := r.SupersededBy; try <= x.Try; try++ {
+			if x.scopeOfTry(try).TakesIn(place) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool { return x.repeatsFailed(&o, r) && x.ScopeOf(&o).TakesIn(place) })
 }
 
 // LastForwardTry returns the last try that was meant to execute steps: later tries have only rolled

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -26,9 +27,15 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 		return list, err
 	}
 	x, limit, bytes, reads := i.Execution(), pageLimit(p), 0, 0
+	retried := func(*workflow.StepRun, workflow.JobInput) bool { return false }
+	if f.FinallyFailed {
+		if retried, err = retriedJobs(ctx, i); err != nil {
+			return list, err
+		}
+	}
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if r.Seq < at.stepRunSeq || !r.HasJobs() || r.Jobs == 0 || (f.Step != "" && f.Step != r.Label) || (f.Kind != "" && f.Kind != r.Kind) || (f.FinallyFailed && (r.SupersededBy > 0 || x.RetriedLater(r))) {
+		if r.Seq < at.stepRunSeq || !r.HasJobs() || r.Jobs == 0 || (f.Step != "" && f.Step != r.Label) || (f.Kind != "" && f.Kind != r.Kind) || f.FinallyFailed && !x.WasNarrowed() && retried(r, workflow.JobInput{}) {
 			continue
 		}
 		planned, err := i.PlannedJobs(ctx, r)
@@ -37,7 +44,7 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 		}
 		var all map[int][]attempt
 		for _, in := range planned {
-			if r.Seq == at.stepRunSeq && in.Index <= at.index || !matchesEntity(f, in) {
+			if r.Seq == at.stepRunSeq && in.Index <= at.index || !matchesEntity(f, in) || retried(r, in) {
 				continue
 			}
 			if shard := in.Index / max(1, r.PackSize) / workflow.LanesPerShard; all == nil || shard != at.shard {
@@ -77,6 +84,28 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 		}
 	}
 	return list, nil
+}
+
+// retriedJobs returns whether a later try has repeated a job. In tries that were restricted to some entities
+// that is not so of the others.
+func retriedJobs(ctx context.Context, i *engine.Inspection) (func(*workflow.StepRun, workflow.JobInput) bool, error) {
+	x := i.Execution()
+	placeOf := map[workflow.EntityKey]int{}
+	if x.WasNarrowed() {
+		entities, err := i.AllEntities(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entities {
+			placeOf[e.Key] = e.Place
+		}
+	}
+	return func(r *workflow.StepRun, in workflow.JobInput) bool {
+		if in.Entity != nil && placeOf[*in.Entity] > 0 {
+			return x.RetriedFor(r, placeOf[*in.Entity])
+		}
+		return r.SupersededBy > 0 || x.RetriedLater(r)
+	}, nil
 }
 
 // maxShardReads bounds how many shards of packs one call reads. The page may then be short, or even
