@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/query"
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -204,3 +205,29 @@ func TestStartRate_BeginsAnewWithAnotherRate(t *testing.T) {
 		t.Errorf("it waited %s", x.StartedAt.Sub(x.CreatedAt))
 	}
 }
+
+// A start that its rate may hold back reads neither entities nor locks ahead: they would be read again when it begins.
+func TestStartRate_ReadsNothingAhead(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.ImportDevices(harness.DeviceIDs(2)...)
+	s.Publish("w", ratedYAML("1/1h", "one pure device"))
+	start := func() (calls []string) {
+		s.Faults = func(c faults.Call) faults.Fault {
+			calls = append(calls, c.Name)
+			return faults.None
+		}
+		s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: []byte("{}"), ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: harness.DeviceIDs(2)}})
+		s.Faults = nil
+		return calls
+	}
+	if calls := start(); !slices.ContainsFunc(calls, isLockCall) {
+		t.Fatalf("the first one begins at once: %v", calls)
+	}
+	s.Drain()
+	if calls := start(); slices.ContainsFunc(calls, isLockCall) || slices.Contains(calls, "registry.entities_weakly") {
+		t.Errorf("the second one waits for the rate, and reads %v", calls)
+	}
+}
+
+func isLockCall(name string) bool { return strings.HasPrefix(name, "locks.") }

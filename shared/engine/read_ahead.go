@@ -24,11 +24,14 @@ const maxReadAhead = 25
 // but hardly ever is.
 func (w *workspace) readAhead(ctx context.Context, s *workflow.Selector) {
 	x := w.execution
-	if s == nil || len(s.IDs) == 0 || len(s.IDs) > maxReadAhead || len(s.Groups) > 0 || s.Query != "" || lifecycle.MustCheckIn(x) || x.Hold || !x.NotBefore.IsZero() || !x.RateAt.IsZero() {
+	if s == nil || len(s.IDs) == 0 || len(s.IDs) > maxReadAhead || len(s.Groups) > 0 || s.Query != "" || lifecycle.MustCheckIn(x) || x.Hold || !x.NotBefore.IsZero() {
 		return
 	}
 	r, program, err := w.resolveProgram(ctx)
 	if err != nil || r.Problem != nil || len(program.Acquisitions) > 0 || program.Config.StartWhen != "" {
+		return
+	}
+	if program.Config.Rate != nil && !x.Probe { // the rate comes first, and what is above it reads nothing more
 		return
 	}
 	in, err := w.startInput(ctx)
@@ -88,7 +91,7 @@ func (w *workspace) resolveAndReadAhead(ctx context.Context, c workflow.Caller, 
 // readAheadFor reads ahead what an execution of a definition would need that the request asks for.
 func (w *workspace) readAheadFor(ctx context.Context, c workflow.Caller, req views.StartRequest, d *definitions.Definition) {
 	in, err := validateStart(d.Definition, req)
-	if err != nil || d.Config.Rate != nil { // the rate comes first, and what is above it reads nothing more
+	if err != nil || d.Config.Rate != nil {
 		return
 	}
 	x := w.requested(ctx, c, req, d.Ref(), false)

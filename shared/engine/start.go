@@ -64,9 +64,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	}
 	existed = existed || bound
 	asked := w.requested(ctx, c, req, d.Ref(), existed)
-	if asked.RateAt = rateAt; !rateAt.IsZero() {
-		w.forgetAhead()
-	}
+	asked.RateAt = rateAt
 	if err := w.createAndAdvance(ctx, asked, in, nil); err != nil {
 		return nil, false, err
 	}
