@@ -56,7 +56,7 @@ func TestAskedWait_CallsTheBlockAgain(t *testing.T) {
 	s, id := asking(t, askingStep, func(s *harness.Harness) workflow.AskedWait {
 		return workflow.AskedWait{Until: s.Now().Add(time.Hour), Reason: "the window opens"}
 	}, func(s *harness.Harness) workflow.AskedWait {
-		return workflow.AskedWait{Signal: "paid"}
+		return workflow.AskedWait{Signal: "paid", Reason: "the bill is out"}
 	}, func(s *harness.Harness) workflow.AskedWait {
 		return workflow.AskedWait{Until: s.Now().Add(2 * time.Hour), Reason: "How many?", Input: &workflow.AskedInput{Schema: json.RawMessage(`{"type":"integer"}`), Who: workflow.Who{Actors: []string{"eve"}}}}
 	})
@@ -72,11 +72,17 @@ func TestAskedWait_CallsTheBlockAgain(t *testing.T) {
 	}
 	s.RunFor(2 * time.Minute)
 	expectWait(t, s, id, workflow.WaitSignal, "ask", workflow.MaxStepWait)
+	if w := waitingView(s, id); *w.Reason != "the bill is out" || w.Signal != "paid" {
+		t.Errorf("waits for the signal %q: %s", w.Signal, *w.Reason)
+	}
 	if _, err := s.Engine.Signal(t.Context(), harness.Caller, id, "paid", json.RawMessage(`{"amount":5}`), "", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.Drain()
 	expectWait(t, s, id, workflow.WaitInput, "ask", 2*time.Hour)
+	if w := waitingView(s, id); *w.Reason != "How many?" || w.Signal != "" {
+		t.Errorf("waits for input, and the signal %q: %s", w.Signal, *w.Reason)
+	}
 	expectCode(t, answerAs(s, person("bob"), id, `5`, "k1"), workflow.CodeForbidden, "")
 	expectCode(t, answerAs(s, person("eve"), id, `"x"`, "k2"), workflow.CodeInvalid, "")
 	if err := answerAs(s, person("eve"), id, `5`, "k3"); err != nil {

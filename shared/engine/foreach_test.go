@@ -368,8 +368,8 @@ func TestForeach_HandledFailure(t *testing.T) {
 	}
 }
 
-// BREAK and the next step that a block names are not up to one item.
-func TestForeach_BreakAndNextDoNothing(t *testing.T) {
+// BREAK is not up to one item.
+func TestForeach_BreakDoesNothing(t *testing.T) {
 	s, id, calls := flow(t, `steps:
   - label: each
     loop: {over: "${[1, 2]}"}
@@ -379,12 +379,25 @@ func TestForeach_BreakAndNextDoNothing(t *testing.T) {
         - {label: rest, functionBlock: p/pure:1, runOn: global}
 `, "", func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == "push" {
-			return &harness.Outcome{Break: true, Next: "end"}
+			return &harness.Outcome{Break: true}
 		}
 		return nil
 	})
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	expectCalls(t, calls, `push {"n":1}`, "rest {}", `push {"n":2}`, "rest {}")
+}
+
+// A block that is called for an item names no next step: the job fails.
+func TestForeach_NextIsRefused(t *testing.T) {
+	for _, items := range []string{"[1]", "[1, 2]"} {
+		s, id, _ := flow(t, `steps:
+  - {label: push, functionBlock: p/pure:1, runOn: item, foreach: {items: "${`+items+`}"}, parameters: {n: "${item}"}}
+  - {label: rest, functionBlock: p/pure:1, runOn: global}
+`, "", func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{Next: "end"} })
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != "INVALID" || !strings.Contains(x.Error.Message, "runOn: global") {
+			t.Errorf("%s: %+v", items, x.Error)
+		}
+	}
 }
 
 // Ten thousand items cost what ten thousand entities cost, without their locks: 0.3 write units

@@ -115,7 +115,7 @@ func (d *decider) waitOf(r *workflow.StepRun) *workflow.Wait {
 		}
 		return w
 	}
-	w := &workflow.Wait{Kind: r.Wait.Kind, Since: r.Wait.Since, Until: r.Wait.Until, Step: r.Label, Reason: r.Wait.Title}
+	w := &workflow.Wait{Kind: r.Wait.Kind, Since: r.Wait.Since, Until: r.Wait.Until, Step: r.Label, Reason: r.Wait.Shown(), Signal: r.Wait.Signal()}
 	if w.Kind == workflow.WaitCondition {
 		w.Condition = d.node(r).Wait.When
 	}
@@ -312,7 +312,7 @@ func (d *decider) askedWait(r *workflow.StepRun, f *Report) {
 	}
 	switch w.Kind {
 	case workflow.WaitSignal:
-		w.Title, d.decision.DependsOnSignals = f.Wait.Signal, true // a signal that has come since then has woken nobody
+		w.Title, w.Reason, d.decision.DependsOnSignals = f.Wait.Signal, w.Title, true // a signal that has come since then has woken nobody
 	case workflow.WaitInput:
 		w.Need, w.Question = 1, f.Question
 	}

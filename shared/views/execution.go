@@ -173,6 +173,7 @@ type Waiting struct {
 	Pool      *string           `json:"pool"`               // of WORKER: the pool whose workers it waits for
 	Reason    *string           `json:"reason"`             // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator; of KEY: who has it
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK; of KEY, without entity
+	Signal    string            `json:"signal,omitempty"`   // of SIGNAL: its name
 	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals taken that did not fit
 	All       []StepWaiting     `json:"all,omitempty"`      // all that its steps wait for, in all branches, also what stands above
 }
@@ -279,7 +280,8 @@ type StepWait struct {
 	Kind    workflow.WaitKind `json:"kind"`
 	Since   time.Time         `json:"since"`
 	Until   time.Time         `json:"until"`   // when the wait ends by itself, or its deadline
-	Reason  *string           `json:"reason"`  // the question to people, or the name of the signal
+	Reason  *string           `json:"reason"`  // the question to people, or why the block of the step waits, or the name of the signal
+	Signal  string            `json:"signal,omitempty"` // its name
 	Open    bool              `json:"open"`    // it has not ended
 	Lapsed  bool              `json:"lapsed"`  // its deadline came first
 	Asked   bool              `json:"asked"`   // by the block of the step, which is called again after the wait

@@ -67,8 +67,8 @@ func validated(work *workflow.Work, onEntity bool, a JobResult) JobResult {
 	if issue := waitProblem(a); issue != nil {
 		return invalidResult(a, "INVALID", "the step cannot wait for what the block asks", []workflow.Issue{*issue})
 	}
-	if a.Next != "" && onEntity {
-		return invalidResult(a, "INVALID", "only a job of a global step names the next step", []workflow.Issue{{Path: "next", Code: "invalid", Message: "want a step with runOn: global"}})
+	if a.Next != "" && (work.CannotGoTo || onEntity) {
+		return invalidResult(a, "INVALID", "only the job of a global step names the next step", []workflow.Issue{{Path: "next", Code: "invalid", Message: "want a step with runOn: global, without foreach"}})
 	}
 	if len(a.Next) > workflow.MaxLabelBytes {
 		return invalidResult(a, "INVALID", "the next step is no label", []workflow.Issue{{Path: "next", Code: "limit", Message: fmt.Sprintf("at most %d bytes", workflow.MaxLabelBytes)}})

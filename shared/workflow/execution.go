@@ -324,6 +324,7 @@ type Wait struct {
 	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or its deadline
 	Step      string    `json:"step,omitempty"`      // label of the step
 	Reason    string    `json:"reason,omitempty"`    // what a step waits for, in readable form
+	Signal    string    `json:"signal,omitempty"`    // of SIGNAL: its name
 	Condition string    `json:"condition,omitempty"` // source of a startWhen or of a wait.when, or "notBefore"
 	Child     string    `json:"child,omitempty"`     // id of the child
 	Event     int64     `json:"event,omitempty"`     // for HOLD and STEP: number of the event with which it began

@@ -85,6 +85,10 @@ type Work struct {
 	// job, it repeats, or it waits for the answer to a callback.
 	CannotWait bool `json:"cannotWait,omitempty"`
 
+	// CannotGoTo means that the block cannot name the next step, because the step has more than one
+	// job.
+	CannotGoTo bool `json:"cannotGoTo,omitempty"`
+
 	// Compensates means that the block is executed to undo the work of another one. It cannot wait,
 	// and where the execution continues does not depend on it.
 	Compensates bool `json:"compensates,omitempty"`

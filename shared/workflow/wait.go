@@ -20,6 +20,7 @@ type StepWait struct {
 	Until   time.Time `json:"until"`           // when it ends by itself, or its deadline
 	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
 	Title   string    `json:"title,omitempty"` // beginning of the question to people; name of a signal
+	Reason  string    `json:"reason,omitempty"` // of a signal that a block has asked for: why, for people
 	Decided bool      `json:"decided,omitempty"`
 	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: a default replaces the answer, or its job is being stopped
 	Asked   bool      `json:"asked,omitempty"`  // requested by the block of the step, which is called again afterwards
@@ -45,6 +46,19 @@ type StepWait struct {
 	Default  *Value `json:"default,omitempty"`  // the answer to use at the deadline
 
 	DefaultRejects bool `json:"defaultRejects,omitempty"` // of an approval: Default rejects it
+}
+
+// Shown returns what people are told about the wait: the question, or why a block waits, or the
+// name of the signal.
+func (w *StepWait) Shown() string { return cmp.Or(w.Reason, w.Title) }
+
+// Signal returns the name of the signal that the step run waits for; "" if it waits for another
+// thing.
+func (w *StepWait) Signal() string {
+	if w.Kind != WaitSignal {
+		return ""
+	}
+	return w.Title
 }
 
 // Answer is an answer to a waiting step run.

@@ -236,7 +236,10 @@ func waitTarget(w *views.Waiting) string {
 	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
 	case workflow.WaitSignal:
-		s := "the signal " + OrDash(w.Reason) + of
+		s := "the signal " + w.Signal + of
+		if w.Reason != nil && *w.Reason != w.Signal {
+			s += fmt.Sprintf(" (%q)", *w.Reason)
+		}
 		if w.Unfit > 0 {
 			s += fmt.Sprintf(" (%d that did not fit came; the history has the first)", w.Unfit)
 		}

@@ -1833,7 +1833,10 @@ type StepWait struct {
 	// Open It is not over
 	Open   bool          `json:"open"`
 	Reason *NullableText `json:"reason"`
-	Since  Time          `json:"since"`
+
+	// Signal For SIGNAL: its name
+	Signal *string `json:"signal,omitempty"`
+	Since  Time    `json:"since"`
 
 	// Unfit Signals that it has taken and that did not fit
 	Unfit int  `json:"unfit"`
@@ -2085,9 +2088,12 @@ type Waiting struct {
 	Reason *NullableText `json:"reason"`
 
 	// Sequence For STEP and HOLD: number of the event with which it began
-	Sequence *int64        `json:"sequence,omitempty"`
-	Since    Time          `json:"since"`
-	Step     *NullableText `json:"step"`
+	Sequence *int64 `json:"sequence,omitempty"`
+
+	// Signal For SIGNAL: its name
+	Signal *string       `json:"signal,omitempty"`
+	Since  Time          `json:"since"`
+	Step   *NullableText `json:"step"`
 
 	// Unfit For SIGNAL: number of signals that it has taken and that did not fit; the history has the first
 	Unfit *int          `json:"unfit,omitempty"`

@@ -395,7 +395,8 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 			work.Retry = n.Compensate.Retry
 		}
 		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)
-		work.CannotWait = n.RunOn != workflow.RunOnGlobal || n.Foreach != nil || n.Repeat != nil || n.Callback != nil
+		work.CannotGoTo = n.RunOn != workflow.RunOnGlobal || n.Foreach != nil
+		work.CannotWait = work.CannotGoTo || n.Repeat != nil || n.Callback != nil
 		work.EngineDriven = r.Pipeline > 0 || r.Kind == workflow.JobExecute && p.Program.HasRetryWhen(r.StepIndex)
 	}
 	b := p.Blocks[blockRef]

@@ -91,7 +91,7 @@ func stepWaitView(r *workflow.StepRun) *views.StepWait {
 	}
 	timedOut := r.Failure != nil && r.Failure.Code == workflow.FailureTimeout && !r.EndedAt.Before(w.Until)
 	return &views.StepWait{
-		Kind: w.Kind, Since: w.Since, Until: w.Until, Reason: nonZeroPtr(w.Title), Asked: w.Asked, Open: r.Waiting(), Lapsed: w.Lapsed || timedOut,
+		Kind: w.Kind, Since: w.Since, Until: w.Until, Reason: nonZeroPtr(w.Shown()), Signal: w.Signal(), Asked: w.Asked, Open: r.Waiting(), Lapsed: w.Lapsed || timedOut,
 		Need: w.Need, Unfit: w.Unfit, Answers: answerViews(r),
 	}
 }

@@ -44,7 +44,7 @@ func branchWaiting(x *workflow.Execution) *views.Waiting {
 		switch r := &x.StepRuns[i]; {
 		case r.Label != *w.Step || !r.Open():
 		case r.Waiting():
-			w.Since, w.Reason, w.Unfit = r.Wait.Since, nonZeroPtr(r.Wait.Title), r.Wait.Unfit
+			w.Since, w.Reason, w.Signal, w.Unfit = r.Wait.Since, nonZeroPtr(r.Wait.Shown()), r.Wait.Signal(), r.Wait.Unfit
 		case r.Child != nil:
 			w.Since = r.EnteredAt
 			if ask := r.Child.Ask; ask != nil {
@@ -92,7 +92,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{
-			All: stepsWaiting(x), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason),
+			All: stepsWaiting(x), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason), Signal: w.Signal,
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Unfit: unfitSignals(x, w.Step), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionRollback:

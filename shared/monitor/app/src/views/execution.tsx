@@ -73,7 +73,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
         <p>
           <strong>Waits {waits[w.kind] ?? w.kind}</strong> since {time(w.since)}{w.until ? <>, {w.kind === "WORKER" ? "gives up some time after" : "until"} {time(w.until)}</> : null}
           {w.step ? <>, in step {w.step}</> : null}{w.pool ? <>, in pool <a href={to(["workers"])}>{w.pool}</a></> : null}
-          {w.condition ? <>: <code>{w.condition}</code></> : null}{w.reason ? <>: {w.reason}</> : null}
+          {w.condition ? <>: <code>{w.condition}</code></> : null}{w.signal && w.signal !== w.reason ? <>: <code>{w.signal}</code></> : null}{w.reason ? <>: {w.reason}</> : null}
           {w.child ? <>: <ExecutionLink id={w.child} /></> : null}
           {w.kind === "INPUT" ? <>. <a href={to(["inbox"])}>Answer it</a></> : null}
         </p>

@@ -71,9 +71,9 @@ const verbs: Verb[] = [
   {
     name: "signal", operation: "signalExecution", title: "Signal", allowed: (x) => x.endedAt === null && x.state !== "CANCELLING",
     says: (x) => (x.waiting?.kind === "SIGNAL"
-      ? `The step ${x.waiting.step ?? ""} waits for the signal ${x.waiting.reason ?? ""}, and takes it if its data fit.`
+      ? `The step ${x.waiting.step ?? ""} waits for the signal ${x.waiting.signal ?? ""}, and takes it if its data fit.`
       : "A step that waits for a signal of this name takes it. One that comes before the step is kept."),
-    choices: (x) => [{ name: "signal", label: "Signal", required: true, first: x.waiting?.kind === "SIGNAL" ? x.waiting.reason ?? "" : "" }, { name: "data", label: "Data", hint: 'JSON, such as {"amount": 12}; none if empty' }],
+    choices: (x) => [{ name: "signal", label: "Signal", required: true, first: x.waiting?.kind === "SIGNAL" ? x.waiting.signal ?? "" : "" }, { name: "data", label: "Data", hint: 'JSON, such as {"amount": 12}; none if empty' }],
     send: async (x, a, key) => post("/workflow-execution/{id}/signal/{name}", { id: x.id, name: a.signal ?? "" }, { data: a.data ? parsed(a.data) : undefined, reason: a.reason }, key),
   },
   {
