@@ -279,15 +279,15 @@ type KeptBranches struct {
 type StepWait struct {
 	Kind    workflow.WaitKind `json:"kind"`
 	Since   time.Time         `json:"since"`
-	Until   time.Time         `json:"until"`   // when the wait ends by itself, or its deadline
-	Reason  *string           `json:"reason"`  // the question to people, or why the block of the step waits, or the name of the signal
+	Until   time.Time         `json:"until"`            // when the wait ends by itself, or its deadline
+	Reason  *string           `json:"reason"`           // the question to people, or why the block of the step waits, or the name of the signal
 	Signal  string            `json:"signal,omitempty"` // its name
-	Open    bool              `json:"open"`    // it has not ended
-	Lapsed  bool              `json:"lapsed"`  // its deadline came first
-	Asked   bool              `json:"asked"`   // by the block of the step, which is called again after the wait
-	Need    int               `json:"need"`    // how many people have to answer, 0 if none
-	Answers []AnswerView      `json:"answers"` // so far
-	Unfit   int               `json:"unfit"`   // signals taken that did not fit
+	Open    bool              `json:"open"`             // it has not ended
+	Lapsed  bool              `json:"lapsed"`           // its deadline came first
+	Asked   bool              `json:"asked"`            // by the block of the step, which is called again after the wait
+	Need    int               `json:"need"`             // how many people have to answer, 0 if none
+	Answers []AnswerView      `json:"answers"`          // so far
+	Unfit   int               `json:"unfit"`            // signals taken that did not fit
 }
 
 // StepWave is the wave of a rollout in which a step run was entered. For the rollout itself it is

@@ -17,9 +17,9 @@ import (
 type StepWait struct {
 	Kind    WaitKind  `json:"kind"`
 	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until"`           // when it ends by itself, or its deadline
-	Next    time.Time `json:"next,omitzero"`   // when the next reminder or escalation is due
-	Title   string    `json:"title,omitempty"` // beginning of the question to people; name of a signal
+	Until   time.Time `json:"until"`            // when it ends by itself, or its deadline
+	Next    time.Time `json:"next,omitzero"`    // when the next reminder or escalation is due
+	Title   string    `json:"title,omitempty"`  // beginning of the question to people; name of a signal
 	Reason  string    `json:"reason,omitempty"` // of a signal that a block has asked for: why, for people
 	Decided bool      `json:"decided,omitempty"`
 	Lapsed  bool      `json:"lapsed,omitempty"` // its deadline has passed: a default replaces the answer, or its job is being stopped
