@@ -23,7 +23,7 @@ type Compared struct{ Type, Kind string }
 
 // CheckComparisons returns an error about the first place where an expression of [RowLanguage]
 // compares a column with a value of another kind, because that is true of no row. null compares
-// with any kind.
+// with any kind. It also returns an error about a field of row that no row has.
 func (l *Language) CheckComparisons(source string, columns map[string]Compared) error {
 	compiled, err := l.check(source)
 	if err != nil {
@@ -38,7 +38,11 @@ func (l *Language) CheckComparisons(source string, columns map[string]Compared) 
 	}))
 	var found *Error
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if why := c.misfit(e); why != "" && found == nil {
+		why := c.missing(e)
+		if why == "" {
+			why = c.misfit(e)
+		}
+		if why != "" && found == nil {
 			at := tree.SourceInfo().GetStartLocation(e.ID())
 			found = &Error{Source: source, Line: max(at.Line(), 0), Column: max(at.Column(), 0) + 1, Message: why}
 		}
@@ -103,19 +107,46 @@ func (c *comparisons) differ(e ast.Expr, kind string) string {
 	return fmt.Sprintf("column %s is of type %s; this compares it with a %s", name, column.Type, kind)
 }
 
+// rowFields are the fields of row that are no columns.
+var rowFields = map[string]Compared{
+	"at": {Type: "datetime", Kind: kindTime}, "id": rowText, "execution": rowText, "workflow": rowText, "step": rowText,
+}
+
+var rowText = Compared{Type: "string", Kind: KindText}
+
+// fieldOfRow returns the field of row that an expression names; "" if it names none.
+func (c *comparisons) fieldOfRow(e ast.Expr) string {
+	if e.Kind() != ast.SelectKind || c.bound[rowName] {
+		return ""
+	}
+	of := e.AsSelect().Operand()
+	if of.Kind() != ast.IdentKind || of.AsIdent() != rowName {
+		return ""
+	}
+	return e.AsSelect().FieldName()
+}
+
+// missing describes a field of row that no row has; "" if the expression names none.
+func (c *comparisons) missing(e ast.Expr) string {
+	field := c.fieldOfRow(e)
+	if _, ok := c.columns[field]; ok || field == "" {
+		return ""
+	}
+	if _, ok := rowFields[field]; ok {
+		return ""
+	}
+	return fmt.Sprintf("the table has no column %s, and row no other field of this name: it has the columns, and id, at, execution, workflow and step", field)
+}
+
 // column returns the column that an expression names, directly or as a member of row; "" if it
 // names none.
 func (c *comparisons) column(e ast.Expr) (Compared, string) {
-	if e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() {
-		of, field := e.AsSelect().Operand(), e.AsSelect().FieldName()
-		switch {
-		case of.Kind() != ast.IdentKind || of.AsIdent() != rowName || c.bound[rowName]:
-		case field == "at":
-			return Compared{Type: "datetime", Kind: kindTime}, rowName + ".at"
-		case field == "id" || field == "execution" || field == "workflow" || field == "step":
-			return Compared{Type: "string", Kind: KindText}, rowName + "." + field
+	if field := c.fieldOfRow(e); field != "" && !e.AsSelect().IsTestOnly() {
+		column, ok := rowFields[field]
+		if !ok {
+			column = c.columns[field]
 		}
-		return Compared{}, ""
+		return column, rowName + "." + field
 	}
 	if e.Kind() != ast.IdentKind || c.bound[e.AsIdent()] {
 		return Compared{}, ""

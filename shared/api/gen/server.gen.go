@@ -2441,7 +2441,7 @@ type ListTablesParams struct {
 
 // ListRowsParams defines parameters for ListRows.
 type ListRowsParams struct {
-	// Where Only rows of which this expression is true: over the columns by their names (null where there is no value), and over `row` with id, at, execution, workflow and step. It is not true where it cannot be evaluated
+	// Where Only rows of which this expression is true: over the columns by their names (null where there is no value), and over `row`, which has the columns and id, at, execution, workflow and step. It is not true where it cannot be evaluated
 	Where *string `form:"where,omitempty" json:"where,omitempty"`
 
 	// Limit Items per page; a page may hold fewer

@@ -90,10 +90,13 @@ func rowCondition(t *workflow.Table, where string) (func(workflow.Row) bool, err
 	return func(row workflow.Row) bool {
 		var values map[string]json.RawMessage
 		_ = json.Unmarshal(row.Values, &values) // it was written as an object
-		variables := map[string]any{"row": map[string]any{"id": row.ID, "at": row.At, "execution": row.Execution, "workflow": row.Workflow, "step": row.Step}}
+		whole, variables := map[string]any{}, map[string]any{}
 		for _, name := range t.ColumnNames() {
-			variables[name] = expr.ValueOf(values[name])
+			value := expr.ValueOf(values[name])
+			whole[name], variables[name] = value, value
 		}
+		whole["id"], whole["at"], whole["execution"], whole["workflow"], whole["step"] = row.ID, row.At, row.Execution, row.Workflow, row.Step
+		variables["row"] = whole
 		ok, err := program.EvalBool(expr.Scope{Variables: variables})
 		return err == nil && ok
 	}, nil

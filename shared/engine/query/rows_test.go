@@ -56,6 +56,7 @@ func TestService_RowsOfATable(t *testing.T) {
 	for where, want := range map[string]int{
 		"": 40, "n >= 30": 9, "n == null": 4, "more.even && n < 10": 5, `timestamp(at) > timestamp("2026-11-21T02:30:00Z")`: 9,
 		`row.execution == "x" && row.step == "one" && row.at == timestamp("2026-11-21T05:00:00Z")`: 40, "more.odd": 0, "n > 100": 0,
+		"row.n >= 30": 9, "row.n == null": 4, "row.more.even && row.n < 10.0": 5, "has(row.n) && n < 1": 1, `[{"x": 1}].exists(row, row.x == 1)`: 40,
 		`n == null || name in ["a"] || name.startsWith("x") && ok == true || more == "12" || n in [1, 2.5]`: 5, `[1].exists(name, name == n)`: 1, `at < "2026-11-21T01:00:00Z"`: 9,
 	} {
 		for _, limit := range []int{1, 3, 100} {
@@ -64,7 +65,7 @@ func TestService_RowsOfATable(t *testing.T) {
 			}
 		}
 	}
-	for where, want := range map[string]string{"m > 1": "undeclared reference", "n + 1": "not bool", "n >": "unexpected end", `n == "12"`: "column n is of type number; this compares it with a text", `"12" != n`: "column n is of type number",
+	for where, want := range map[string]string{"m > 1": "undeclared reference", "n + 1": "not bool", "n >": "unexpected end", "row.amount == 5.0": "no column amount", "has(row.amount)": "no column amount", `row.n == "5"`: "column row.n is of type number", `n == "12"`: "column n is of type number; this compares it with a text", `"12" != n`: "column n is of type number",
 		`ok == "true"`: "column ok is of type boolean; this compares it with a text", `n > 1 && (name == 7 || ok)`: "column name is of type string; this compares it with a number",
 		`at > timestamp("2026-11-21T02:30:00Z")`: "write timestamp(at)", `row.at > at`: "write timestamp(...)", `row.at > "2026-11-21T02:30:00Z"`: "write timestamp(...)", `row.step == 1`: "column row.step is of type string", `n in [1, "2"]`: "column n is of type number", `n.startsWith("1")`: "column n is of type number",
 		`name == n`: "column name is of type string; this compares it with a number", strings.Repeat("n == 1 || ", 500) + "n == 1": "at most"} {
