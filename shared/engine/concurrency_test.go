@@ -166,6 +166,9 @@ func TestConcurrency_UnlockGivesThePlaceBack(t *testing.T) {
 	unsafe := s.Start("w", "d000")
 	settle(s)
 	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	if v := viewOf(s, unsafe); v.Waiting == nil || v.Waiting.Reason == nil || !strings.Contains(*v.Waiting.Reason, "keeps its place") {
+		t.Errorf("it shows %+v", v.Waiting)
+	}
 	s.Script = nil
 	refused := s.Start("w", "d001")
 	settle(s)
@@ -179,6 +182,40 @@ func TestConcurrency_UnlockGivesThePlaceBack(t *testing.T) {
 	settle(s)
 	s.ExpectState(next, sm.ExecutionCompletedAck)
 	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	if _, err := s.Engine.Unlock(context.Background(), harness.Caller, unsafe, "again"); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		t.Errorf("a second unlock: %v", err)
+	}
+}
+
+// The last entity that is unlocked by its name takes the place along.
+func TestConcurrency_UnlockOfTheLastEntityGivesThePlaceBack(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", limitedYAML("{limit: 1, onLimit: fail}", "one forever device", "two pure global"))
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" {
+			return &harness.Outcome{FailCode: "BROKEN"}
+		}
+		return nil
+	}
+	unsafe := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	s.Script = nil
+	for i, id := range harness.DeviceIDs(2) {
+		if _, err := s.Engine.Unlock(context.Background(), harness.Caller, unsafe, "checked", devices(id)...); err != nil {
+			t.Fatal(err)
+		}
+		next := s.Start("w", id)
+		settle(s)
+		want, reason := sm.ExecutionFailedSafeAck, ""
+		if i == 1 {
+			want, reason = sm.ExecutionCompletedAck, "its locks have been released"
+		}
+		s.ExpectState(next, want)
+		if v := viewOf(s, unsafe); v.Waiting == nil || v.Waiting.Reason == nil && reason != "" || v.Waiting.Reason != nil && *v.Waiting.Reason != reason {
+			t.Errorf("after %s: waits for %+v", id, v.Waiting)
+		}
+	}
 	if _, err := s.Engine.Unlock(context.Background(), harness.Caller, unsafe, "again"); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		t.Errorf("a second unlock: %v", err)
 	}
@@ -302,4 +339,13 @@ func TestConcurrency_DeadlockOverAllPlaces(t *testing.T) {
 	if deadlocks != 1 {
 		t.Errorf("%d executions ended for the circle", deadlocks)
 	}
+}
+
+func viewOf(s *harness.Harness, id string) views.ExecutionView {
+	s.Helper()
+	v, err := s.Query.Execution(s.Context(), harness.Caller, id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v
 }

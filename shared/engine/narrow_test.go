@@ -263,7 +263,7 @@ func TestUnlock_ReleasesNamedEntities(t *testing.T) {
 	s.Drain()
 	s.ExpectState(waiting, sm.ExecutionCompletedAck)
 	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
-	if x.Kept == nil || x.Kept.Len() != 0 || x.Epoch != 1 {
+	if x.Kept == nil || x.Kept.Len() != 0 || x.Epoch != 2 {
 		t.Errorf("it keeps %v at epoch %d", x.Kept, x.Epoch)
 	}
 	for _, err := range []error{unlock("d001"), unlock()} {
@@ -276,7 +276,7 @@ func TestUnlock_ReleasesNamedEntities(t *testing.T) {
 		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended", Entities: views.RetryAll})
 	})
 	settle(s)
-	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Epoch != 2 || x.Kept != nil || x.Narrowed != 0 || x.Scope.Total() != 3 {
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Epoch != 3 || x.Kept != nil || x.Narrowed != 0 || x.Scope.Total() != 3 {
 		t.Errorf("epoch %d, keeps %v, %v", x.Epoch, x.Kept, x.Scope.Counts)
 	}
 }

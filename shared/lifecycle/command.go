@@ -96,8 +96,8 @@ func (d *decider) acknowledge(c Command, data map[string]any) error {
 }
 
 // releaseLocks releases the locks of an ended execution, or of some of its entities, before it is
-// acknowledged. If it releases all at once, it increases the lock epoch, so that the execution no
-// longer holds any lock.
+// acknowledged. With the last of them it increases the lock epoch, so that the execution no
+// longer holds any lock, and no place of a concurrency limit.
 func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
 		return d.refusal(c, err)
@@ -113,11 +113,10 @@ func (d *decider) releaseLocks(c Command, data map[string]any) error {
 		if ok, err := d.releaseNamed(c, data); !ok {
 			return err
 		}
-		d.execution.Unlocked = d.holdsNothing()
-	} else {
-		if d.execution.Kept != nil {
-			d.keepOnly(workflow.Places{})
-		}
+	} else if d.execution.Kept != nil {
+		d.keepOnly(workflow.Places{})
+	}
+	if len(c.Only) == 0 || d.holdsNothing() {
 		d.execution.Epoch++
 		d.execution.Unlocked = true
 	}

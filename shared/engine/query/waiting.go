@@ -104,8 +104,11 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		return v.lockWaiting(x, holders[x.BlockedBy.Execution])
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
 		w := &views.Waiting{Kind: workflow.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
-		if x.Unlocked || x.Kept != nil && x.Kept.Len() == 0 {
+		switch {
+		case x.Unlocked:
 			w.Reason = ptr("its locks have been released")
+		case x.Kept != nil && x.Kept.Len() == 0: // the item does not say whether there is a limit
+			w.Reason = ptr("it keeps no entity; if its workflow limits concurrency, it keeps its place until it is acknowledged or unlocked")
 		}
 		return w
 	}
