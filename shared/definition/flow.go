@@ -282,13 +282,23 @@ func (r *reader) contextPath(into *string) yamldoc.Field {
 		"want names and positions with dots between them, such as order.lines.0.sku", contextPathRE.MatchString)
 }
 
-// checkFlowNames refuses labels that hide a variable of expressions. Definitions published before
-// the variable existed may have them.
+// checkFlowNames refuses labels and names of items that hide a variable of expressions or a
+// placeholder. Definitions published before these existed may have them.
 func (r *reader) checkFlowNames(d *spec.Definition) {
 	paths := program.Paths(d)
 	for i, s := range d.FlatSteps() {
-		if expr.IsFlowName(s.Label) || s.Label == spec.NextEnd {
+		if expr.Hides(s.Label) || s.Label == spec.NextEnd {
 			r.ReportAt(paths[i]+".label", "reserved", "%q means something else in definitions", s.Label)
+		}
+		for _, name := range s.ItemNames() {
+			if !expr.Hides(name) || expr.IsFlowName(name) { // the latter are reported when they are read
+				continue
+			}
+			at := paths[i] + ".loop.as"
+			if s.Foreach != nil {
+				at = paths[i] + ".foreach.as"
+			}
+			r.ReportAt(at, "reserved", "%q means something else in definitions", name)
 		}
 	}
 }

@@ -170,3 +170,24 @@ func TestDigest_IgnoresNotation(t *testing.T) {
 		}
 	}
 }
+
+// Names that got a meaning later are refused when a definition is published. One that was published
+// before is still read, and its label hides them.
+func TestParseStrict_RefusesNamesWithAMeaning(t *testing.T) {
+	for _, name := range []string{"vars", "context", "error", "item", "index", "resume", "secret", "callback", "now"} {
+		step := "package: p\nname: w\nversion: 1.0.0\nsteps: [{label: " + name + ", set: {a: 1}}]\n"
+		if _, err := definition.Parse([]byte(step)); err != nil {
+			t.Errorf("published before with the step %s: %v", name, err)
+		}
+		if _, _, err := definition.ParseStrict([]byte(step)); !strings.Contains(issueList(nil, err), "steps[0].label reserved") {
+			t.Errorf("the step %s: %v", name, err)
+		}
+		for at, field := range map[string]string{"foreach": "runOn: item, functionBlock: a/b, foreach: {items: '${[1]}', as: NAME}", "loop": "loop: {over: '${[1]}', as: NAME}, workflow: {steps: [{label: b, set: {a: 1}}]}"} {
+			source := "package: p\nname: w\nversion: 1.0.0\nsteps: [{label: a, " + strings.ReplaceAll(field, "NAME", name) + "}]\n"
+			_, _, err := definition.ParseStrict([]byte(source))
+			if refused := strings.Contains(issueList(nil, err), "steps[0]."+at+".as reserved"); refused != (name != "item") {
+				t.Errorf("items named %s in %s: %v", name, at, err)
+			}
+		}
+	}
+}

@@ -62,6 +62,13 @@ var flowNames = []string{"vars", "context", "error", "item", "index", "resume"}
 // IsFlowName reports whether a word is a variable that a label would hide.
 func IsFlowName(word string) bool { return slices.Contains(flowNames, word) }
 
+// placeholders are words with a meaning in templates, or in expressions that are not of a step. A
+// label hides them, too.
+var placeholders = []string{"secret", "callback", "now"}
+
+// Hides reports whether a label of this name would hide something that definitions can refer to.
+func Hides(word string) bool { return IsFlowName(word) || slices.Contains(placeholders, word) }
+
 // keywords are CEL's keywords, its reserved words and its type names.
 var keywords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
