@@ -194,12 +194,17 @@ func waitForEnd(cmd *cobra.Command, c *connection, api *client.Client, id string
 // followUntil shows an execution's progress on standard error until it is as wanted.
 func followUntil(ctx context.Context, cmd *cobra.Command, c *connection, api *client.Client, id string, wanted func(views.ExecutionView) bool) (views.ExecutionView, error) {
 	bar := render.NewProgressBar(cmd.ErrOrStderr())
-	noted := false
+	noted, checked := false, ""
 	x, err := api.FollowUntil(ctx, id, pollInterval, wanted, func(x views.ExecutionView) {
 		if !noted && !c.temporary && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput && !wanted(x) {
 			noted = true
 			bar.Clear()
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: it waits for a person. Ctrl-C stops following, and the execution continues; \"lockstep answer %s\" answers\n", id)
+		}
+		if why := lockReason(x); why != checked && !c.temporary && !wanted(x) {
+			if checked = why; why != "" {
+				noteIdleHolder(ctx, cmd, bar, api, x)
+			}
 		}
 		bar.Update(c.shown(x))
 	}, bar.ConnectionLost)
@@ -214,6 +219,32 @@ func followUntil(ctx context.Context, cmd *cobra.Command, c *connection, api *cl
 		return x, withHint(render.AsServiceError(err), "gave up following; the execution continues if the service does: \"lockstep watch %s\" follows it again", id)
 	}
 	return x, render.AsServiceError(err)
+}
+
+// lockReason returns why an execution does not get a lock soon; "" if that is not known.
+func lockReason(x views.ExecutionView) string {
+	if x.Waiting == nil || x.Waiting.Kind != workflow.WaitLock || x.Waiting.Reason == nil {
+		return ""
+	}
+	return *x.Waiting.Reason
+}
+
+// noteIdleHolder says which execution has a lock that another one waits for, and gives it back only when somebody
+// decides so.
+func noteIdleHolder(ctx context.Context, cmd *cobra.Command, bar *render.ProgressBar, api *client.Client, x views.ExecutionView) {
+	for _, b := range x.Waiting.Blockers {
+		if b.HeldBy == nil {
+			continue
+		}
+		holder, err := api.Execution(ctx, *b.HeldBy)
+		if err != nil || holder.Waiting == nil || holder.Waiting.Kind != workflow.WaitAcknowledge {
+			continue
+		}
+		bar.Clear()
+		printNote(cmd, "execution %s holds %s, has ended %s and waits for somebody: \"lockstep status %s\" says what to do, and \"lockstep acknowledge %s\" releases its locks",
+			holder.ID, render.OrDash(b.Entity), holder.State, holder.ID, holder.ID)
+		return
+	}
 }
 
 // shown returns an execution for its description. With a temporary service it leaves out what

@@ -115,3 +115,40 @@ func TestWait_RefusesFlags(t *testing.T) {
 		}
 	}
 }
+
+// What waits for the locks of an execution that itself waits for somebody says so once, and which command helps.
+func TestWait_SaysWhichExecutionWaitsForSomebody(t *testing.T) {
+	blocked := func(holders ...string) map[string]any {
+		var blockers []map[string]any
+		for _, h := range holders {
+			blockers = append(blockers, map[string]any{"entity": "device/sw-1", "heldBy": h, "since": "2026-11-21T05:00:00Z"})
+		}
+		return map[string]any{"id": "X", "state": "SCHEDULED", "status": "PENDING", "waiting": map[string]any{"kind": "LOCK", "since": "2026-11-21T05:00:00Z", "reason": "because", "for": blockers}}
+	}
+	holder := func(id, state, kind string) map[string]any {
+		return map[string]any{"id": id, "state": state, "waiting": map[string]any{"kind": kind, "since": "2026-11-21T05:00:00Z", "for": []any{}}}
+	}
+	answers := map[string]any{
+		"POST /workflow-execution/OLD/rerun": map[string]any{"id": "X"},
+		"GET /workflow-execution/id/BUSY":    holder("BUSY", "WAITING", "INPUT"),
+		"GET /workflow-execution/id/OLD":     holder("OLD", "FAILED_UNSAFE", "ACKNOWLEDGE"),
+	}
+	const note = `execution OLD holds device/sw-1, has ended FAILED_UNSAFE and waits for somebody: "lockstep status OLD" says what to do, and "lockstep acknowledge OLD" releases its locks`
+	for name, c := range map[string]struct {
+		args    string
+		holders []string
+		notes   int
+	}{
+		"rerun":                    {"rerun OLD --failed --wait", []string{"OLD"}, 1},
+		"watch":                    {"watch X", []string{"OLD"}, 1},
+		"one of several holders":   {"watch X", []string{"BUSY", "OLD"}, 1},
+		"a holder that is at work": {"watch X", []string{"BUSY"}, 0},
+		"a holder that is gone":    {"watch X", []string{"GONE"}, 0},
+	} {
+		answers["GET /workflow-execution/id/X"] = blocked(c.holders...)
+		got := runCommand(t, append(strings.Fields(c.args), "--wait-timeout", "700ms", serveAnswers(t, answers))...)
+		if got.code != exitWaitTimeout || strings.Count(got.stderr, note) != c.notes || strings.Count(got.stderr, "note:") != c.notes {
+			t.Errorf("%s: exit %d, want %d times %q\n%s", name, got.code, c.notes, note, got.stderr)
+		}
+	}
+}
