@@ -254,7 +254,7 @@ type ExecutionFilter struct {
 	Parent        string                       // execution id
 	Key           string                       // business key
 	Region        string
-	CreatedAfter  time.Time // exclusive
+	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive
 
 	// IdempotencyKey is the key of the request that started it, as long as the key is remembered.

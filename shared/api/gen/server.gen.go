@@ -2538,7 +2538,7 @@ type ListExecutionsParams struct {
 	// IdempotencyKey Only the execution that a start or a rerun with this Idempotency-Key has started, as long as the key is remembered; that of request N of a batch is `KEY#N`, from 0
 	IdempotencyKey *string `form:"idempotencyKey,omitempty" json:"idempotencyKey,omitempty"`
 
-	// CreatedAfter Exclusive
+	// CreatedAfter Inclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
 
 	// CreatedBefore Exclusive
@@ -2612,7 +2612,7 @@ type ChangeExecutionsParams struct {
 	// Region Whose pools get the jobs
 	Region *Region `form:"region,omitempty" json:"region,omitempty"`
 
-	// CreatedAfter Exclusive
+	// CreatedAfter Inclusive
 	CreatedAfter *time.Time `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
 
 	// CreatedBefore Exclusive

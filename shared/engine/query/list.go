@@ -235,6 +235,6 @@ func matchesFilter(x *workflow.Execution, f views.ExecutionFilter) bool {
 			return false
 		}
 	}
-	return (f.CreatedAfter.IsZero() || x.CreatedAt.After(f.CreatedAfter)) &&
+	return (f.CreatedAfter.IsZero() || !x.CreatedAt.Before(f.CreatedAfter)) &&
 		(f.CreatedBefore.IsZero() || x.CreatedAt.Before(f.CreatedBefore))
 }

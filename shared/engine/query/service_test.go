@@ -127,7 +127,7 @@ func TestService_ExecutionFilters(t *testing.T) {
 		"by workflow":        {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1"}}, []string{c, b, a}},
 		"of another version": {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "2"}}, nil},
 		"by parent":          {views.ExecutionFilter{Parent: a}, nil},
-		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
+		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(b).CreatedAt}, []string{c, b}}, // each is after or before a time
 		"created before":     {views.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
 		"by outcome":         {views.ExecutionFilter{Outcome: workflow.OutcomeSucceeded}, []string{a}},
 		"of another outcome": {views.ExecutionFilter{Outcome: workflow.OutcomePartial}, nil},
