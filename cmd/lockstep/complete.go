@@ -58,6 +58,9 @@ func (c *connection) addCompletion(cmd *cobra.Command) {
 	if len(words) > 0 && cmd.ValidArgs == nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			usage := words[min(len(args), len(words)-1)]
+			if takesEntity(cmd) && len(args) == len(words) && !strings.Contains(args[len(args)-1], "/") { // TYPE ID
+				return c.complete(completeIDsOf, unfinished{nil, cmd, args, word})
+			}
 			if len(args) >= len(words) && !strings.HasSuffix(strings.TrimSuffix(usage, "]"), "...") {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -200,6 +203,11 @@ func completeEntities(ctx context.Context, u unfinished) []string {
 		return collect(u.api.EntityTypes(ctx), u.word, func(t string) (string, string) { return t + "/", "" })
 	}
 	return entitiesOf(ctx, u.api, kind, id, kind+"/")
+}
+
+// completeIDsOf completes the id of an entity whose type is the argument before it.
+func completeIDsOf(ctx context.Context, u unfinished) []string {
+	return entitiesOf(ctx, u.api, u.args[len(u.args)-1], u.word, "")
 }
 
 // entitiesOf lists the entities of a type whose ids begin with a prefix.

@@ -65,6 +65,7 @@ func TestCompletion_AsksTheService(t *testing.T) {
 		{"list --workflow fleet/s", "fleet/scan", inOrder},
 		{"entities show ", "customer/,device/", noSpace},
 		{"entities show device/sw-", "device/sw-1\tcore zrh,device/sw-2\tcore", inOrder},
+		{"entities show device sw-", "sw-1\tcore zrh,sw-2\tcore", inOrder},
 		{"entities delete device/x device/sw-1", "device/sw-1\tcore zrh", inOrder},
 		{"entities list d", "device", inOrder},
 		{"entities list device --group ", "core,zrh", inOrder},

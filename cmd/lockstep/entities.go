@@ -21,6 +21,8 @@ func newEntities(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entities",
 		Short: "Import, synchronise, export, list, show, change and delete entities",
+		Long: `Import, synchronise, export, list, show, change and delete entities. TYPE/ID, such as device/sw-001, may also be
+written as two words.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -142,13 +144,13 @@ func newEntitiesHistory(c *connection) *cobra.Command {
 became of the entity in it. Of executions with a shared lock only those are listed that made the
 lock a shared one.`,
 		Example: "  lockstep entities history device/sw-001",
-		Args:    cobra.RangeArgs(1, 2), // earlier releases wanted TYPE ID
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			key, err := workflow.ParseEntityKey(strings.Join(args, "/"))
+			key, err := workflow.ParseEntityKey(args[0])
 			if err != nil {
 				return err
 			}

@@ -274,3 +274,23 @@ func TestAudit_ListsWhoHasDoneWhat(t *testing.T) {
 		}
 	}
 }
+
+// An entity is named as TYPE/ID or as TYPE ID, by all verbs that take one.
+func TestEntities_AreNamedInTwoWays(t *testing.T) {
+	for _, line := range []string{"entities show", "entities history", "locks", "entities patch --set a=1", "entities delete"} {
+		var said [2]commandResult
+		for i, name := range []string{"device/a", "device a"} {
+			_, url := serveInventory(t, device("a", ""))
+			said[i] = runCommand(t, append(strings.Fields(line+" "+name), url, "--tenant="+harness.Caller.Tenant)...)
+		}
+		if said[0].code != 0 || said[0] != said[1] {
+			t.Errorf("%s: %+v, and with two words %+v", line, said[0], said[1])
+		}
+	}
+	_, url := serveInventory(t, device("a", ""))
+	for _, line := range []string{"entities show device a b", "entities show device/a b", "entities history device a/b", "entities delete device a b"} {
+		if got := runCommand(t, append(strings.Fields(line), url, "--tenant="+harness.Caller.Tenant)...); got.code != exitUsage {
+			t.Errorf("%s: exit %d, %s", line, got.code, got.stdout)
+		}
+	}
+}

@@ -28,6 +28,9 @@ func enforceUsage(cmd *cobra.Command) {
 	} else if words := strings.Fields(cmd.CommandPath()); len(words) > 1 {
 		hint = notFoundHints[words[1]]
 	}
+	if runE := cmd.RunE; runE != nil && takesEntity(cmd) {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return runE(cmd, joinEntity(cmd, args)) }
+	}
 	if runE := cmd.RunE; runE != nil && hint != "" {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			return hintNotFound(runE(cmd, args), "%s", hint)
@@ -50,9 +53,28 @@ var notFoundHints = map[string]string{
 	"triggers":      "\"lockstep triggers\" lists the triggers",
 }
 
+// entityWord is how usage lines name an entity.
+const entityWord = "TYPE/ID"
+
+// takesEntity reports whether the last argument of a verb is an entity, or several.
+func takesEntity(cmd *cobra.Command) bool {
+	words := strings.Fields(cmd.Use)
+	return strings.Trim(words[len(words)-1], "[].") == entityWord
+}
+
+// joinEntity returns the arguments of a verb, with TYPE ID at their end as TYPE/ID.
+func joinEntity(cmd *cobra.Command, args []string) []string {
+	at := len(strings.Fields(cmd.Use)) - 2
+	if !takesEntity(cmd) || len(args) != at+2 || args[at] == "" || args[at+1] == "" || strings.Contains(args[at]+args[at+1], "/") {
+		return args
+	}
+	return append(slices.Clone(args[:at]), args[at]+"/"+args[at+1])
+}
+
 // validateArgs checks arguments against the usage line of the verb: WORD is
 // required, [WORD] is optional, WORD... is one or more, [WORD...] is any number.
 func validateArgs(cmd *cobra.Command, args []string) error {
+	args = joinEntity(cmd, args)
 	words := strings.Fields(cmd.Use)[1:]
 	if cmd.HasSubCommands() && len(words) == 0 && len(args) > 0 {
 		return unknownVerbError(cmd, args[0])
