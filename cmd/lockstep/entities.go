@@ -23,8 +23,8 @@ func newEntities(c *connection) *cobra.Command {
 		Short: "Import, synchronise, export, list, show, change and delete entities",
 		Long: `Import, synchronise, export, list, show, change and delete entities. TYPE/ID, such as device/sw-001, may also be
 written as two words.`,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEntitiesImport(c), newEntitiesList(c), newEntitiesShow(c), newEntitiesHistory(c),
 		newEntitiesPatch(c), newEntitiesDelete(c), newEntitiesExport(c), newEntitiesSync(c))
