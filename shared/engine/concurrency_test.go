@@ -73,6 +73,33 @@ func TestConcurrency_LimitsLiveExecutions(t *testing.T) {
 	}
 }
 
+// The largest limit: 64 are live, one more waits for all of them, and each end lets one in.
+func TestConcurrency_LargestLimit(t *testing.T) {
+	const extra = 3
+	s := newHarness(t, workflow.MaxConcurrency+extra)
+	s.Publish("w", limitedYAML(fmt.Sprintf("{limit: %d}", workflow.MaxConcurrency), "one once device"))
+	most := 0
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		most = max(most, len(live(s)))
+		return nil
+	}
+	var ids []string
+	for n := range workflow.MaxConcurrency + extra {
+		ids = append(ids, s.Start("w", fmt.Sprintf("d%03d", n)))
+		s.DrainWakeups()
+	}
+	if by := s.Load(ids[len(ids)-1]).BlockedBy; by == nil || len(by.Holders()) != workflow.MaxConcurrency {
+		t.Errorf("the last one is blocked by %+v", by)
+	}
+	settle(s)
+	for _, id := range ids {
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+	if most != 64 {
+		t.Errorf("%d were live", most)
+	}
+}
+
 // Executions share a limit with those that have the same key.
 func TestConcurrency_IsByKey(t *testing.T) {
 	s := newHarness(t, 4)

@@ -6,9 +6,9 @@ import "strings"
 // inventory has this type.
 const slotType = "~run"
 
-// MaxConcurrency is the largest concurrency limit: executions that wait must read and register with
-// each live one.
-const MaxConcurrency = 32
+// MaxConcurrency is the largest concurrency limit: a lock has no more holders, and executions that
+// wait must read and register with each live one.
+const MaxConcurrency = MaxHolders
 
 // MaxConcurrencyKey is the longest key of a concurrency limit, in bytes.
 const MaxConcurrencyKey = 128

@@ -1,6 +1,7 @@
 package locking_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -33,6 +34,23 @@ func TestDeadlocked_AllPlacesOfALimit(t *testing.T) {
 	f.setNoPlace(ofTwo, "a", one, two)
 	f.wantVictim(ofTwo, ofTwo.ID)
 	f.wantVictim(ofOne, ofTwo.ID)
+}
+
+// The same with the largest limit: the search goes through all who have a place.
+func TestDeadlocked_AllPlacesOfTheLargestLimit(t *testing.T) {
+	f := newFixture(t)
+	var holders, children []*workflow.Execution
+	for n := range workflow.MaxConcurrency {
+		holders = append(holders, f.newHolder(fmt.Sprintf("a%d", n)))
+		children = append(children, f.newChild(holders[n]))
+	}
+	for n, c := range children {
+		f.setNoPlace(c, "a", holders...)
+		if n < len(children)-1 {
+			f.wantVictim(c, "")
+		}
+	}
+	f.wantVictim(children[len(children)-1], children[len(children)-1].ID)
 }
 
 // As long as one of those who have a place goes on, nobody is ended.
