@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -206,5 +208,24 @@ func TestCost_OfAChild(t *testing.T) {
 	asked := written("child", asks, 1)
 	if more := written("w", asks, 1) - asked - alone; more != 6 {
 		t.Errorf("a child that asks costs %v units more than its own %v", more, asked)
+	}
+}
+
+// The parent names the executions that it has started: not one that it could not start.
+func TestChild_ThatWasRefusedIsNoChild(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("site", "parameters: {type: object}\n"+stepsYAML("one pure device"))
+	for ids, want := range map[string]int{"${parameters.list}": 0, "d000": 1} {
+		s.Publish("w"+strconv.Itoa(want), "parameters: {type: object}\nsteps:\n  - {label: child, workflowReference: {workflow: 'p/site:1', mode: dispatch, executeOnParameters: {type: device, ids: ['"+ids+"']}}}\n")
+		id := s.StartWith(views.StartRequest{Workflow: "p/w" + strconv.Itoa(want), Parameters: json.RawMessage(`{"list":[null]}`)})
+		settle(s)
+		x := s.Load(id)
+		v := viewOf(s, id)
+		if failed := x.State == sm.ExecutionFailedSafeAck; failed != (want == 0) || len(v.Children) != want {
+			t.Errorf("%s: %s (%v) with children %v, want %d", ids, x.State, x.Error, v.Children, want)
+		}
+		for _, child := range v.Children {
+			s.Load(child)
+		}
 	}
 }

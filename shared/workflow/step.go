@@ -228,6 +228,11 @@ const (
 	MaxChildrenInFlight     = 1000
 )
 
+// LacksChild reports whether the child that the step run was to start is known never to have been created.
+func (r *StepRun) LacksChild() bool {
+	return r.Child != nil && !r.Child.Set && r.Child.State == "" && !r.LetGo && !r.Open() && r.Counts.Unsent+r.Counts.NotExecuted > 0
+}
+
 // IsSet reports whether the step run has started a child for each item.
 func (r *StepRun) IsSet() bool { return r.Child != nil && r.Child.Set }
 

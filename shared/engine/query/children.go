@@ -210,7 +210,7 @@ func startedBy(x *workflow.Execution) (n int) {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.IsSet() {
 			n += r.Jobs
-		} else if r.Child != nil {
+		} else if r.Child != nil && !r.LacksChild() {
 			n++
 		}
 	}

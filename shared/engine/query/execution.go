@@ -152,7 +152,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 		r := &x.StepRuns[n]
 		if s := childSetView(r); s != nil {
 			e.ChildSets = append(e.ChildSets, *s)
-		} else if r.Child != nil {
+		} else if r.Child != nil && !r.LacksChild() {
 			e.Children = append(e.Children, r.Child.ID)
 		}
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {
