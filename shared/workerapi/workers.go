@@ -20,6 +20,9 @@ func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views
 	if err := checkRegion(r.Region); err != nil {
 		return views.WorkerView{}, err
 	}
+	if !topology.ValidPool(cmp.Or(r.Pool, topology.PoolDefault)) { // no block can name it
+		return views.WorkerView{}, workflow.Invalid("the registration is not valid", []workflow.Issue{{Path: "pool", Code: "format", Message: "want " + topology.PoolNames}})
+	}
 	w := workflow.Worker{
 		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: topology.PoolInRegion(cmp.Or(r.Pool, topology.PoolDefault), r.Region), Blocks: r.Blocks, Version: r.Version,
 	}

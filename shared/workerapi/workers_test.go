@@ -175,3 +175,14 @@ func TestRegisterWorker_WarnsOfUnknownPool(t *testing.T) {
 		}
 	}
 }
+
+// A pool that no block can name is refused: its queue would be that of a region, or of dead letters.
+func TestRegisterWorker_RefusesPoolsOfNoBlock(t *testing.T) {
+	f := &fakePools{}
+	s := &Service{BlockRegistry: f, NewNonce: func() string { return "n" }, WorkerRegistry: &workers.Registry{Workers: &fakeWorkers{}, Now: time.Now}}
+	for _, pool := range []string{"a--b", "a-dlq", strings.Repeat("a", 41)} {
+		if _, err := s.RegisterWorker(t.Context(), workflow.Caller{Tenant: "acme"}, views.WorkerRegistration{ID: "w1", Pool: pool, Blocks: []string{"p/a"}}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%q: %v", pool, err)
+		}
+	}
+}
