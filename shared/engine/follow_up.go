@@ -83,7 +83,7 @@ func endDeliveries(ctx context.Context, ports port.Ports, x *workflow.Execution,
 	// that have begun since.
 	try := x.Try
 	err = eachEvent(ctx, ports, x, events[len(events)-1].Sequence, x.Sequence, func(e *workflow.Event) {
-		if isRetry(e) {
+		if beginsTry(e) {
 			try--
 		}
 	})
@@ -92,7 +92,7 @@ func endDeliveries(ctx context.Context, ports port.Ports, x *workflow.Execution,
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
-		if isRetry(e) {
+		if beginsTry(e) {
 			try--
 		} else if startsAtEnd(x, e) {
 			all = append(all, &workflow.Delivery{
@@ -102,6 +102,11 @@ func endDeliveries(ctx context.Context, ports port.Ports, x *workflow.Execution,
 		}
 	}
 	return all, nil
+}
+
+// beginsTry reports whether an event begins another try.
+func beginsTry(e *workflow.Event) bool {
+	return isRetry(e) || e.Type == string(sm.EventExecutionRewound)
 }
 
 // startsAtEnd reports whether an event is an end at which the definition starts a workflow.

@@ -260,3 +260,49 @@ func TestOnEnd_IsTriedAgain(t *testing.T) {
 	s.RunFor(24 * time.Hour)
 	expectOneFollowUpAnEnd(s, id)
 }
+
+// An end whose delivery comes again after a retry, and after the execution has gone back, starts nothing more.
+func TestOnEnd_DeliveredAgainAfterARewind(t *testing.T) {
+	s := newObserved(t, 1, "steps:\n  - {label: one, functionBlock: 'p/pure:1', runOn: global}\n  - {label: rest, wait: {for: 1h}}\n  - {label: two, functionBlock: 'p/pure:1', runOn: global}\n"+onEndAll)
+	s.Publish("clean", cleanDefinition)
+	failing := true
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" && failing {
+			return &harness.Outcome{FailCode: "BAD"}
+		}
+		return nil
+	}
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "store.move_observed" {
+			return faults.Throttled
+		}
+		return faults.None
+	}
+	id := s.Start("w")
+	s.RunFor(2 * time.Hour)
+	failing = false
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{From: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(10 * time.Minute)
+	if _, err := s.Engine.Rewind(context.Background(), harness.Caller, id, views.RewindRequest{To: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(2 * time.Hour)
+	s.Faults = nil
+	s.RunFor(2 * time.Hour)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	var want, got []string
+	for _, e := range s.History(id) {
+		if e.Layer == string(sm.LayerExecution) && e.From != e.To && workflow.EndKindOf(sm.ExecutionState(e.To)) != "" {
+			want = append(want, workflow.FollowUpID(id, e.At, map[bool]int{false: x.Try, true: 1}[len(want) == 0]))
+		}
+	}
+	for _, f := range followUpsOf(s, id) {
+		got = append(got, f.ID)
+	}
+	slices.Sort(want)
+	if len(want) != 2 || x.Try != 3 || !slices.Equal(got, want) {
+		t.Errorf("in try %d: started %v, want %v", x.Try, got, want)
+	}
+}
