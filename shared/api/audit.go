@@ -69,6 +69,9 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 		Step   string `json:"step"`
 		To     string `json:"to"`
 		From   string `json:"from"`
+
+		Verb   string          `json:"verb"`
+		Filter json.RawMessage `json:"filter"`
 	}
 	if verb != "publishDefinition" && json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
 		return "", reason // the body is lines of entities
@@ -78,6 +81,8 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 	switch verb {
 	case "publishDefinition":
 		return definition.NameOf(body), reason
+	case "changeExecutions":
+		return workflow.Truncate(strings.TrimSpace(named.Verb+" "+string(named.Filter)), workflow.MaxShortMessage), reason
 	case "resumeExecution", "createToken", "revokeTokens":
 		step = named.Step
 	case "rewindExecution":

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -24,6 +26,16 @@ func (a *routes) StartBatch(w http.ResponseWriter, r *http.Request, params gen.S
 		a.writeError(w, r, err)
 		return
 	}
+	var issues []workflow.Issue
+	for i := range req.Items {
+		if req.Items[i].Workflow = cmp.Or(req.Items[i].Workflow, req.Workflow); req.Items[i].Workflow == "" {
+			issues = append(issues, workflow.Issue{Path: fmt.Sprintf("items[%d].workflow", i), Code: "required", Message: "name the workflow, here or once for all items"})
+		}
+	}
+	if err := workflow.Invalid("the request is not valid", issues); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
 	items := make([]views.BatchItem, len(req.Items))
 	err := a.each(r, len(items), func(ctx context.Context, i int) error {
 		start := req.Items[i]
@@ -41,20 +53,28 @@ func (a *routes) StartBatch(w http.ResponseWriter, r *http.Request, params gen.S
 
 // ChangeExecutions serves POST /workflow-execution/bulk.
 func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params gen.ChangeExecutionsParams) {
-	var req views.BulkRequest
-	if err := decodeBody(r, &req); err != nil {
+	var body gen.BulkRequest
+	err := decodeBody(r, &body)
+	if err == nil {
+		r, err = addBody(r, &params, body)
+	}
+	if err != nil {
 		a.writeError(w, r, err)
 		return
 	}
+	req := views.BulkRequest{Verb: deref(params.Verb), DryRun: deref(params.DryRun), Reason: deref(body.Reason), Rollback: deref(body.Rollback)}
 	f, err := executionFilter(gen.ListExecutionsParams{
 		State: params.State, Status: params.Status, Outcome: params.Outcome, Waiting: params.Waiting, Workflow: params.Workflow, Label: params.Label, Parent: params.Parent, Key: params.Key, Region: params.Region,
 		CreatedAfter: params.CreatedAfter, CreatedBefore: params.CreatedBefore,
 	})
-	if err == nil && req.Rollback && views.BulkVerb(params.Verb) != views.BulkRetry {
+	if err == nil && req.Rollback && req.Verb != views.BulkRetry {
 		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "rollback", Code: "conflict", Message: "this is of the verb retry only"}})
 	}
 	if err == nil && f.Empty() {
-		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "required", Message: "say which executions: name a state, status, outcome, wait, workflow, label, parent, key, region or time"}})
+		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "filter", Code: "required", Message: "say which executions: name a state, status, outcome, wait, workflow, label, parent, key, region or time"}})
+	}
+	if err == nil && req.Verb == "" {
+		err = workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "verb", Code: "required", Message: "say what to do with them: cancel, acknowledge, retry, resume or unlock"}})
 	}
 	if err != nil {
 		a.writeError(w, r, err)
@@ -68,7 +88,6 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 	if page.Limit == 0 {
 		page.Limit = views.MaxBatch
 	}
-	req.Verb, req.DryRun = views.BulkVerb(params.Verb), deref(params.DryRun)
 	list, err := a.Queries.Executions(r.Context(), a.caller(r), f, page)
 	if err != nil {
 		a.writeError(w, r, err)
@@ -87,6 +106,55 @@ func (a *routes) ChangeExecutions(w http.ResponseWriter, r *http.Request, params
 	}
 	respondList(a, w, r, answer, unchanged[views.BulkItem], err)
 }
+
+// addBody adds what the body of a bulk request says to what its query says. The request that it
+// returns has all of it in the query, to which tokens of pages belong.
+func addBody(r *http.Request, params *gen.ChangeExecutionsParams, body gen.BulkRequest) (*http.Request, error) {
+	q := r.URL.Query()
+	var issues []workflow.Issue
+	add := func(name string, given bool, value any) bool {
+		if !given {
+			return false
+		}
+		text, err := json.Marshal(value)
+		if err != nil || q.Has(name) {
+			issues = append(issues, workflow.Issue{Path: name, Code: "conflict", Message: "say it in the body or in the query, not in both"})
+			return false
+		}
+		q.Set(name, string(text))
+		return true
+	}
+	if add("verb", body.Verb != nil, body.Verb) {
+		params.Verb = body.Verb
+	}
+	if add("dryRun", body.DryRun != nil, body.DryRun) {
+		params.DryRun = body.DryRun
+	}
+	if add("limit", body.Limit != nil, body.Limit) {
+		params.Limit = body.Limit
+	}
+	if add("pageToken", body.PageToken != nil, body.PageToken) {
+		params.PageToken = body.PageToken
+	}
+	if f := body.Filter; f != nil {
+		for _, name := range filterNames {
+			if q.Has(name) {
+				issues = append(issues, workflow.Issue{Path: "filter", Code: "conflict", Message: "say it in the body or in the query, not in both: the query has " + name})
+			}
+		}
+		add("filter", true, f)
+		params.State, params.Status, params.Outcome, params.Waiting, params.Workflow, params.Label = f.State, f.Status, f.Outcome, f.Waiting, f.Workflow, f.Label
+		params.Parent, params.Key, params.Region, params.CreatedAfter, params.CreatedBefore = f.Parent, f.Key, f.Region, f.CreatedAfter, f.CreatedBefore
+	}
+	all := *r
+	at := *r.URL
+	at.RawQuery = q.Encode()
+	all.URL = &at
+	return &all, workflow.Invalid("the request is not valid", issues)
+}
+
+// filterNames are the filters of bulk requests.
+var filterNames = []string{"state", "status", "outcome", "waiting", "workflow", "label", "parent", "key", "region", "createdAfter", "createdBefore"}
 
 func (a *routes) applyVerb(ctx context.Context, c workflow.Caller, id string, req views.BulkRequest) (err error) {
 	switch req.Verb {

@@ -118,6 +118,7 @@ var servedRoutes = []struct {
 	{"GET /function-blocks", "/function-blocks", "", 200},
 	{"POST /workflow-execution/batch", "/workflow-execution/batch", `{"items":[{"workflow":"fleet/upgrade"},{"workflow":"fleet/upgrade:1"}]}`, 200},
 	{"POST /workflow-execution/bulk", "/workflow-execution/bulk?state=RUNNING&verb=cancel", `{"reason":"r"}`, 200},
+	{"POST /workflow-execution/bulk", "/workflow-execution/bulk", `{"verb":"cancel","filter":{"state":"RUNNING"},"dryRun":true}`, 200},
 	{"GET /forms/{tenant}/{name}", "/forms/default/contact", "", 200},
 	{"POST /events", "/events", `{"id":"e1","source":"shop","detail-type":"placed","detail":{"a":1},"region":"eu"}`, 202},
 	{"GET /triggers", "/triggers", "", 200},

@@ -11,7 +11,8 @@ const MaxBatch = 100
 // BatchRequest requests several starts. Each is separate, under the Idempotency-Key of the request
 // and its number. There is no transaction, and the request may be sent again as a whole.
 type BatchRequest struct {
-	Items []StartRequest `json:"items"` // 1 to [MaxBatch]
+	Workflow string         `json:"workflow,omitempty"` // of the items that name none
+	Items    []StartRequest `json:"items"`              // 1 to [MaxBatch]
 
 	// IdempotencyKey is 1 to 240 visible characters, or empty for none.
 	IdempotencyKey string `json:"-"`

@@ -465,33 +465,6 @@ func (e ListExecutionsParamsSort) Valid() bool {
 	}
 }
 
-// Defines values for ChangeExecutionsParamsVerb.
-const (
-	Acknowledge ChangeExecutionsParamsVerb = "acknowledge"
-	Cancel      ChangeExecutionsParamsVerb = "cancel"
-	Resume      ChangeExecutionsParamsVerb = "resume"
-	Retry       ChangeExecutionsParamsVerb = "retry"
-	Unlock      ChangeExecutionsParamsVerb = "unlock"
-)
-
-// Valid indicates whether the value is a known member of the ChangeExecutionsParamsVerb enum.
-func (e ChangeExecutionsParamsVerb) Valid() bool {
-	switch e {
-	case Acknowledge:
-		return true
-	case Cancel:
-		return true
-	case Resume:
-		return true
-	case Retry:
-		return true
-	case Unlock:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ListJobsParamsAttempts.
 const (
 	All  ListJobsParamsAttempts = "all"
@@ -555,7 +528,11 @@ type AuditList struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
-	Items []StartRequest `json:"items"`
+	// Items Each as the body of a single start; without `workflow` it is of that of the batch
+	Items []StartFields `json:"items"`
+
+	// Workflow `package/name[:major[.minor[.patch]]]`
+	Workflow *Reference `json:"workflow,omitempty"`
 }
 
 // BatchResult defines model for BatchResult.
@@ -607,6 +584,29 @@ type BlockList struct {
 // BlockRegistration defines model for BlockRegistration.
 type BlockRegistration = workflow.Block
 
+// BulkFilter The filters of the list of executions, all of which must match
+type BulkFilter struct {
+	CreatedAfter  *time.Time  `json:"createdAfter,omitempty"`
+	CreatedBefore *time.Time  `json:"createdBefore,omitempty"`
+	Key           *EntityName `json:"key,omitempty"`
+
+	// Label `key=value`
+	Label   *[]string         `json:"label,omitempty"`
+	Outcome *ExecutionOutcome `json:"outcome,omitempty"`
+
+	// Parent Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
+	Parent *ExecutionId `json:"parent,omitempty"`
+
+	// Region Examples: eu
+	Region  *Region         `json:"region,omitempty"`
+	State   *ExecutionState `json:"state,omitempty"`
+	Status  *Status         `json:"status,omitempty"`
+	Waiting *ListedWait     `json:"waiting,omitempty"`
+
+	// Workflow `package/name[:major[.minor[.patch]]]`
+	Workflow *Reference `json:"workflow,omitempty"`
+}
+
 // BulkList defines model for BulkList.
 type BulkList struct {
 	Items []struct {
@@ -633,11 +633,22 @@ type BulkList struct {
 
 // BulkRequest defines model for BulkRequest.
 type BulkRequest struct {
-	Reason *string `json:"reason,omitempty"`
+	// DryRun Only list them
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// Filter The filters of the list of executions, all of which must match
+	Filter    *BulkFilter `json:"filter,omitempty"`
+	Limit     *int        `json:"limit,omitempty"`
+	PageToken *string     `json:"pageToken,omitempty"`
+	Reason    *string     `json:"reason,omitempty"`
 
 	// Rollback Of the verb `retry`: go on with the rollbacks that have failed, as a retry of one does
-	Rollback *bool `json:"rollback,omitempty"`
+	Rollback *bool     `json:"rollback,omitempty"`
+	Verb     *BulkVerb `json:"verb,omitempty"`
 }
+
+// BulkVerb defines model for BulkVerb.
+type BulkVerb = views.BulkVerb
 
 // BusEvent As EventBridge makes it: other fields are kept, too, and patterns and expressions may read them
 type BusEvent struct {
@@ -1761,6 +1772,9 @@ type SignalRequest struct {
 // SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 type SkippedExecutions = []string
 
+// StartFields defines model for StartFields.
+type StartFields = views.StartRequest
+
 // StartRequest defines model for StartRequest.
 type StartRequest = views.StartRequest
 
@@ -2586,7 +2600,7 @@ type StartBatchParams struct {
 
 // ChangeExecutionsParams defines parameters for ChangeExecutions.
 type ChangeExecutionsParams struct {
-	Verb ChangeExecutionsParamsVerb `form:"verb" json:"verb"`
+	Verb *BulkVerb `form:"verb,omitempty" json:"verb,omitempty"`
 
 	// DryRun Only list them
 	DryRun  *bool             `form:"dryRun,omitempty" json:"dryRun,omitempty"`
@@ -2622,9 +2636,6 @@ type ChangeExecutionsParams struct {
 	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
-
-// ChangeExecutionsParamsVerb defines parameters for ChangeExecutions.
-type ChangeExecutionsParamsVerb string
 
 // GetExecutionParams defines parameters for GetExecution.
 type GetExecutionParams struct {
@@ -6409,9 +6420,9 @@ func (siw *ServerInterfaceWrapper) ChangeExecutions(w http.ResponseWriter, r *ht
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ChangeExecutionsParams
 
-	// ------------- Required query parameter "verb" -------------
+	// ------------- Optional query parameter "verb" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "verb", r.URL.Query(), &params.Verb, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "verb", r.URL.Query(), &params.Verb, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
