@@ -62,6 +62,19 @@ func TestStartExecution_SetsLocation(t *testing.T) {
 	}
 }
 
+// The end of a token has two names in the request, of which one is given.
+func TestCreateToken_TakesExpires(t *testing.T) {
+	f := newFake()
+	h := newHandler(f)
+	for body, code := range map[string]int{`{"for":"ann","expires":"2030-01-02T00:00:00Z"}`: 201, `{"for":"ann","expiresAt":"2030-01-02T00:00:00Z"}`: 201, `{"for":"ann","expires":"2030-01-02T00:00:00Z","expiresAt":"2030-01-02T00:00:00Z"}`: 400, `{"for":"ann","expires":"soon"}`: 400} {
+		f.issue = views.TokenRequest{}
+		w := sendRequest(h, "POST /workflow-execution/"+executionID+"/tokens", body)
+		if w.Code != code || code == 201 && (f.issue.ExpiresAt == nil || f.issue.ExpiresAt.Year() != 2030) {
+			t.Errorf("%s: %d %s, %+v", body, w.Code, w.Body, f.issue)
+		}
+	}
+}
+
 // A body may have any content type: curl sends its own.
 func TestHandler_IgnoresContentType(t *testing.T) {
 	for _, c := range servedRoutes {

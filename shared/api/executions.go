@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -379,12 +380,20 @@ func (a *routes) SignalKey(w http.ResponseWriter, r *http.Request, pkg, name gen
 
 // CreateToken serves POST /workflow-execution/{id}/tokens.
 func (a *routes) CreateToken(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	var req views.TokenRequest
+	var req struct {
+		views.TokenRequest
+		Expires *time.Time `json:"expires"`
+	}
 	if err := decodeBody(r, &req); err != nil {
 		a.writeError(w, r, err)
 		return
 	}
-	made, err := a.Engine.IssueToken(r.Context(), a.caller(r), id, req)
+	if req.Expires != nil && req.ExpiresAt != nil {
+		a.writeError(w, r, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "expires", Code: "conflict", Message: "expiresAt says the same: name one of them"}}))
+		return
+	}
+	req.ExpiresAt = cmp.Or(req.ExpiresAt, req.Expires)
+	made, err := a.Engine.IssueToken(r.Context(), a.caller(r), id, req.TokenRequest)
 	w.Header().Set("Cache-Control", "no-store")
 	a.respond(w, r, http.StatusCreated, made, err)
 }

@@ -2002,6 +2002,7 @@ type TokenReceipt struct {
 
 // TokenRequest defines model for TokenRequest.
 type TokenRequest struct {
+	Expires   *Time `json:"expires,omitempty"`
 	ExpiresAt *Time `json:"expiresAt,omitempty"`
 
 	// For By this name the bearer answers
