@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -116,7 +115,7 @@ func addBody(r *http.Request, params *gen.ChangeExecutionsParams, body gen.BulkR
 		if !given {
 			return false
 		}
-		text, err := json.Marshal(value)
+		text, err := workflow.EncodeJSON(value)
 		if err != nil || q.Has(name) {
 			issues = append(issues, workflow.Issue{Path: name, Code: "conflict", Message: "say it in the body or in the query, not in both"})
 			return false
