@@ -117,7 +117,11 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 		}
 	}
 	if r := w.execution.StepRunBySeq(l.StepRunSeq); l.Lane != nil && r != nil && r.IsSet() {
-		return outOfTime(ctx, w.startNext(ctx, r, *l.Lane)) // nothing else has changed
+		if err := w.startNext(ctx, r, *l.Lane); err != nil {
+			return outOfTime(ctx, err)
+		}
+		w.clearFailureStreak(ctx)
+		return nil // nothing else has changed
 	}
 	decides := true
 	if l.Lane != nil {

@@ -280,6 +280,33 @@ func TestFailures_RedeliveryThatSucceedsIsForgotten(t *testing.T) {
 	}
 }
 
+// A wake-up that only starts the next child of a set ends the streak, too.
+func TestFailures_StartOfTheNextChildEndsTheStreak(t *testing.T) {
+	s, id := setOf(t, `items: "${`+names(2)+`}", maxInFlight: 1`, waitingYAML)
+	s.Drain()
+	x, lane := s.Load(id), 1
+	next := workflow.Wakeup{Tenant: x.Tenant, Execution: id, StepRunSeq: 1, Lane: &lane}
+	s.Faults = faultCalls(faults.Broken, "store.create")
+	for range 3 {
+		if err := s.Engine.Advance(s.Context(), next); err == nil {
+			t.Fatal("the wake-up has not failed")
+		} else {
+			s.Engine.RecordFailure(s.Context(), next, err)
+		}
+		next.Redelivered = true
+	}
+	if streak := s.Load(id).FailureStreak; streak == nil || streak.Count < 3 {
+		t.Fatalf("streak %+v after three failures", streak)
+	}
+	s.Faults = nil
+	if err := s.Engine.Advance(s.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if c, streak := members(s, id, 1)[1], s.Load(id).FailureStreak; c == nil || streak != nil {
+		t.Errorf("child %+v, streak %+v", c, streak)
+	}
+}
+
 // A step run that could not be closed before the engine gave up on the execution is closed before
 // an operator's command releases the locks: an unclaimed pack must not start under the locks of the
 // next execution.
