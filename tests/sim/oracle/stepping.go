@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"slices"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -62,9 +64,10 @@ func (x *execution) checkStepping(before, after *workflow.Execution) {
 }
 
 // isEnteredByItself reports whether a new step run needs an operator's leave: it is of a step that
-// does something itself, for somebody, and in no branch. Branches are entered together.
+// does something itself, for somebody, and in no branch. Branches are entered together. A step that fails in the
+// write that enters it, because a step that it requires was not executed, has done nothing, whoever handles that.
 func (x *execution) isEnteredByItself(r *workflow.StepRun) bool {
-	if r.Jobs == 0 && (r.Kind != "" || r.Status == sm.StepFailed || r.Status == sm.StepSkipped) {
+	if r.Jobs == 0 && (r.Kind != "" || slices.Contains([]sm.StepState{sm.StepFailed, sm.StepCaseHandled, sm.StepSkipped}, r.Status)) {
 		return false
 	}
 	if x.followed == nil {
