@@ -138,7 +138,9 @@ var packs = []Mutation{
 	{Name: "a request with a sealed parameter is remembered by its plain digest where the key is held", Test: "shared/engine:TestSealed_DigestOfARequestThatAnotherExecutionAnswers", Edits: []Edit{{"shared/engine/start.go", "w.useKeyHolder(ctx, d.Ref(), req, toBind)", "w.useKeyHolder(ctx, d.Ref(), req, digest)"}}},
 	{Name: "a schedule step changes the schedule again over another execution", Test: "shared/engine:TestScheduleStep_DoesNotChangeItAgainOverAnother", Edits: []Edit{{"shared/engine/schedule_step.go", "case s.Made(by), step.Remove && !on:", "case s.Made(by) && s.MadeBy.Execution == w.id, step.Remove && !on:"}}},
 	{Name: "a success without a commit keeps the failure streak", Test: "shared/engine:TestFailures_SuccessWithoutCommitEndsStreak", Edits: []Edit{
-		{"shared/engine/advance.go", "\t\tw.clearFailureStreak(ctx)\n", ""}}},
+		{"shared/engine/advance.go", "\tif err == nil {\n\t\tw.clearFailureStreak(ctx)\n", "\tif err == nil {\n"}}},
+	{Name: "the start of the next child keeps the failure streak", Test: "shared/engine:TestFailures_StartOfTheNextChildEndsTheStreak", Edits: []Edit{
+		{"shared/engine/advance.go", "\t\tw.clearFailureStreak(ctx)\n\t\treturn nil // nothing else has changed\n", "\t\treturn nil // nothing else has changed\n"}}},
 }
 
 // dispatches are mistakes in when packs are sent, sent again and read.
