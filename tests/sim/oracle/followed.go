@@ -137,7 +137,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 			return FlowOutcome{Pending: true}
 		},
 		Has: func(label string, n int, around FlowEntry) bool {
-			if f.retries.branches.has(label, n, around) {
+			if f.retries.hasKept(label, n, around) {
 				return true
 			}
 			in := find(around.Label, around.Nth)

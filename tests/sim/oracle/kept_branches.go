@@ -42,10 +42,32 @@ func (k *keptBranches) has(label string, n int, around FlowEntry) bool {
 
 // tryOf is the try that has made an entry.
 func (f *followed) tryOf(e *FlowEntry, at int) *flowTry {
-	if kept, in := f.retries.branches.entries[e.name()]; in {
-		return &kept.by
+	for _, k := range f.retries.allKept() {
+		if kept, in := k.entries[e.name()]; in {
+			return &kept.by
+		}
 	}
 	return f.tryAt(at)
+}
+
+// allKept are the branches that the present try has kept, and those that tries before have, of steps that stand.
+func (r *retried) allKept() []keptBranches { return append(slices.Clone(r.stand), r.branches) }
+
+// hasKept reports whether a step was entered in such a branch of another one, for its own nth time.
+func (r *retried) hasKept(label string, n int, around FlowEntry) bool {
+	return slices.ContainsFunc(r.allKept(), func(k keptBranches) bool { return k.has(label, n, around) })
+}
+
+// standing are the branches that were kept by the tries so far, of steps that stand when another begins.
+func (r *retried) standing(run *FlowRun, begin int) (stand []keptBranches) {
+	for i := range run.Entered[:min(begin, len(run.Entered))] {
+		for _, k := range r.allKept() {
+			if k.fork == run.Entered[i].name() {
+				stand = append(stand, k)
+			}
+		}
+	}
+	return stand
 }
 
 func textsOf(v any) (texts []string) {

@@ -26,7 +26,8 @@ type retried struct {
 	kept   []map[string]keptJob          // entities and items not called in an entry, by number of the entry
 	done   map[string]map[string]keptJob // who is done behind that, by place and by entity or item
 
-	branches keptBranches // that the present try does not execute again
+	branches keptBranches   // that the present try does not execute again
+	stand    []keptBranches // that earlier tries have not executed again, of steps that stood when the current try began
 }
 
 // flowTry is a try, with the number of the entry with which it began.
@@ -173,7 +174,7 @@ func (f *followed) begin(before, after *workflow.Execution) {
 // cut keeps what stands of an execution when a try begins, and records who is done with what comes
 // then.
 func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches map[int]bool) {
-	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches)}
+	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches), stand: f.retries.standing(run, t.at)}
 	called := map[string]bool{} // by the last try
 	for i := f.present().at; i < len(run.Entered); i++ {
 		if f.retries.branches.keeps(&run.Entered[i]) {
