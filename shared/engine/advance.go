@@ -51,10 +51,9 @@ type workspace struct {
 	unplanned     map[lifecycle.Need]*lifecycle.Report // reports about a lane that cannot be planned; nil if there is none
 	unplannedLane workflow.Wakeup                      // the wake-up that finds the planning error again
 
-	aheadOf     workflow.Ref     // the definition for whose execution everything was read ahead; zero if it was not
-	idUndecided bool             // while it is read ahead: the key of a request may name another execution
-	locksAhead  *locking.Reading // locks that the execution takes first; nil if they were not read ahead
-	packsAhead  *packsAhead      // packs of the step run that a wake-up names; nil if they were not read ahead
+	ahead      startAhead       // what a start has read ahead
+	locksAhead *locking.Reading // locks that the execution takes first; nil if they were not read ahead
+	packsAhead *packsAhead      // packs of the step run that a wake-up names; nil if they were not read ahead
 
 	input  *workflow.Input                       // nil until read
 	scopes map[string][]workflow.ScopeEntity     // entities of the scopes read so far, by key

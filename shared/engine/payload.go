@@ -71,7 +71,7 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 		s.Inline = entities
 		return s, nil
 	}
-	if w.idUndecided {
+	if w.ahead.reading {
 		return s, errIDUndecided
 	}
 	s.Key = w.e.Nonce()

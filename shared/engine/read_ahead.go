@@ -19,6 +19,13 @@ import (
 // maxReadAhead is the largest number of entities whose locks are read ahead.
 const maxReadAhead = 25
 
+// startAhead says for which definition's execution a start has read everything ahead; zero if for none. While it is
+// reading, the id of the execution is not decided: the key of the request may name another one.
+type startAhead struct {
+	of      workflow.Ref
+	reading bool
+}
+
 // readAhead reads what a new execution over a few named entities needs until it has its locks: its
 // blocks, its entities and their lock items. The execution may be refused because of any of them,
 // but hardly ever is.
@@ -73,12 +80,12 @@ func (w *workspace) resolveAndReadAhead(ctx context.Context, c workflow.Caller, 
 	if err != nil || guess == nil {
 		return w.resolveWorkflow(ctx, req)
 	}
-	w.idUndecided = true
+	w.ahead.reading = true
 	w.together(ctx,
 		func(ctx context.Context) { d, err = w.resolveWorkflow(ctx, req) },
 		func(ctx context.Context) { w.readAheadFor(ctx, c, req, guess) },
 	)
-	w.idUndecided = false
+	w.ahead.reading = false
 	if d == nil && err == nil { // the time was over before
 		err = ctx.Err()
 	}
@@ -98,12 +105,12 @@ func (w *workspace) readAheadFor(ctx context.Context, c workflow.Caller, req vie
 	x.Tenant, x.ID = w.tenant, w.id
 	w.execution, w.input = lifecycle.NewExecution(x, w.e.now()), &in
 	w.readAhead(ctx, in.Selector)
-	w.aheadOf = d.Ref()
+	w.ahead.of = d.Ref()
 }
 
 // forgetAhead forgets what was read ahead.
 func (w *workspace) forgetAhead() {
-	w.execution, w.input, w.program, w.planner, w.locksAhead, w.facts, w.aheadOf = nil, nil, nil, nil, nil, lifecycle.Facts{}, workflow.Ref{}
+	w.execution, w.input, w.program, w.planner, w.locksAhead, w.facts, w.ahead = nil, nil, nil, nil, nil, lifecycle.Facts{}, startAhead{}
 }
 
 // together makes calls at the same time.

@@ -215,7 +215,7 @@ func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, 
 	if w.e.StartsByWakeup {
 		return w.createForWakeup(ctx, w.execution, "start")
 	}
-	if w.aheadOf != x.Workflow {
+	if w.ahead.of != x.Workflow {
 		w.readAhead(ctx, in.Selector)
 	}
 	if err = w.advance(ctx, command); err == nil {
