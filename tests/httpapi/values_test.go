@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"regexp/syntax"
@@ -27,7 +28,7 @@ func (g *valueGenerator) oneIn(n int) bool { return g.IntN(n) == 0 }
 // value returns a value that matches a schema, as far as the generator supports its
 // keywords. name is the name of the field.
 func (g *valueGenerator) value(schema map[string]any, name string, depth int) any {
-	s := resolve(g.root, schema)
+	s := g.merged(resolve(g.root, schema))
 	if v, ok := s["const"]; ok {
 		return v
 	}
@@ -59,6 +60,25 @@ func (g *valueGenerator) value(schema map[string]any, name string, depth int) an
 		return g.objectFor(s, depth)
 	}
 	return g.anything(depth)
+}
+
+// merged returns a schema with the keywords of those in its allOf, which are each about something else.
+func (g *valueGenerator) merged(s map[string]any) map[string]any {
+	list, _ := s["allOf"].([]any)
+	if list == nil {
+		return s
+	}
+	all := maps.Clone(s)
+	delete(all, "allOf")
+	for _, part := range list {
+		for keyword, v := range g.merged(resolve(g.root, part)) {
+			if own, both := all[keyword].([]any); both && keyword == "required" {
+				v = append(slices.Clone(own), v.([]any)...)
+			}
+			all[keyword] = v
+		}
+	}
+	return all
 }
 
 func typeOf(g *valueGenerator, s map[string]any) string {
