@@ -272,7 +272,7 @@ func readStarts(stdin io.Reader, path string) ([]views.StartRequest, error) {
 		decoder := json.NewDecoder(strings.NewReader(line))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&start); err != nil {
-			return nil, &render.FileError{Path: path, Err: fmt.Errorf("line %d: %w", n+1, err)}
+			return nil, &render.FileError{Path: path, Err: fmt.Errorf("line %d: %w", n+1, workflow.JSONError(err))}
 		}
 		starts = append(starts, start)
 	}

@@ -112,7 +112,7 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"publish", "/nowhere.yaml"}, "there is no file /nowhere.yaml"},
 		{[]string{"entities", "import", empty}, "it is empty"},
 		{[]string{"blocks", "register", writeFile(t, "none.json", "[]")}, "it holds no block"},
-		{[]string{"blocks", "register", writeFile(t, "bad.json", `{"package":7}`)}, "package cannot be a number"},
+		{[]string{"blocks", "register", writeFile(t, "bad.json", `{"package":7}`)}, "package: want a string, not a number"},
 	} {
 		got := runCommand(t, append(c.args, "--tenant=t")...)
 		if got.code != exitUsage || !strings.Contains(got.stderr, c.want) {

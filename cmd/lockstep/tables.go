@@ -86,7 +86,7 @@ func parseTable(source []byte) (name string, req views.TableRequest, err error) 
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&table); err != nil {
-		return "", req, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return "", req, workflow.JSONError(err)
 	}
 	if table.Name == "" {
 		return "", req, errors.New("it has no name")

@@ -29,7 +29,7 @@ func decodeBody(r *http.Request, v any) error {
 	case errors.As(err, &typeErr):
 		return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: typeErr.Field, Code: "type", Message: "this value does not fit"}})
 	}
-	return workflow.Invalid("the request is not valid", []workflow.Issue{{Code: "value", Message: err.Error()}})
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Code: "value", Message: workflow.JSONError(err).Error()}})
 }
 
 // deref returns what p points to, or the zero value.

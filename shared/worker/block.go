@@ -90,7 +90,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 	}
 	var p P
 	if err := decodeStrict(job.Parameters, &p); err != nil {
-		return failureResult(Terminal(workflow.FailureParameters, fmt.Errorf("invalid parameters: %w", err)))
+		return failureResult(Terminal(workflow.FailureParameters, fmt.Errorf("invalid parameters: %w", workflow.JSONError(err))))
 	}
 	if job.Operation == workflow.JobRollback {
 		if b.Rollback == nil {
@@ -100,7 +100,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 		if len(job.Result) > 0 && string(job.Result) != "null" {
 			result = new(R)
 			if err := json.Unmarshal(job.Result, result); err != nil {
-				return failureResult(Terminal("RESULT", fmt.Errorf("cannot decode the result to undo: %w", err)))
+				return failureResult(Terminal("RESULT", fmt.Errorf("cannot decode the result to undo: %w", workflow.JSONError(err))))
 			}
 		}
 		if err := b.Rollback(ctx, job, p, result); err != nil {

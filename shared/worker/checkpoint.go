@@ -52,7 +52,7 @@ func (j *Job) LoadCheckpoint(key string, into any) (bool, error) {
 	if !saved {
 		return false, nil
 	}
-	return true, json.Unmarshal(raw, into)
+	return true, workflow.JSONError(json.Unmarshal(raw, into))
 }
 
 // Progress reports the progress of the job to people: in percent, and in up to 200 bytes of text.

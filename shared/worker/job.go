@@ -81,7 +81,7 @@ func (j *Job) DecodeAttributes(into any) error {
 	if len(j.Attributes) == 0 {
 		return nil
 	}
-	return json.Unmarshal(j.Attributes, into)
+	return workflow.JSONError(json.Unmarshal(j.Attributes, into))
 }
 
 // errNoEntity is returned to a global job that changes its entity.

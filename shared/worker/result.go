@@ -169,7 +169,7 @@ func validateUpdates(raw json.RawMessage) (issues []workflow.Issue) {
 	}
 	var updates []workflow.Update
 	if err := json.Unmarshal(raw, &updates); err != nil {
-		addIssue("updates", "want a list of updates: "+err.Error())
+		addIssue("updates", "want a list of updates: "+workflow.JSONError(err).Error())
 	}
 	for i, u := range updates {
 		at := fmt.Sprintf("updates[%d]", i)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
@@ -115,7 +114,7 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 		decoder.DisallowUnknownFields()
 		switch err := decoder.Decode(&fields); {
 		case err != nil:
-			addIssue(at, "value", strings.TrimPrefix(err.Error(), "json: "))
+			addIssue(at, "value", workflow.JSONError(err).Error())
 			continue
 		case !hasField(raw, "job"): // encoding/json also reads "Job"
 			addIssue(at+".job", "required", "want the id of a job of the pack")

@@ -129,7 +129,7 @@ func load(path string, f *file) (*setting, error) {
 		}
 		var all []workflow.Block
 		if err := json.Unmarshal(text, &all); err != nil {
-			return nil, &FileError{filepath.Join(dir, name), fmt.Errorf("want a list of blocks in JSON: %w", err)}
+			return nil, &FileError{filepath.Join(dir, name), fmt.Errorf("want a list of blocks in JSON: %w", workflow.JSONError(err))}
 		}
 		for _, b := range all {
 			s.blocks = append(s.blocks, block{Block: b, name: b.Ref().String()})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/inventory"
@@ -171,10 +170,7 @@ func decodeStrict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("this is not JSON: it ends too early")
-		}
-		return fmt.Errorf("this cannot be read: %w", err)
+		return fmt.Errorf("this cannot be read: %w", workflow.JSONError(err))
 	}
 	if d.More() {
 		return errors.New("more than one value on the line")
@@ -234,17 +230,9 @@ func ParseBlocks(source []byte) ([]workflow.Block, error) {
 	d := json.NewDecoder(bytes.NewReader(source))
 	d.DisallowUnknownFields()
 	err := d.Decode(&blocks)
-	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &kind):
-		return nil, fmt.Errorf("%s cannot be a %s", cmp.Or(kind.Field, "a block"), kind.Value)
-	case errors.As(err, &syntax):
-		return nil, fmt.Errorf("it is not JSON: %w, at byte %d", err, syntax.Offset)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("it is not JSON: it ends too early")
 	case err != nil:
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return nil, workflow.JSONError(err)
 	case len(blocks) == 0:
 		return nil, errors.New("it holds no block")
 	}

@@ -236,14 +236,14 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 	}
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
-		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
+		return worker.JobResult{}, fmt.Errorf("invalid response: %w", workflow.JSONError(err))
 	}
 	if err := responseFields.checkCase(v, ""); err != nil {
 		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
 	}
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
-		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
+		return worker.JobResult{}, fmt.Errorf("invalid response: %w", workflow.JSONError(err))
 	}
 	if r == nil {
 		return worker.JobResult{}, errors.New("the response is null: want an object with outcome")
