@@ -99,6 +99,8 @@ func TestBreak_OfEntities(t *testing.T) {
 			map[string]int{"a " + d[0]: 1}, "a 0:3, a 1:4, a 2:4"},
 		"those who take part in a step that repeats too go on": {"  - {label: c, repeat: {count: 3}, workflow: {steps: [{label: a, functionBlock: BLOCK, runOn: device, repeat: {count: 2}}, {label: b, functionBlock: BLOCK, runOn: device, condition: 'entity.id == \"d000\"'}]}}\n",
 			map[string]int{"b " + d[0]: 1}, "a 0:2, a 1:6, a 2:6, b 0:1"},
+		"of no step in it that repeats for nobody": {"  - {label: c, repeat: {count: 2}, workflow: {steps: [{label: i, repeat: {count: 3}, workflow: {steps: [{label: g, functionBlock: BLOCK, runOn: global}]}}, {label: a, functionBlock: BLOCK, runOn: device}]}}\n",
+			map[string]int{"a " + d[0]: 1}, "g:6, a 0:1, a 1:2, a 2:2"},
 		"those who take part in a loop go on": {"  - {label: c, repeat: {count: 2}, workflow: {steps: [{label: l, loop: {over: \"${[1, 2]}\"}, workflow: {steps: [{label: a, functionBlock: BLOCK, runOn: device}]}}, {label: b, functionBlock: BLOCK, runOn: device, condition: 'entity.id == \"d000\"'}]}}\n",
 			map[string]int{"b " + d[0]: 1}, "a 0:2, a 1:4, a 2:4, b 0:1"},
 		"not of a loop": {"  - {label: c, loop: {over: \"${[1, 2]}\"}, workflow: {steps: [{label: a, functionBlock: BLOCK, runOn: device}]}}\n",
@@ -184,6 +186,34 @@ func TestBreak_HoldsInARetryOfAnEarlierRepetition(t *testing.T) {
 		got = strings.ReplaceAll(got, d[i], fmt.Sprint(i))
 	}
 	if !sameList(got, "a 0:5, b 0:6, z 0:2, a 1:3, b 1:4, z 1:1, a 2:7, b 2:8, z 2:1") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Repetitions end in a retry where all whom it is about have left, whoever else took part before and was released.
+func TestBreak_EndsRepetitionsOfARetryForSome(t *testing.T) {
+	d, calls := harness.DeviceIDs(3), 0
+	breaks := breaking(map[string]int{"a " + d[0]: 1})
+	s, id, _ := flow(t, "steps:\n  - {label: x, functionBlock: p/forever:1, runOn: device}\n  - {label: c, repeat: {count: 2}, workflow: {steps: [{label: a, functionBlock: p/again:1, runOn: device}, {label: g, functionBlock: p/again:1, runOn: global}]}}\nconfig: {failureTolerance: 50%}\n", "",
+		func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "x" && c.Entity == d[0] && c.Kind == workflow.JobExecute {
+				if calls++; calls == 1 {
+					return &harness.Outcome{FailCode: workflow.FailureTimeout}
+				}
+			}
+			return breaks(c)
+		})
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Kept == nil || x.Kept.Len() != 1 {
+		t.Fatalf("it keeps %+v", x.Kept)
+	}
+	retry(s, id, views.RetryRequest{Reason: "mended", Entities: views.RetryFailed})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	got := calledFor(s, id)
+	for i := range d {
+		got = strings.ReplaceAll(got, d[i], fmt.Sprint(i))
+	}
+	if !sameList(got, "x 0:2, x 1:1, x 2:1, a 0:1, a 1:2, a 2:2, g:3") {
 		t.Errorf("%s", got)
 	}
 }

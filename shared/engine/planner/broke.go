@@ -172,8 +172,8 @@ func (p *Planner) outOfRepetition(ctx context.Context, x *workflow.Execution, r,
 	return others, nil
 }
 
-// leaveRepeats excludes the entities that have left repetitions. all reports whether r is one, and nobody is left who
-// could take part in it.
+// leaveRepeats excludes the entities that have left repetitions. all reports whether r is one, and all who took part in
+// the one before have left, of those that its try is about.
 func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, leftAt map[workflow.EntityKey]int, s *exprScope) (all bool, err error) {
 	if len(leftAt) == 0 {
 		return false, nil
@@ -197,7 +197,15 @@ func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *wo
 		}
 		maps.Copy(last, took)
 	}
-	for key := range last {
+	held, err := p.Entities(ctx, x.ScopeOf(r))
+	if err != nil {
+		return false, err
+	}
+	for i := range held {
+		key := held[i].Key
+		if !last[key] {
+			continue
+		}
 		lost := false
 		for _, excluded := range s.excluded {
 			lost = lost || excluded[key]
@@ -205,8 +213,10 @@ func (p *Planner) leaveRepeats(ctx context.Context, x *workflow.Execution, r *wo
 		if !lost {
 			return false, nil
 		}
+		_, left := leftAt[key]
+		all = all || left
 	}
-	return true, nil
+	return all, nil
 }
 
 // isRepetitionAfter reports whether a step run is in a later repetition of a step around another one than that, or

@@ -60,31 +60,35 @@ func (p *program) depth(n int) (depth int) {
 }
 
 // allHaveLeft reports whether a repetition of a step that contains others has nobody who could take part in
-// it: somebody has left, and so have all who took part in the repetition before, or they have failed.
+// it: of those who took part in the repetition before, and whom its try is about, some have left, and the others have
+// failed. Steps that nobody takes part in are repeated whoever has left a step around.
 func (x *execution) allHaveLeft(r *workflow.StepRun, n int) bool {
-	path, some := x.pathOf(r), false
-	depth := len(path) - 1
+	some := false
 	for _, id := range x.tries[r.Try].entities {
-		left := x.hasLeft(r, n, id)
-		if some = some || left; left || x.pastOf(r, n, id).excluded {
-			continue
-		}
-		for i := range x.x.StepRuns {
-			o := &x.x.StepRuns[i]
-			at := x.program.find(o.Label)
-			if !x.sees(r, o) || at <= n || at >= x.program.nodes[n].end {
-				continue
-			}
-			was := x.pathOf(o)
-			if !slices.Equal(was[:depth], path[:depth]) || was[depth] != path[depth]-1 {
-				continue
-			}
-			if part := x.fateOf(o, id).part; part == partJob || part == partUnmet {
-				return false
-			}
+		switch {
+		case !x.tookPartBefore(r, n, id):
+		case x.hasLeft(r, n, id):
+			some = true
+		case !x.pastOf(r, n, id).excluded:
+			return false
 		}
 	}
 	return some
+}
+
+// tookPartBefore reports whether an entity has taken part in the repetition before of a step that contains others.
+func (x *execution) tookPartBefore(r *workflow.StepRun, n int, id string) bool {
+	path := x.pathOf(r)
+	depth := len(path) - 1
+	return slices.ContainsFunc(x.x.StepRuns, func(o workflow.StepRun) bool {
+		at := x.program.find(o.Label)
+		if at <= n || at >= x.program.nodes[n].end || !x.sees(r, &o) {
+			return false
+		}
+		was := x.pathOf(&o)
+		part := x.fateOf(&o, id).part
+		return slices.Equal(was[:depth], path[:depth]) && was[depth] == path[depth]-1 && (part == partJob || part == partUnmet)
+	})
 }
 
 // breakOut continues behind what a global step leaves whose block has answered BREAK, and reports

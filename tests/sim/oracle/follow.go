@@ -333,6 +333,7 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 		r.Entered[at].True = r.isTrue(s.When.Cond, nil)
 	}
 	outcome := r.Outcome(r.Entered[at])
+	unasked := r.closed != nil && outcome.Code == "" && outcome.Answer == defgen.AnswerUnknown // nobody asks where its branch goes on
 	switch {
 	case outcome.Pending:
 		return flowEnd{failed: pending}
@@ -342,9 +343,7 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 		return r.lapsed(s, &r.Entered[at], outcome.Code)
 	case outcome.Code != "" && s.Ask != nil && !outcome.JobFailed:
 		return r.unanswered(s, failureIn(s.Label, outcome.Code))
-	case r.closed != nil && outcome.Code == "" && outcome.Answer == defgen.AnswerUnknown:
-		return flowEnd{failed: closed} // nobody has asked where its branch goes on
-	case outcome.Code == workflow.FailureUnknownStep || outcome.Answer == defgen.AnswerUnknown:
+	case !unasked && (outcome.Code == workflow.FailureUnknownStep || outcome.Answer == defgen.AnswerUnknown):
 		return r.goesNowhere(s, &r.Entered[at], &outcome)
 	case outcome.Code != "" && s.Wait == 0 && s.Until.IsZero():
 		return flowEnd{failed: r.fails(s, &r.Entered[at], &outcome)}
@@ -372,6 +371,8 @@ func (r *FlowRun) execute(s *defgen.FlowStep, again bool) flowEnd {
 	}
 	r.completed[s.Label] = !outcome.Skipped
 	switch {
+	case unasked:
+		return flowEnd{failed: closed}
 	case outcome.Answer == defgen.AnswerBreak:
 		return flowEnd{breaks: r.breakable}
 	case outcome.Answer != defgen.AnswerNothing:
