@@ -33,6 +33,10 @@ func TestOutcome_EntityWithoutWorkIsSkipped(t *testing.T) {
 			"steps: [{label: a, switch: [{when: 'true', steps: [{label: b, functionBlock: p/pure:1, runOn: global}]}, {default: true, steps: [{label: c, functionBlock: p/pure:1, runOn: device}]}]}]",
 			map[workflow.EntityOutcome]int{workflow.EntitySkipped: 3},
 		},
+		"a branch that is closed before their turn": {
+			"config: {maxInFlight: 1}\nsteps: [{label: a, parallel: {branches: [{label: x, steps: [{label: b, functionBlock: p/forever:1, runOn: device}]}, {label: y, steps: [{label: c, functionBlock: p/pure:1, runOn: global}, {label: d, assert: 'false', functionBlock: p/pure:1, runOn: global}]}]}, onFailure: [{next: end}]}]",
+			map[workflow.EntityOutcome]int{workflow.EntitySkipped: 2},
+		},
 		"no step on entities": {"steps: [{label: a, functionBlock: p/pure:1, runOn: global}]", nil},
 		"waves": {
 			"steps: [{label: a, rollout: {batches: [1, 100%]}, workflow: {steps: [{label: b, functionBlock: p/pure:1, runOn: device}]}}]", nil,

@@ -108,7 +108,7 @@ type Judgement struct {
 // JudgeEntity judges an entity by its jobs, which are ordered by step run.
 func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	switch {
-	case len(jobs) > 0:
+	case slices.ContainsFunc(jobs, func(j EntityJob) bool { return j.Executed || j.failed() }):
 	case rules.ExecutionFails: // nothing was done on it, and nothing will be
 		return Judgement{Outcome: workflow.EntityFailedSafe}
 	case rules.OnlyLocked && !rules.Unfinished: // it was locked for work without entities, which is done
@@ -285,7 +285,7 @@ func (d *decider) mostExecuted(entityType string) (most int) {
 		if r.Kind != workflow.JobExecute || d.node(r).EntityType() != entityType {
 			continue
 		}
-		executed := r.Jobs
+		executed := r.Jobs - r.Counts.NotExecuted // a branch that was closed has not called its block for all
 		if r.Pipeline > 0 {
 			executed -= r.Skipped
 		}

@@ -38,6 +38,7 @@ func TestJudgeEntity(t *testing.T) {
 		undoable, retry bool
 	}{
 		"no job":                                {want: skipped},
+		"only jobs that were never executed":    {jobs: []job{{run: fixed, code: none, unsent: true}, {run: pure, code: none, unsent: true}}, want: skipped},
 		"no job, and no step for it":            {onlyLocked: true, want: succeeded},
 		"no job in an execution that fails":     {fails: true, want: safe},
 		"all OK":                                {jobs: []job{{run: pure, code: ok}, {run: fixed, code: ok}}, want: succeeded},

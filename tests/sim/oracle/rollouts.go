@@ -411,10 +411,10 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 		if index < 0 {
 			continue
 		}
-		took = true
 		block := f.definition.Find(e.Label).Block
 		r := f.find(e.Label, e.Nth)
 		c, _ := f.latest(r.Seq, index)
+		took = took || c.code != workflow.JobCodeNotExecuted
 		if !c.executed() || block == "pure" {
 			continue
 		}
@@ -436,6 +436,13 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 		}
 		left = left || !undone
 		doubt = doubt || c.inDoubt(block)
+	}
+	for i := range run.Entered { // also where a branch was closed before all had their turn
+		e := &run.Entered[i]
+		if index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth); index >= 0 && r != nil {
+			c, _ := f.latest(r.Seq, index)
+			took = took || c.code == workflow.JobCodeOK || c.code == workflow.JobCodeFail || c.code == workflow.JobCodeUnknown
+		}
 	}
 	return took, changed, left, doubt, true
 }
