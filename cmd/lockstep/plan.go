@@ -152,26 +152,30 @@ Exit code 0: nothing fails already. 1: the execution would fail, or the probe fa
 			if err != nil {
 				return hintStartFailed(cmd, api, args[0], request.sets, err)
 			}
-			switch {
-			case !c.json():
-				err = render.PrintPlan(cmd.OutOrStdout(), p)
-			case p.Fails || !probe:
-				err = render.PrintJSON(cmd, p)
+			if err = printPlan(cmd, c, p, probe); err == nil && probe {
+				err = runProbe(cmd, c, api, req)
 			}
-			switch {
-			case err != nil:
-				return err
-			case p.Fails:
-				return render.ErrSilent
-			case probe:
-				return runProbe(cmd, c, api, req)
-			}
-			return nil
+			return err
 		},
 	}
 	request.add(cmd.Flags())
 	cmd.Flags().BoolVar(&probe, "probe", false, "then execute the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	return cmd
+}
+
+// printPlan prints a plan. It is an error without a message if the execution would fail. As JSON it
+// is left out where a probe follows, whose answer is the only document then.
+func printPlan(cmd *cobra.Command, c *connection, p views.PlanView, probeFollows bool) (err error) {
+	switch {
+	case !c.json():
+		err = render.PrintPlan(cmd.OutOrStdout(), p)
+	case p.Fails || !probeFollows:
+		err = render.PrintJSON(cmd, p)
+	}
+	if err == nil && p.Fails {
+		err = render.ErrSilent
+	}
+	return err
 }
 
 // runProbe starts a probe, follows it, and shows what would be done next, or how the probe failed.

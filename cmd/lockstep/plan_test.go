@@ -63,3 +63,19 @@ func TestPlan_Probe(t *testing.T) {
 		})
 	}
 }
+
+// A dry run of "lockstep run" asks for the plan, and starts nothing.
+func TestRun_DryRunStartsNothing(t *testing.T) {
+	for fails, code := range map[string]int{"false": 0, "true": 1} {
+		var requests []string
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests = append(requests, r.Method+" "+r.URL.Path)
+			_, _ = io.WriteString(w, `{"steps":[],"fails":`+fails+`}`)
+		}))
+		defer s.Close()
+		got := runCommand(t, "run", "a/b", "--id", "sw-1", "--dry-run", "-o", "json", "--url", s.URL)
+		if got.code != code || !slices.Equal(requests, []string{"POST /workflow-execution/plan"}) || !strings.Contains(got.stdout, `"fails": `+fails) {
+			t.Errorf("exit %d, requests %v\n%s%s", got.code, requests, got.stdout, got.stderr)
+		}
+	}
+}

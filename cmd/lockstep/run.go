@@ -25,7 +25,7 @@ func newRun(c *connection) *cobra.Command {
 	var key string
 	var signal, signalID string
 	var life, timeout time.Duration
-	var detach, probe, stepwise, hold, use bool
+	var detach, probe, stepwise, hold, use, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
 		Short: "Start an execution and follow it",
@@ -79,6 +79,13 @@ if everything succeeded.`,
 			case stepwise:
 				req.Mode = views.ModeStep
 			}
+			if dryRun {
+				p, err := api.Plan(cmd.Context(), req)
+				if err != nil {
+					return hintStartFailed(cmd, api, args[0], request.sets, err)
+				}
+				return printPlan(cmd, c, p, false)
+			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
 				return hintStartFailed(cmd, api, args[0], request.sets, err)
@@ -116,6 +123,7 @@ if everything succeeded.`,
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
+	f.BoolVar(&dryRun, "dry-run", false, "start nothing, and show what it would do, as \"lockstep plan\" does")
 	addWaitTimeout(cmd, &timeout)
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd

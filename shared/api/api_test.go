@@ -56,6 +56,10 @@ func TestStartExecution_SetsLocation(t *testing.T) {
 	if p := decodeProblem(t, sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Life: 90s")); p.Status != 400 || p.Errors[0].Code != "required" {
 		t.Errorf("a life without a key: %+v", p)
 	}
+	f.start = views.StartRequest{}
+	if w := sendRequest(h, "POST /workflow-execution?dryRun=true", startBody, "Idempotency-Key: dry"); w.Code != 200 || !strings.Contains(w.Body.String(), `"warnings":["`) || f.start.Workflow != "" {
+		t.Errorf("a dry run: %d %s, started %+v", w.Code, w.Body, f.start)
+	}
 	other := sendRequest(h, "POST /workflow-execution", `{"workflow":"a/b"}`, "Idempotency-Key: k1")
 	if p := decodeProblem(t, other); p.Status != 422 || p.Code != "idempotency_mismatch" {
 		t.Errorf("the same key, another body: %s", other.Body)

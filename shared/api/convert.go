@@ -151,6 +151,7 @@ func planResponse(p views.PlanView) views.PlanView {
 	if p.Region != nil {
 		p.Region = &views.PlannedRegion{Name: p.Region.Name, Known: p.Region.Known, Regions: nonNilSlice(p.Region.Regions)}
 	}
+	p.Blocks, p.Warnings = nonNilMap(p.Blocks), nonNilSlice(p.Warnings)
 	p.Locked.Named, p.Steps, p.Cost.Lines = nonNilSlice(p.Locked.Named), slices.Clone(nonNilSlice(p.Steps)), nonNilSlice(p.Cost.Lines)
 	for i := range p.Steps {
 		p.Steps[i].Waves = nonNilSlice(p.Steps[i].Waves)

@@ -20,6 +20,10 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 		a.writeError(w, r, err)
 		return
 	}
+	if deref(params.DryRun) {
+		a.plan(w, r, req)
+		return
+	}
 	req.IdempotencyKey = deref(params.IdempotencyKey)
 	var err error
 	if req.IdempotencyLife, err = idempotencyLife(params.IdempotencyLife, req.IdempotencyKey); err != nil {
@@ -84,6 +88,11 @@ func (a *routes) PlanExecution(w http.ResponseWriter, r *http.Request) {
 		a.writeError(w, r, err)
 		return
 	}
+	a.plan(w, r, req)
+}
+
+// plan answers with what a start would do.
+func (a *routes) plan(w http.ResponseWriter, r *http.Request, req views.StartRequest) {
 	req.Parameters = nullToNil(req.Parameters)
 	p, err := a.Queries.Plan(r.Context(), a.caller(r), req)
 	a.respond(w, r, http.StatusOK, planResponse(p), err)

@@ -725,7 +725,7 @@ func (f *fake) Next(_ context.Context, c workflow.Caller, _ string, _ workflow.P
 }
 
 func (f *fake) Plan(_ context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error) {
-	v := views.PlanView{Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, LockMode: "exclusive", OnLocked: "wait"}
+	v := views.PlanView{Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, LockMode: "exclusive", OnLocked: "wait", Blocks: map[string]string{"fleet/upgrade:1": "fleet/upgrade:1.2.3"}, Warnings: []string{"2 of its entities are locked by other executions: it waits for them"}}
 	if !f.minimal {
 		onFailure := views.FailureRolledBack
 		v.Problem = &views.FailureView{Code: "QUERY", Message: req.Workflow}

@@ -101,7 +101,7 @@ var badInputs = []struct {
 	{"idempotency key with a space", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a b"}, 400, []string{"Idempotency-Key pattern"}},
 	{"idempotency key too long", "POST /workflow-execution", startBody, []string{"Idempotency-Key: " + strings.Repeat("k", 256)}, 400, []string{"Idempotency-Key too_long"}},
 	{"idempotency key repeated", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a", "Idempotency-Key: b"}, 400, []string{"Idempotency-Key repeated"}},
-	{"unexpected query parameter", "POST /workflow-execution?dryRun=true", startBody, nil, 400, []string{"dryRun unknown_parameter"}},
+	{"unexpected query parameter", "POST /workflow-execution?dry=true", startBody, nil, 400, []string{"dry unknown_parameter"}},
 
 	{"publish an empty body", "POST /workflow-definition/publish", "", nil, 400, []string{" required"}},
 	{"publish too large a body", "POST /workflow-definition/publish", strings.Repeat("#", 1<<18+1), nil, 413, nil},

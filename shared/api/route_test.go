@@ -116,6 +116,7 @@ var servedRoutes = []struct {
 	{"POST /workflow-definition/{package}/{name}/{version}/restore", "/workflow-definition/fleet/upgrade/1.0.0/restore", "", 200},
 	{"POST /function-blocks/register", "/function-blocks/register", `{"package":"fleet","name":"upgrade","version":"1.0.0","timeout":"90s","pure":true,"parameterSchema":null,"http":{"url":"http://127.0.0.1:8/x","headers":{"A":"b"}}}`, 201},
 	{"GET /function-blocks", "/function-blocks", "", 200},
+	{"POST /workflow-execution", "/workflow-execution?dryRun=true", startBody, 200},
 	{"POST /workflow-execution/batch", "/workflow-execution/batch", `{"items":[{"workflow":"fleet/upgrade"},{"workflow":"fleet/upgrade:1"}]}`, 200},
 	{"POST /workflow-execution/bulk", "/workflow-execution/bulk?state=RUNNING&verb=cancel", `{"reason":"r"}`, 200},
 	{"POST /workflow-execution/bulk", "/workflow-execution/bulk", `{"verb":"cancel","filter":{"state":"RUNNING"},"dryRun":true}`, 200},

@@ -18,6 +18,8 @@ type PlanView struct {
 	OnLocked  string            `json:"onLocked"` // wait, skip or fail
 	NotBefore *time.Time        `json:"notBefore"`
 	StartWhen *PlannedCondition `json:"startWhen"` // null without one
+	Blocks    map[string]string `json:"blocks"`    // exact reference of each block, by reference as written
+	Warnings  []string          `json:"warnings"`  // what a starter should know, in words
 	Entities  PlannedEntities   `json:"entities"`
 	Locked    PlannedLocks      `json:"locked"`
 	Steps     []PlannedStep     `json:"steps"`    // in order; empty if there is a problem

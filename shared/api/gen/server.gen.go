@@ -2577,11 +2577,19 @@ type ListExecutionsParamsSort string
 
 // StartExecutionParams defines parameters for StartExecution.
 type StartExecutionParams struct {
+	// DryRun Store nothing, and answer as POST /workflow-execution/plan does
+	DryRun *bool `form:"dryRun,omitempty" json:"dryRun,omitempty"`
+
 	// IdempotencyKey 1 to 255 visible characters. The same key with the same body answers 200 and the same execution; with another body 422 `idempotency_mismatch`.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 
 	// IdempotencyLife For how long the Idempotency-Key is remembered, such as `90s`, `30m` or `48h`: from 1s to 168h, in place of `idempotency.life`. Of requests with one key, that of the first counts
 	IdempotencyLife *string `json:"Idempotency-Life,omitempty"`
+}
+
+// StartExecution200JSONResponseBody defines parameters for StartExecution.
+type StartExecution200JSONResponseBody struct {
+	union json.RawMessage
 }
 
 // ListActiveExecutionsParams defines parameters for ListActiveExecutions.
@@ -2882,6 +2890,68 @@ type RevokeTokensJSONRequestBody = RevokeRequest
 
 // UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
 type UnlockExecutionJSONRequestBody = ReleaseRequest
+
+// AsStarted returns the union data inside the StartExecution200JSONResponseBody as a Started
+func (t StartExecution200JSONResponseBody) AsStarted() (Started, error) {
+	var body Started
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromStarted overwrites any union data inside the StartExecution200JSONResponseBody as the provided Started
+func (t *StartExecution200JSONResponseBody) FromStarted(v Started) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeStarted performs a merge with any union data inside the StartExecution200JSONResponseBody, using the provided Started
+func (t *StartExecution200JSONResponseBody) MergeStarted(v Started) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsPlan returns the union data inside the StartExecution200JSONResponseBody as a Plan
+func (t StartExecution200JSONResponseBody) AsPlan() (Plan, error) {
+	var body Plan
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPlan overwrites any union data inside the StartExecution200JSONResponseBody as the provided Plan
+func (t *StartExecution200JSONResponseBody) FromPlan(v Plan) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePlan performs a merge with any union data inside the StartExecution200JSONResponseBody, using the provided Plan
+func (t *StartExecution200JSONResponseBody) MergePlan(v Plan) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t StartExecution200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *StartExecution200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -6273,6 +6343,19 @@ func (siw *ServerInterfaceWrapper) StartExecution(w http.ResponseWriter, r *http
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params StartExecutionParams
+
+	// ------------- Optional query parameter "dryRun" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dryRun", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dryRun"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dryRun", Err: err})
+		}
+		return
+	}
 
 	headers := r.Header
 

@@ -27,7 +27,32 @@ func (v *Service) Plan(ctx context.Context, c workflow.Caller, req views.StartRe
 	if p.Region != "" {
 		answer.Region = &views.PlannedRegion{Name: p.Region, Known: slices.Contains(v.engine.Regions, p.Region), Regions: v.engine.Regions}
 	}
+	answer.Warnings = planWarnings(answer)
 	return answer, nil
+}
+
+// planWarnings returns in words what keeps an execution from doing its work at once.
+func planWarnings(p views.PlanView) []string {
+	warnings := []string{}
+	if p.Problem != nil {
+		warnings = append(warnings, fmt.Sprintf("it ends before its first step with %s: %s", p.Problem.Code, p.Problem.Message))
+	}
+	if p.Region != nil && !p.Region.Known {
+		warnings = append(warnings, fmt.Sprintf("no pool of the region %s is known", p.Region.Name))
+	}
+	if w := p.StartWhen; w != nil && !w.True {
+		warnings = append(warnings, "it waits until this is true: "+w.Condition)
+	}
+	if n := p.Locked.Count; n > 0 {
+		does := map[string]string{string(spec.OnLockedWait): "it waits for them", string(spec.OnLockedFail): "it fails", string(spec.OnLockedSkip): "it leaves them out"}[p.OnLocked]
+		warnings = append(warnings, fmt.Sprintf("%d of its entities are locked by other executions: %s", n, does))
+	}
+	for i := range p.Steps {
+		if s := &p.Steps[i]; s.Problem != nil && len(warnings) < workflow.MaxNamed {
+			warnings = append(warnings, fmt.Sprintf("step %q: %s", s.Label, s.Problem.Message))
+		}
+	}
+	return warnings
 }
 
 // planBuilder turns a preview into a view.
@@ -46,7 +71,10 @@ func (b *planBuilder) view() views.PlanView {
 	answer := views.PlanView{
 		Workflow: b.Ref, Problem: views.NewFailureView(b.Problem), Fails: b.Problem != nil, LockMode: string(workflow.LockExclusive), OnLocked: string(spec.OnLockedWait),
 		NotBefore: timePtr(b.Start.NotBefore), Entities: views.PlannedEntities{ByType: b.Counts, Examined: len(b.First), Named: []string{}, More: []views.PlannedMore{}},
-		Locked: views.PlannedLocks{Count: len(b.Locked), Named: []views.PlannedLock{}}, Steps: []views.PlannedStep{},
+		Locked: views.PlannedLocks{Count: len(b.Locked), Named: []views.PlannedLock{}}, Steps: []views.PlannedStep{}, Blocks: map[string]string{},
+	}
+	for reference, block := range b.Blocks {
+		answer.Blocks[reference] = block.Ref().String()
 	}
 	if b.Start.Condition != "" {
 		answer.StartWhen = &views.PlannedCondition{Condition: b.Start.Condition, True: b.Start.Ready, Reason: nonZeroPtr(b.Start.Reason)}

@@ -208,7 +208,10 @@ steps:
 	if c := step(t, p, "c"); !c.Fails || c.Jobs != 0 || c.Problem.Code != workflow.FailureParameters {
 		t.Errorf("c: %+v", c)
 	}
-	if p, err := planOf(t, s, views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Groups: []string{"none"}}}); err != nil || !p.Fails || p.Problem == nil || p.Problem.Code != workflow.FailureNothingSelected || len(p.Steps) != 0 {
+	if diff := cmp.Diff(map[string]string{"p/pure:1": "p/pure:1.0.0", "p/strict:1": "p/strict:1.0.0"}, p.Blocks); diff != "" || len(p.Warnings) != 3 || !strings.Contains(p.Warnings[0], `step "a": assertion is not true`) {
+		t.Errorf("blocks %s, warnings %q", diff, p.Warnings)
+	}
+	if p, err := planOf(t, s, views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Groups: []string{"none"}}}); err != nil || !p.Fails || p.Problem == nil || p.Problem.Code != workflow.FailureNothingSelected || len(p.Steps) != 0 || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "NOTHING_SELECTED") {
 		t.Errorf("%+v, %v", p, err)
 	}
 

@@ -82,7 +82,7 @@ function StartForm({ workflow, source }: { workflow: string; source: Source }): 
         <p class="verbs">
           <button type="submit" disabled={busy || !valid}>Plan</button>
           <button type="button" class="strong" disabled={busy || !valid || !planned || !mayStart}
-            onClick={() => attempt(async () => { location.hash = to(["executions", (await post("/workflow-execution", undefined, request, key(request))).id]); })}>Start</button>
+            onClick={() => attempt(async () => { location.hash = to(["executions", (await post("/workflow-execution", undefined, request, key(request)) as Schemas["Started"]).id]); })}>Start</button>
           {caller && !mayStart ? <span class="calm">Your roles do not let you start executions.</span> : planned ? null : <span class="calm">The plan shows what a start would do. Then it can be started.</span>}
         </p>
       </form>
