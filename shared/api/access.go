@@ -41,6 +41,7 @@ var routeRoles = map[string][]Role{
 	"DELETE /schedules/{package}/{name}":            {RoleAdmin},
 	"POST /schedules/{package}/{name}/pause":        {RoleOperator},
 	"POST /schedules/{package}/{name}/resume":       {RoleOperator},
+	"POST /schedules/{package}/{name}/remove":       {RoleAdmin},
 	"POST /schedules/{package}/{name}/fire":         {RoleOperator},
 	"GET /subscriptions":                            {RoleViewer},
 	"GET /subscriptions/{name}":                     {RoleViewer},

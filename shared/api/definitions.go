@@ -116,6 +116,11 @@ func (a *routes) RemoveSchedule(w http.ResponseWriter, r *http.Request, pkg gen.
 	a.respond(w, r, http.StatusOK, views.NewScheduleView(s), err)
 }
 
+// RemoveScheduleByPost serves POST /schedules/{package}/{name}/remove.
+func (a *routes) RemoveScheduleByPost(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name) {
+	a.changeSchedule(w, r, pkg+"/"+name, a.Catalog.RemoveSchedule)
+}
+
 // FireSchedule serves POST /schedules/{package}/{name}/fire.
 func (a *routes) FireSchedule(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, params gen.FireScheduleParams) {
 	id, existed, err := a.Operations.FireSchedule(r.Context(), a.caller(r), pkg+"/"+name, deref(params.IdempotencyKey))

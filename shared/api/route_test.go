@@ -147,6 +147,7 @@ var servedRoutes = []struct {
 	{"GET /schedules/{package}/{name}", "/schedules/fleet/upgrade", "", 200},
 	{"DELETE /schedules/{package}/{name}", "/schedules/fleet/upgrade", "", 200},
 	{"POST /schedules/{package}/{name}/pause", "/schedules/fleet/upgrade/pause", `{"reason":"r"}`, 200},
+	{"POST /schedules/{package}/{name}/remove", "/schedules/fleet/upgrade/remove", `{"reason":"r"}`, 200},
 	{"POST /schedules/{package}/{name}/resume", "/schedules/fleet/upgrade/resume", "", 200},
 	{"POST /schedules/{package}/{name}/fire", "/schedules/fleet/upgrade/fire", "", 202},
 	{"GET /entities/types", "/entities/types", "", 200},

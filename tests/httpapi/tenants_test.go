@@ -198,6 +198,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /schedules/{package}/{name}":                              one("/schedules/p/timed", ""),
 		"DELETE /schedules/{package}/{name}":                           one("/schedules/p/timed", ""),
 		"POST /schedules/{package}/{name}/pause":                       one("/schedules/p/timed/pause", reasonBody),
+		"POST /schedules/{package}/{name}/remove":                      one("/schedules/p/timed/remove", reasonBody),
 		"POST /schedules/{package}/{name}/resume":                      one("/schedules/p/timed/resume", reasonBody),
 		"POST /schedules/{package}/{name}/fire":                        one("/schedules/p/timed/fire", ""),
 		"GET /entities/types":                                          lists("/entities/types"),

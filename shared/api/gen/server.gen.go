@@ -1772,6 +1772,9 @@ type SignalRequest struct {
 // SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
 type SkippedExecutions = []string
 
+// StartAnswer defines model for StartAnswer.
+type StartAnswer = json.RawMessage
+
 // StartFields defines model for StartFields.
 type StartFields = views.StartRequest
 
@@ -2587,11 +2590,6 @@ type StartExecutionParams struct {
 	IdempotencyLife *string `json:"Idempotency-Life,omitempty"`
 }
 
-// StartExecution200JSONResponseBody defines parameters for StartExecution.
-type StartExecution200JSONResponseBody struct {
-	union json.RawMessage
-}
-
 // ListActiveExecutionsParams defines parameters for ListActiveExecutions.
 type ListActiveExecutionsParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -2807,6 +2805,9 @@ type RegisterBlockJSONRequestBody = BlockRegistration
 // PauseScheduleJSONRequestBody defines body for PauseSchedule for application/json ContentType.
 type PauseScheduleJSONRequestBody = ReasonRequest
 
+// RemoveScheduleByPostJSONRequestBody defines body for RemoveScheduleByPost for application/json ContentType.
+type RemoveScheduleByPostJSONRequestBody = ReasonRequest
+
 // ResumeScheduleJSONRequestBody defines body for ResumeSchedule for application/json ContentType.
 type ResumeScheduleJSONRequestBody = ReasonRequest
 
@@ -2890,68 +2891,6 @@ type RevokeTokensJSONRequestBody = RevokeRequest
 
 // UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
 type UnlockExecutionJSONRequestBody = ReleaseRequest
-
-// AsStarted returns the union data inside the StartExecution200JSONResponseBody as a Started
-func (t StartExecution200JSONResponseBody) AsStarted() (Started, error) {
-	var body Started
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromStarted overwrites any union data inside the StartExecution200JSONResponseBody as the provided Started
-func (t *StartExecution200JSONResponseBody) FromStarted(v Started) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergeStarted performs a merge with any union data inside the StartExecution200JSONResponseBody, using the provided Started
-func (t *StartExecution200JSONResponseBody) MergeStarted(v Started) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-// AsPlan returns the union data inside the StartExecution200JSONResponseBody as a Plan
-func (t StartExecution200JSONResponseBody) AsPlan() (Plan, error) {
-	var body Plan
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromPlan overwrites any union data inside the StartExecution200JSONResponseBody as the provided Plan
-func (t *StartExecution200JSONResponseBody) FromPlan(v Plan) error {
-	b, err := json.Marshal(v)
-	t.union = b
-	return err
-}
-
-// MergePlan performs a merge with any union data inside the StartExecution200JSONResponseBody, using the provided Plan
-func (t *StartExecution200JSONResponseBody) MergePlan(v Plan) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-func (t StartExecution200JSONResponseBody) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *StartExecution200JSONResponseBody) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -3060,6 +2999,9 @@ type ServerInterface interface {
 	// PauseSchedule Pause a schedule: it starts nothing until it is resumed, whatever is published
 	// (POST /schedules/{package}/{name}/pause)
 	PauseSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
+	// RemoveScheduleByPost Remove the schedule, as DELETE of it does
+	// (POST /schedules/{package}/{name}/remove)
+	RemoveScheduleByPost(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
 	// ResumeSchedule Resume a paused schedule, from its next fire time on
 	// (POST /schedules/{package}/{name}/resume)
 	ResumeSchedule(w http.ResponseWriter, r *http.Request, pPackage Package, name ScheduleName)
@@ -4783,6 +4725,41 @@ func (siw *ServerInterfaceWrapper) PauseSchedule(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PauseSchedule(w, r, pPackage, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveScheduleByPost operation middleware
+func (siw *ServerInterfaceWrapper) RemoveScheduleByPost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveScheduleByPost(w, r, pPackage, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8062,6 +8039,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules/{package}/{name}", wrapper.GetSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/fire", wrapper.FireSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/pause", wrapper.PauseSchedule)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/remove", wrapper.RemoveScheduleByPost)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/schedules/{package}/{name}/resume", wrapper.ResumeSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/secrets", wrapper.ListSecrets)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/signals/{package}/{name}/{key}/{signal}", wrapper.SignalKey)
