@@ -66,6 +66,15 @@ func TestStartExecution_SetsLocation(t *testing.T) {
 	}
 }
 
+// A job that has ended says how long it took.
+func TestListJobs_ShowsTheDuration(t *testing.T) {
+	var list struct{ Items []struct{ Duration *string } }
+	w := sendRequest(newHandler(newFake()), "GET /workflow-execution/id/"+executionID+"/jobs", "")
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list.Items) != 2 || list.Items[0].Duration != nil || list.Items[1].Duration == nil || *list.Items[1].Duration != "1.5s" {
+		t.Errorf("%s", w.Body)
+	}
+}
+
 // The end of a token has two names in the request, of which one is given.
 func TestCreateToken_TakesExpires(t *testing.T) {
 	f := newFake()

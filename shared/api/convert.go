@@ -122,6 +122,10 @@ func jobResponse(j workflow.Job) gen.Job {
 		Outcome: j.Outcome, Parameters: j.Parameters, Result: j.Result, Progress: j.Progress,
 		Logs: nonNilSlice(j.Logs), LogsDropped: j.LogsDropped,
 	}
+	if j.StartedAt != nil && j.EndedAt != nil {
+		took := j.EndedAt.Sub(*j.StartedAt).String()
+		out.Duration = &took
+	}
 	if len(j.Checkpoints) > 0 {
 		out.Checkpoints = &j.Checkpoints
 	}

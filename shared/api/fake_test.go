@@ -604,6 +604,7 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)
 		v.Metadata = json.RawMessage(`{"ticket":"CHG-7"}`)
+		v.Output = json.RawMessage(`{"total":3}`)
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
 		v.Progress.AsOf = ptr(at.Add(f.later))
 		v.Progress.Jobs.Pending = ptr(0)
@@ -647,7 +648,7 @@ func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter view
 		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", StepRunOrdinal: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at, Logs: []workflow.LogLine{}},
 		{
 			ID: workflow.JobID(id, 2, 0, 1), Kind: workflow.JobRollback, Step: "upgrade", StepRunOrdinal: 1, Wave: ptr(1), Entity: &workflow.EntityKey{Type: "device", ID: "sw-1"},
-			State: statemachines.JobFailed, Attempt: 2, Token: ptr(int64(17)), CreatedAt: at, EndedAt: ptr(at), Outcome: ptr(statemachines.OutcomeError),
+			State: statemachines.JobFailed, Attempt: 2, Token: ptr(int64(17)), CreatedAt: at, StartedAt: ptr(at.Add(-1500 * time.Millisecond)), EndedAt: ptr(at), Outcome: ptr(statemachines.OutcomeError),
 			Error: &workflow.Failure{Code: "HTTP_500", Message: "no", Retryable: true}, Parameters: json.RawMessage(`{"to":"2.0.0"}`), Result: json.RawMessage(`[1]`),
 			Progress: &workflow.JobProgress{Percent: 12.5, Message: "port 3", At: at}, Checkpoints: workflow.Checkpoints{"port": json.RawMessage(`3`)},
 			Logs: []workflow.LogLine{{At: at, Level: workflow.LogWarn, Text: "port 2 is down"}}, LogsDropped: 3,

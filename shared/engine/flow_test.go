@@ -492,6 +492,9 @@ output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(
 		if got := string(r.Output); err != nil || got != want && !(want == "null" && got == "") {
 			t.Errorf("%s: %s, %v", output, got, err)
 		}
+		if x, err := s.Query.Execution(t.Context(), harness.Caller, id); err != nil || string(x.Output) != string(r.Output) {
+			t.Errorf("%s: the execution shows %s, %v", output, x.Output, err)
+		}
 		if missing := countEvents(s, id, "output.missing"); missing != map[bool]int{true: 1}[want == "null"] {
 			t.Errorf("%s: %d events", output, missing)
 		}

@@ -50,6 +50,7 @@ type ExecutionView struct {
 	FollowUp   *string `json:"followUp"`
 
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
+	Output        json.RawMessage        `json:"output"`     // what it has given, null before it has completed and in lists
 	Labels        map[string]string      `json:"labels"`
 	Metadata      json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is
 	Tenant        string                 `json:"tenant"`

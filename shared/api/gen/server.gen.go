@@ -1250,6 +1250,7 @@ type Job struct {
 	Checkpoints *Checkpoints  `json:"checkpoints"`
 	ClaimedAt   *NullableTime `json:"claimedAt"`
 	CreatedAt   Time          `json:"createdAt"`
+	Duration    *NullableText `json:"duration"`
 	EndedAt     *NullableTime `json:"endedAt"`
 
 	// Entity Null for a job that is not about one

@@ -30,6 +30,11 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 		return e, err
 	}
 	e.Parameters, e.Metadata = in.Shown(), in.Metadata
+	if x.Output != nil {
+		if e.Output, err = loadValue(ctx, i, 0, x.Output); err != nil {
+			return e, err
+		}
+	}
 	program, err := i.Program(ctx)
 	if err != nil {
 		return e, err
