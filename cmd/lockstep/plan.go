@@ -78,16 +78,30 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 }
 
 func newNext(c *connection) *cobra.Command {
-	return &cobra.Command{
+	resume := newResume(c)
+	cmd := &cobra.Command{
 		Use:   "next ID",
-		Short: "Show what a probe would do next",
-		Long: `Show what a probe ("lockstep run --probe") that has completed would do next: the first step that is not
-pure, and for each entity the parameters that follow from the results of the probe.`,
+		Short: "Enter the next step of an execution that goes step by step, or show what a probe would do next",
+		Long: `Enter the next step of an execution that waits in front of it ("lockstep run --step"), as "lockstep resume" does;
+with --all, this and all later steps.
+
+Of a probe ("lockstep run --probe") that has completed, show what it would do next: the first step that is not
+pure, and for each entity the parameters that follow from the results of the probe. --output json is that list,
+or else the execution.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
+			}
+			x, err := api.Execution(cmd.Context(), args[0])
+			switch {
+			case err != nil:
+				return render.AsServiceError(err)
+			case x.Waiting != nil && x.Waiting.Kind == workflow.WaitStep:
+				return resume.RunE(cmd, args)
+			case cmd.Flags().Changed("all"):
+				return fmt.Errorf("--all is for an execution that waits in front of a step, and %s does not now", args[0])
 			}
 			if !c.json() {
 				return printNext(cmd, api, args[0])
@@ -99,6 +113,10 @@ pure, and for each entity the parameters that follow from the results of the pro
 			return render.PrintJSON(cmd, all)
 		},
 	}
+	for _, name := range []string{"all", "reason"} {
+		cmd.Flags().AddFlag(resume.Flags().Lookup(name))
+	}
+	return cmd
 }
 
 // readNext reads all pages of what a probe would do next.
