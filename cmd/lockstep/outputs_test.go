@@ -110,6 +110,7 @@ var verbOutputs = map[string]shape{
 	"triggers pause":           "Trigger",
 	"triggers resume":          "Trigger",
 	"triggers send":            "EventReceipt",
+	"triggers history":         "[TriggerCall]",
 	"triggers stats":           "TriggerStats",
 	"try":                      "Execution",
 	"unlock":                   "Execution",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -57,6 +58,7 @@ func newTriggers(c *connection) *cobra.Command {
 		newTriggerVerb(c, (*client.Client).PauseTrigger, &cobra.Command{Use: "pause NAME", Short: "Let a trigger refuse all calls until it is resumed, whatever is published"}),
 		newTriggerVerb(c, (*client.Client).ResumeTrigger, &cobra.Command{Use: "resume NAME", Short: "Let a paused trigger take calls again"}),
 		newFireTrigger(c),
+		newTriggerHistory(c),
 		newTriggerStats(c),
 		newSendEvent(c),
 	)
@@ -79,7 +81,12 @@ func showTrigger(cmd *cobra.Command, c *connection, api *client.Client, name str
 		}{v, calls})
 	}
 	printTrigger(cmd, v)
-	out := cmd.OutOrStdout()
+	printCalls(cmd.OutOrStdout(), calls)
+	return nil
+}
+
+// printCalls prints the calls of a trigger, one a line.
+func printCalls(out io.Writer, calls []workflow.TriggerCall) {
 	for _, one := range calls {
 		fmt.Fprintf(out, "%s  %d", one.At.Local().Format(time.DateTime), one.Status)
 		if one.Code != "" {
@@ -99,7 +106,6 @@ func showTrigger(cmd *cobra.Command, c *connection, api *client.Client, name str
 		}
 		fmt.Fprintln(out)
 	}
-	return nil
 }
 
 func printTrigger(cmd *cobra.Command, v views.TriggerView) {
@@ -180,6 +186,32 @@ func newFireTrigger(c *connection) *cobra.Command {
 	f.StringVar(&req.Reason, "reason", "", "why")
 	f.StringVar(&req.IdempotencyKey, "key", "", "Idempotency-Key: the same one again starts nothing")
 	return cmd
+}
+
+func newTriggerHistory(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history NAME",
+		Short: "List the newest calls of a trigger, with what became of each",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			calls, err := api.TriggerCalls(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, append([]workflow.TriggerCall{}, calls...))
+			}
+			if len(calls) == 0 {
+				printNote(cmd, "it has no calls")
+			}
+			printCalls(cmd.OutOrStdout(), calls)
+			return nil
+		},
+	}
 }
 
 func newTriggerStats(c *connection) *cobra.Command {
