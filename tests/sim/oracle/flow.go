@@ -226,7 +226,7 @@ func (x *execution) checkComplete() {
 // well if the block of no step was called for it, and only then. It goes by the calls alone.
 func (x *execution) checkSkipped() {
 	odd := func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobRollback || r.Status != sm.StepCompleted && r.Status != sm.StepSkipped || r.Counts.OK+r.Skipped < r.Jobs || r.Unmet > 0
+		return r.Kind == workflow.JobRollback || r.Status != sm.StepCompleted && r.Status != sm.StepSkipped || r.Counts.Failed+r.Counts.Unknown+r.Counts.NotExecuted+r.Unmet > 0
 	}
 	if x.x.Try > 1 || x.x.Probe || slices.ContainsFunc(x.x.StepRuns, odd) {
 		return
