@@ -120,9 +120,10 @@ func Final(p *workflow.Pack) bool {
 }
 
 // Over reports whether an execution does nothing more by itself: it has settled, or has ended and
-// waits for an operator. A cancelled execution that has still to settle has a timer.
+// waits for an operator. A cancelled execution that has still to settle has a timer; one that has ended
+// unsafely may have one, too, which a later write drops.
 func Over(x *workflow.Execution) bool {
-	return Acknowledged(x.State) || AwaitsOperator(x.State) && x.DueAt.IsZero()
+	return Acknowledged(x.State) || x.State == "FAILED_UNSAFE" || AwaitsOperator(x.State) && x.DueAt.IsZero()
 }
 
 // NeverBegan reports whether a child has found, before it began, that nobody waits for it any more.
