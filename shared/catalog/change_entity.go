@@ -46,7 +46,7 @@ func (c *Catalog) PatchEntity(ctx context.Context, caller workflow.Caller, key w
 			return next, nil
 		}
 	}
-	return workflow.Entity{}, workflow.Errorf(workflow.CodeUnavailable, "%s is being changed by other requests: try again", key)
+	return workflow.Entity{}, workflow.Contended(workflow.CodeUnavailable, "%s", key)
 }
 
 // applyPatch returns the entity after the patch: first names are set and groups added, then names

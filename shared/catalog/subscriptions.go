@@ -124,7 +124,7 @@ func (c *Catalog) PutSubscription(ctx context.Context, caller workflow.Caller, n
 			return s, secret, nil
 		}
 	}
-	return s, "", workflow.Errorf(workflow.CodeConflict, "subscription %s is being changed by other requests: try again", name)
+	return s, "", workflow.Contended(workflow.CodeConflict, "subscription %s", name)
 }
 
 // RemoveSubscription removes a subscription. Undelivered events are dropped.
@@ -163,7 +163,7 @@ func (c *Catalog) changeSubscription(ctx context.Context, caller workflow.Caller
 			return all[i], err
 		}
 	}
-	return workflow.Subscription{}, workflow.Errorf(workflow.CodeConflict, "subscription %s is being changed by other requests: try again", name)
+	return workflow.Subscription{}, workflow.Contended(workflow.CodeConflict, "subscription %s", name)
 }
 
 var (

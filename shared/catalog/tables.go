@@ -82,7 +82,7 @@ func (c *Catalog) PutTable(ctx context.Context, caller workflow.Caller, name str
 			return next, err
 		}
 	}
-	return workflow.Table{}, workflow.Errorf(workflow.CodeConflict, "table %s is being changed by other requests: try again", name)
+	return workflow.Table{}, workflow.Contended(workflow.CodeConflict, "table %s", name)
 }
 
 // writtenRow is a row that a pipe or a step of a definition puts into a table, as far as that is known

@@ -78,7 +78,7 @@ func (c *Catalog) changeTrigger(ctx context.Context, caller workflow.Caller, nam
 			return t, err
 		}
 	}
-	return spec.PublishedTrigger{}, workflow.Errorf(workflow.CodeConflict, "trigger %s is being changed by other requests: try again", name)
+	return spec.PublishedTrigger{}, workflow.Contended(workflow.CodeConflict, "trigger %s", name)
 }
 
 // takenTriggers returns issues for the triggers of a definition whose names belong to another

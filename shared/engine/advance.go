@@ -341,7 +341,7 @@ func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decis
 // reload starts over from the stored state after a lost race.
 func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	if *conflicts++; *conflicts > w.e.MaxConflictRetries {
-		return workflow.Errorf(workflow.CodeConflict, "execution %s is being changed by other requests: try again", w.id)
+		return workflow.Contended(workflow.CodeConflict, "execution %s", w.id)
 	}
 	w.e.Backoff(*conflicts)
 	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)

@@ -64,7 +64,7 @@ func (w *workspace) recordDeadLetter(ctx context.Context, letter workflow.DeadLe
 			return nil
 		}
 	}
-	return workflow.Errorf(workflow.CodeConflict, "execution %s is being changed by other requests: try again", w.id)
+	return workflow.Contended(workflow.CodeConflict, "execution %s", w.id)
 }
 
 // isDisproved reports whether a provisional dead letter was a false alarm: the item of its pack

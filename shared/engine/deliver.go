@@ -131,7 +131,7 @@ func (e *Engine) changeSubscription(ctx context.Context, d *workflow.Delivery, c
 		}
 		e.Backoff(round + 1)
 	}
-	return workflow.Errorf(workflow.CodeConflict, "subscription %s is being changed by other requests: try again", d.Subscription)
+	return workflow.Contended(workflow.CodeConflict, "subscription %s", d.Subscription)
 }
 
 // statusGone is the response of a receiver that wants no more events.

@@ -147,7 +147,7 @@ func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.Sc
 			break
 		}
 		if try > w.e.MaxConflictRetries {
-			return nil, nil, workflow.Errorf(workflow.CodeUnavailable, "entity %s is being changed by other requests: try again", marked[0].Entity.Key())
+			return nil, nil, workflow.Contended(workflow.CodeUnavailable, "entity %s", marked[0].Entity.Key())
 		}
 		_, watchers, err := w.ports.Registry.WriteEntities(ctx, w.tenant, marked)
 		w.sendWakeups(ctx, "watchers", changeWakeups(w.tenant, watchers))

@@ -101,7 +101,7 @@ func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token 
 			return watchers, err
 		}
 		if try == w.e.MaxConflictRetries {
-			return nil, workflow.Errorf(workflow.CodeConflict, "entity %s is being changed by other requests: try again", e.Key())
+			return nil, workflow.Contended(workflow.CodeConflict, "entity %s", e.Key())
 		}
 		w.e.Backoff(try)
 		reread, err := registry.Entities(ctx, w.tenant, []workflow.EntityKey{e.Key()}, true)

@@ -100,7 +100,7 @@ func (w *Worker) RepeatRemote(ctx context.Context, m *workflow.PackMessage, seen
 			return nil, err
 		}
 	}
-	return nil, workflow.Errorf(workflow.CodeUnavailable, "pack %s is being changed by other requests: try again", m.Key)
+	return nil, workflow.Contended(workflow.CodeUnavailable, "pack %s", m.Key)
 }
 
 // newRemoteLease returns the session's pack with its open jobs.
@@ -174,7 +174,7 @@ func (w *Worker) ResumeRemote(ctx context.Context, m *workflow.PackMessage, seen
 		}
 		seen = conflict.pack
 	}
-	return nil, d, workflow.Errorf(workflow.CodeUnavailable, "pack %s is being changed by other requests: try again", m.Key)
+	return nil, d, workflow.Contended(workflow.CodeUnavailable, "pack %s", m.Key)
 }
 
 func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {

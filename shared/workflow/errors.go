@@ -121,6 +121,12 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
+// Contended returns the error of a request that has lost too often against concurrent changes of
+// the same thing. The format names the thing.
+func Contended(code Code, format string, args ...any) *Error {
+	return Errorf(code, format+" is being changed by other requests: try again", args...)
+}
+
 // Invalid returns an error with CodeInvalid and a list of issues; nil if the list is empty.
 func Invalid(what string, issues []Issue) error {
 	if len(issues) == 0 {

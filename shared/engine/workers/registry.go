@@ -49,7 +49,7 @@ func (r *Registry) update(ctx context.Context, tenant, id string, decide func(se
 			return next, err
 		}
 	}
-	return workflow.Worker{}, workflow.Errorf(workflow.CodeConflict, "worker %s is being changed by other requests: try again", id)
+	return workflow.Worker{}, workflow.Contended(workflow.CodeConflict, "worker %s", id)
 }
 
 // Register adds a worker, or updates it.
