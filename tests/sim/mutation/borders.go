@@ -45,6 +45,10 @@ var borders = []Mutation{
 	{Name: "the client begins an import again that ran out of time", Test: "shared/client:TestImport_ContinuesWhereTheServiceStopped", Edits: []Edit{{"shared/client/import.go", "if done := storedLines(err, n); done > 0 {", "if done := storedLines(err, n); false && done > 0 {"}}},
 	{Name: "the case of a field's name in an answer is ignored", Test: "shared/worker/httpblock:TestClient_InvalidResponsesHaveCodes", Edits: []Edit{{"shared/worker/httpblock/messages.go", "if !exact && strings.EqualFold(field, name) {", "if false && !exact && strings.EqualFold(field, name) {"}}},
 	{Name: "a key is remembered as long as it is configured, whatever the start says", Test: "shared/engine:TestStart_IdempotencyKeyLivesAsLongAsItIsAsked", Edits: []Edit{{"shared/engine/start.go", "cmp.Or(life, w.e.IdempotencyKeyTTL)", "cmp.Or(w.e.IdempotencyKeyTTL, life)"}}},
+	{Name: "states that are passed are listed nowhere", Test: "shared/engine/query:TestService_ListsStatesThatArePassed", Edits: []Edit{{"shared/engine/query/list.go", "if at := sm.ListedAs(state); !slices", "if at := state; !slices"}}},
+	{Name: "what remains names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/lifecycle/classify.go", "\tif len(labels) < 2 {\n", "\tif true {\n"}}},
+	{Name: "a plan names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/engine/query/plan.go", "\tif len(d.labels) < 2 {\n", "\tif true {\n"}}},
+	{Name: "a plan undoes a wave when the next one is rejected", Test: "shared/engine/query:TestPlan_TellsOfARejectionBetweenWaves", Edits: []Edit{{"shared/engine/query/plan.go", "\t		if !b.Program.InWave(h, i) {\n", "\t		if false {\n"}}},
 }
 
 // Borders returns the mutations that the simulation cannot detect.
