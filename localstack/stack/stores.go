@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -21,6 +22,7 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 	"github.com/lockstep-run/lockstep/localstack/process"
+	"github.com/lockstep-run/lockstep/shared/boot/sdkhttp"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -50,6 +52,7 @@ func awsConfig() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		HTTPClient:  sdkhttp.Wrap(awshttp.NewBuildableClient()),
 	}
 }
 

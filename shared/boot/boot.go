@@ -31,6 +31,7 @@ import (
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/lockstep-run/lockstep/shared/boot/sdkhttp"
 	"github.com/lockstep-run/lockstep/shared/boot/tracing"
 	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/cost"
@@ -90,6 +91,7 @@ func Open(ctx context.Context, component string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	awsCfg.HTTPClient = sdkhttp.Wrap(awsCfg.HTTPClient)
 	pools, err := poolURLs()
 	if err != nil {
 		return nil, err
