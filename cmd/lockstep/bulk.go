@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -197,52 +199,75 @@ not started twice.`,
 			if err != nil {
 				return err
 			}
-			starts, err := readStarts(cmd.InOrStdin(), args[0])
-			if err != nil {
-				return err
-			}
-			if key == "" {
-				key = strings.ToLower(rand.Text())
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d starts under the key %s\n", len(starts), key)
-			refused, line := 0, 0
-			items := func(yield func(views.BatchItem, error) bool) {
-				for part := range slices.Chunk(starts, views.MaxBatch) {
-					list, err := api.StartBatch(cmd.Context(), views.BatchRequest{Items: part, IdempotencyKey: fmt.Sprintf("%s.%d", key, line)})
-					if err != nil {
-						yield(views.BatchItem{}, err)
-						return
-					}
-					for _, item := range list {
-						if line++; item.Error != nil {
-							refused++
-						}
-						if !yield(item, nil) {
-							return
-						}
-					}
-				}
-			}
-			row := 0
-			err = printList(cmd, c, items, 0, []string{"LINE", "ID", "RESULT"}, func(x views.BatchItem) []string {
-				row++
-				result := "started"
-				switch {
-				case x.Error != nil:
-					result = itemErrorText(x.Error)
-				case x.Existed:
-					result = "started before"
-				}
-				return []string{fmt.Sprint(row), render.OrDash(x.ID), result}
-			})
-			if err == nil && refused > 0 {
-				return render.ErrPartial
-			}
-			return err
+			return startBatch(cmd, c, api, "", args[0], key)
 		},
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "start each line at most once with this key")
 	return cmd
+}
+
+// runBatch starts a batch of a workflow. What a start has besides is in the lines.
+func runBatch(cmd *cobra.Command, c *connection, api *client.Client, workflowName, path, key string) error {
+	if _, err := workflow.ParseRef(workflowName); err != nil {
+		return err
+	}
+	var other []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "batch" && f.Name != "idempotency-key" && cmd.InheritedFlags().Lookup(f.Name) == nil {
+			other = append(other, "--"+f.Name)
+		}
+	})
+	if len(other) > 0 {
+		return fmt.Errorf("with --batch each line says what its execution gets: leave out %s", strings.Join(other, ", "))
+	}
+	return startBatch(cmd, c, api, workflowName, path, key)
+}
+
+// startBatch starts an execution for each line of a file, of the workflow with the name unless the
+// line names another.
+func startBatch(cmd *cobra.Command, c *connection, api *client.Client, workflowName, path, key string) error {
+	starts, err := readStarts(cmd.InOrStdin(), path)
+	if err != nil {
+		return err
+	}
+	if key == "" {
+		key = strings.ToLower(rand.Text())
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d starts under the key %s\n", len(starts), key)
+	refused, line := 0, 0
+	items := func(yield func(views.BatchItem, error) bool) {
+		for part := range slices.Chunk(starts, views.MaxBatch) {
+			list, err := api.StartBatch(cmd.Context(), views.BatchRequest{Workflow: workflowName, Items: part, IdempotencyKey: fmt.Sprintf("%s.%d", key, line)})
+			if err != nil {
+				yield(views.BatchItem{}, err)
+				return
+			}
+			for _, item := range list {
+				if line++; item.Error != nil {
+					refused++
+				}
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+	row := 0
+	err = printList(cmd, c, items, 0, []string{"LINE", "ID", "RESULT"}, func(x views.BatchItem) []string {
+		row++
+		result := "started"
+		switch {
+		case x.Error != nil:
+			result = itemErrorText(x.Error)
+		case x.Existed:
+			result = "started before"
+		}
+		return []string{fmt.Sprint(row), render.OrDash(x.ID), result}
+	})
+	if err == nil && refused > 0 {
+		return render.ErrPartial
+	}
+	return err
 }
 
 // readStarts reads the starts of a file, one on each line that is not blank.

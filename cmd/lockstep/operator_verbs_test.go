@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
 // stubService gives every request the same answer and records the last request.
@@ -293,6 +294,29 @@ func TestBatch_StartsEachLine(t *testing.T) {
 		if got := runCommand(t, "batch", writeFile(t, "wrong.ndjson", content), "--url", server.URL); got.code != exitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%q: exit %d %s", content, got.code, got.stderr)
 		}
+	}
+}
+
+// A batch of one workflow names it once: a line need not, and may name another.
+func TestRun_BatchOfOneWorkflow(t *testing.T) {
+	s, url := serveInventory(t, device("a", ""), device("b", ""))
+	s.Publish("other", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
+	file := writeFile(t, "starts.ndjson", `{"executeOnParameters":{"type":"device","ids":["a"]}}`+"\n"+`{"workflow":"p/other"}`)
+	got := runCommand(t, "run", "p/w", "--batch", file, "--idempotency-key", "k", "-o", "json", url, "--tenant="+harness.Caller.Tenant)
+	var items []views.BatchItem
+	if err := json.Unmarshal([]byte(got.stdout), &items); err != nil || got.code != 0 || len(items) != 2 {
+		t.Fatalf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	for i, want := range []string{"w", "other"} {
+		if x := s.Load(*items[i].ID); x.Workflow.Name != want {
+			t.Errorf("line %d has started %s", i+1, x.Workflow)
+		}
+	}
+	if got := runCommand(t, "run", "p/w", "--batch", file, "--id", "b", url); got.code != exitUsage || !strings.Contains(got.stderr, "leave out --id") {
+		t.Errorf("exit %d %s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := runCommand(t, "batch", file, url, "--tenant="+harness.Caller.Tenant); got.code == 0 || !strings.Contains(got.stderr, "items[0].workflow") {
+		t.Errorf("exit %d %s", got.code, got.stderr)
 	}
 }
 

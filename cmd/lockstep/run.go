@@ -23,7 +23,7 @@ import (
 func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
-	var signal, signalID string
+	var signal, signalID, batch string
 	var life, timeout time.Duration
 	var detach, probe, stepwise, hold, use, dryRun bool
 	cmd := &cobra.Command{
@@ -47,6 +47,9 @@ if everything succeeded.`,
 			api, err := c.newClient()
 			if err != nil {
 				return err
+			}
+			if batch != "" {
+				return runBatch(cmd, c, api, args[0], batch, key)
 			}
 			req, err := request.build(args[0])
 			if err != nil {
@@ -123,6 +126,7 @@ if everything succeeded.`,
 	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
+	f.StringVar(&batch, "batch", "", "start an execution for each line of this file, or of standard input for \"-\", and follow none: as \"lockstep batch\", but a line need not name the workflow")
 	f.BoolVar(&dryRun, "dry-run", false, "start nothing, and show what it would do, as \"lockstep plan\" does")
 	addWaitTimeout(cmd, &timeout)
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")

@@ -11,7 +11,7 @@ import (
 // StartRequest requests to start an execution. Its JSON, without the key, is the body of the
 // request, so that a digest of it distinguishes two requests.
 type StartRequest struct {
-	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]]; without a version, the newest
+	Workflow            string             `json:"workflow,omitempty"` // package/name[:major[.minor[.patch]]]; without a version, the newest
 	Parameters          json.RawMessage    `json:"parameters,omitempty"`
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
 	Labels              map[string]string  `json:"labels,omitempty"`
