@@ -71,8 +71,9 @@ type executionState struct {
 	previous        oracle.Owner      // what decided about its locks before the last commit
 	historyState    sm.ExecutionState // state to which the history leads
 	events          []workflow.Event
-	terminalEvents  int // in this try
-	wasAcknowledged bool
+	terminalEvents  int                         // in this try
+	hasEnded        bool                        // at least once: it may have been retried since
+	retriedAt       time.Time                   // when it was last retried after an operator or its end had acknowledged it
 	awaitedPerson   bool                        // its reservations were void for a time, and may have been read then
 	predatesRestore bool                        // created before a restore of the tables
 	reservationSeen map[workflow.EntityKey]bool // entities that had a reservation, see isReserved

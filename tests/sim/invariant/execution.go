@@ -34,7 +34,10 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	r.x, r.previous = after, oracle.OwnerOf(before)
 	w.awaitingOperator += boolToInt(oracle.AwaitsOperator(after.State)) - boolToInt(oracle.AwaitsOperator(before.State))
-	r.wasAcknowledged = r.wasAcknowledged || oracle.Acknowledged(after.State)
+	r.hasEnded = r.hasEnded || oracle.Terminal(after.State)
+	if oracle.Acknowledged(before.State) && !oracle.Acknowledged(after.State) {
+		r.retriedAt = w.Now
+	}
 	r.awaitedPerson = r.awaitedPerson || after.BlockedBy != nil && after.BlockedBy.NeedsPerson
 	if w.Trace != nil {
 		w.traceExecution(before, after)

@@ -66,7 +66,7 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 		w.Failf(invSingleHolder, "%s has an owner and holders: %+v", key, after)
 	}
 	if r := w.executions[before.Reserver]; r != nil && after.Reserver != before.Reserver {
-		if !oracle.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged && !r.awaitedPerson {
+		if !oracle.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.hasEnded && !r.awaitedPerson {
 			w.Failf(invReservationPriority, "%s: the reservation of %s is replaced by that of %s", key, before.Reserver, after.Reserver)
 		}
 	}

@@ -15,6 +15,9 @@ const (
 	invParts   = "what belongs to an execution that can be found is there"
 )
 
+// handlerTime is how long a handler may take from a read to the write that depends on it.
+const handlerTime = 15 * time.Minute
+
 // checkRetention judges a write by the rules for the deletion of executions.
 func (w *Checker) checkRetention(before, after *workflow.Execution) {
 	if !before.DiscardedAt.IsZero() && (after.State != before.State || after.Try != before.Try || after.Sequence != before.Sequence || after.DiscardedAt.IsZero()) {
@@ -27,7 +30,8 @@ func (w *Checker) checkRetention(before, after *workflow.Execution) {
 		w.Failf(invKept, "%s is removed in %s, and ended at %s", after.ID, after.State, after.EndedAt.Format(time.RFC3339))
 	}
 	if p := after.Parent; p != nil {
-		if parent := w.executions[p.Execution]; parent != nil && !oracle.Acknowledged(parent.x.State) {
+		// A parent that is retried while its child is removed finds it gone, as after the removal.
+		if parent := w.executions[p.Execution]; parent != nil && !oracle.Acknowledged(parent.x.State) && w.Now.Sub(parent.retriedAt) > handlerTime {
 			w.Failf(invKept, "%s is removed, and its parent %s is in %s", after.ID, p.Execution, parent.x.State)
 		}
 	}

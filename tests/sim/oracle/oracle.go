@@ -252,9 +252,9 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 }
 
 // checkRefused requires that an execution with an invalid definition ends before it asks for locks,
-// whatever an operator wants.
+// whatever an operator wants. Its epoch grows without locks if the tables were restored.
 func (x *execution) checkRefused(after *workflow.Execution) {
-	if len(after.StepRuns) > 0 || after.Epoch > 0 || after.State == sm.ExecutionCompleted || after.State == sm.ExecutionCompletedAck {
+	if len(after.StepRuns) > 0 || after.State == sm.ExecutionLocking || after.Scope.HeldEpoch > 0 || after.State == sm.ExecutionCompleted || after.State == sm.ExecutionCompletedAck {
 		x.Failf(lawRefused, "%s of %s is in %s at epoch %d with %d step runs", after.ID, after.Workflow, after.State, after.Epoch, len(after.StepRuns))
 	}
 }
