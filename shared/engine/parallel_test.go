@@ -418,3 +418,34 @@ func TestParallel_DoubtIsNotTolerated(t *testing.T) {
 		t.Errorf("cause %s, %+v", x.Cause, x.Error)
 	}
 }
+
+// Whoever fails in a branch takes part in what follows, if a step around the branches handles the
+// failure.
+func TestParallel_OuterStepHandlesTheFailureOfABranch(t *testing.T) {
+	branches := "{label: a, parallel: {branches: [{label: x, steps: [{label: b, functionBlock: p/pure:1, runOn: device}]}, {label: y, steps: [{label: c, functionBlock: p/pure:1, runOn: global}]}]}}"
+	for name, test := range map[string]struct{ outer, handler string }{
+		"workflow handles":   {"", "onFailure: [{steps: [{label: h, functionBlock: p/again:1, runOn: device}]}]"},
+		"loop handles":       {"loop: {over: '${[1]}'}, ", "onFailure: [{steps: [{label: h, functionBlock: p/again:1, runOn: device}]}]"},
+		"workflow continues": {"", "continueOnError: true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 1)
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				if c.Step == "b" {
+					return &harness.Outcome{FailCode: "REFUSED"}
+				}
+				return nil
+			}
+			s.Publish("w", fmt.Sprintf("steps:\n  - {label: l, %sworkflow: {steps: [%s]}, %s}\n  - {label: z, functionBlock: p/again:1, runOn: device}\n", test.outer, branches, test.handler))
+			id := s.Start("w", "d000")
+			s.RunUntilIdle(time.Hour)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			for _, call := range []string{"h EXECUTE d000", "z EXECUTE d000"} {
+				if want := call[0] == 'z' || strings.HasPrefix(test.handler, "onFailure"); s.HasCalled(id, call) != want {
+					t.Errorf("%s: %t, want %t: %v", call, !want, want, s.CallsOf(id))
+				}
+			}
+			s.CheckInvariants()
+		})
+	}
+}

@@ -174,7 +174,7 @@ func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failu
 		return
 	}
 	d.leaveFailedContainers(handler, why, route)
-	if route != nil && n.Parallel != nil {
+	if route != nil && d.node(r).Parallel != nil {
 		d.markHandled(r, route.Case)
 	}
 	if route == nil {

@@ -2,6 +2,7 @@ package mutation
 
 // flow are mistakes in the steps that set variables, choose a case, handle failures and jump.
 var flow = []Mutation{
+	{Name: "who failed in a branch is left out where a step around it handles the failure", Test: "shared/engine:TestParallel_OuterStepHandlesTheFailureOfABranch", Edits: []Edit{{"shared/lifecycle/route.go", "if route != nil && d.node(r).Parallel != nil {", "if route != nil && n.Parallel != nil {"}}},
 	{Name: "the next of a step is forgotten", Edits: []Edit{{"shared/lifecycle/running.go", "cmp.Or(n.Goto, n.AfterGoto); to != nil {", "cmp.Or(n.Goto, n.AfterGoto); to != nil && n.Goto == nil {"}}},
 	{Name: "a variable keeps what was set first", Edits: []Edit{{"shared/engine/planner/values.go", "!replacedBy(replaced, path) {", "len(replaced) >= 0 {"}, {"shared/engine/planner/values.go", "range slices.Backward(writes) {", "range writes {"}}},
 	{Name: "the first case of a switch is taken where any is", Edits: []Edit{{"shared/engine/planner/values.go", "		planned.Route, planned.CaseErrors = expressions.Route(at, false)\n", "		planned.Route, planned.CaseErrors = expressions.Route(at, false)\n		planned.Route = min(planned.Route, 1)\n"}}},
