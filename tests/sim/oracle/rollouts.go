@@ -405,6 +405,7 @@ func (c code) inDoubt(block string) bool {
 // changed, whether something of that is left, and whether the outcome of a job is unknown. known is
 // false if that cannot be determined.
 func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt, known bool) {
+	settled := map[int]bool{} // step runs
 	for i := range run.Settle {
 		e := &run.Settle[i]
 		index := slices.Index(e.Entities, id)
@@ -413,6 +414,7 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 		}
 		block := f.definition.Find(e.Label).Block
 		r := f.find(e.Label, e.Nth)
+		settled[r.Seq] = true
 		c, _ := f.latest(r.Seq, index)
 		took = took || c.code != workflow.JobCodeNotExecuted
 		if !c.executed() || block == "pure" {
@@ -442,6 +444,9 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 		if index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth); index >= 0 && r != nil {
 			c, _ := f.latest(r.Seq, index)
 			took = took || c.code == workflow.JobCodeOK || c.code == workflow.JobCodeFail || c.code == workflow.JobCodeUnknown
+			if block := f.definition.Find(e.Label).Block; !settled[r.Seq] && (c.inDoubt(block) || c.code == workflow.JobCodeUnknown && block != "pure") {
+				changed, left, doubt = true, true, true // nobody undoes what a closed branch may have done
+			}
 		}
 	}
 	return took, changed, left, doubt, true
