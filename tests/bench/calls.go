@@ -225,8 +225,9 @@ func (c *call) ends(id string) bool {
 }
 
 // sequential is how many of the requests are made one after the other at most: each begins when the
-// one before has ended. What Lambda receives and deletes is not among them.
-func sequential(calls []call, services ...string) int {
+// one before has ended, or an overlap earlier, since a message may arrive before its sender has its reply.
+// What Lambda receives and deletes is not among them.
+func sequential(calls []call, overlap time.Duration, services ...string) int {
 	var all []call
 	for _, c := range calls {
 		if slices.Contains(services, c.Service) && !c.isPoll() && c.Name != "ReceiveMessage" && c.Name != "DeleteMessageBatch" {
@@ -236,7 +237,7 @@ func sequential(calls []call, services ...string) int {
 	slices.SortFunc(all, func(a, b call) int { return a.End.Compare(b.End) })
 	n, end := 0, time.Time{}
 	for _, c := range all {
-		if !c.Begin.Before(end) {
+		if !c.Begin.Before(end.Add(-overlap)) {
 			n, end = n+1, c.End
 		}
 	}
