@@ -17,7 +17,7 @@ import (
 )
 
 // pointlessInTry are the flags of run that mean nothing if the stack is gone afterwards.
-var pointlessInTry = []string{"detach", "hold", "step", "idempotency-key", "idempotency-life", "signal", "signal-id", "wait-timeout"}
+var pointlessInTry = []string{"batch", "detach", "hold", "step", "idempotency-key", "idempotency-life", "signal", "signal-id", "wait-timeout"}
 
 func newTry(c *connection) *cobra.Command {
 	local := &connection{} // to the stack, once there is one

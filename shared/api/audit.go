@@ -72,6 +72,7 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 
 		Verb   string          `json:"verb"`
 		Filter json.RawMessage `json:"filter"`
+		DryRun bool            `json:"dryRun"`
 	}
 	if verb != "publishDefinition" && json.NewDecoder(bytes.NewReader(body)).Decode(&named) != nil {
 		return "", reason // the body is lines of entities
@@ -82,7 +83,11 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 	case "publishDefinition":
 		return definition.NameOf(body), reason
 	case "changeExecutions":
-		return workflow.Truncate(strings.TrimSpace(named.Verb+" "+string(named.Filter)), workflow.MaxShortMessage), reason
+		asked := named.Verb
+		if named.DryRun {
+			asked += " (dry run)"
+		}
+		return workflow.Truncate(strings.TrimSpace(asked+" "+string(named.Filter)), workflow.MaxShortMessage), reason
 	case "resumeExecution", "createToken", "revokeTokens":
 		step = named.Step
 	case "rewindExecution":

@@ -76,3 +76,17 @@ func TestAudit_ComesFirst(t *testing.T) {
 		t.Errorf("a handler that panics: status %d, entries %v", w.Code, f.audited)
 	}
 }
+
+// The entry of a bulk request says what was asked for, and whether it was only a question.
+func TestAudit_TellsABulkRequestFromItsDryRun(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"verb":"cancel","filter":{"state":"RUNNING"},"reason":"r"}`:               `cancel {"state":"RUNNING"}`,
+		`{"verb":"cancel","filter":{"state":"RUNNING"},"reason":"r","dryRun":true}`: `cancel (dry run) {"state":"RUNNING"}`,
+	} {
+		f := newFake()
+		w := sendRequest(newHandler(f), "POST /workflow-execution/bulk", body)
+		if len(f.audited) == 0 || f.audited[0].Subject != want {
+			t.Errorf("%s: status %d, entries %+v", body, w.Code, f.audited)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func jobResponse(j workflow.Job) gen.Job {
 		Logs: nonNilSlice(j.Logs), LogsDropped: j.LogsDropped,
 	}
 	if j.StartedAt != nil && j.EndedAt != nil {
-		took := j.EndedAt.Sub(*j.StartedAt).String()
+		took := max(j.EndedAt.Sub(*j.StartedAt), 0).String() // by the clocks of two programs
 		out.Duration = &took
 	}
 	if len(j.Checkpoints) > 0 {

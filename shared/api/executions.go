@@ -20,14 +20,14 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 		a.writeError(w, r, err)
 		return
 	}
-	if deref(params.DryRun) {
-		a.plan(w, r, req)
-		return
-	}
 	req.IdempotencyKey = deref(params.IdempotencyKey)
 	var err error
 	if req.IdempotencyLife, err = idempotencyLife(params.IdempotencyLife, req.IdempotencyKey); err != nil {
 		a.writeError(w, r, err)
+		return
+	}
+	if deref(params.DryRun) {
+		a.plan(w, r, req)
 		return
 	}
 	x, existed, signalled, err := a.start(r.Context(), a.caller(r), req)

@@ -21,7 +21,7 @@ func (w *workspace) executeEngineStep(ctx context.Context, n lifecycle.Need, p *
 	rep := &lifecycle.Report{StepRunSeq: r.Seq, Complete: true}
 	if n.Kind == lifecycle.NeedClose {
 		done, err := w.engineStepDone(ctx, p, r)
-		if workflow.Is(err, workflow.CodeUnavailable) { // an end does not wait for a table that nothing else needs
+		if p.Program.Nodes[r.StepIndex].Insert != nil && workflow.Is(err, workflow.CodeUnavailable) { // an end does not wait for a table that nothing else needs
 			w.recorder.Warn(ctx, "closed step counts as not executed; whether it was done cannot be read", err, slog.String(observe.Step, r.Label))
 			err = nil
 		}

@@ -260,8 +260,8 @@ func (d *decider) anyEntityFailed() bool {
 }
 
 // anyEntitySkipped reports whether there may be entities on which no step was executed although the
-// definition has steps for them. It is false if, for each type of entity, one step was executed on
-// all of them, a rollout in all its waves.
+// definition has steps for them. It reports false only if each type of entity has a step that was
+// executed on all entities of that type, in one step run or in all waves of one rollout.
 func (d *decider) anyEntitySkipped() bool {
 	x := d.execution
 	if x.Probe {
@@ -307,8 +307,8 @@ func (d *decider) node(r *workflow.StepRun) *spec.Node {
 }
 
 // complete ends an execution whose last step is over. It judges the entities if some may have failed
-// or been skipped. If entities have failed within the tolerance,
-// the work on them is undone first, if that is possible.
+// or been skipped. If entities have failed within the tolerance, the work on them is undone first,
+// if that is possible.
 func (d *decider) complete() {
 	if d.anyEntityFailed() || d.execution.Result != nil || d.execution.StoppedRollout() != nil || d.anyEntitySkipped() {
 		o := d.outcomes(false)

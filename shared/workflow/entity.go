@@ -69,8 +69,8 @@ func (e *Entity) Key() EntityKey { return EntityKey{e.Type, e.ID} }
 // attributes.
 type Selector struct {
 	Type   string   `json:"type,omitempty"`
-	IDs    []string `json:"ids,omitempty"`
-	Groups []string `json:"groups,omitempty"`
+	IDs    []string `json:"ids,omitzero"`
+	Groups []string `json:"groups,omitzero"`
 	Query  string   `json:"query,omitempty"`
 }
 
@@ -79,8 +79,7 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
-// HasEmptyList reports whether a list of the selector is present but empty. The store leaves such a
-// list out.
+// HasEmptyList reports whether a list of the selector is present but empty.
 func (s *Selector) HasEmptyList() bool {
 	return s != nil && (s.IDs != nil && len(s.IDs) == 0 || s.Groups != nil && len(s.Groups) == 0)
 }

@@ -50,10 +50,10 @@ func (s Scope) PlacesOf(entityType string, from, to int) (places []int) {
 	return places
 }
 
-// needsPlaces reports whether only a release that knows places can read the scope.
 // TakesIn reports whether the entity at a place takes part in the try that the scope belongs to.
 func (s Scope) TakesIn(place int) bool { return s.Only == nil || s.Only.Contains(place) }
 
+// needsPlaces reports whether only a release that knows places can read the scope.
 func (s Scope) needsPlaces() bool { return s.Gaps || s.Only != nil }
 
 // Total returns the number of entities.
