@@ -36,10 +36,14 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	var undoable []int
 	var named []workflow.EntityFailure
 	undoSeqs := map[int]bool{}
+	onlyLocked := map[string]bool{} // types of entities
+	for entityType := range x.Scope.Counts {
+		onlyLocked[entityType] = !p.Program.RunsOn(entityType)
+	}
 	for i := range entities {
 		own := jobs[entities[i].Key]
 		rules.Unfinished = stopped.leaves(entities[i].Key)
-		rules.OnlyLocked = !p.Program.RunsOn(entities[i].Key.Type)
+		rules.OnlyLocked = onlyLocked[entities[i].Key.Type]
 		v := lifecycle.JudgeEntity(own, rules)
 		place := entities[i].Place
 		if v.Undoable && p.Program.Config.Rollback != workflow.RollbackNever {
