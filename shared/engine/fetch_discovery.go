@@ -117,17 +117,14 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	s.matches = map[workflow.EntityKey]bool{}
 	found := searchResult{pendingAcquisition: -1}
 	var err error
-	if !start.Empty() || start.None() {
-		if !start.None() {
-			found.problem, err = s.addSelected(ctx, *start, true)
-		}
-		if found.problem != nil || err != nil {
+	if !start.Empty() {
+		if found.problem, err = s.addSelected(ctx, *start, true); found.problem != nil || err != nil {
 			return found, err
 		}
-		if len(s.matches) == 0 && !s.program.AllowsEmpty {
-			found.problem = &workflow.Failure{Code: workflow.FailureNothingSelected, Message: "there is no entity of " + describeSelector(*start) + "; \"assertNotEmpty: false\" in the definition allows that"}
-			return found, nil
-		}
+	}
+	if (!start.Empty() || start.None()) && len(s.matches) == 0 && !s.program.AllowsEmpty {
+		found.problem = &workflow.Failure{Code: workflow.FailureNothingSelected, Message: "there is no entity of " + describeSelector(*start) + "; \"assertNotEmpty: false\" in the definition allows that"}
+		return found, nil
 	}
 	for i := range s.program.Acquisitions {
 		acq := &s.program.Acquisitions[i]

@@ -79,7 +79,8 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
-// HasEmptyList reports whether a list of the selector is present but empty.
+// HasEmptyList reports whether a list of the selector is present but empty. The store leaves
+// such a list out.
 func (s *Selector) HasEmptyList() bool {
 	return s != nil && (s.IDs != nil && len(s.IDs) == 0 || s.Groups != nil && len(s.Groups) == 0)
 }
