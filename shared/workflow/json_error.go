@@ -12,30 +12,44 @@ import (
 )
 
 // JSONError says in the words of JSON why a text cannot be decoded, with the place if it is known:
-// the errors of encoding/json name Go types.
+// the errors of encoding/json name Go types. It wraps the error.
 func JSONError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &jsonError{jsonProblem(err), err}
+}
+
+type jsonError struct {
+	text  string
+	cause error
+}
+
+func (e *jsonError) Error() string { return e.text }
+
+func (e *jsonError) Unwrap() error { return e.cause }
+
+func jsonProblem(err error) string {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	var notTime *time.ParseError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &kind):
 		text := fmt.Sprintf("want %s, not %s", jsonType(kind.Type), jsonValue(kind.Value))
 		if kind.Field != "" {
 			text = kind.Field + ": " + text
 		}
-		return errors.New(text)
+		return text
 	case errors.As(err, &notTime):
-		return fmt.Errorf("want a time such as 2030-01-31T08:00:00Z, not %s", strings.Trim(notTime.Value, `"`))
+		return "want a time such as 2030-01-31T08:00:00Z, not " + strings.Trim(notTime.Value, `"`)
 	case strings.HasPrefix(err.Error(), "Time.UnmarshalJSON"):
-		return errors.New("want a time such as 2030-01-31T08:00:00Z, and as a string")
+		return "want a time such as 2030-01-31T08:00:00Z, and as a string"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it is not JSON: it ends too early")
+		return "it is not JSON: it ends too early"
 	case errors.As(err, &syntax):
-		return fmt.Errorf("it is not JSON: %w, at byte %d", err, syntax.Offset)
+		return fmt.Sprintf("it is not JSON: %v, at byte %d", err, syntax.Offset)
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
