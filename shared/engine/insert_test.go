@@ -164,37 +164,19 @@ func TestInsert_ClosedAfterTheRow(t *testing.T) {
 	for _, how := range []string{"cancelled", "too late", "cancelled, and the table cannot be read"} {
 		t.Run(how, func(t *testing.T) {
 			s := newPiped(t, 1, "steps:\n  - {label: log, stepTimeout: 10m, insert: {table: payments, row: {txn: a}}}\n")
-			stored := false
-			s.Faults = func(c faults.Call) faults.Fault {
-				if c.Name != "rows.put" || stored {
-					return faults.None
-				}
-				stored = true
-				return faults.CrashAfter
-			}
+			s.Faults = faults.Next("rows.put", faults.CrashAfter)
 			id := s.Start("w")
 			s.Drain()
-			if s.Faults = nil; !stored {
-				t.Fatal("no row was written")
-			}
+			s.Faults = nil
+			expectRows(s, `{"txn":"a"}`)
 			want, state := workflow.Counts{OK: 1}, sm.ExecutionCancelledAck
 			switch how {
 			case "too late":
 				state = sm.ExecutionFailedSafeAck
-				s.Faults = func(c faults.Call) faults.Fault {
-					if c.Name == "rows.put" {
-						return faults.Throttled
-					}
-					return faults.None
-				}
+				s.Faults = faults.Every("rows.put", faults.Throttled)
 			case "cancelled, and the table cannot be read":
 				want = workflow.Counts{NotExecuted: 1}
-				s.Faults = func(c faults.Call) faults.Fault {
-					if strings.HasPrefix(c.Name, "rows.") {
-						return faults.Throttled
-					}
-					return faults.None
-				}
+				s.Faults = faults.Every("rows.", faults.Throttled)
 				fallthrough
 			default:
 				if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {
@@ -215,14 +197,7 @@ func TestInsert_ClosedAfterTheRow(t *testing.T) {
 // A row is stored once, whatever becomes of its table before the step is tried again.
 func TestInsert_TableChangesAfterTheRow(t *testing.T) {
 	s := newPiped(t, 1, "steps:\n  - {label: log, insert: {table: payments, row: {txn: a}}}\n")
-	stored := false
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name != "rows.put" || stored {
-			return faults.None
-		}
-		stored = true
-		return faults.CrashAfter
-	}
+	s.Faults = faults.Next("rows.put", faults.CrashAfter)
 	id := s.Start("w")
 	s.Drain()
 	s.WithoutFaults(func() {

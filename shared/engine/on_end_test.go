@@ -227,12 +227,7 @@ func TestOnEnd_EndsOfEarlierTries(t *testing.T) {
 		}
 		return nil
 	}
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "store.lease_observed" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every("store.lease_observed", faults.Throttled)
 	id := s.Start("w")
 	s.RunFor(10 * time.Minute)
 	failing = false
@@ -272,12 +267,7 @@ func TestOnEnd_DeliveredAgainAfterARewind(t *testing.T) {
 		}
 		return nil
 	}
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "store.move_observed" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every("store.move_observed", faults.Throttled)
 	id := s.Start("w")
 	s.RunFor(2 * time.Hour)
 	failing = false

@@ -72,6 +72,16 @@ func Next(name string, f Fault) Plan {
 	}
 }
 
+// Every plans a fault for every call whose name has the given prefix.
+func Every(name string, f Fault) Plan {
+	return func(c Call) Fault {
+		if strings.HasPrefix(c.Name, name) {
+			return f
+		}
+		return None
+	}
+}
+
 // Randomly injects a fault into one call in so many. All given kinds are equally likely.
 func Randomly(r *rand.Rand, in int, kinds ...Fault) Plan {
 	return func(Call) Fault {
