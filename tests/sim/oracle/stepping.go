@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
 // lawStepping is the law about executions that are held, or stepped through.
@@ -66,13 +67,18 @@ func (x *execution) checkStepping(before, after *workflow.Execution) {
 // isEnteredByItself reports whether a new step run needs an operator's leave: it is of a step that
 // does something itself, for somebody, and in no branch. Branches are entered together. A step that fails in the
 // write that enters it, because a step that it requires was not executed, has done nothing, whoever handles that.
+// Neither has one that starts several executions, if all of them stand from an earlier try.
 func (x *execution) isEnteredByItself(r *workflow.StepRun) bool {
 	if r.Jobs == 0 && (r.Kind != "" || slices.Contains([]sm.StepState{sm.StepFailed, sm.StepCaseHandled, sm.StepSkipped}, r.Status)) {
 		return false
 	}
 	if x.followed == nil {
 		n := x.program.find(r.Label)
-		return n >= 0 && !x.program.contains(n)
+		if n < 0 || x.program.contains(n) {
+			return false
+		}
+		_, starts := x.program.nodes[n].Body.(*defgen.ChildSet)
+		return r.Jobs > 0 || !starts
 	}
 	s := x.followed.definition.Find(r.Label)
 	return s != nil && !s.IsContainer() && x.followed.branches[r.Label] == ""
