@@ -130,6 +130,9 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "metadata: %s\n", render.OneLine(workflow.Truncate(m, maxShownParameters)))
 			}
 			fmt.Fprintf(out, "created: %s, updated: %s\n", render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt))
+			if x.Cancellation != nil {
+				fmt.Fprintf(out, "cancellation: %s\n", describeCancellation(x.Cancellation))
+			}
 			if x.Key != nil && x.KeyOwner != nil {
 				fmt.Fprintf(out, "key: %s, which execution %s has\n", *x.Key, *x.KeyOwner)
 			} else if x.Key != nil {
@@ -172,6 +175,19 @@ func newStatus(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// describeCancellation describes who or what cancelled an execution, when and why.
+func describeCancellation(c *workflow.Cancellation) string {
+	text := "source " + c.Source
+	if c.By != "" {
+		text += ", by " + c.By
+	}
+	text += ", " + render.Ago(c.At)
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return render.OneLine(text)
 }
 
 // describeChildSet describes the progress of the executions that a step has started for the items

@@ -44,6 +44,7 @@ func newCancel(c *connection) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&rollback, "rollback", "auto", "auto or never")
+	f.StringVar(&req.Source, "source", "", "in whose name: user (the default), system or admin, which need the role admin")
 	f.BoolVar(&noCascade, "no-cascade", false, "do not cancel the executions that it started")
 	f.BoolVar(&cascade, "cascade", true, "also cancel the executions that it started")
 	return cmd

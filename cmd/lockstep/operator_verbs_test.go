@@ -67,6 +67,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"acknowledge X", "POST /workflow-execution/X/acknowledge {}", executionJSON, "RUNNING"},
 		{"cancel X --reason r", `POST /workflow-execution/X/cancel {"reason":"r","rollback":"auto"}`, executionJSON, "RUNNING"},
 		{"cancel X --rollback never --no-cascade", `POST /workflow-execution/X/cancel {"rollback":"never","cascade":false}`, executionJSON, "RUNNING"},
+		{"cancel X --source system", `POST /workflow-execution/X/cancel {"rollback":"auto","source":"system"}`, executionJSON, "RUNNING"},
 		{"cancel X --cascade=false", `POST /workflow-execution/X/cancel {"rollback":"auto","cascade":false}`, executionJSON, "RUNNING"},
 		{"archive a/b:1.0.0", "GET /schedules/a/b", definitionJSON, "archived a/b:1.0.0"},
 		{"secrets", "GET /secrets", `{"items":[{"name":"bank/key","resolves":false,"problem":"there is none","usedBy":["workflow a/b:1.0.0"]}],"complete":false}`, "bank/key  no        workflow a/b:1.0.0  there is none"},

@@ -135,6 +135,26 @@ func TestAccess_NextWithInputNeedsBoth(t *testing.T) {
 	}
 }
 
+// Only an admin cancels in the name of the system or of an admin.
+func TestAccess_SourceOfACancelNeedsTheRole(t *testing.T) {
+	for _, c := range []struct {
+		role, source string
+		want         int
+	}{{"OPERATOR", "user", http.StatusAccepted}, {"OPERATOR", "system", http.StatusForbidden}, {"OPERATOR", "admin", http.StatusForbidden},
+		{"ADMIN", "system", http.StatusAccepted}, {"ADMIN", "admin", http.StatusAccepted}, {"ADMIN", "parent", http.StatusBadRequest}} {
+		for _, request := range []string{"POST /workflow-execution/" + executionID + "/cancel", "DELETE /workflow-execution/" + executionID} {
+			f := newFake()
+			w := sendRequest(newHandler(f, withRoles), request, `{"source":"`+c.source+`"}`, "X-Roles: "+c.role)
+			if w.Code != c.want || (len(f.calls) > 0) != (c.want == http.StatusAccepted) || c.want == http.StatusAccepted && f.cancel.Source != c.source {
+				t.Errorf("%s as %s, %s: status %d, asked %v, %+v", c.source, c.role, request, w.Code, f.calls, f.cancel)
+			}
+		}
+	}
+	if w := sendRequest(newHandler(newFake()), "POST /workflow-execution/"+executionID+"/cancel", `{"source":"system"}`); w.Code != http.StatusAccepted {
+		t.Errorf("without configured roles: %d", w.Code)
+	}
+}
+
 // Without configured roles everybody may do everything, as before there were any. A bad request
 // of somebody without the role is refused for that.
 func TestAccess_DefaultAndOrder(t *testing.T) {

@@ -281,6 +281,11 @@ func (a *routes) ListChildren(w http.ResponseWriter, r *http.Request, id gen.Id,
 func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	var req views.CancelRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		if req.Source != "" && req.Source != workflow.CancelledByUser { // nobody else cancels in the name of these
+			if err := a.opt.Access.check(c, RoleAdmin); err != nil {
+				return nil, err
+			}
+		}
 		return a.Engine.Cancel(ctx, c, id, req)
 	})
 }

@@ -151,7 +151,7 @@ var badInputs = []struct {
 	{"invalid id", "GET /workflow-execution/id/%21", "", nil, 400, []string{"id pattern"}},
 	{"status of an unknown execution", "GET /executions/nobody/status", "", nil, 404, nil},
 	{"job filters", "GET /workflow-execution/id/x/jobs?state=ISSUED&kind=UNDO&entity=a/b/c", "", nil, 400, []string{"entity pattern", "state enum", "kind enum"}},
-	{"cancel", "POST /workflow-execution/x/cancel", `{"rollback":"maybe","cascade":1,"why":""}`, nil, 400, []string{"cascade type", "rollback enum", "why unknown_field"}},
+	{"cancel", "POST /workflow-execution/x/cancel", `{"rollback":"maybe","cascade":1,"why":"","source":"timeout"}`, nil, 400, []string{"cascade type", "rollback enum", "source enum", "why unknown_field"}},
 	{"cancel an unknown execution", "POST /workflow-execution/nobody/cancel", ``, nil, 404, nil},
 	{"abort with invalid JSON", "DELETE /workflow-execution/x", `{`, nil, 400, []string{"1:2 syntax"}},
 	{"abort an unknown execution", "DELETE /workflow-execution/nobody", ``, nil, 404, nil},

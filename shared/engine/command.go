@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -20,8 +21,15 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 			Path: "rollback", Code: "enum", Message: "want auto or never",
 		}})
 	}
+	switch req.Source {
+	case "", workflow.CancelledByUser, workflow.CancelledBySystem, workflow.CancelledByAdmin:
+	default:
+		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{
+			Path: "source", Code: "enum", Message: "want user, system or admin",
+		}})
+	}
 	return e.applyCommand(ctx, c, id, lifecycle.Command{
-		Kind: lifecycle.CommandCancel, Source: lifecycle.SourceUser, Reason: req.Reason, Rollback: req.Rollback, Cascade: req.Cascades(),
+		Kind: lifecycle.CommandCancel, Source: cmp.Or(req.Source, workflow.CancelledByUser), Reason: req.Reason, Rollback: req.Rollback, Cascade: req.Cascades(),
 	})
 }
 

@@ -51,3 +51,37 @@ func TestCancel_LargeExecutionIsClosedByWakeup(t *testing.T) {
 		}
 	}
 }
+
+// The execution and its history say in whose name it was cancelled. Sources of the service's own
+// cannot be claimed.
+func TestCancel_KeepsItsSource(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.ImportDevices("sw-1")
+	s.Publish("w", stepsYAML("one once device"))
+	for asked, want := range map[string]string{"": "user", "user": "user", "system": "system", "admin": "admin"} {
+		id := s.Start("w", "sw-1")
+		if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{Source: asked, Reason: "stop"}); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.Load(id).Cancellation; c == nil || c.Source != want || c.By != harness.Caller.Actor || c.Reason != "stop" {
+			t.Errorf("%q: %+v", asked, c)
+		}
+		told := 0
+		for _, e := range s.History(id) {
+			if e.Type == "cancel.requested" && strings.Contains(string(e.Data), `"source":"`+want+`"`) {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%q: %d events of the history say %s", asked, told, want)
+		}
+		settle(s)
+	}
+	id := s.Start("w", "sw-1")
+	for _, claimed := range []string{"parent", "timeout", "key", "me"} {
+		if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{Source: claimed}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s: %v", claimed, err)
+		}
+	}
+}

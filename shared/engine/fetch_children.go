@@ -530,7 +530,7 @@ func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execut
 		return wakeups
 	}
 	lanes := min(workflow.LanesPerShard, m.Lanes-key.Shard()*workflow.LanesPerShard)
-	if full := len(set.Done) >= lanes; full || asked || failed && (to.Cancellation == nil || to.Cancellation.Source != lifecycle.SourceParent) {
+	if full := len(set.Done) >= lanes; full || asked || failed && (to.Cancellation == nil || to.Cancellation.Source != workflow.CancelledByParent) {
 		wakeups = append(wakeups, look)
 	}
 	return wakeups

@@ -26,20 +26,14 @@ func (d *decider) recordCancelled() {
 	d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, cmp.Or(c.Reason, "cancelled by "+c.By)
 }
 
-// The sources of a cancellation.
-const (
-	SourceUser    = "user"
-	SourceTimeout = "timeout" // the execution timed out, which is a failure
-	SourceParent  = "parent"  // the parent no longer waits for the execution
-	sourceKey     = "key"     // the execution gives way to the one that holds its key
-)
-
 // IsCancelled reports whether somebody has cancelled the execution. An execution that timed out has
 // failed.
 func IsCancelled(x *workflow.Execution) bool { return isCancellation(x.Cancellation) }
 
 // isCancellation reports whether there is a cancellation with a source other than the timeout.
-func isCancellation(c *workflow.Cancellation) bool { return c != nil && c.Source != SourceTimeout }
+func isCancellation(c *workflow.Cancellation) bool {
+	return c != nil && c.Source != workflow.CancelledByTimeout
+}
 
 // driveCancelling drives CANCELLING. First everything that was started must stop. Then changes are
 // rolled back, if that was requested and is possible.

@@ -69,8 +69,8 @@ func (d *decider) yieldTo(owner string) {
 	x := d.execution
 	why := fmt.Sprintf("execution %s has the key %q", owner, x.Key)
 	x.KeyOwner, x.Cause, x.Reason = owner, workflow.CauseCancelled, why
-	x.Cancellation = &workflow.Cancellation{Source: sourceKey, Reason: why, At: d.now, Rollback: workflow.RollbackNever}
-	data := map[string]any{"reason": why, "source": sourceKey, "owner": owner}
+	x.Cancellation = &workflow.Cancellation{Source: workflow.CancelledByKey, Reason: why, At: d.now, Rollback: workflow.RollbackNever}
+	data := map[string]any{"reason": why, "source": workflow.CancelledByKey, "owner": owner}
 	if n := len(x.Signals); n > 0 {
 		data["signals"] = n
 	}

@@ -181,7 +181,7 @@ func (d *decider) failExecutionTimeout() bool {
 		why.Step = r.Label
 	}
 	d.setFailure(cause, why)
-	d.execution.Cancellation = &workflow.Cancellation{Source: SourceTimeout, Reason: why.Message, At: d.now}
+	d.execution.Cancellation = &workflow.Cancellation{Source: workflow.CancelledByTimeout, Reason: why.Message, At: d.now}
 	d.execution.Wait, d.execution.BlockedBy = nil, nil
 	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {
 		d.transition(sm.EventExecutionExpired, sm.ExecutionError, "", nil)

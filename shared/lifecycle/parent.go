@@ -98,7 +98,7 @@ func (d *decider) cancelForParent(p *Parent) bool {
 		reason = fmt.Sprintf("execution %s, which started this one, let it go before it began", x.Parent.Execution)
 	}
 	d.err = d.cancel(Command{
-		Kind: CommandCancel, Source: SourceParent, Reason: reason, Rollback: p.Rollback, Cascade: true, Actor: "execution/" + x.Parent.Execution,
+		Kind: CommandCancel, Source: workflow.CancelledByParent, Reason: reason, Rollback: p.Rollback, Cascade: true, Actor: "execution/" + x.Parent.Execution,
 	})
 	return true
 }
@@ -135,7 +135,7 @@ func (d *decider) mayRetryUnder(to sm.ExecutionState) (bool, error) {
 
 // NeverBegins reports whether a child found the step run of its parent closed before it began.
 func NeverBegins(x *workflow.Execution) bool {
-	return x.StartedAt.IsZero() && x.Cancellation != nil && x.Cancellation.Source == SourceParent
+	return x.StartedAt.IsZero() && x.Cancellation != nil && x.Cancellation.Source == workflow.CancelledByParent
 }
 
 // IsOver reports whether an execution does nothing more by itself: it has settled, or it waits for

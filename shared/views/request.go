@@ -102,6 +102,7 @@ type CancelRequest struct {
 	Reason   string                `json:"reason,omitempty"`
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty means auto
 	Cascade  *bool                 `json:"cascade,omitempty"`  // also cancel the child that it waits for; nil means true
+	Source   string                `json:"source,omitempty"`   // user, system or admin; empty means user
 }
 
 // Cascades reports whether the children of the execution are cancelled with it.

@@ -398,11 +398,21 @@ const (
 	CauseRestored     Cause = "RESTORED"      // the tables were restored to an earlier time, so it is unknown what the execution did since
 )
 
+// The sources of a cancellation. A request to cancel names one of the first three.
+const (
+	CancelledByUser    = "user"
+	CancelledBySystem  = "system" // a program that watches over executions
+	CancelledByAdmin   = "admin"
+	CancelledByTimeout = "timeout" // the execution timed out, which is a failure
+	CancelledByParent  = "parent"  // the parent no longer waits for the execution
+	CancelledByKey     = "key"     // the execution gives way to the one that holds its key
+)
+
 // Cancellation records who cancelled an execution, and why.
 type Cancellation struct {
-	Source   string       `json:"source"` // user, parent, timeout, key
+	Source   string       `json:"source"`
 	Reason   string       `json:"reason"`
-	By       string       `json:"by"`
+	By       string       `json:"by"` // empty if the execution has ended itself: its time is over, or another one has its key
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Cascade  bool         `json:"cascade,omitempty"` // also cancel the child that it waits for

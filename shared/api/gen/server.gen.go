@@ -690,7 +690,7 @@ type Cancellation struct {
 	Reason   string                `json:"reason"`
 	Rollback *CancellationRollback `json:"rollback,omitempty"`
 
-	// Source user, parent, timeout or key: another execution had its business key
+	// Source user, system or admin, as its cancel said; parent: the execution that has started it ended, or gave up its step; timeout; key: another execution had its business key
 	Source string `json:"source"`
 }
 
