@@ -38,6 +38,9 @@ func TestOutcome_EntityWithoutWorkIsSkipped(t *testing.T) {
 			map[workflow.EntityOutcome]int{workflow.EntitySkipped: 2},
 		},
 		"no step on entities": {"steps: [{label: a, functionBlock: p/pure:1, runOn: global}]", nil},
+		"steps on entities only after a failure": {
+			"steps: [{label: a, functionBlock: p/pure:1, runOn: global, onFailure: [{steps: [{label: b, switch: [{default: true, steps: [{label: c, functionBlock: p/pure:1, runOn: device}]}]}]}]}]", nil,
+		},
 		"waves": {
 			"steps: [{label: a, rollout: {batches: [1, 100%]}, workflow: {steps: [{label: b, functionBlock: p/pure:1, runOn: device}]}}]", nil,
 		},

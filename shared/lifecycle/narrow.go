@@ -93,7 +93,7 @@ func (d *decider) tryKept() {
 			released = append(released, e.Place)
 		}
 	}
-	if len(released) > 0 && (x.Result == nil || len(x.Result.Sets) == 0) {
+	if len(released) > 0 && (x.Result == nil || x.Result.LacksFailed()) {
 		// Nothing was recorded about single entities: those that were released were as unsafe as
 		// all.
 		x.Result = &workflow.Result{

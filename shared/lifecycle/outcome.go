@@ -19,7 +19,7 @@ type Outcomes struct {
 	Result         *workflow.Result
 	Unsafe         workflow.Places
 	Undo           *workflow.Undo // what can be undone for the failed entities; nil for nothing
-	TooLarge       bool           // the sets do not fit into the state item, so no lock is released early
+	TooLarge       bool           // the sets of the failed do not fit into the state item, so no lock is released early
 }
 
 // UndoState is the result of undoing a job.

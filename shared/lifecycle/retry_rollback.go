@@ -123,7 +123,7 @@ func releasedUnsafe(x *workflow.Execution) bool {
 		return false
 	case x.Result == nil:
 		return x.Scope.Total() > 0
-	case len(x.Result.Sets) == 0:
+	case x.Result.LacksFailed():
 		return x.Kept.Len() < x.Scope.Total() // the outcomes did not fit, so the end has released none by itself
 	}
 	return x.Result.Sets[workflow.EntityFailedUnsafe].Without(*x.Kept).Len() > 0

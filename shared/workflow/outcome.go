@@ -68,9 +68,18 @@ const (
 // Result is what the state item keeps about the outcomes of the entities. An execution in which
 // all entities succeeded has none.
 type Result struct {
-	Sets  OutcomeSets           `json:"sets,omitempty"`  // empty if they are too large for the item
+	Sets  OutcomeSets           `json:"sets,omitempty"`  // without those that are too large for the item; see Lacks
 	Count map[EntityOutcome]int `json:"count,omitempty"` // by outcome, without SUCCEEDED
 	Named []EntityFailure       `json:"named,omitempty"` // the first entities that failed, the worst outcomes first
+}
+
+// Lacks reports whether entities have the outcome that no set names, because their set was too large
+// for the item.
+func (r *Result) Lacks(outcome EntityOutcome) bool { return r.Count[outcome] > r.Sets[outcome].Len() }
+
+// LacksFailed reports whether the sets of the entities that failed were too large for the item.
+func (r *Result) LacksFailed() bool {
+	return slices.ContainsFunc(EntityOutcomes(), func(o EntityOutcome) bool { return o.Failed() && r.Lacks(o) })
 }
 
 // failed reports whether an entity failed.
@@ -143,7 +152,7 @@ func (x *Execution) FailedSteps() (failed []*StepRun) {
 // RestOutcome returns the outcome of the entities about which nothing is recorded.
 func (x *Execution) RestOutcome() EntityOutcome {
 	switch outcome := x.Outcome(); {
-	case outcome == OutcomeSucceeded || outcome == OutcomePartial || outcome == OutcomeProbed || x.Result != nil && len(x.Result.Sets) > 0:
+	case outcome == OutcomeSucceeded || outcome == OutcomePartial || outcome == OutcomeProbed || x.Result != nil:
 		return EntitySucceeded
 	case x.StartedAt.IsZero() && outcome != OutcomeFailedUnsafe:
 		return EntitySkipped
@@ -154,18 +163,19 @@ func (x *Execution) RestOutcome() EntityOutcome {
 }
 
 // EntityOutcome returns the outcome of the entity at a place; "" before the end of the execution.
-// known is false if the sets were too large to keep.
+// known is false if no set has the entity and one was too large to keep.
 func (x *Execution) EntityOutcome(place int) (outcome EntityOutcome, known bool) {
 	switch {
 	case x.Outcome() == "":
 		return "", true
 	case x.Result == nil:
 		return x.RestOutcome(), true
-	case len(x.Result.Sets) == 0 && len(x.Result.Count) > 0:
-		return "", false
 	}
 	if outcome := x.Result.Sets.Of(place); outcome != EntitySucceeded {
 		return outcome, true
+	}
+	if slices.ContainsFunc(EntityOutcomes(), x.Result.Lacks) {
+		return "", false
 	}
 	return x.RestOutcome(), true
 }

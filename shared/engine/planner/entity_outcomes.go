@@ -14,20 +14,11 @@ import (
 // whose jobs ended OK it reads no packs. Entities that this try does not work on keep their
 // outcome.
 func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, executionFails bool) (*lifecycle.Outcomes, error) {
-	entities, err := p.Entities(ctx, x.Scope)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := p.entityJobs(ctx, x, entities)
-	if err != nil {
-		return nil, err
-	}
-	rules := lifecycle.JudgeRules{
-		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
-		Handled: func(r *workflow.StepRun) bool { return r.Handled > 0 || p.Program.ContinuesOnError(r.StepIndex) },
-		RoundOf: x.RoundOf,
-	}
 	stopped, err := p.stopped(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	entities, err := p.Entities(ctx, x.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -36,18 +27,9 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	var undoable []int
 	var named []workflow.EntityFailure
 	undoSeqs := map[int]bool{}
-	onlyLocked := map[string]bool{} // types of entities
-	for entityType := range x.Scope.Counts {
-		onlyLocked[entityType] = !p.Program.RunsOn(entityType)
-	}
-	for i := range entities {
-		own := jobs[entities[i].Key]
-		rules.Unfinished = stopped.leaves(entities[i].Key)
-		rules.OnlyLocked = onlyLocked[entities[i].Key.Type]
-		v := lifecycle.JudgeEntity(own, rules)
-		place := entities[i].Place
+	err = p.judge(ctx, x, entities, executionFails, stopped, func(e *workflow.ScopeEntity, own []lifecycle.EntityJob, v lifecycle.Judgement) {
 		if v.Undoable && p.Program.Config.Rollback != workflow.RollbackNever {
-			undoable = append(undoable, place)
+			undoable = append(undoable, e.Place)
 			for _, j := range own {
 				if j.Executed && !j.StepRun.Pure && j.Undo == lifecycle.NotUndone {
 					undoSeqs[j.StepRun.Seq] = true
@@ -55,14 +37,17 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 			}
 		}
 		if v.Outcome == workflow.EntitySucceeded {
-			continue
+			return
 		}
-		places[v.Outcome] = append(places[v.Outcome], place)
+		places[v.Outcome] = append(places[v.Outcome], e.Place)
 		if why := v.Reason(); why != nil {
 			named = append(named, workflow.EntityFailure{
-				Entity: entities[i].Key.String(), Outcome: v.Outcome, Step: why.Step, Code: why.Code, Message: workflow.Truncate(why.Message, workflow.MaxShortMessage),
+				Entity: e.Key.String(), Outcome: v.Outcome, Step: why.Step, Code: why.Code, Message: workflow.Truncate(why.Message, workflow.MaxShortMessage),
 			})
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, seq := range p.toUndo(x, stopped) {
 		undoSeqs[seq] = true
@@ -80,12 +65,37 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	return found, nil
 }
 
+// judge calls each for every one of the entities with its jobs and what they mean for it.
+func (p *Planner) judge(ctx context.Context, x *workflow.Execution, entities []workflow.ScopeEntity, executionFails bool, stopped *stoppedWaves, each func(*workflow.ScopeEntity, []lifecycle.EntityJob, lifecycle.Judgement)) error {
+	jobs, err := p.entityJobs(ctx, x, entities)
+	if err != nil {
+		return err
+	}
+	rules := lifecycle.JudgeRules{
+		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
+		Handled: func(r *workflow.StepRun) bool { return r.Handled > 0 || p.Program.ContinuesOnError(r.StepIndex) },
+		RoundOf: x.RoundOf,
+	}
+	onlyLocked := map[string]bool{} // types of entities
+	for entityType := range x.Scope.Counts {
+		onlyLocked[entityType] = !p.Program.RunsOn(entityType)
+	}
+	for i := range entities {
+		e := &entities[i]
+		rules.Unfinished, rules.OnlyLocked = stopped.leaves(e.Key), onlyLocked[e.Key.Type]
+		own := jobs[e.Key]
+		each(e, own, lifecycle.JudgeEntity(own, rules))
+	}
+	return nil
+}
+
 // maxSetBytes bounds the encoded size of all sets of a result together, and of the set of entities
 // to undo. The state item reserves space for both.
 const maxSetBytes = 8 << 10
 
-// newResult returns the result as the state item keeps it. tooLarge means that the sets do not fit
-// into the item.
+// newResult returns the result as the state item keeps it. If the sets do not fit into the item, it
+// has none of SKIPPED, because there are many where a step is only for a few entities, and no lock
+// depends on them. tooLarge means that the others do not fit either: it has no sets then.
 func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
 	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
 	if only := x.Scope.Only; only != nil && x.Result != nil {
@@ -94,14 +104,21 @@ func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places ma
 				r.Sets[outcome] = rest
 			}
 		}
+		if x.Result.Lacks(workflow.EntitySkipped) { // the failed are known and were all that was kept
+			r.Count[workflow.EntitySkipped] = x.Result.Count[workflow.EntitySkipped]
+		}
 	}
 	for outcome, all := range places {
 		r.Sets[outcome] = r.Sets[outcome].With(workflow.NewPlaces(all...))
 	}
 	size := 0
 	for outcome, set := range r.Sets {
-		r.Count[outcome] = set.Len()
+		r.Count[outcome] += set.Len()
 		size += len(set.String())
+	}
+	if skipped := r.Sets[workflow.EntitySkipped]; size > maxSetBytes {
+		delete(r.Sets, workflow.EntitySkipped)
+		size -= len(skipped.String())
 	}
 	if tooLarge = size > maxSetBytes; tooLarge {
 		r.Sets = nil
@@ -116,7 +133,7 @@ func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places ma
 	worst := func(o workflow.EntityOutcome) int { return -slices.Index(workflow.EntityOutcomes(), o) }
 	slices.SortStableFunc(named, func(a, b workflow.EntityFailure) int { return worst(a.Outcome) - worst(b.Outcome) })
 	r.Named = named[:min(len(named), workflow.MaxNamedFailures)]
-	if len(r.Sets) == 0 && !tooLarge {
+	if len(r.Count) == 0 {
 		return nil, false
 	}
 	return r, tooLarge

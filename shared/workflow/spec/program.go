@@ -224,9 +224,30 @@ func (n *Node) EntityType() string {
 	return ""
 }
 
-// RunsOn reports whether a step has one job for each entity of a type.
+// RunsOn reports whether a step has one job for each entity of a type, other than a step that
+// handles a failure.
 func (p *Program) RunsOn(entityType string) bool {
-	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.EntityType() == entityType })
+	handles := map[int]bool{} // by list of steps
+	for i := range p.Nodes {
+		for _, way := range p.Nodes[i].Handlers {
+			if way.First >= 0 {
+				handles[p.Nodes[way.First].Group] = true
+			}
+		}
+	}
+	for i := range p.Nodes {
+		if p.Nodes[i].EntityType() != entityType {
+			continue
+		}
+		at := i
+		for at >= 0 && !handles[p.Nodes[at].Group] {
+			at = p.Nodes[at].Parent
+		}
+		if at < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // HasJobForEach reports whether the step has one job for each of its entities or items.

@@ -173,9 +173,15 @@ func (f *Flow) Find(label string) (found *FlowStep) {
 	return found
 }
 
-// OnDevices reports whether a step is executed on devices.
+// OnDevices reports whether a step is executed on devices, other than a step that handles a failure.
 func (f *Flow) OnDevices() (on bool) {
-	f.each(func(s *FlowStep) { on = on || s.OnDevices })
+	handles := map[*FlowStep]bool{}
+	f.each(func(s *FlowStep) {
+		for _, c := range s.OnFailure {
+			eachStep(c.Steps, func(h *FlowStep) { handles[h] = true })
+		}
+	})
+	f.each(func(s *FlowStep) { on = on || s.OnDevices && !handles[s] })
 	return on
 }
 

@@ -2,6 +2,7 @@ package mutation
 
 // flow are mistakes in the steps that set variables, choose a case, handle failures and jump.
 var flow = []Mutation{
+	{Name: "a step that handles a failure is for the entities too", Test: "shared/engine:TestOutcome_EntityWithoutWorkIsSkipped", Edits: []Edit{{"shared/workflow/spec/program.go", "\t\tfor at >= 0 && !handles[p.Nodes[at].Group] {\n", "\t\tfor at >= 0 {\n"}}},
 	{Name: "who failed in a branch is left out where a step around it handles the failure", Test: "shared/engine:TestParallel_OuterStepHandlesTheFailureOfABranch", Edits: []Edit{{"shared/lifecycle/route.go", "if route != nil && d.node(r).Parallel != nil {", "if route != nil && n.Parallel != nil {"}}},
 	{Name: "the next of a step is forgotten", Edits: []Edit{{"shared/lifecycle/running.go", "cmp.Or(n.Goto, n.AfterGoto); to != nil {", "cmp.Or(n.Goto, n.AfterGoto); to != nil && n.Goto == nil {"}}},
 	{Name: "a variable keeps what was set first", Edits: []Edit{{"shared/engine/planner/values.go", "!replacedBy(replaced, path) {", "len(replaced) >= 0 {"}, {"shared/engine/planner/values.go", "range slices.Backward(writes) {", "range writes {"}}},
