@@ -11,7 +11,7 @@ var waves = []Mutation{
 	{Name: "the last item of a foreach is lost", Edits: []Edit{{plannerForeach, "	all := make([]workflow.ScopeEntity, len(items))\n", "	items = items[:max(min(1, len(items)), len(items)-1)]\n	all := make([]workflow.ScopeEntity, len(items))\n"}}},
 	{Name: "one item more may fail than a foreach says", Edits: []Edit{{lifecycleReport, "n.Foreach.FailureTolerance.Allows(failed, entities)", "n.Foreach.FailureTolerance.Allows(failed-1, entities)"}}},
 	{Name: "who has failed in a wave takes part in it further", Edits: []Edit{{"shared/engine/planner/excluded.go", "if closed && got.notExecuted[key] {", "if closed && got.notExecuted[key] || o.In > 0 {"}}},
-	{Name: "a wave that has failed is left as it is", Edits: []Edit{{entityOutcomes, "rules.Unfinished = stopped.leaves(entities[i].Key)", "rules.Unfinished = false && stopped.leaves(entities[i].Key)"}}},
+	{Name: "a wave that has failed is left as it is", Edits: []Edit{{entityOutcomes, "rules.Unfinished, rules.OnlyLocked = stopped.leaves(e.Key)", "rules.Unfinished, rules.OnlyLocked = false && stopped.leaves(e.Key)"}}},
 	{Name: "steps behind a rollout are executed although it has stopped", Edits: []Edit{{lifecycleRollout, "&spec.Target{Node: len(d.facts.Resolution.Program.Nodes), In: -1}", "&spec.Target{Node: d.facts.Resolution.Program.Nodes[rollout].End, In: d.facts.Resolution.Program.Nodes[rollout].Parent}"}}},
 	{Name: "a callback ends before its job has ended", Edits: []Edit{{lifecycleWait, "if d.changed = true; !r.HasJobs() || r.Wait.Asked {", "if d.changed = true; r.Seq > 0 {"}}},
 	{Name: "a callback gives what its job has given", Edits: []Edit{{lifecycleReport, "f.Counts.NotExecuted == 0 && r.Waiting():", "f.Counts.NotExecuted == 0 && r.Waiting() && r.Jobs > 1:"}}},

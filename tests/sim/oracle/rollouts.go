@@ -478,11 +478,7 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 		default:
 			want = workflow.EntityFailedSafe
 		}
-		got := workflow.EntitySucceeded
-		if x.Result != nil {
-			got = x.Result.Sets.Of(i + 1)
-		}
-		if got != want {
+		if got := told(x, i+1, want); got != want {
 			f.Failf(lawTold, "%s tells %s as %s, want %s: it took part %v, was changed %v, something is left %v, it failed %v, and its wave failed or never began %v", x.ID, id, got, want, took, changed, left, failed, rest)
 		}
 	}
