@@ -27,12 +27,12 @@ func TestPublish_ChecksPipes(t *testing.T) {
 		{"table: log, map: {who: entity.id, n: result.n, at: job.endedAt, more: result}", ""},
 		{"table: log, map: {who: string(result.n), n: 1 + 2, at: string(result.at), more: \"[1]\"}", ""},
 		{"table: log, static: {who: a, n: 1, at: \"2030-01-31T08:00:00Z\", more: {a: 1}}", ""},
-		{"table: lgo, map: {who: entity.id}", "pipes[0].table table_not_found"},
-		{"table: log, map: {n: result.n}", "pipes[0] missing_required"},
-		{"table: log, map: {who: entity.id, m: result.n}", "pipes[0].map.m column_not_found"},
-		{"table: log, map: {who: entity.id}, static: {m: 1}", "pipes[0].static.m column_not_found"},
-		{"table: log, map: {who: 1 + 2, n: \"'a'\", at: \"1 > 2\"}", "pipes[0].map.at type_mismatch, pipes[0].map.n type_mismatch, pipes[0].map.who type_mismatch"},
-		{"table: log, static: {who: 7, n: a, at: yesterday, more: null}", "pipes[0].static.at type_mismatch, pipes[0].static.more type_mismatch, pipes[0].static.n type_mismatch, pipes[0].static.who type_mismatch"},
+		{"table: lgo, map: {who: entity.id}", "pipes[0].table TABLE_NOT_FOUND"},
+		{"table: log, map: {n: result.n}", "pipes[0] MISSING_REQUIRED"},
+		{"table: log, map: {who: entity.id, m: result.n}", "pipes[0].map.m COLUMN_NOT_FOUND"},
+		{"table: log, map: {who: entity.id}, static: {m: 1}", "pipes[0].static.m COLUMN_NOT_FOUND"},
+		{"table: log, map: {who: 1 + 2, n: \"'a'\", at: \"1 > 2\"}", "pipes[0].map.at TYPE_MISMATCH, pipes[0].map.n TYPE_MISMATCH, pipes[0].map.who TYPE_MISMATCH"},
+		{"table: log, static: {who: 7, n: a, at: yesterday, more: null}", "pipes[0].static.at TYPE_MISMATCH, pipes[0].static.more TYPE_MISMATCH, pipes[0].static.n TYPE_MISMATCH, pipes[0].static.who TYPE_MISMATCH"},
 	} {
 		t.Run(c.pipe, func(t *testing.T) {
 			catalog := openCatalog(sim.New(1))
@@ -53,10 +53,10 @@ func TestPublish_ChecksInserts(t *testing.T) {
 	for _, c := range []struct{ insert, want string }{
 		{"{table: log, row: {who: '${parameters.who}', n: '${parameters.n}', at: '${parameters.at}', more: ['${parameters.n}']}}", ""},
 		{"{table: log, row: {who: 'a${1}', n: '${1 + 2}', at: \"2030-01-31T08:00:00Z\", more: {a: 1}}}", ""},
-		{"{table: lgo, row: {who: a}}", "steps[0].workflow.steps[0].insert.table table_not_found"},
-		{"{table: log, row: {n: 1}}", "steps[0].workflow.steps[0].insert missing_required"},
-		{"{table: log, row: {who: a, m: 1}}", "steps[0].workflow.steps[0].insert.row.m column_not_found"},
-		{"{table: log, row: {who: 1, n: 'a${1}', at: '${1 > 2}', more: null}}", "steps[0].workflow.steps[0].insert.row.at type_mismatch, steps[0].workflow.steps[0].insert.row.more type_mismatch, steps[0].workflow.steps[0].insert.row.n type_mismatch, steps[0].workflow.steps[0].insert.row.who type_mismatch"},
+		{"{table: lgo, row: {who: a}}", "steps[0].workflow.steps[0].insert.table TABLE_NOT_FOUND"},
+		{"{table: log, row: {n: 1}}", "steps[0].workflow.steps[0].insert MISSING_REQUIRED"},
+		{"{table: log, row: {who: a, m: 1}}", "steps[0].workflow.steps[0].insert.row.m COLUMN_NOT_FOUND"},
+		{"{table: log, row: {who: 1, n: 'a${1}', at: '${1 > 2}', more: null}}", "steps[0].workflow.steps[0].insert.row.at TYPE_MISMATCH, steps[0].workflow.steps[0].insert.row.more TYPE_MISMATCH, steps[0].workflow.steps[0].insert.row.n TYPE_MISMATCH, steps[0].workflow.steps[0].insert.row.who TYPE_MISMATCH"},
 	} {
 		t.Run(c.insert, func(t *testing.T) {
 			catalog := openCatalog(sim.New(1))

@@ -75,12 +75,12 @@ func RowID(execution string, stepRunSeq, index, pipe int) string {
 	return fmt.Sprintf("%s.%06d.%06d.%02d", execution, stepRunSeq, index, pipe)
 }
 
-// Codes of values that do not fit a table.
+// Codes of values that do not fit a table: of issues when a definition is published, and of failures of a step that inserts a row.
 const (
-	IssueTableNotFound   = "table_not_found"
-	IssueColumnNotFound  = "column_not_found"
-	IssueTypeMismatch    = "type_mismatch"
-	IssueMissingRequired = "missing_required"
+	IssueTableNotFound   = "TABLE_NOT_FOUND"
+	IssueColumnNotFound  = "COLUMN_NOT_FOUND"
+	IssueTypeMismatch    = "TYPE_MISMATCH"
+	IssueMissingRequired = "MISSING_REQUIRED"
 )
 
 // Column returns a column by name; nil if the table does not have it.

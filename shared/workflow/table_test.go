@@ -30,11 +30,11 @@ func TestTable_MakeRow(t *testing.T) {
 		{"all", `{"txn": "t1", "amount": 12.5, "paid": true, "at": "2026-01-31T09:00:00+01:00", "more": {"a": [1]}}`, `{"amount":12.5,"at":"2026-01-31T08:00:00Z","more":{"a":[1]},"paid":true,"txn":"t1"}`, ""},
 		{"null is no value", `{"txn": "t1", "amount": null}`, `{"txn":"t1"}`, ""},
 		{"a large number stays as it is", `{"txn": "t1", "amount": 12345678901234567890}`, `{"amount":12345678901234567890,"txn":"t1"}`, ""},
-		{"nothing of what is required", `{"amount": 1}`, "", " missing_required"},
-		{"null where a value is required", `{"txn": null}`, "", " missing_required"},
-		{"other types", `{"txn": 1, "amount": "1", "paid": "true", "at": "yesterday"}`, "", "amount type_mismatch, at type_mismatch, paid type_mismatch, txn type_mismatch"},
-		{"a number without end", `{"txn": "t1", "amount": 1e999}`, "", "amount type_mismatch"},
-		{"a column that is not there", `{"txn": "t1", "amuont": 1}`, "", "amuont column_not_found"},
+		{"nothing of what is required", `{"amount": 1}`, "", " MISSING_REQUIRED"},
+		{"null where a value is required", `{"txn": null}`, "", " MISSING_REQUIRED"},
+		{"other types", `{"txn": 1, "amount": "1", "paid": "true", "at": "yesterday"}`, "", "amount TYPE_MISMATCH, at TYPE_MISMATCH, paid TYPE_MISMATCH, txn TYPE_MISMATCH"},
+		{"a number without end", `{"txn": "t1", "amount": 1e999}`, "", "amount TYPE_MISMATCH"},
+		{"a column that is not there", `{"txn": "t1", "amuont": 1}`, "", "amuont COLUMN_NOT_FOUND"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var values map[string]json.RawMessage
