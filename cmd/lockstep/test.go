@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflowtest"
 )
 
@@ -111,6 +112,9 @@ func printTestResult(out io.Writer, r workflowtest.Result) {
 		if len(list.items) > 0 {
 			fmt.Fprintf(out, "  %s: %s\n", list.name, strings.Join(list.items, ", "))
 		}
+	}
+	for _, f := range r.FollowUps {
+		fmt.Fprintf(out, "  its end has started: %s\n", render.OneLine(workflow.Truncate(f.String(), maxShownParameters)))
 	}
 }
 

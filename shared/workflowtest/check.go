@@ -91,6 +91,10 @@ func (p *play) check(ctx context.Context, r *Result) error {
 	if r.Steps, err = p.steps(ctx); err != nil {
 		return err
 	}
+	if r.FollowUps, err = p.followUps(ctx); err != nil {
+		return err
+	}
+	p.checkFollowUps(r.FollowUps)
 	for _, compare := range []func(context.Context) error{p.checkValues, p.checkEntities, p.checkLocks} {
 		if err := compare(ctx); err != nil {
 			return err

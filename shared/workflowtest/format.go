@@ -104,6 +104,7 @@ type expect struct {
 	jobs       []string
 	rollbacks  []string
 	locked     []string
+	followUps  []followUp
 
 	given map[string]bool // the given fields: an empty list expects nothing
 }
@@ -325,6 +326,7 @@ func (r reader) expect(e *expect) yamldoc.Field {
 		"refused": r.Text(&e.refused), "waiting": r.Text(&e.waiting), "within": r.duration(&e.within),
 		"output": r.raw(&e.output), "results": r.object(&e.results), "entities": r.object(&e.entities), "attributes": r.object(&e.attributes),
 		"steps": r.texts(&e.steps), "jobs": r.texts(&e.jobs), "rollbacks": r.texts(&e.rollbacks), "locked": r.texts(&e.locked),
+		"followUps": yamldoc.List(r.Reader, &e.followUps, maxItems, r.followUp),
 	}
 	for name, field := range fields {
 		fields[name] = field.Then(r.Reader, func(ast.Node, string) { e.given[name] = true })

@@ -153,7 +153,7 @@ func (p *play) fail(path, format string, args ...any) {
 
 // run runs the test.
 func (p *play) run(ctx context.Context) Result {
-	r := Result{Name: p.test.name, Steps: []string{}, Jobs: []string{}, Rollbacks: []string{}}
+	r := Result{Name: p.test.name, Steps: []string{}, Jobs: []string{}, Rollbacks: []string{}, FollowUps: []FollowUp{}}
 	p.started = p.Now()
 	req := views.StartRequest{Workflow: p.definition.Ref().String(), Parameters: p.test.parameters, Key: p.test.key, Rollback: workflow.RollbackMode(p.test.rollback)}
 	if !p.test.entities.Empty() {

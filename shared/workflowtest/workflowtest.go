@@ -7,6 +7,7 @@
 //
 //   - format.go reads test files, and makes their JSON Schema.
 //   - world.go makes the engine and delivers messages. script.go answers the calls of blocks.
+//   - follow_up.go starts what the end of an execution starts.
 //   - play.go runs one test, with what people do in it. check.go compares the outcome.
 package workflowtest
 
@@ -39,6 +40,7 @@ type Result struct {
 	Steps     []string          `json:"steps"`     // labels, in the order in which they were entered
 	Jobs      []string          `json:"jobs"`      // calls of blocks that execute, in their order
 	Rollbacks []string          `json:"rollbacks"` // calls that undo
+	FollowUps []FollowUp        `json:"followUps"` // what its ends have started, in this order
 	Took      workflow.Duration `json:"took"`      // from the start to the end, or to where the test stopped, in its simulated time
 }
 

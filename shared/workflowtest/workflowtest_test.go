@@ -353,3 +353,38 @@ func TestRun_RefusesLargeFiles(t *testing.T) {
 		}
 	}
 }
+
+// What an end starts is compared in order. What cannot be started is told, if the test asks for it.
+func TestRun_FollowUps(t *testing.T) {
+	const mail = "package: p\nname: mail\nversion: 1.2.0\nparameters: {type: object, required: [to], properties: {to: {type: string}}}\nsteps: [{label: note, set: {x: 1}}]\n"
+	definition := strings.Replace(upgrade, "steps:", "onEnd:\n  completed: {workflow: p/mail, parameters: {to: \"${parameters.target}\"}}\n  failed: {workflow: \"p/mail:1\", parameters: {at: 7}}\nsteps:", 1)
+	for name, c := range map[string]struct{ answer, expect, want string }{
+		"as expected":      {"", `{followUps: [{workflow: "p/mail:1", parameters: {to: "9"}}]}`, ""},
+		"any parameters":   {"", `{followUps: [{workflow: p/mail}]}`, ""},
+		"not asked for":    {"{step: read, fail: GONE}", `{error: GONE}`, ""},
+		"another input":    {"", `{followUps: [{workflow: p/mail, parameters: {to: "8"}}]}`, `expect.followUps[0].parameters: want {"to":"8"}, got {"to":"9"}`},
+		"another version":  {"", `{followUps: [{workflow: "p/mail:2"}]}`, `expect.followUps[0].workflow: want p/mail:2, got p/mail:1.2.0 {"to":"9"}`},
+		"another workflow": {"", `{followUps: [{workflow: p/mails}]}`, `expect.followUps[0].workflow: want p/mails, got p/mail:1.2.0 {"to":"9"}`},
+		"one more":         {"", `{followUps: []}`, `expect.followUps: want 0, got 1: after the last also p/mail:1.2.0 {"to":"9"}`},
+		"one less":         {"", `{followUps: [{workflow: p/mail}, {workflow: p/mail}]}`, "expect.followUps[1]: want p/mail, got nothing more"},
+		"not possible":     {"{step: read, fail: GONE}", `{error: GONE, followUps: []}`, "expect.followUps: what begins at the end cannot be started: the parameters are not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, definition, "definitions: [mail.yaml]\n"+head+fmt.Sprintf("  - {name: a, parameters: {target: \"9\"}, start: {ids: [d1]}, answers: [%s], expect: %s}\n", c.answer, c.expect))
+			if err := os.WriteFile(filepath.Join(filepath.Dir(file), "mail.yaml"), []byte(mail), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			all, err := Run(t.Context(), file, func(string) bool { return true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range all[0].Failures {
+				got = append(got, f.String())
+			}
+			if text := strings.Join(got, "\n"); (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
+				t.Errorf("got %s, want %s", text, c.want)
+			}
+		})
+	}
+}

@@ -38,6 +38,8 @@ type world struct {
 	log     *slog.Logger
 	pools   []*sim.Queue // of the only worker: the default one, and those of the regions that definitions name
 	failure error        // of the engine, which no test can cause
+
+	notStarted map[string][]error // by execution, why its ends did not start what they should
 }
 
 // visibilityTimeout is how long a message stays hidden if its handler has not succeeded.
@@ -51,7 +53,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{World: sim.New(1), config: defaults, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	w := &world{World: sim.New(1), notStarted: map[string][]error{}, config: defaults, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	w.Advance(at.Sub(w.Now()))
 	w.serveRegion("")
 	endpoints := workflow.Endpoints(s.endpoints)
@@ -59,6 +61,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	o.Address = "https://lockstep.test"
 	o.Policy.Retention = 0 // the result is read after the end, whenever that is
 	o.Parallelism, o.Dispatch.Parallel = 1, 1
+	o.SubscriptionsAge = observe
 	keys := func(context.Context) (token.Keys, error) {
 		return token.ParseKeys([]byte(`{"current":"test","keys":{"test":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("test"), 8)) + `"}}`))
 	}
@@ -113,7 +116,7 @@ func (w *world) deliver(ctx context.Context) bool {
 			return true
 		}
 	}
-	return false
+	return w.deliverEnd(ctx)
 }
 
 // serveRegion makes the worker serve a region.
@@ -168,7 +171,7 @@ func (w *world) drain(ctx context.Context) error {
 func (w *world) next(ctx context.Context, until time.Time) (bool, error) {
 	now, found, sweeps := w.Now(), false, false
 	at := until
-	for _, q := range append([]*sim.Queue{w.LifecycleQueue()}, w.pools...) {
+	for _, q := range append([]*sim.Queue{w.LifecycleQueue(), w.EventsQueue(), w.HooksQueue()}, w.pools...) {
 		if t, ok := q.NextVisible(); ok && !t.After(at) {
 			at, found = t, true
 		}
