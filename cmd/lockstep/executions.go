@@ -154,6 +154,9 @@ func newStatus(c *connection) *cobra.Command {
 			if x.FollowUp != nil {
 				fmt.Fprintf(out, "started at its end: %s\n", *x.FollowUp)
 			}
+			if f := x.FollowUpFailure; f != nil {
+				fmt.Fprintf(out, "not started at its end, after %d attempts, the last %s: %s\n", f.Attempts, render.Ago(f.At), render.OneLine(f.Error))
+			}
 			for _, s := range x.ChildSets {
 				fmt.Fprintf(out, "started: %s\n", describeChildSet(s))
 			}

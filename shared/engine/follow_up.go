@@ -116,14 +116,23 @@ func startsAtEnd(x *workflow.Execution, e *workflow.Event) bool {
 
 // deliverEnd starts what the definition of an execution starts at its end, as [Engine.Deliver] does.
 func (e *Engine) deliverEnd(ctx context.Context, d *workflow.Delivery, receives int) (retryAfter time.Duration, err error) {
-	if err = e.startAtEnd(ctx, d); err == nil {
+	if err = e.startAtEnd(ctx, d, receives); err == nil {
 		return 0, nil
 	}
+	e.rememberUnstarted(ctx, d, receives, err)
 	e.Log.LogAttrs(ctx, slog.LevelWarn, "follow-up not started", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.Int(observe.Receives, receives), observe.Err(err))...)
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
 }
 
-func (e *Engine) startAtEnd(ctx context.Context, d *workflow.Delivery) error {
+// rememberUnstarted stores why an end did not start what it should, for whoever looks at the
+// execution.
+func (e *Engine) rememberUnstarted(ctx context.Context, d *workflow.Delivery, receives int, err error) {
+	e.rememberDelivery(ctx, d.Tenant, workflow.EndSubscriber(d.Execution), workflow.DeliveryAttempt{
+		Delivery: workflow.FollowUpID(d.Execution, d.Events[0].At, d.Try), Execution: d.Execution, Attempts: receives,
+	}, err)
+}
+
+func (e *Engine) startAtEnd(ctx context.Context, d *workflow.Delivery, receives int) error {
 	end := &d.Events[0]
 	kind := workflow.EndKindOf(sm.ExecutionState(end.To))
 	i, err := e.Inspect(ctx, d.Tenant, d.Execution)
@@ -137,6 +146,7 @@ func (e *Engine) startAtEnd(ctx context.Context, d *workflow.Delivery) error {
 	by := &workflow.FollowUpOf{Execution: x.ID, Depth: x.Depth() + 1}
 	if by.Depth > workflow.MaxDepth {
 		e.Log.LogAttrs(ctx, slog.LevelWarn, "no follow-up: too many executions have started each other", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.Int("depth", by.Depth))...)
+		e.rememberUnstarted(ctx, d, receives, workflow.Errorf(workflow.CodeLimit, "%d executions in a row have started each other, and that is the limit: it is not tried again", workflow.MaxDepth))
 		return nil
 	}
 	w := e.newWorkspace(d.Tenant, workflow.FollowUpID(x.ID, end.At, d.Try))
@@ -146,18 +156,30 @@ func (e *Engine) startAtEnd(ctx context.Context, d *workflow.Delivery) error {
 }
 
 // FollowUp returns the id of the execution that the last end of the execution has started, as its
-// definition says; nil if none has been started.
-func (i *Inspection) FollowUp(ctx context.Context) (*string, error) {
+// definition says; nil if none has been started. If that was tried, failed says how it failed last.
+func (i *Inspection) FollowUp(ctx context.Context) (started *string, failed *views.FollowUpFailure, err error) {
 	x := i.w.execution
 	if x.EndedAt.IsZero() || len(x.OnEnd) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	id := workflow.FollowUpID(x.ID, x.EndedAt, x.Try)
 	heads, err := i.w.ports.Store.Heads(ctx, x.Tenant, []string{id})
-	if err != nil || heads[id].State == "" {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return &id, nil
+	if heads[id].State != "" {
+		return &id, nil, nil
+	}
+	tried, err := i.w.ports.Registry.DeliveryAttempts(ctx, x.Tenant, workflow.EndSubscriber(x.ID))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range tried {
+		if a.Delivery == id {
+			return nil, &views.FollowUpFailure{At: a.At, Attempts: a.Attempts, Error: a.Error}, nil
+		}
+	}
+	return nil, nil, nil
 }
 
 // followUp returns the request that starts what the definition of an execution starts at an end.

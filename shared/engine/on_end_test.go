@@ -192,6 +192,22 @@ func TestOnEnd_StopsAtTheDepthOfChildren(t *testing.T) {
 	if n := len(s.States(harness.Caller.Tenant)); n != 1+workflow.MaxDepth {
 		t.Errorf("%d executions have started each other", n)
 	}
+	told := 0
+	for id := range s.States(harness.Caller.Tenant) {
+		v, err := query.New(s.Engine, 1).Execution(context.Background(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (v.FollowUp == nil) != (v.FollowUpFailure != nil) {
+			t.Errorf("%s shows %v, %+v", id, v.FollowUp, v.FollowUpFailure)
+		}
+		if v.FollowUpFailure != nil && strings.Contains(v.FollowUpFailure.Error, "limit") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d say that the limit was reached", told)
+	}
 	s = newObserved(t, 1, "steps:\n  - {label: one, workflowReference: {workflow: 'p/next:1', mode: dispatch}}\n")
 	s.Publish("next", stepsYAML("one pure global")+"onEnd: {completed: {workflow: 'p/w:1'}}\n")
 	s.Start("w")
@@ -251,9 +267,22 @@ func TestOnEnd_IsTriedAgain(t *testing.T) {
 	if x := s.Load(id); x.State != sm.ExecutionCompletedAck || x.Announced != x.Sequence || !x.DueAt.IsZero() || len(followUpsOf(s, id)) != 0 {
 		t.Fatalf("%s, %d of %d events, due at %s", x.State, x.Announced, x.Sequence, x.DueAt)
 	}
+	shown := func() views.ExecutionView {
+		v, err := query.New(s.Engine, 1).Execution(context.Background(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if v := shown(); v.FollowUp != nil || v.FollowUpFailure == nil || v.FollowUpFailure.Attempts < 3 || !strings.Contains(v.FollowUpFailure.Error, "p/later") {
+		t.Errorf("it shows %v, %+v", v.FollowUp, v.FollowUpFailure)
+	}
 	s.Publish("later", cleanDefinition)
 	s.RunFor(24 * time.Hour)
 	expectOneFollowUpAnEnd(s, id)
+	if v := shown(); v.FollowUp == nil || v.FollowUpFailure != nil {
+		t.Errorf("it shows %v, %+v", v.FollowUp, v.FollowUpFailure)
+	}
 }
 
 // An end whose delivery comes again after a retry, and after the execution has gone back, starts nothing more.

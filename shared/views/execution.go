@@ -45,9 +45,11 @@ type ExecutionView struct {
 	RerunBy        []string                       `json:"rerunBy"`  // execution ids, the last ten
 
 	// FollowUpOf is the execution one of whose events has started this one, and FollowUp the one
-	// that its own last end has started, as its definition says. Lists have no FollowUp.
-	FollowUpOf *string `json:"followUpOf"`
-	FollowUp   *string `json:"followUp"`
+	// that its own last end has started, as its definition says. FollowUpFailure says why that has
+	// not been possible so far. Lists have neither.
+	FollowUpOf      *string          `json:"followUpOf"`
+	FollowUp        *string          `json:"followUp"`
+	FollowUpFailure *FollowUpFailure `json:"followUpFailure"`
 
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
 	Output        json.RawMessage        `json:"output"`     // what it has given, null before it has completed and in lists
@@ -79,6 +81,13 @@ type ExecutionView struct {
 	// IdempotencyExpiresAt is how long the idempotency key that found it is remembered. It is only
 	// in the list for a key, since the execution does not know it.
 	IdempotencyExpiresAt *time.Time `json:"idempotencyExpiresAt"`
+}
+
+// FollowUpFailure is the last attempt to start what the end of an execution starts.
+type FollowUpFailure struct {
+	At       time.Time `json:"at"`
+	Attempts int       `json:"attempts"`
+	Error    string    `json:"error"`
 }
 
 // FailedRollback is a rollback that has failed. If a compensating execution failed, Execution is

@@ -94,6 +94,10 @@ const OnEndActor = "~onEnd"
 // OnEndSubscriber is the name under which what a definition starts at its end receives that event.
 const OnEndSubscriber = "~onEnd"
 
+// EndSubscriber returns the name under which it is recorded that the ends of an execution could not
+// start what its definition says.
+func EndSubscriber(execution string) string { return OnEndSubscriber + "/" + execution }
+
 // On reports whether the subscription exists and receives events.
 func (s *Subscription) On() bool { return s.RemovedAt.IsZero() && s.Suspended == nil }
 

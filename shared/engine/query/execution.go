@@ -69,7 +69,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	if err := v.addCompensated(ctx, x, e.FailedRollback); err != nil {
 		return e, err
 	}
-	if e.FollowUp, err = i.FollowUp(ctx); err != nil {
+	if e.FollowUp, e.FollowUpFailure, err = i.FollowUp(ctx); err != nil {
 		return e, err
 	}
 	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))
