@@ -138,6 +138,9 @@ func newStatus(c *connection) *cobra.Command {
 			} else if x.Key != nil {
 				fmt.Fprintf(out, "key: %s\n", *x.Key)
 			}
+			if x.Limits != nil {
+				fmt.Fprintf(out, "limits: %s\n", describeLimits(x))
+			}
 			if x.Region != nil {
 				fmt.Fprintf(out, "region: %s\n", *x.Region)
 			}
@@ -191,6 +194,19 @@ func describeCancellation(c *workflow.Cancellation) string {
 		text += ": " + c.Reason
 	}
 	return render.OneLine(text)
+}
+
+// describeLimits describes what an execution may need with all its tries.
+func describeLimits(x views.ExecutionView) string {
+	var parts []string
+	if n := x.Limits.Steps; n != nil {
+		parts = append(parts, fmt.Sprintf("%d step runs, of which it has had %d", *n, x.Limits.StepRuns))
+	}
+	if wall := x.Limits.Wall; wall != nil {
+		over := x.CreatedAt.Add(wall.Std())
+		parts = append(parts, fmt.Sprintf("%s since it was created, until %s", wall.Std(), render.Time(&over)))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // describeChildSet describes the progress of the executions that a step has started for the items

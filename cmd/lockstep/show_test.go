@@ -166,17 +166,18 @@ func TestList_FindsByIdempotencyKey(t *testing.T) {
 	}
 }
 
-// The status says who or what has cancelled an execution, and why its end has started nothing.
-func TestStatus_SaysWhoCancelledAndWhatItsEndCouldNotStart(t *testing.T) {
+// The status says who or what has cancelled an execution, what its limits are, and why its end has started nothing.
+func TestStatus_TellsOfCancelLimitsAndWhatItsEndCouldNotStart(t *testing.T) {
 	url := serveAnswers(t, map[string]any{
 		"GET /workflow-execution/id/x-1": map[string]any{
 			"id": "x-1", "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "state": "CANCELLED_ACK", "status": "CANCELLED", "outcome": "CANCELLED", "createdAt": time.Now(),
 			"cancellation":    map[string]any{"source": "timeout", "reason": "it took\ntoo long", "at": time.Now()},
+			"limits":          map[string]any{"steps": 50, "stepRuns": 7, "wall": "1h30m0s"},
 			"followUpFailure": map[string]any{"at": time.Now(), "attempts": 3, "error": "there is no p/clean"},
 		},
 	})
 	got := runCommand(t, "status", "x-1", url)
-	for _, want := range []string{"\ncancellation: source timeout, ", `: it took\ntoo long`, "\nnot started at its end, after 3 attempts, the last ", ": there is no p/clean\n"} {
+	for _, want := range []string{"\ncancellation: source timeout, ", `: it took\ntoo long`, "\nlimits: 50 step runs, of which it has had 7; 1h30m0s since it was created, until ", "\nnot started at its end, after 3 attempts, the last ", ": there is no p/clean\n"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q: exit %d\n%s%s", want, got.code, got.stdout, got.stderr)
 		}

@@ -31,6 +31,8 @@ type ExecutionView struct {
 	Remains  *string                `json:"remains"`  // of one that ended FAILED_UNSAFE: what may be left, and why it was not undone
 	Rollback *workflow.RollbackMode `json:"rollback"` // requested by its start; null means that of the definition
 
+	Limits *ExecutionLimits `json:"limits"` // null without any
+
 	Region *string `json:"region"` // whose pools get its jobs
 
 	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
@@ -81,6 +83,14 @@ type ExecutionView struct {
 	// IdempotencyExpiresAt is how long the idempotency key that found it is remembered. It is only
 	// in the list for a key, since the execution does not know it.
 	IdempotencyExpiresAt *time.Time `json:"idempotencyExpiresAt"`
+}
+
+// ExecutionLimits are the limits of an execution over all its tries, of its definition or its start;
+// null for none. StepRuns is how many of the step runs it has had.
+type ExecutionLimits struct {
+	Steps    *int               `json:"steps"`
+	StepRuns int                `json:"stepRuns"`
+	Wall     *workflow.Duration `json:"wall"` // time since it was created
 }
 
 // FollowUpFailure is the last attempt to start what the end of an execution starts.

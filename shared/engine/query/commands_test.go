@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -238,5 +239,44 @@ steps:
 	}
 	if x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)); x.Progress.Steps != (views.StepProgress{Total: 3, Done: 3}) || x.Progress.Jobs.Total != 6 {
 		t.Errorf("progress %+v", x.Progress)
+	}
+}
+
+// An execution shows the smaller of the limits of its definition and its start, and what it has used.
+func TestService_ShowsLimits(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("w", "config: {limits: {steps: 9, wall: 24h}}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: global}]")
+	s.Publish("free", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	show := func(name string, limits workflow.RunLimits) string {
+		req := harness.NewStartRequest(name)
+		req.Limits = limits
+		id := s.StartWith(req)
+		s.RunUntilIdle(time.Hour)
+		detail := must[views.ExecutionView](s)(s.Query.Execution(context.Background(), harness.Caller, id)).Limits
+		for _, x := range must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(context.Background(), harness.Caller, views.ExecutionFilter{}, workflow.Page{})).Items {
+			if x.ID == id && !reflect.DeepEqual(x.Limits, detail) {
+				t.Errorf("the list says %+v", x.Limits)
+			}
+		}
+		raw, err := json.Marshal(detail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	for _, c := range []struct {
+		workflow string
+		start    workflow.RunLimits
+		want     string
+	}{
+		{"w", workflow.RunLimits{}, `{"steps":9,"stepRuns":2,"wall":"24h0m0s"}`},
+		{"w", workflow.RunLimits{Wall: workflow.Duration(time.Hour)}, `{"steps":9,"stepRuns":2,"wall":"1h0m0s"}`},
+		{"free", workflow.RunLimits{Steps: 3}, `{"steps":3,"stepRuns":1,"wall":null}`},
+		{"free", workflow.RunLimits{}, "null"},
+	} {
+		if got := show(c.workflow, c.start); got != c.want {
+			t.Errorf("%s with %+v: %s, want %s", c.workflow, c.start, got, c.want)
+		}
 	}
 }

@@ -18,6 +18,9 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.FailedRollback = failedRollback(x)
 	e.Remains, e.Rollback, e.Region = remains(x), nonZeroPtr(x.Rollback), nonZeroPtr(x.Region)
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
+	if l := x.Limits; l != (workflow.RunLimits{}) {
+		e.Limits = &views.ExecutionLimits{Steps: nonZeroPtr(l.Steps), StepRuns: len(x.StepRuns), Wall: nonZeroPtr(l.Wall)}
+	}
 	if x.Key != "" {
 		e.Key = &x.Key
 	}

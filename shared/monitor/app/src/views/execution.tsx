@@ -30,7 +30,7 @@ export function ExecutionView({ route }: { route: Route }): VNode {
       <>
         <h1>{name(x.workflow)} <Word>{x.state}</Word> <Word>{x.outcome}</Word></h1>
         <p class="calm">
-          <span class="id">{x.id}</span>{x.key ? <>, key {x.key}</> : null}{x.region ? <>, in region {x.region}</> : null}, started by {x.createdBy} on {time(x.createdAt)}
+          <span class="id">{x.id}</span>{x.key ? <>, key {x.key}</> : null}{x.region ? <>, in region {x.region}</> : null}{x.limits ? <>, limited to {[x.limits.steps === null ? "" : `${x.limits.steps} step runs (so far ${x.limits.stepRuns})`, x.limits.wall ?? ""].filter(Boolean).join(" and ")}</> : null}, started by {x.createdBy} on {time(x.createdAt)}
           {x.endedAt ? <>, ended after {duration(x.createdAt, x.endedAt)}</> : <>, for {duration(x.createdAt)}</>}
           {x.try > 1 ? <>, try {x.try}</> : null}
           {x.compensates ? <>, undoes <ExecutionLink id={x.compensates.execution} /> of step {x.compensates.step}</> : null}
