@@ -106,9 +106,16 @@ func waitedTooLong(id, what string, timeout time.Duration) error {
 	return &waitTimeoutError{withHint(fmt.Errorf("execution %s %s after %s", id, what, timeout), "the execution continues; \"lockstep watch %s\" follows it again", id)}
 }
 
-// waits reports whether an execution goes on only when a time has come, or somebody does something.
+// waits reports whether an execution goes on only when a time has come, or somebody does something. One that waits
+// for executions that it has started is at work, as they are.
 func waits(x views.ExecutionView) bool {
-	return x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting || x.Waiting != nil && x.Waiting.Kind == workflow.WaitChildInput
+	switch {
+	case x.Waiting != nil && x.Waiting.Kind == workflow.WaitChildInput:
+		return true
+	case x.Waiting != nil && x.Waiting.Kind == workflow.WaitChild:
+		return false
+	}
+	return x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting
 }
 
 // staleSince returns what reports whether a view is not newer than the one given, and waits for a signal.

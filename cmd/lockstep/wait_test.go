@@ -50,6 +50,8 @@ const (
 	unsafe    = `"state":"FAILED_UNSAFE","status":"FAILED","outcome":"FAILED_UNSAFE"`
 	asks      = `"state":"WAITING","status":"RUNNING","waiting":{"kind":"INPUT","since":"2026-11-21T05:00:00Z","step":"go","for":[]}`
 	listens   = `"state":"WAITING","status":"RUNNING","waiting":{"kind":"SIGNAL","since":"2026-11-21T05:00:00Z","step":"pay","reason":"paid","for":[]}`
+	starts    = `"state":"WAITING","status":"RUNNING","waiting":{"kind":"CHILD","since":"2026-11-21T05:00:00Z","step":"all","for":[]}`
+	childAsks = `"state":"WAITING","status":"RUNNING","waiting":{"kind":"CHILD_INPUT","since":"2026-11-21T05:00:00Z","step":"go","for":[]}`
 	held      = `"state":"BLOCKED_WAITING","status":"PENDING","waiting":{"kind":"HOLD","since":"2026-11-21T05:00:00Z","for":[]}`
 )
 
@@ -71,6 +73,8 @@ func TestWait_EndsWithTheExecutionOrItsNextWait(t *testing.T) {
 		"signal that is taken":             {"signal X paid", []string{listens, listens, running, completed}, 0, "It completed"},
 		"signal that is kept":              {"signal X later", []string{asks}, 0, "WAITING"},
 		"signal by key that is taken":      {"signal --workflow p/w --key k paid", []string{listens, listens, asks}, 0, "go"},
+		"retry of executions it starts":    {"retry X", []string{running, starts, starts, unsafe}, exitFailed, "FAILED_UNSAFE"},
+		"an execution it started asks":     {"retry X", []string{starts, childAsks}, 0, "WAITING"},
 		"rerun":                            {"rerun X --failed", []string{running, asks}, 0, "WAITING"},
 		"a time-out that does not pass":    {"resume X --wait-timeout 1h", []string{running, completed}, 0, "It completed"},
 		"a wait for a lock is no such end": {"resume X", []string{`"state":"LOCKING","status":"RUNNING","waiting":{"kind":"LOCK","since":"2026-11-21T05:00:00Z","for":[]}`, completed}, 0, "It completed"},
