@@ -288,6 +288,9 @@ func readStarts(stdin io.Reader, path string) ([]views.StartRequest, error) {
 	if len(raw) > maxBatchFile {
 		return nil, &render.FileError{Path: path, Err: fmt.Errorf("it has more than %d bytes: divide it", maxBatchFile)}
 	}
+	if raw, err = render.Text(raw); err != nil {
+		return nil, &render.FileError{Path: path, Err: err}
+	}
 	var starts []views.StartRequest
 	for n, line := range strings.Split(string(raw), "\n") {
 		if strings.TrimSpace(line) == "" {

@@ -172,7 +172,11 @@ func readSource(cmd *cobra.Command, file string) ([]byte, error) {
 	if err != nil {
 		return nil, render.ReadError(file, err)
 	}
-	if blankRE.Match(source) {
+	source, err = render.Text(source)
+	switch {
+	case err != nil:
+		return nil, &render.FileError{Path: file, Err: err}
+	case blankRE.Match(source):
 		return nil, &render.FileError{Path: file, Err: errors.New("it is empty")}
 	}
 	return source, nil

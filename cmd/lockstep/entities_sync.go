@@ -111,6 +111,9 @@ func syncEntities(cmd *cobra.Command, c *connection, api *client.Client, o syncO
 	if err != nil {
 		return startError{err}
 	}
+	if source, err = render.Text(source); err != nil {
+		return &render.FileError{Path: program[0], Err: err}
+	}
 	wanted, err := parseEntities(source, o.types)
 	if err != nil {
 		return &render.FileError{Path: program[0], Err: render.AsServiceError(err)}

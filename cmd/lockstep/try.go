@@ -4,7 +4,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -34,9 +33,9 @@ The exit code is that of "lockstep run".`,
 		Example: "  lockstep try greet.yaml --set name=Ann\n" +
 			"  lockstep try upgrade.yaml --blocks blocks.json --entities fleet.jsonl --worker bin/fleet-worker --set target=2.0.0 --group core",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, err := os.ReadFile(args[0])
+			source, err := readSource(cmd, args[0])
 			if err != nil {
-				return render.ReadError(args[0], err)
+				return err
 			}
 			if o.Log = io.Discard; log {
 				o.Log = cmd.ErrOrStderr()

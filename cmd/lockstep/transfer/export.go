@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -150,12 +151,36 @@ func (s *deployment) exportEntities(ctx context.Context, w *writer, only []strin
 	return nil
 }
 
-// writeFile writes a complete file or none: it writes to another name and renames.
+// writeFile writes a complete file or none: it writes to another name and renames. What is no file, such as a device
+// or a pipe, is written to directly, because a rename would put a file in its place.
 func writeFile(path string, write func(io.Writer) (exportResult, error)) (exportResult, error) {
-	temp := path + ".part"
-	file, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	found, err := os.Stat(path)
+	if err == nil && !found.Mode().IsRegular() {
+		return writeInto(path, os.O_WRONLY, write)
+	}
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real // keep a link a link
+	}
+	temp := target + ".part"
+	result, err := writeInto(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, write)
+	var failed *os.PathError
+	if errors.As(err, &failed) && failed.Op == "open" {
+		return result, fmt.Errorf("cannot write %s: %w", path, failed.Err)
+	}
+	if err == nil {
+		err = os.Rename(temp, target)
+	}
 	if err != nil {
-		return exportResult{}, fmt.Errorf("cannot write %s: %w", path, err)
+		err = errors.Join(err, os.Remove(temp))
+	}
+	return result, err
+}
+
+func writeInto(path string, flag int, write func(io.Writer) (exportResult, error)) (exportResult, error) {
+	file, err := os.OpenFile(path, flag, 0o600)
+	if err != nil {
+		return exportResult{}, err
 	}
 	out := bufio.NewWriter(file)
 	result, err := write(out)
@@ -164,12 +189,6 @@ func writeFile(path string, write func(io.Writer) (exportResult, error)) (export
 	}
 	if closed := file.Close(); err == nil {
 		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(temp))
 	}
 	return result, err
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/inventory"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -68,7 +69,14 @@ func parseFile(in io.Reader, only []string) (fileContent, error) {
 	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
 	for lines.Scan() && len(r.issues) < maxIssues {
 		r.lines++
-		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
+		text := lines.Bytes()
+		if r.lines == 1 {
+			var err error
+			if text, err = render.Text(text); err != nil {
+				return fileContent{}, err
+			}
+		}
+		if text = bytes.TrimSpace(text); len(text) > 0 {
 			r.readLine(slices.Clone(text)) // the scanner reuses its buffer
 		}
 	}
@@ -222,17 +230,19 @@ func (r *reader) readEntity(raw json.RawMessage) {
 // ParseBlocks parses and checks one block or a list of blocks. It refuses unknown
 // fields.
 func ParseBlocks(source []byte) ([]workflow.Block, error) {
-	source = bytes.TrimSpace(source)
-	if len(source) > 0 && source[0] != '[' {
-		source = append(append([]byte("["), source...), ']')
+	blocks := make([]workflow.Block, 1)
+	var into any = &blocks[0]
+	if bytes.HasPrefix(bytes.TrimSpace(source), []byte("[")) {
+		into = &blocks
 	}
-	var blocks []workflow.Block
 	d := json.NewDecoder(bytes.NewReader(source))
 	d.DisallowUnknownFields()
-	err := d.Decode(&blocks)
+	err := d.Decode(into)
 	switch {
 	case err != nil:
 		return nil, workflow.JSONError(err)
+	case d.More():
+		return nil, errors.New("something follows the JSON: several blocks are an array")
 	case len(blocks) == 0:
 		return nil, errors.New("it holds no block")
 	}
