@@ -17,7 +17,7 @@ type Work struct {
 // The units of the model. They are the figures of tests/bench, for entities, parameters and
 // results of a few hundred bytes, with ten messages a batch.
 const (
-	executionWrites = 7.0 // the states of an execution with one step, with their indexes
+	executionWrites = 5.0 // the states of an execution with one step, with their indexes
 	stepWrites      = 1.0 // and for each step
 	scopeWrites     = 2.0 // more if there are several entities: the state is longer than 1 KB
 	entityWrites    = 0.0075

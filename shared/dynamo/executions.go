@@ -3,12 +3,15 @@ package dynamo
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -20,6 +23,7 @@ const (
 	attrCommit        = "commit"
 	attrWaiters       = "waiters"
 	attrFailureStreak = "failures"
+	attrIndexWrites   = "ix"
 
 	// Attributes that decide about locks, besides state and epoch. The previous release does not
 	// know them and leaves them unchanged, so they must not count after whatever it writes. An
@@ -119,9 +123,8 @@ func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error)
 	return ok || old.Text(attrCommit) == x.Commit, nil
 }
 
-// Commit replaces the state item if its version is still seen. It always sets the
-// attributes that are keys of an index; an index is written, and paid for, only
-// when their values change.
+// Commit replaces the state item if its version is still seen. It sets all attributes that are keys
+// of an index; an index is written, and paid for, only when their values change.
 func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) (waiters []string, ok bool, err error) {
 	set, remove, err := executionAttributes(next)
 	if err != nil {
@@ -190,8 +193,15 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 	})
 }
 
-// ListByState lists the ids that the index lists under a state, newest first.
-func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
+// ListByState lists the ids of executions in the states that are listed as one.
+func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error) {
+	var unlisted []string
+	if state == statemachines.ExecutionRunning { // first: an execution that leaves the one enters the other
+		var err error
+		if unlisted, err = s.unlisted(ctx, tenant, from, order, now); err != nil {
+			return nil, err
+		}
+	}
 	index := topology.IndexByStatus
 	shards := make([]table.Rows, topology.StatusShards)
 	for n := range shards {
@@ -219,7 +229,33 @@ func (s *Store) ListByState(ctx context.Context, tenant string, state statemachi
 		}
 		ids = append(ids, it.Text(index.Sort))
 	}
-	return ids, nil
+	ids = append(ids, unlisted...)
+	slices.SortFunc(ids, order.Compare)
+	ids = slices.Compact(ids)
+	return ids[:min(limit, len(ids))], nil
+}
+
+// unlisted returns the ids of a tenant's executions that are found by their timer (see
+// [workflow.Execution.Unlisted]), in no order, and of others whose timer is due as soon.
+func (s *Store) unlisted(ctx context.Context, tenant, from string, order workflow.Order, now time.Time) ([]string, error) {
+	index := topology.IndexDue
+	shards := make([][]string, topology.DueShards)
+	err := parallel.Each(ctx, len(shards), len(shards), func(ctx context.Context, n int) error {
+		for it, err := range s.t.Query(ctx, table.Query{
+			Index:        index.Name,
+			KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :until",
+			Values:       table.Item{"shard": table.S(strconv.Itoa(n)), "until": table.N(now.Add(workflow.UnlistedFor).UnixMilli())},
+		}) {
+			if err != nil {
+				return err
+			}
+			if of, id := table.SplitTenant(it.Key().PK); of == tenant && (from == "" || order.Before(from, id)) {
+				shards[n] = append(shards[n], id)
+			}
+		}
+		return nil
+	})
+	return slices.Concat(shards...), err
 }
 
 // executionAttributes returns the attributes of the state item, without its keys and waiters, and
@@ -236,13 +272,21 @@ func executionAttributes(x *workflow.Execution) (set table.Item, remove []string
 		attrEpoch:        table.N(x.Epoch),
 		attrCommit:       table.S(x.Commit),
 		attrDocument:     table.B(doc),
-
-		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, hashShard(x.ID, topology.StatusShards), statemachines.ListedAs(x.State))),
 	}
 	if !x.DiscardedAt.IsZero() && x.DueAt.IsZero() {
 		set[topology.AttrTTL] = table.N(x.DiscardedAt.Unix())
 	}
 	remove = lockAttributes(x, set)
+	if at := x.ListedAs(); at != "" {
+		set[topology.IndexByStatus.Partition] = table.S(statusKey(x.Tenant, hashShard(x.ID, topology.StatusShards), at))
+	} else {
+		remove = append(remove, topology.IndexByStatus.Partition)
+	}
+	if x.IndexWrites > 0 {
+		set[attrIndexWrites] = table.N(int64(x.IndexWrites))
+	} else {
+		remove = append(remove, attrIndexWrites)
+	}
 	due := topology.IndexDue
 	if x.DueAt.IsZero() {
 		return set, append(remove, due.Partition, due.Sort), nil
@@ -296,7 +340,7 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 	if it.Has(topology.IndexDue.Sort) {
 		x.DueAt = table.FromMillis(it.Int(topology.IndexDue.Sort))
 	}
-	x.Waiters = it.StringSet(attrWaiters)
+	x.Waiters, x.IndexWrites = it.StringSet(attrWaiters), int(it.Int(attrIndexWrites))
 	if streak := it.Text(attrFailureStreak); streak != "" {
 		if err := json.Unmarshal([]byte(streak), &x.FailureStreak); err != nil {
 			return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be read: %w", x.ID, err)

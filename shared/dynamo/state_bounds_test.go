@@ -155,7 +155,7 @@ var boundedElsewhere = map[string]string{
 	"Schema": "one", "EngineVersion": "one", "State": "one", "Version": "one", "Epoch": "one", "Try": "one", "Commit": "one", "MinFencingToken": "one", "Probe": "one", "Hold": "one", "Stepping": "one",
 	"NextSeq": "one", "CreatedAt": "one", "StartedAt": "one", "EndedAt": "one", "Conflicts": "one", "LockSince": "one", "LockMode": "one", "Unlocked": "one", "Narrowed": "one", "DroppedCount": "one",
 	"Deadline": "one", "UpdatesApplied": "one", "Cursor": "one", "OnlyFailed": "one", "RollbackTries": "one", "Forced": "one", "WentBack": "one", "ResumeSeq": "one", "StepRunSeq": "one", "Announced": "one",
-	"Piped": "one", "OnEnd": "first", "FollowUpOf": "first", "DueAt": "one", "DiscardedAt": "one", "Cause": "one", "RolledBack": "one", "Sequence": "one", "PagedThrough": "one", "ItemBytes": "not stored",
+	"Piped": "one", "OnEnd": "first", "FollowUpOf": "first", "DueAt": "one", "DiscardedAt": "one", "Cause": "one", "RolledBack": "one", "Sequence": "one", "PagedThrough": "one", "IndexWrites": "one", "ItemBytes": "not stored",
 	// What is added only while there is room for it.
 	"StepRuns": "entered only below MaxRunningBytes, rolled back only below MaxRollbackBytes; lifecycle:TestDecide_RefusesAnswersWithoutRoom",
 	"Threads":  "lifecycle:TestBoundFailures_OfBranches",

@@ -432,6 +432,11 @@ func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Exec
 	if err := w.offloadHistory(ctx, seen, next); err != nil {
 		return err
 	}
+	before := seen
+	if next.Version == 1 { // nothing is stored yet
+		before = &workflow.Execution{}
+	}
+	next.IndexWrites = next.IndexWritesAfter(before)
 	w.pendingCost.Add(w.ports.Meter.Take())
 	w.pendingCost.Add(w.e.uncounted.take(w.tenant + "#" + w.id))
 	next.Cost.Add(w.pendingCost)

@@ -16,7 +16,7 @@ import (
 // indexEntry is one execution in the indexes.
 type indexEntry struct {
 	tenant, id string
-	state      sm.ExecutionState
+	listedAs   sm.ExecutionState // "" if the index of states leaves it out
 	dueAt      time.Time
 }
 
@@ -71,12 +71,13 @@ func dueKey(e indexEntry) string {
 	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
 }
 
-// ListByState lists ids that the index lists at a state, newest first.
-func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
+// ListByState lists ids that the index lists at a state, and those that are found by their timer.
+func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error) {
 	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
 		var ids []string
 		for _, e := range s.indexEntries(stale) {
-			if e.tenant == tenant && sm.ListedAs(e.state) == state && (from == "" || order.Before(from, e.id)) {
+			byTimer := state == sm.ExecutionRunning && !e.dueAt.IsZero() && !e.dueAt.After(now.Add(workflow.UnlistedFor))
+			if e.tenant == tenant && (e.listedAs == state || byTimer) && (from == "" || order.Before(from, e.id)) {
 				ids = append(ids, e.id)
 			}
 		}

@@ -56,7 +56,7 @@ func (s *Store) put(x *workflow.Execution, o workflow.CommitOptions) {
 	if s.w.Observer != nil {
 		s.w.Observer.ExecutionWritten(old, e.x)
 	}
-	e.before, e.index = e.index, indexEntry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
+	e.before, e.index = e.index, indexEntry{tenant: x.Tenant, id: x.ID, listedAs: x.ListedAs(), dueAt: x.DueAt}
 }
 
 // ensureItem returns an execution's item and creates it if necessary.

@@ -45,7 +45,7 @@ type Index struct {
 }
 
 // IndexByStatus lists executions by tenant, shard and state, newest first; transient states count
-// as running. IndexDue is sparse: it contains the executions that have a timer, by shard, sorted by
+// as running, and executions that have just begun to run are left out. IndexDue is sparse: it contains the executions that have a timer, by shard, sorted by
 // the Unix millisecond at which the timer is due. IndexWorkersDue does the same for the polling
 // workers in the jobs table, and IndexScheduled for the schedules in the registry.
 var (

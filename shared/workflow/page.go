@@ -43,6 +43,14 @@ func (o Order) Before(a, b string) bool {
 	return a > b
 }
 
+// Compare compares ids by their places in a list of this order.
+func (o Order) Compare(a, b string) int {
+	if o == OrderOldest {
+		return strings.Compare(a, b)
+	}
+	return strings.Compare(b, a)
+}
+
 // Page asks for a part of a list. Token is opaque; empty asks for the first page.
 type Page struct {
 	Limit int

@@ -7,7 +7,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Cost returns what an execution has consumed: the service counts up to its last commit, and the
@@ -36,15 +35,8 @@ func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views
 	return answer, nil
 }
 
-// lastIndexWrites are the index writes of the commit that ends an execution: delete the old
-// state, add the new one, and delete the timer.
-const lastIndexWrites = 3
-
 // lastWriteCost returns the cost of the last commit.
 func lastWriteCost(x *workflow.Execution) workflow.Cost {
-	units := float64((x.ItemBytes + 1023) / 1024)
-	if x.DueAt.IsZero() || sm.Acknowledged(x.State) {
-		units += lastIndexWrites
-	}
+	units := float64((x.ItemBytes+1023)/1024 + x.IndexWrites)
 	return workflow.Cost{WriteUnits: map[string]float64{topology.TableExecutions: units}, DynamoRequests: 1}
 }

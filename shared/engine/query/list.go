@@ -126,7 +126,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 	states = distinct
 	listed := make([][]string, len(states))
 	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
-		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], from, order, limit)
+		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], from, order, limit, v.engine.Now())
 		return err
 	})
 	if err != nil {

@@ -46,13 +46,17 @@ func loadSchedule(t *testing.T, s *harness.Harness) (one spec.Schedule) {
 func listExecutions(t *testing.T, s *harness.Harness) (all []*workflow.Execution) {
 	t.Helper()
 	s.WithoutFaults(func() {
+		seen := map[string]bool{}
 		for _, state := range sm.ExecutionStates() {
-			ids, err := s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000)
+			ids, err := s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000, s.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range ids {
-				all = append(all, s.Load(id))
+				if !seen[id] {
+					all = append(all, s.Load(id))
+				}
+				seen[id] = true
 			}
 		}
 	})

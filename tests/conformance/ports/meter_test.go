@@ -34,11 +34,17 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	m := new(cost.Meter)
 	v := openView(&faultInjector{}, m)
 	ctx := contextWithTimeout(t, time.Minute)
+	indexWrites := -1 // of the last commit, as predicted; -1 if there was none
 	check := func(what string, want workflow.Cost) {
 		t.Helper()
-		if diff := cmp.Diff(want, m.Take()); diff != "" {
+		got := m.Take()
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
+		if predicted := float64(1 + indexWrites); indexWrites >= 0 && got.WriteUnits[executions] != predicted {
+			t.Errorf("%s: %v units were predicted", what, predicted)
+		}
+		indexWrites = -1
 	}
 	x := newExecution("t"+uuid.NewString(), sm.ExecutionScheduled)
 	x.DueAt = time.UnixMilli(1_800_000_000_000).UTC()
@@ -47,6 +53,7 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 		next := x.Clone()
 		next.Version, next.Commit = x.Version+1, uuid.NewString()
 		change(next)
+		indexWrites = next.IndexWritesAfter(x)
 		if _, ok, err := v.Store.Commit(ctx, x.Version, next, workflow.CommitOptions{Release: release}); !ok || err != nil {
 			t.Fatalf("committed %v: %v", ok, err)
 		}
@@ -70,6 +77,24 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	check("add a waiter", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State, x.DueAt = sm.ExecutionCompletedAck, time.Time{} }, true)
 	check("commit of the end: another state, no timer", writeCost(executions, 4))
+	ended := x
+
+	x = newExecution(x.Tenant, sm.ExecutionLocking)
+	x.DueAt = x.CreatedAt.Add(time.Minute)
+	indexWrites = x.IndexWritesAfter(new(workflow.Execution))
+	if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
+		t.Fatalf("created %v: %v", ok, err)
+	}
+	check("create one that is found by its timer: the item and one entry", writeCost(executions, 2))
+	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
+	check("commit of its running: the item only", writeCost(executions, 1))
+	commit(func(x *workflow.Execution) { x.State = sm.ExecutionWaiting }, false)
+	check("commit of a state that is listed", writeCost(executions, 2))
+	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
+	check("commit of its running again", writeCost(executions, 2))
+	commit(func(x *workflow.Execution) { x.State, x.DueAt = sm.ExecutionCompletedAck, time.Time{} }, true)
+	check("commit of its end: one entry, no timer", writeCost(executions, 3))
+	x = ended
 	late := x.Clone()
 	late.Version, late.Commit = 2, uuid.NewString()
 	if _, ok, err := v.Store.Commit(ctx, 1, late, workflow.CommitOptions{}); ok || err != nil {

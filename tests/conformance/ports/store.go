@@ -391,7 +391,7 @@ func Store(t *testing.T, open Open) {
 			for _, order := range []workflow.Order{workflow.OrderOldest, workflow.OrderNewest} {
 				var got []string
 				for from := ""; ; {
-					page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionWaiting, from, order, 10))
+					page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionWaiting, from, order, 10, baseTime))
 					if got = append(got, page...); len(page) < 10 {
 						break
 					}
@@ -407,9 +407,48 @@ func Store(t *testing.T, open Open) {
 			for _, state := range sm.ExecutionStates() {
 				x := s.createExecution(sm.ExecutionScheduled)
 				s.commitState(x, state, false)
-				listed := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ListedAs(state), "", workflow.OrderNewest, 1))
+				listed := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ListedAs(state), "", workflow.OrderNewest, 1, baseTime))
 				if len(listed) != 1 || listed[0] != x.ID {
 					s.Errorf("in %s: %v are listed as %s", state, listed, sm.ListedAs(state))
+				}
+			}
+		},
+		"executions that have just begun are listed by their timers": func(s *fixture) {
+			var ids []string
+			for i := range 25 {
+				x := s.newExecution(sm.ExecutionLocking)
+				switch x.DueAt = x.CreatedAt.Add(workflow.UnlistedFor); i % 3 {
+				case 1:
+					x.DueAt = x.DueAt.Add(time.Millisecond)
+				case 2:
+					x.DueAt = time.Time{}
+				}
+				s.wantApplied(true)(s.Store.Create(s.ctx, x))
+				ids = append(ids, x.ID)
+			}
+			for _, order := range []workflow.Order{workflow.OrderOldest, workflow.OrderNewest} {
+				var got []string
+				for from := ""; ; {
+					page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionRunning, from, order, 10, baseTime))
+					if got = append(got, page...); len(page) < 10 {
+						break
+					}
+					from = page[len(page)-1]
+				}
+				if diff := cmp.Diff(ids, got); diff != "" {
+					s.Errorf("order %d: %s", order, diff)
+				}
+				slices.Reverse(ids)
+			}
+		},
+		"an execution that ends is listed where it ended": func(s *fixture) {
+			x := s.newExecution(sm.ExecutionRunning)
+			s.wantApplied(true)(s.Store.Create(s.ctx, x))
+			x.DueAt = time.Time{}
+			s.commitState(x, sm.ExecutionCompletedAck, true)
+			for state, want := range map[sm.ExecutionState]int{sm.ExecutionRunning: 0, sm.ExecutionCompletedAck: 1} {
+				if got := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, state, "", workflow.OrderNewest, 10, baseTime)); len(got) != want {
+					s.Errorf("%v listed as %s", got, state)
 				}
 			}
 		},
@@ -492,7 +531,7 @@ func Store(t *testing.T, open Open) {
 			y.Tenant, y.ID, y.Commit = s.tenant+"#0%23", x.ID, uuid.NewString()
 			s.wantApplied(true)(s.Store.Create(s.ctx, y))
 			s.wantSame(y, must[*workflow.Execution](s)(s.Store.Load(s.ctx, y.Tenant, y.ID)))
-			got := must[[]string](s)(s.Store.ListByState(s.ctx, y.Tenant, sm.ExecutionRunning, "", workflow.OrderNewest, 10))
+			got := must[[]string](s)(s.Store.ListByState(s.ctx, y.Tenant, sm.ExecutionRunning, "", workflow.OrderNewest, 10, baseTime))
 			if fmt.Sprint(got) != fmt.Sprint([]string{x.ID}) {
 				s.Errorf("listed %v", got)
 			}
