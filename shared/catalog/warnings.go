@@ -57,6 +57,9 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		return nil, err
 	}
 	w.checkParameters(d)
+	if err := w.checkInserted(d); err != nil {
+		return nil, err
+	}
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)
 	c.checkSecrets(w, d, paths)
@@ -444,6 +447,68 @@ func (w *warner) checkParameters(d *spec.Definition) {
 			}
 		}
 	}
+}
+
+// insertedExpression is an expression that reads one value as a whole: a parameter, a result, or all results of a step.
+var insertedExpression = regexp.MustCompile(`^(?:parameters|([a-z]\w*)\.result)((?:\.[A-Za-z_]\w*)*)$|^([a-z]\w*)\.results$`)
+
+// checkInserted warns about texts into which a list or an object is to be inserted: the step fails there.
+func (w *warner) checkInserted(d *spec.Definition) error {
+	steps := stepsByLabel(d)
+	for path, source := range program.Inserted(d) {
+		m := insertedExpression.FindStringSubmatch(strings.TrimSpace(source))
+		if m == nil {
+			continue
+		}
+		kind := ""
+		switch {
+		case m[3] != "":
+			if s := steps[m[3]]; s != nil && s.Foreach != nil {
+				kind = "array"
+			} else if s != nil {
+				kind = "object"
+			}
+		case m[1] != "":
+			s := steps[m[1]]
+			if s == nil || s.FunctionBlock == "" || s.Callback != nil { // its result is the answer
+				continue
+			}
+			b, err := w.newestBlock(s.FunctionBlock)
+			if err != nil {
+				return err
+			}
+			if b != nil {
+				kind = typeOf(b.ResultSchema, m[2])
+			}
+		default:
+			kind = typeOf(d.Parameters, m[2])
+		}
+		switch read := strings.TrimSpace(source); kind {
+		case "array":
+			w.warn(path, "not_text", "%s is a list, which cannot become part of a text: write %s.join(', ')", read, read)
+		case "object":
+			w.warn(path, "not_text", "%s is an object, which cannot become part of a text: name a field of it", read)
+		}
+	}
+	return nil
+}
+
+// typeOf returns the type that a schema gives a field of a field ...; "" if it says none, or several.
+func typeOf(raw json.RawMessage, fields string) string {
+	for _, name := range strings.Split(fields, ".")[1:] {
+		var o objectSchema
+		if json.Unmarshal(raw, &o) != nil {
+			return ""
+		}
+		raw = o.Properties[name]
+	}
+	var s struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s.Type
 }
 
 // objectSchema holds the keywords of a schema that decide which fields an object may have.

@@ -103,6 +103,15 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				"10:70 steps[4].parameters unknown_result", "7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result",
 			},
 		},
+		"texts": {
+			head: "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, required: [sites], properties: {sites: {type: array}, who: {type: object, properties: {name: {type: string}, roles: {type: array}}}, any: {}}}\nsteps:\n",
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
+				"  - {label: b, wait: {approval: {title: \"To ${parameters.sites}?\", show: {all: \"${parameters.sites}\"}, deadline: 1h}}}\n" +
+				"  - {label: c, set: {x: \"by ${parameters.who.roles}\"}}\n" +
+				"  - {label: d, wait: {input: {title: \"of ${ a.results }\", deadline: 1h}}}\n" +
+				"  - {label: e, set: {x: \"${parameters.sites.join(', ')} ${parameters.who.name} ${parameters.any} ${size(a.results)}\", y: \"${parameters.who}\"}}\n",
+			want: []string{"7:41 steps[1].wait.approval.title not_text", "8:21 steps[2].set not_text", "9:38 steps[3].wait.input.title not_text"},
+		},
 		"flow": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: global, outputKey: order.shown, next: e}\n" +
 				"  - {label: b, workflow: {steps: [{label: c, functionBlock: fleet/show, runOn: global}]}}\n" +

@@ -50,7 +50,7 @@ type UncalledBlock struct{ Step, Block string }
 type PreviewedStep struct {
 	Plan           lifecycle.Plan
 	ConditionKnown bool
-	Unknown        []string        // any of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
+	Unknown        []string        // any of "condition", "assert", "parameters", "set", "switch", "items", "waves" and "wait"
 	SkippedBy      string          // label of the surrounding step whose condition is false; "" for none
 	Waves          []workflow.Wave // waves of a rollout, for the entities that were read
 	NotEvaluated   bool            // the expressions of earlier steps have used up the cost of one request
@@ -284,7 +284,7 @@ func (w *previewPass) step(ctx context.Context, i int) (routeKnown bool, err err
 	}
 	if s.Plan.Jobs > 0 && s.Plan.Problem == nil {
 		routeKnown = f.RouteKnown()
-		planner.PlanFlow(&s.Plan, n, i, f.Expressions, planner.FlowParts{Set: f.SetKnown(), Switch: routeKnown})
+		planner.PlanFlow(&s.Plan, n, i, f.Expressions, planner.FlowParts{Set: f.SetKnown(), Switch: routeKnown, Wait: f.WaitKnown()})
 		if n.Rollout != nil && f.WavesKnown() {
 			s.Waves = planner.PlanWaves(&s.Plan, n, i, w.program.WaveTypes(i), f.Expressions, w.First, w.failed)
 		}

@@ -287,6 +287,28 @@ type Part struct {
 
 // EachToken calls visitToken for every token of a JSON value. It compiles none.
 func EachToken(raw json.RawMessage, visitToken func(source string)) {
+	eachString(raw, func(parts []Part) { visitTokens(parts, visitToken) })
+}
+
+// EachInserted calls visitToken for every token whose value becomes part of a text: one that is not the whole
+// string.
+func EachInserted(raw json.RawMessage, visitToken func(source string)) {
+	eachString(raw, func(parts []Part) {
+		if len(parts) > 1 {
+			visitTokens(parts, visitToken)
+		}
+	})
+}
+
+func visitTokens(parts []Part, visit func(source string)) {
+	for _, p := range parts {
+		if p.Token {
+			visit(p.Text)
+		}
+	}
+}
+
+func eachString(raw json.RawMessage, visit func(parts []Part)) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for {
 		t, err := d.Token()
@@ -295,11 +317,7 @@ func EachToken(raw json.RawMessage, visitToken func(source string)) {
 		}
 		s, _ := t.(string)
 		parts, _ := Split(s)
-		for _, p := range parts {
-			if p.Token {
-				visitToken(p.Text)
-			}
-		}
+		visit(parts)
 	}
 }
 

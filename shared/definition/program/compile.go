@@ -131,7 +131,8 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		for _, c := range slices.Concat(s.Switch, s.OnFailure) {
 			add(c.When)
 		}
-		eachWaitExpression(s, func(_, source string) { add(source) })
+		each := func(_, source string) { add(source) }
+		eachWaitExpression(s, expr.EachToken, each, each)
 		if s.Parallel != nil {
 			for i := range s.Parallel.Branches {
 				expr.EachToken(s.Parallel.Branches[i].Result, add)

@@ -71,6 +71,7 @@ type PartReferences struct {
 	Condition, Parameters expr.References
 	Assertions            []expr.References
 	Set, Switch, Items    expr.References
+	Wait                  expr.References // of what is asked and of until, not of when, which is evaluated later
 	Rollout               expr.References // of by, which is evaluated for each entity
 }
 
@@ -99,6 +100,12 @@ func (c *Compiled) PartReferences(step int) PartReferences {
 	for _, b := range s.cases {
 		if b.when != nil {
 			refs.Switch.Merge(b.when.References())
+		}
+	}
+	w := &s.wait
+	for _, t := range slices.Concat([]*expr.Template{w.until, w.answer, w.title, w.show}, w.who, w.parameters) {
+		if t != nil {
+			refs.Wait.Merge(t.References())
 		}
 	}
 	return refs

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"encoding/json"
 	"iter"
 	"regexp"
 	"strconv"
@@ -82,14 +83,34 @@ func parametersField(s *spec.Step) string {
 	return ".parameters"
 }
 
+// tokenVisitor visits tokens of a template, as [expr.EachToken] does.
+type tokenVisitor func(raw json.RawMessage, visit func(source string))
+
 // Expressions yields the expressions of a definition that read parameters or step results,
 // each with the path of its value.
 func Expressions(d *spec.Definition) iter.Seq2[string, string] {
+	return expressions(d, expr.EachToken, true)
+}
+
+// Inserted yields the expressions of a definition whose values become part of a text, each with the path of the
+// text.
+func Inserted(d *spec.Definition) iter.Seq2[string, string] {
+	return expressions(d, expr.EachInserted, false)
+}
+
+// expressions yields the tokens that a visitor finds in the templates of a definition and, if plain is true, its
+// expressions that are no templates.
+func expressions(d *spec.Definition, eachToken tokenVisitor, plain bool) iter.Seq2[string, string] {
 	return func(yield func(path, source string) bool) {
 		more := true
-		emit := func(path, source string) {
+		emitToken := func(path, source string) {
 			if more && source != "" {
 				more = yield(path, source)
+			}
+		}
+		emit := func(path, source string) {
+			if plain {
+				emitToken(path, source)
 			}
 		}
 		paths := Paths(d)
@@ -98,15 +119,15 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			for n, source := range s.Assert {
 				emit(paths[i]+".assert["+strconv.Itoa(n)+"]", source)
 			}
-			expr.EachToken(s.Parameters, func(source string) { emit(paths[i]+parametersField(s), source) })
+			eachToken(s.Parameters, func(source string) { emitToken(paths[i]+parametersField(s), source) })
 			if s.Repeat != nil {
 				emit(paths[i]+".repeat.while", s.Repeat.While)
 			}
 			if s.Reference != nil {
 				if len(s.Reference.Among) > 0 {
-					expr.EachToken(textTemplate(s.Reference.Workflow), func(source string) { emit(paths[i]+".workflowReference.workflow", source) })
+					eachToken(textTemplate(s.Reference.Workflow), func(source string) { emitToken(paths[i]+".workflowReference.workflow", source) })
 				}
-				expr.EachToken(s.Reference.ExecuteOnParameters, func(source string) { emit(paths[i]+".workflowReference.executeOnParameters", source) })
+				eachToken(s.Reference.ExecuteOnParameters, func(source string) { emitToken(paths[i]+".workflowReference.executeOnParameters", source) })
 			}
 			if s.Loop != nil {
 				emit(paths[i]+".loop.over", s.Loop.Over)
@@ -119,30 +140,30 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 				emit(paths[i]+".rollout.by", s.Rollout.By)
 			}
 			if s.Compensate != nil {
-				expr.EachToken(s.Compensate.Parameters, func(source string) { emit(paths[i]+".compensate.parameters", source) })
+				eachToken(s.Compensate.Parameters, func(source string) { emitToken(paths[i]+".compensate.parameters", source) })
 			}
-			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
+			eachToken(s.Set, func(source string) { emitToken(paths[i]+".set", source) })
 			for n, c := range s.Switch {
 				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)
 			}
 			if s.Parallel != nil {
 				for n := range s.Parallel.Branches {
-					expr.EachToken(s.Parallel.Branches[n].Result, func(source string) { emit(paths[i]+".parallel.branches["+strconv.Itoa(n)+"].result", source) })
+					eachToken(s.Parallel.Branches[n].Result, func(source string) { emitToken(paths[i]+".parallel.branches["+strconv.Itoa(n)+"].result", source) })
 				}
 			}
 			for n, c := range s.OnFailure {
 				emit(paths[i]+".onFailure["+strconv.Itoa(n)+"].when", c.When)
 			}
-			eachWaitExpression(s, func(path, source string) { emit(paths[i]+path, source) })
+			eachWaitExpression(s, eachToken, func(path, source string) { emitToken(paths[i]+path, source) }, func(path, source string) { emit(paths[i]+path, source) })
 		}
-		expr.EachToken(d.Output, func(source string) { emit("output", source) })
+		eachToken(d.Output, func(source string) { emitToken("output", source) })
 		acquires := AcquirePaths(d)
 		for i, a := range d.Acquisitions() {
 			emit(acquires[i]+".ids", a.IDsExpr)
-			expr.EachToken(a.Parameters, func(source string) { emit(acquires[i]+".parameters", source) })
+			eachToken(a.Parameters, func(source string) { emitToken(acquires[i]+".parameters", source) })
 		}
 		eachFollowUp(d, func(_ workflow.EndKind, path string, f *spec.FollowUp) {
-			expr.EachToken(f.Parameters, func(source string) { emit(path+".parameters", source) })
+			eachToken(f.Parameters, func(source string) { emitToken(path+".parameters", source) })
 		})
 		emit("config.startWhen", d.Config.StartWhen)
 	}

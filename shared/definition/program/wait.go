@@ -26,23 +26,23 @@ type wait struct {
 	parameters  []*expr.Template // of the executions that escalations start, nil for none
 }
 
-// eachWaitExpression yields the expressions of what a step waits for, each with the path of its
+// eachWaitExpression yields the tokens and the conditions of what a step waits for, each with the path of its
 // value in the step.
-func eachWaitExpression(s *spec.Step, yield func(path, source string)) {
+func eachWaitExpression(s *spec.Step, eachToken tokenVisitor, token, condition func(path, source string)) {
 	w := s.Waits()
 	if w == nil {
 		return
 	}
 	tokens := func(path string, raw json.RawMessage) {
-		expr.EachToken(raw, func(source string) { yield(path, source) })
+		eachToken(raw, func(source string) { token(path, source) })
 	}
 	if w.When != "" {
-		yield(".wait.when", w.When)
+		condition(".wait.when", w.When)
 	}
 	tokens(".wait.until", textTemplate(w.Until))
 	if w.Signal != nil {
 		if w.Signal.When != "" {
-			yield(".wait.signal.when", w.Signal.When)
+			condition(".wait.signal.when", w.Signal.When)
 		}
 		if w.Signal.OnTimeout != nil {
 			tokens(".wait.signal.onTimeout.answer", w.Signal.OnTimeout.Answer)

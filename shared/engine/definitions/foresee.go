@@ -16,11 +16,11 @@ import (
 // listed in Unknown.
 type Foreseen struct {
 	*Expressions
-	Unknown []string // any of "condition", "assert", "parameters", "set", "switch", "items" and "waves"
+	Unknown []string // any of "condition", "assert", "parameters", "set", "switch", "items", "waves" and "wait"
 
 	condition, parameters bool  // known
 	set, route            bool  // known
-	items, waves          bool  // known
+	items, waves, wait    bool  // known
 	assertions            []int // positions of the assertions that are unknown
 }
 
@@ -46,7 +46,7 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 		Expressions: p.Bind(node, blocks, bindings, x).ForPlan(ctx, maxCost),
 		condition:   told(refs.Condition), parameters: told(refs.Parameters),
 		set: told(refs.Set), route: told(refs.Switch), items: n.Foreach == nil || len(refs.Items.Names) == 0 && told(refs.Items),
-		waves: told(refs.Rollout),
+		waves: told(refs.Rollout), wait: told(refs.Wait),
 	}
 	ofItem := func(r expr.References) bool { return !f.items && n.ReadsItem(r.Names) }
 	f.condition, f.parameters = f.condition && !ofItem(refs.Condition), f.parameters && !ofItem(refs.Parameters)
@@ -58,7 +58,7 @@ func (p *Program) Foresee(ctx context.Context, node int, blocks map[string]workf
 	for _, part := range []struct {
 		name string
 		told bool
-	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}, {"items", f.items}, {"waves", f.waves}} {
+	}{{"condition", f.condition}, {"assert", len(f.assertions) == 0}, {"parameters", f.parameters}, {"set", f.set}, {"switch", f.route}, {"items", f.items}, {"waves", f.waves}, {"wait", f.wait}} {
 		if !part.told {
 			f.Unknown = append(f.Unknown, part.name)
 		}
@@ -101,6 +101,9 @@ func (f *Foreseen) ItemsKnown() bool { return f.items }
 
 // WavesKnown reports whether the waves of a rollout are known.
 func (f *Foreseen) WavesKnown() bool { return f.waves }
+
+// WaitKnown reports whether it is known until when a step waits, and what it asks.
+func (f *Foreseen) WaitKnown() bool { return f.wait }
 
 // SetKnown reports whether the assignments of a step are known.
 func (f *Foreseen) SetKnown() bool { return f.set }

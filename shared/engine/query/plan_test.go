@@ -215,6 +215,35 @@ steps:
 		t.Errorf("%+v, %v", p, err)
 	}
 
+	// What people are to be asked, and until when a step waits, is evaluated if it reads no results.
+	s.Publish("asks", `steps:
+  - {label: a, functionBlock: p/pure:1, runOn: device}
+  - {label: told, wait: {approval: {title: "${parameters.note}", deadline: 1h}}}
+  - {label: untold, wait: {approval: {title: "${parameters.note}", show: {a: "${a.results}"}, deadline: 1h}}}
+  - {label: night, wait: {until: "${parameters.opens}"}}
+`)
+	for parameters, want := range map[string][]string{
+		`{"note":"Now?","opens":"2030-01-31T08:00:00Z"}`: nil,
+		`{"opens":"2030-01-31T08:00:00Z"}`:               {"told"},
+		`{"note":"Now?","opens":"soon"}`:                 {"night"},
+	} {
+		req := harness.NewStartRequest("asks", "d000")
+		req.Parameters = []byte(parameters)
+		p, err := planOf(t, s, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed []string
+		for _, step := range p.Steps {
+			if step.Problem != nil && step.Fails {
+				failed = append(failed, step.Label)
+			}
+		}
+		if diff := cmp.Diff(want, failed); diff != "" || p.Fails != (len(want) > 0) || cmp.Diff(step(t, p, "untold").Unknown, []string{"wait"}) != "" {
+			t.Errorf("%s: fails %v, %s, unknown %q", parameters, p.Fails, diff, step(t, p, "untold").Unknown)
+		}
+	}
+
 	s.Publish("unresolved", "steps:\n  - {label: a, functionBlock: p/missing:1, runOn: device}\n")
 	if p, err := planOf(t, s, harness.NewStartRequest("unresolved", "d000")); err != nil || p.Problem == nil || *p.Problem.Step != "a" {
 		t.Errorf("%+v, %v", p, err)
