@@ -247,9 +247,9 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		case x.State == sm.ExecutionCompletedAck:
 			s.Counts.OK++
 			s.Partial = s.Partial || x.Outcome() == workflow.OutcomePartial
-			if x.Output != nil {
+			if given := x.GivenOutput(); given != nil {
 				c := w.e.newWorkspace(w.tenant, x.ID)
-				output, err := c.loadValue(ctx, x.Output)
+				output, err := c.loadValue(ctx, given)
 				w.pendingCost.Add(c.ports.Meter.Take())
 				if err != nil {
 					return err

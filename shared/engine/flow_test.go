@@ -495,9 +495,60 @@ output: `+output+"\n", `{"n":5,"long":"`+strings.Repeat("long", 100)+`"}`, func(
 		if x, err := s.Query.Execution(t.Context(), harness.Caller, id); err != nil || string(x.Output) != string(r.Output) {
 			t.Errorf("%s: the execution shows %s, %v", output, x.Output, err)
 		}
+		list, err := s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{}, workflow.Page{})
+		if err != nil || len(list.Items) != 1 || string(list.Items[0].Output) != map[bool]string{true: string(r.Output), false: ""}[len(r.Output) <= workflow.MaxInlineValueBytes] {
+			t.Errorf("%s: the list shows %s, %v", output, list.Items[0].Output, err)
+		}
 		if missing := countEvents(s, id, "output.missing"); missing != map[bool]int{true: 1}[want == "null"] {
 			t.Errorf("%s: %d events", output, missing)
 		}
+	}
+}
+
+// An execution whose definition has no output gives an empty object, to its parent, too. One that has
+// not completed, and a probe, give nothing.
+func TestFlow_OutputOfADefinitionWithoutOne(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("quiet", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	s.Publish("missing", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\noutput: {x: '${vars.nothing}'}")
+	s.Publish("parent", `steps:
+  - {label: c, workflowReference: {workflow: "p/quiet:1", mode: dispatch}}
+  - {label: m, workflowReference: {workflow: "p/missing:1", mode: dispatch}}
+  - {label: all, foreach: {items: "${[1]}", as: i}, workflowReference: {workflow: "p/quiet:1", mode: dispatch}}
+output: {c: "${c.result.output}", m: "${m.result.output}", all: "${all.results[0].output}"}
+`)
+	shown := func(id string) views.ExecutionView {
+		x, err := s.Query.Execution(t.Context(), harness.Caller, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	id := s.Start("parent")
+	if x := shown(id); x.Output != nil {
+		t.Errorf("at its start: %s", x.Output)
+	}
+	settle(s)
+	if x := shown(id); string(x.Output) != `{"all":{},"c":{},"m":null}` {
+		t.Errorf("%s: %s, %+v", x.State, x.Output, x.Error)
+	}
+	children, err := s.Query.Children(t.Context(), harness.Caller, id, "", workflow.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range children.Items {
+		want := map[string]string{"c": "{}", "m": "null", "all": "{}"}[c.Step]
+		if x := shown(c.ID); string(c.Output) != want || string(x.Output) != want {
+			t.Errorf("%s gives %s, the child %s, want %s", c.Step, c.Output, x.Output, want)
+		}
+	}
+	req := harness.NewStartRequest("quiet")
+	req.Mode = views.ModeProbe
+	probe := s.StartWith(req)
+	settle(s)
+	if x := shown(probe); x.Output != nil || len(children.Items) != 3 {
+		t.Errorf("a probe gives %s; %d children", x.Output, len(children.Items))
 	}
 }
 

@@ -206,8 +206,8 @@ func (i *Inspection) followUp(ctx context.Context, d *workflow.Delivery, kind wo
 	}
 	if x.Try == d.Try { // what an earlier try ended with is gone
 		ended.Failure = x.Error
-		if x.Output != nil {
-			if ended.Output, err = i.w.loadValue(ctx, x.Output); err != nil {
+		if output := x.GivenOutput(); output != nil {
+			if ended.Output, err = i.w.loadValue(ctx, output); err != nil {
 				return req, err
 			}
 		}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -343,6 +344,7 @@ func (d *decider) endCompleted(on sm.Event) {
 			return
 		}
 		if d.execution.Output = o.Value; o.Value == nil {
+			d.execution.Output = &workflow.Value{Inline: json.RawMessage("null")}
 			d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: EventOutputMissing}, map[string]any{"reason": workflow.Truncate(o.Missing, workflow.MaxReasonBytes)})
 		}
 	}

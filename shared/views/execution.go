@@ -54,7 +54,7 @@ type ExecutionView struct {
 	FollowUpFailure *FollowUpFailure `json:"followUpFailure"`
 
 	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
-	Output        json.RawMessage        `json:"output"`     // what it has given, null before it has completed and in lists
+	Output        json.RawMessage        `json:"output"`     // what it has given; null before it has completed, and in lists if it is stored outside of the state item
 	Labels        map[string]string      `json:"labels"`
 	Metadata      json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is
 	Tenant        string                 `json:"tenant"`
@@ -378,7 +378,7 @@ type ChildExecutionView struct {
 	Status     *statemachines.Status         `json:"status"` // like State
 	Outcome    *workflow.Outcome             `json:"outcome"`
 	Waiting    *Waiting                      `json:"waiting"`
-	Output     json.RawMessage               `json:"output"`     // its output for the step that waited for it; null for none
+	Output     json.RawMessage               `json:"output"`     // its output for the step that waited for it; null before it has completed
 	Item       *int                          `json:"item"`       // number of its item in the list, from 0; null if the step started only this one
 	ItemText   *string                       `json:"itemText"`   // a short form of that item
 	Started    *int                          `json:"started"`    // number of executions that it has started itself, as far as known
@@ -390,7 +390,7 @@ type ResultView struct {
 	ExecutionID string                       `json:"executionId"`
 	State       statemachines.ExecutionState `json:"state"`
 	Status      statemachines.Status         `json:"status"`
-	Output      json.RawMessage              `json:"output"` // as the definition computes it, after completion; null if the definition has none
+	Output      json.RawMessage              `json:"output"` // as the definition computes it, after completion
 	Steps       map[string]StepResult        `json:"steps"`
 	Truncated   bool                         `json:"truncated"` // the results exceed the size of one response; /jobs has them all
 }

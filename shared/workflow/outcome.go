@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -111,6 +112,18 @@ type LastEnd struct {
 
 // MaxNamedFailures bounds [Result].Named.
 const MaxNamedFailures = 10
+
+// NoOutput is the output of an execution that has completed, and whose definition has none.
+var NoOutput = Value{Inline: json.RawMessage("{}")}
+
+// GivenOutput returns what the execution has given; nil before it has completed, and of a probe.
+func (x *Execution) GivenOutput() *Value {
+	completed := x.State == statemachines.ExecutionCompleted || x.State == statemachines.ExecutionCompletedAck
+	if x.Output == nil && completed && !x.Probe {
+		return &NoOutput
+	}
+	return x.Output
+}
 
 // Outcome returns how the execution ended; "" before its end.
 func (x *Execution) Outcome() Outcome {

@@ -233,6 +233,14 @@ func (r *StepRun) LacksChild() bool {
 	return r.Child != nil && !r.Child.Set && r.Child.State == "" && !r.LetGo && !r.Open() && r.Counts.Unsent+r.Counts.NotExecuted > 0
 }
 
+// ChildOutput returns what the only child of the step run has given; nil if it has not completed.
+func (r *StepRun) ChildOutput() *Value {
+	if r.Value == nil && r.Status == statemachines.StepCompleted && r.Child != nil && r.Child.Mode == ModeDispatch && r.Child.State == statemachines.ExecutionCompletedAck {
+		return &NoOutput
+	}
+	return r.Value
+}
+
 // IsSet reports whether the step run has started a child for each item.
 func (r *StepRun) IsSet() bool { return r.Child != nil && r.Child.Set }
 

@@ -716,7 +716,7 @@ type ChildExecution struct {
 	// Outcome Null until it has ended
 	Outcome *ExecutionOutcome `json:"outcome"`
 
-	// Output What it gave to the step that waited for it; null for none
+	// Output What it gave to the step that waited for it, `{}` if its definition has no `output`; null before that, and if it had no value
 	Output interface{} `json:"output"`
 
 	// Parameters Null if they are stored apart because they are large, or if it never began

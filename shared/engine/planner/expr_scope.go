@@ -529,6 +529,8 @@ func (p *Planner) childResult(ctx context.Context, o *workflow.StepRun) (json.Ra
 			return nil, err
 		}
 		result["output"] = output
+	} else if none := o.ChildOutput(); none != nil {
+		result["output"] = none.Inline
 	}
 	return workflow.EncodeJSON(result)
 }

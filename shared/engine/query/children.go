@@ -96,8 +96,8 @@ func onlyChild(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (
 	if undone := i.Execution().StepRunBySeq(r.Undoes); undone != nil && undone.Child != nil {
 		shown.Compensates = &undone.Child.ID
 	}
-	if r.Status == sm.StepCompleted {
-		shown.Output, err = stepValue(ctx, i, r)
+	if value := r.ChildOutput(); value != nil && r.Status == sm.StepCompleted {
+		shown.Output, err = loadValue(ctx, i, r.Seq, value)
 	}
 	return shown, err
 }

@@ -30,8 +30,8 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 		return e, err
 	}
 	e.Parameters, e.Metadata = in.Shown(), in.Metadata
-	if x.Output != nil {
-		if e.Output, err = loadValue(ctx, i, 0, x.Output); err != nil {
+	if output := x.GivenOutput(); output != nil {
+		if e.Output, err = loadValue(ctx, i, 0, output); err != nil {
 			return e, err
 		}
 	}
@@ -133,6 +133,9 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	}
 	if !x.Input.Offloaded {
 		e.Parameters, e.Metadata = x.Input.Shown(), x.Input.Metadata
+	}
+	if output := x.GivenOutput(); output != nil && output.Stored == nil {
+		e.Output = output.Inline
 	}
 	if x.Cause != "" {
 		e.Cause = &x.Cause

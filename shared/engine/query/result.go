@@ -22,8 +22,8 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	}
 	x := i.Execution()
 	answer := views.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]views.StepResult{}}
-	if x.Output != nil {
-		if answer.Output, err = loadValue(ctx, i, 0, x.Output); err != nil {
+	if output := x.GivenOutput(); output != nil {
+		if answer.Output, err = loadValue(ctx, i, 0, output); err != nil {
 			return answer, err
 		}
 	}
@@ -128,8 +128,8 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 func childResult(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (s views.StepResult, err error) {
 	s = views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: workflow.RunOnGlobal}
 	result := map[string]any{"id": r.Child.ID, "state": r.Child.State}
-	if r.Value != nil && r.Status == sm.StepCompleted {
-		if result["output"], err = loadValue(ctx, i, r.Seq, r.Value); err != nil {
+	if value := r.ChildOutput(); value != nil && r.Status == sm.StepCompleted {
+		if result["output"], err = loadValue(ctx, i, r.Seq, value); err != nil {
 			return s, err
 		}
 	}

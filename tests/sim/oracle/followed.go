@@ -278,7 +278,7 @@ func (f *followed) checkCompleted(run *FlowRun, all bool) {
 	switch {
 	case run.Pending || run.Failed != nil || !all:
 		f.Failf(lawFollows, "%s has completed, want %s", f.x.ID, run)
-	case f.x.Output != nil && f.x.Output.Stored == nil:
+	case f.x.Output != nil && f.x.Output.Stored == nil && string(f.x.Output.Inline) != "null": // null: it has no value
 		var got, want any
 		text, _ := json.Marshal(map[string]any{"vars": run.Vars})
 		_ = json.Unmarshal(text, &want)
