@@ -22,6 +22,9 @@ func (w *workspace) fetchPlan(ctx context.Context, n lifecycle.Need, draft *work
 	if w.facts.Plans == nil {
 		w.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
 	}
+	if why := p.TooManyVariables(draft, &r); why != nil && planned.Plan.Jobs > 0 && planned.Plan.Problem == nil {
+		planned.Plan = lifecycle.Plan{Cause: workflow.CauseLimit, Problem: why}
+	}
 	for _, v := range []**workflow.Value{&planned.Plan.Value, &planned.Plan.Question, &planned.Plan.Default} {
 		if *v, err = w.offloadValue(ctx, *v); err != nil {
 			return err

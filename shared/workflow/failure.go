@@ -50,6 +50,7 @@ const (
 	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
 	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than a step may set
 	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are too large in total
+	FailureLimitKeys         = "LIMIT_KEYS"             // an execution sets too many variables
 	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deeply
 	FailureRejected          = "REJECTED"               // somebody has rejected what a step asks for
 	FailureSecret            = "SECRET"                 // the secret does not exist, or it cannot be used

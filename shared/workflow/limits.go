@@ -54,6 +54,7 @@ const (
 	MaxSetBytes         = 4 << 20  // total size of the results of a foreach step's children, as JSON
 	MaxAnswerBytes      = 64 << 10 // size of an answer, as JSON
 	MaxWaitTitle        = 128      // size of a question's title in the state item
+	MaxVariables        = 500      // variables that a definition sets, and those that an execution has set
 	MaxVariablesBytes   = 10 << 20 // total size of the variables that a step reads, as JSON
 )
 

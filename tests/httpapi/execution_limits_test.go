@@ -28,6 +28,7 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"cost of an expression":                                       limitExpressionCost,
 	"what a step sets":                                            limitValue,
 	"variables that a step reads":                                 limitVariables,
+	"variables that an execution sets":                            limitNames,
 	"nesting of what a step sets, of a list of a loop, and with `outputKey` of the result of a block, of the output of an execution that a step starts, and of what branches or several executions give together": limitValueDepth,
 	"items of a foreach": limitItems,
 	"waves of a rollout": limitWaves,
@@ -356,6 +357,23 @@ func limitVariables(t *testing.T, l limit) {
 		}
 		f.Publish(fmt.Sprint("n", n), "steps: ["+strings.TrimPrefix(steps, "}}, ")+"}}, {label: read, set: {"+strings.Join(reads, ", ")+"}}]")
 		return f.execute(fmt.Sprintf(`{"workflow":"p/n%d","parameters":{"t":%q,"u":%q}}`, n, repeatX(text), repeatX(left-2)))
+	}
+	checkLimit(t, l, execute(l.n), execute(l.n+1))
+}
+
+func limitNames(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	set := func(n int) string {
+		var values []string
+		for i := range n {
+			values = append(values, fmt.Sprintf("v%d: 1", i))
+		}
+		return "{" + strings.Join(values, ", ") + "}"
+	}
+	execute := func(n int) executionResult {
+		f.Publish(fmt.Sprint("own", n), "steps: [{label: one, set: "+set(n-l.n/2)+"}]")
+		f.Publish(fmt.Sprint("n", n), fmt.Sprintf("steps: [{label: own, set: %s}, {label: more, workflowReference: {workflow: 'p/own%d:1', mode: embed}}]", set(l.n/2), n))
+		return f.execute(fmt.Sprintf(`{"workflow":"p/n%d"}`, n))
 	}
 	checkLimit(t, l, execute(l.n), execute(l.n+1))
 }

@@ -34,9 +34,6 @@ type branch struct {
 // all steps.
 var outputStep = &spec.Step{Label: "output"}
 
-// maxVariables bounds the paths that a definition sets.
-const maxVariables = 500
-
 // compileFlow compiles what step i sets, and where an execution continues after it.
 func (c *compiler) compileFlow(i int) {
 	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
@@ -71,8 +68,8 @@ func (c *compiler) compileFlow(i int) {
 	if c.variables += len(into.set); s.OutputKey != "" {
 		c.variables++
 	}
-	if c.variables > maxVariables {
-		c.ReportAt(path, "limit", "a definition sets at most %d variables", maxVariables)
+	if c.variables > workflow.MaxVariables {
+		c.ReportAt(path, "limit", "a definition sets at most %d variables", workflow.MaxVariables)
 	}
 }
 

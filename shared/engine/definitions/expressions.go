@@ -288,6 +288,14 @@ func (p *Program) Writes(node int) []string {
 	return p.Definitions[n.Origin].compiled.SetPaths(n.LocalIndex)
 }
 
+// Assignments returns how many variables the nodes set, each once for each node that sets it.
+func (p *Program) Assignments() (n int) {
+	for i := range p.Nodes {
+		n += len(p.Writes(i))
+	}
+	return n
+}
+
 // ExecuteOnParameters returns the selector of a step that starts a child execution, for the given
 // item if there is one.
 func (x *Expressions) ExecuteOnParameters(node int, item *workflow.ScopeEntity) (json.RawMessage, error) {

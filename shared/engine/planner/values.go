@@ -95,6 +95,35 @@ func TooDeep(label, what string, value json.RawMessage) *workflow.Failure {
 	return &workflow.Failure{Code: workflow.FailureLimitDepth, Step: label, Message: fmt.Sprintf("%s of step %q, the value of a variable, is nested more than %d deep", what, label, spec.MaxPathDepth-1)}
 }
 
+// TooManyVariables returns why a step cannot be entered: with those that it sets, the execution would
+// have set more variables than it may, embedded definitions included; nil if it can. Each path of a
+// definition counts once, however often it is set.
+func (p *Planner) TooManyVariables(x *workflow.Execution, r *workflow.StepRun) *workflow.Failure {
+	if len(p.Program.Writes(r.StepIndex)) == 0 || p.Program.Assignments() <= workflow.MaxVariables {
+		return nil
+	}
+	type variable struct {
+		origin int
+		path   string
+	}
+	set := map[variable]bool{}
+	add := func(node int) {
+		for _, path := range p.Program.Writes(node) {
+			set[variable{p.Program.Nodes[node].Origin, path}] = true
+		}
+	}
+	for i := range x.StepRuns {
+		if o := &x.StepRuns[i]; o.Forward() && o.SupersededBy == 0 && (o.Open() || o.Status == sm.StepCompleted) {
+			add(o.StepIndex)
+		}
+	}
+	if add(r.StepIndex); len(set) <= workflow.MaxVariables {
+		return nil
+	}
+	label := p.Program.Nodes[r.StepIndex].Label
+	return &workflow.Failure{Code: workflow.FailureLimitKeys, Step: label, Message: fmt.Sprintf("with those of step %q, the execution sets %d variables, the limit is %d", label, len(set), workflow.MaxVariables)}
+}
+
 // checkResultDepth fails a step run whose result becomes the value of a variable and is nested too deep.
 func (p *Planner) checkResultDepth(ctx context.Context, r *workflow.StepRun, rep *lifecycle.Report) (err error) {
 	result := rep.Result

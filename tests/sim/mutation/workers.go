@@ -36,6 +36,7 @@ var workers = []Mutation{
 
 // limits are mistakes in how many executions are live at the same time.
 var limits = []Mutation{
+	{Name: "variables of embedded definitions count as one", Test: "shared/engine:TestFlow_VariablesOfAllDefinitionsAreBounded", Edits: []Edit{{"shared/engine/planner/values.go", "set[variable{p.Program.Nodes[node].Origin, path}] = true", "set[variable{0, path}] = true"}}},
 	{Name: "updates of failed entities are written where too many have failed", Test: "shared/engine:TestOutcome_SetsTooLargeForTheItem", Edits: []Edit{{plannerUpdates, "\t\tif x.Result.Lacks(workflow.EntityFailedSafe) {\n", "\t\tif false {\n"}}},
 	{Name: "who finds no place waits for the first that is live only", Test: "shared/engine:TestConcurrency_PlaceIsKeptUntilAcknowledged", Edits: []Edit{{"shared/engine/locking/evaluate.go", "\t\t\t\te.blockedBy.Others = append(e.blockedBy.Others,", "\t\t\t\t_ = append(e.blockedBy.Others,"}}},
 	{Name: "a failed registration with one of several that are live is overlooked", Test: "shared/engine/locking:TestSlot_OneEndsBeforeRegistration", Edits: []Edit{{"shared/engine/locking/acquire.go", "\t\tif err != nil || !ok {\n\t\t\treturn false, false, err\n\t\t}\n\t\tneedsPerson", "\t\tif err != nil {\n\t\t\treturn false, ok, err\n\t\t}\n\t\tneedsPerson"}}},
