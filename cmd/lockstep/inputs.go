@@ -143,7 +143,9 @@ func answerByToken(cmd *cobra.Command, c *connection, api *client.Client, token,
 		if err != nil {
 			return render.AsServiceError(err)
 		}
-		if input, err = newForm(cmd, q.Title, q.Show).fill(q.Schema); err != nil {
+		f := newForm(cmd)
+		f.show(q.Title, q.Show)
+		if input, err = f.fill(q.Schema); err != nil {
 			return err
 		}
 	}
@@ -322,24 +324,28 @@ func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.A
 	input := found[0]
 	req.Step, req.Visit = input.Step, input.Visit
 	var err error
-	req.Input, err = newForm(cmd, input.Title, input.Show).fill(input.Schema)
+	f := newForm(cmd)
+	f.show(input.Title, input.Show)
+	req.Input, err = f.fill(input.Schema)
 	return err
 }
 
-// newForm shows the question.
-func newForm(cmd *cobra.Command, title *string, show json.RawMessage) *form {
-	f := &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
+// form asks for values field by field. One form reads all that a command asks for.
+type form struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+func newForm(cmd *cobra.Command) *form {
+	return &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
+}
+
+// show shows the question.
+func (f *form) show(title *string, show json.RawMessage) {
 	fmt.Fprintf(f.out, "%s\n", render.OneLine(render.OrDash(title)))
 	if len(show) > 0 && string(show) != "null" {
 		fmt.Fprintf(f.out, "%s\n", render.OneLine(string(show)))
 	}
-	return f
-}
-
-// form asks for a value field by field.
-type form struct {
-	in  *bufio.Reader
-	out io.Writer
 }
 
 // fieldSchema is the part of a JSON Schema that a form understands.
@@ -351,6 +357,7 @@ type fieldSchema struct {
 	Default     json.RawMessage            `json:"default"`
 	Required    []string                   `json:"required"`
 	Properties  map[string]json.RawMessage `json:"properties"`
+	Defs        json.RawMessage            `json:"$defs"`
 }
 
 // fill asks for the fields of an object, or for the whole value as JSON if the schema does not list
@@ -361,9 +368,18 @@ func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
 	if len(s.Properties) == 0 {
 		return f.ask("answer", raw, true)
 	}
-	values := map[string]json.RawMessage{}
+	return f.fillRest(raw, map[string]json.RawMessage{})
+}
+
+// fillRest asks for the fields of an object that have no value yet, and returns the object.
+func (f *form) fillRest(raw json.RawMessage, values map[string]json.RawMessage) (json.RawMessage, error) {
+	var s fieldSchema
+	_ = json.Unmarshal(raw, &s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		value, err := f.ask(name, s.Properties[name], slices.Contains(s.Required, name))
+		if _, given := values[name]; given {
+			continue
+		}
+		value, err := f.ask(name, s.withDefinitions(s.Properties[name]), slices.Contains(s.Required, name))
 		if err != nil {
 			return nil, err
 		}
@@ -372,6 +388,20 @@ func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	return workflow.EncodeJSON(values)
+}
+
+// withDefinitions returns the schema of a field with the definitions to which it may refer.
+func (s *fieldSchema) withDefinitions(field json.RawMessage) json.RawMessage {
+	var words map[string]json.RawMessage
+	if len(s.Defs) == 0 || json.Unmarshal(field, &words) != nil || words == nil {
+		return field
+	}
+	words["$defs"] = s.Defs
+	whole, err := workflow.EncodeJSON(words)
+	if err != nil {
+		return field
+	}
+	return whole
 }
 
 // ask asks for one value until it matches its schema. An empty line means the default, or no value

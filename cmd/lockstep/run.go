@@ -25,7 +25,7 @@ func newRun(c *connection) *cobra.Command {
 	var key string
 	var signal, signalID, batch string
 	var life, timeout time.Duration
-	var detach, probe, stepwise, hold, use, dryRun bool
+	var detach, probe, stepwise, hold, use, dryRun, interactive bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
 		Short: "Start an execution and follow it",
@@ -37,6 +37,9 @@ narrows another only within the query: --query "'core' in entity.groups && entit
 
 With --key at most one execution of the workflow with that key runs: while one does, the start is
 refused, or its --signal goes to that one, or with --use-existing that one is followed.
+
+--interactive asks for the parameters of the definition that are not given, field by field, and
+while it follows the execution for whatever a step of it asks people, by its schema.
 
 Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
 failed (outcome PARTIAL). 124: --wait-timeout has passed. 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
@@ -82,6 +85,12 @@ if everything succeeded.`,
 			case stepwise:
 				req.Mode = views.ModeStep
 			}
+			form := newForm(cmd)
+			if interactive {
+				if req.Parameters, err = askForParameters(cmd, api, form, args[0], req.Parameters); err != nil {
+					return err
+				}
+			}
 			if dryRun {
 				p, err := api.Plan(cmd.Context(), req)
 				if err != nil {
@@ -106,10 +115,15 @@ if everything succeeded.`,
 			} else {
 				noteExisting(cmd, started.ID, existed)
 			}
-			err = follow(cmd, c, api, started.ID, timeout, func(x views.ExecutionView) {
+			onEnd := func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
 				noteMeant(cmd, api, x, req.ExecuteOnParameters)
-			})
+			}
+			if interactive {
+				err = followAndAnswer(cmd, c, api, form, started.ID, timeout, onEnd)
+			} else {
+				err = follow(cmd, c, api, started.ID, timeout, onEnd)
+			}
 			if probe && err == nil && !c.json() {
 				return printNext(cmd, api, started.ID)
 			}
@@ -127,6 +141,7 @@ if everything succeeded.`,
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
 	f.StringVar(&batch, "batch", "", "start an execution for each line of this file, or of standard input for \"-\", and follow none: as \"lockstep batch\", but a line need not name the workflow")
+	f.BoolVar(&interactive, "interactive", false, "ask for each parameter that is not given, and for what its steps ask people; what you type is shown")
 	f.BoolVar(&dryRun, "dry-run", false, "start nothing, and show what it would do, as \"lockstep plan\" does")
 	addWaitTimeout(cmd, &timeout)
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
