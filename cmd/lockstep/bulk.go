@@ -104,10 +104,16 @@ with the rollback; the list names those that it is about.`,
 				return errors.New("--rollback is for the verb retry")
 			}
 			if dryRun || !yes {
-				n := 0
+				n, able := 0, 0
 				err := printList(cmd, c, countItems(api.ChangeExecutions(cmd.Context(), f, req), &n), 0, []string{"ID", "WORKFLOW", "STATE", "NOTE"},
 					func(x views.BulkItem) []string {
 						before, _ := bulkNotes(req, x)
+						switch {
+						case x.CanRollback || render.VerbAllowed(args[0], x.State):
+							able++
+						case before == "":
+							before = "in this state it will be refused"
+						}
 						return []string{x.ID, x.Workflow.String(), string(x.State), render.OrDash(&before)}
 					})
 				if err != nil || dryRun {
@@ -117,7 +123,7 @@ with the rollback; the list names those that it is about.`,
 					printNote(cmd, "no execution matches")
 					return nil
 				}
-				if !askYes(cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s these %d executions?", args[0], n)) {
+				if !askYes(cmd.InOrStdin(), cmd.ErrOrStderr(), bulkQuestion(args[0], n, able)) {
 					return errors.New("nothing was done; --yes does not ask")
 				}
 			}
@@ -168,6 +174,17 @@ func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
 		return "a rollback has failed: this gives up to try it again", "; its rollback, which had failed, cannot be tried again"
 	}
 	return "", ""
+}
+
+// bulkQuestion asks whether to do the verb to n executions, of which so many are in a state that accepts it.
+func bulkQuestion(verb string, n, able int) string {
+	switch {
+	case able < n:
+		return fmt.Sprintf("%s these %d executions? By their states %d of them can.", verb, n, able)
+	case n == 1:
+		return verb + " this execution?"
+	}
+	return fmt.Sprintf("%s these %d executions?", verb, n)
 }
 
 // itemErrorText formats why one of several items was refused, with the places.

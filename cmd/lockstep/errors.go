@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
@@ -52,12 +53,15 @@ func exitCode(err error) int {
 	var service render.ServiceError
 	var start startError
 	var waited *waitTimeoutError
+	var path *fs.PathError
 	switch {
 	case errors.As(err, &waited):
 		return exitWaitTimeout
 	case errors.Is(err, render.ErrPartial):
 		return exitPartial
 	case errors.Is(err, render.ErrSilent), errors.As(err, &start):
+		return exitFailed
+	case errors.As(err, &path) && path.Op == "write": // the disk is full, or the output is gone
 		return exitFailed
 	case errors.As(err, &unreachable):
 		return exitUnreachable

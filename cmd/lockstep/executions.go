@@ -161,7 +161,7 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "not started at its end, after %d attempts, the last %s: %s\n", f.Attempts, render.Ago(f.At), render.OneLine(f.Error))
 			}
 			for _, s := range x.ChildSets {
-				fmt.Fprintf(out, "started: %s\n", describeChildSet(s))
+				fmt.Fprintf(out, "started: %s\n", describeChildSet(s, x.EndedAt != nil))
 			}
 			if len(x.Children) > 0 {
 				printChildren(cmd, api, x)
@@ -211,9 +211,13 @@ func describeLimits(x views.ExecutionView) string {
 
 // describeChildSet describes the progress of the executions that a step has started for the items
 // of a list.
-func describeChildSet(s views.ChildSetView) string {
+// ended says that the execution has, and with it the step.
+func describeChildSet(s views.ChildSetView, ended bool) string {
 	text := fmt.Sprintf("%d of %s by step %s, one for each item", s.Total, s.Workflow, s.Step)
-	if s.Done != nil {
+	switch {
+	case s.Done != nil && ended && *s.Done < s.Total:
+		text += fmt.Sprintf(": %d are over, %d were cancelled or never began", *s.Done, s.Total-*s.Done)
+	case s.Done != nil:
 		text += fmt.Sprintf(": %d are over", *s.Done)
 	}
 	if s.Failed != nil && *s.Failed > 0 {

@@ -255,10 +255,12 @@ With --workflow and --key there is no ID, only the NAME: it goes to the executio
 			case len(args) == 2 && workflowName == "" && key == "":
 				x, err := api.Signal(cmd.Context(), args[0], args[1], req)
 				wait.stale = staleSince(x)
+				noteOtherSignal(cmd, x, args[1], err)
 				return wait.finish(cmd, c, api, x, err)
 			case len(args) == 1 && byKey && strings.Count(workflowName, "/") == 1 && !strings.Contains(workflowName, ":"):
 				x, err := api.SignalKey(cmd.Context(), workflowName, key, args[0], req)
 				wait.stale = staleSince(x)
+				noteOtherSignal(cmd, x, args[0], err)
 				return wait.finish(cmd, c, api, x, err)
 			}
 			return errors.New("say to which execution: signal ID NAME, or signal --workflow PACKAGE/NAME --key KEY NAME")
@@ -274,6 +276,20 @@ With --workflow and --key there is no ID, only the NAME: it goes to the executio
 	f.StringVar(&req.IdempotencyKey, "id", "", "id of the signal: the same id again is the same signal")
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	return cmd
+}
+
+// noteOtherSignal tells who has sent a signal that the execution waits for another one: the name may be misspelt.
+func noteOtherSignal(cmd *cobra.Command, x views.ExecutionView, name string, err error) {
+	w := x.Waiting
+	if err != nil || w == nil || w.Kind != workflow.WaitSignal || w.Signal == name {
+		return
+	}
+	for _, other := range w.All {
+		if other.Kind == workflow.WaitSignal && (w.Step == nil || other.Step != *w.Step) {
+			return // the view does not say which signal that is
+		}
+	}
+	printNote(cmd, "it waits for the signal %q; %q is kept until a step waits for it", w.Signal, name)
 }
 
 // readAnswer reads the answer from exactly one of the flags. It returns nil if the caller is to be
@@ -318,7 +334,12 @@ func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.A
 			found = append(found, input)
 		}
 	}
-	if len(found) != 1 {
+	switch {
+	case len(found) == 0 && req.Step != "":
+		return fmt.Errorf("step %q of execution %s asks nobody for input; \"lockstep inputs %s\" lists what it asks", req.Step, id, id)
+	case len(found) == 0:
+		return fmt.Errorf("execution %s asks nobody for input", id)
+	case len(found) > 1:
 		return fmt.Errorf("%d steps of execution %s wait for input: name one with --step", len(found), id)
 	}
 	input := found[0]

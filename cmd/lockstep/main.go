@@ -68,7 +68,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var reported *render.ReportedError
 	if printed := errors.Is(err, render.ErrSilent) || errors.As(err, &reported); !printed {
 		printError(stderr, err)
-		if f := root.PersistentFlags().Lookup("output"); f.Value.String() == "json" {
+		if f := root.PersistentFlags().Lookup("output"); f.Value.String() == "json" || !f.Changed && asksForJSON(args) {
 			printErrorDocument(stdout, err)
 		}
 	}
@@ -76,6 +76,21 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "run \"lockstep help\" or \"lockstep VERB --help\" for usage")
 	}
 	return code
+}
+
+// asksForJSON reports whether a command line says --output json. Behind a flag that is wrong, none is read.
+func asksForJSON(args []string) bool {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return false
+		case arg == "--output=json", arg == "-o=json", arg == "-ojson":
+			return true
+		case (arg == "--output" || arg == "-o") && i+1 < len(args) && args[i+1] == "json":
+			return true
+		}
+	}
+	return false
 }
 
 func newRoot() *cobra.Command {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -126,8 +125,10 @@ func waitingFor(x *workflow.Execution, step string, visit int) (*workflow.StepRu
 		return nil, workflow.Invalid("several steps wait for input", []workflow.Issue{{Path: "step", Code: "required", Message: "name one of these: " + strings.Join(open, ", ")}})
 	case last == nil && len(asking) == 0 && x.Wait != nil && x.Wait.Kind == workflow.WaitChildInput && x.Wait.Child != "":
 		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: it has not asked for input itself; answer execution %s, which it has started", x.ID, x.State, x.Wait.Child)}
+	case last == nil && step != "" && len(asking) == 0:
+		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: neither step %q nor any other has asked for input", x.ID, x.State, step)}
 	case last == nil && step != "":
-		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: step %q has not asked for input; who has: %s", x.ID, x.State, step, cmp.Or(strings.Join(asking, ", "), "no step"))}
+		return nil, &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("cannot answer execution %s in state %s: step %q has not asked for input; who has: %s", x.ID, x.State, step, strings.Join(asking, ", "))}
 	}
 	return last, nil
 }

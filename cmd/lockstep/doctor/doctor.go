@@ -65,6 +65,9 @@ func NewCommand(env render.Env, opts Options) *cobra.Command {
 			if err := checkService(ctx, env, opts, report, url); err != nil {
 				return err
 			}
+			if cmd.Context().Err() != nil { // the checks that it has interrupted have found nothing
+				return context.Cause(cmd.Context())
+			}
 			return printReport(cmd, env, report)
 		},
 	}

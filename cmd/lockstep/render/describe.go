@@ -60,17 +60,25 @@ func describeState(x views.ExecutionView) string {
 			outcome = "It failed safely: everything it had changed was rolled back"
 		}
 		if strings.HasPrefix(string(x.State), "FAILED_UNSAFE") {
+			checked := x.State == sm.ExecutionFailedUnsafeAck
 			outcome = "It failed UNSAFELY: check the entities it touched"
-			if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 && x.FailedRollback != nil {
+			if checked {
+				outcome = "It failed UNSAFELY, which somebody has acknowledged"
+			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 && x.FailedRollback != nil {
 				outcome = "It failed UNSAFELY: something could not be undone"
 			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 {
 				outcome = "It failed UNSAFELY, though no entity of it needs a look"
 			}
-			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 {
+			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 && checked {
+				outcome = fmt.Sprintf("It failed UNSAFELY on %d of its entities, which somebody has acknowledged", n)
+			} else if n > 0 {
 				outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities", n)
 				if x.Kept != nil && x.State == sm.ExecutionFailedUnsafe && *x.Kept > 0 && *x.Kept < n {
 					outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities; %d are released", *x.Kept, n-*x.Kept)
 				}
+			}
+			if x.Remains != nil && checked {
+				return outcome + failureText(x) + ". What remained: " + *x.Remains + "."
 			}
 			if x.Remains != nil {
 				return outcome + failureText(x) + ". What remains: " + *x.Remains + "."
@@ -342,7 +350,11 @@ func IllegalStateHint(verb string, x views.ExecutionView) string {
 		}
 	}
 	for _, o := range operatorVerbs {
-		if o.verb != verb && VerbAllowed(o.verb, state) {
+		switch {
+		case o.verb == verb || !VerbAllowed(o.verb, state):
+		case o.verb == "retry" && x.Parent != nil && sm.Terminal(state): // it waits for no execution that has ended
+			alternatives = append(alternatives, fmt.Sprintf("\"lockstep retry %s\" (which started it)", *x.Parent))
+		default:
 			alternatives = append(alternatives, "\"lockstep "+o.verb+" "+id+"\"")
 		}
 	}

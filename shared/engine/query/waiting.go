@@ -107,7 +107,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		switch {
 		case x.Unlocked:
 			w.Reason = ptr("its locks have been released")
-		case x.Kept != nil && x.Kept.Len() == 0: // the item does not say whether there is a limit
+		case x.Kept != nil && x.Kept.Len() == 0, x.Kept == nil && wholeScope(x) == 0: // the item does not say whether there is a limit
 			w.Reason = ptr("it keeps no entity; if its workflow limits concurrency, it keeps its place until it is acknowledged or unlocked")
 		}
 		return w
