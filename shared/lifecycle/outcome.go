@@ -286,10 +286,7 @@ func (d *decider) mostExecuted(entityType string) (most int) {
 		if r.Kind != workflow.JobExecute || d.node(r).EntityType() != entityType {
 			continue
 		}
-		executed := r.Jobs - r.Counts.NotExecuted // a branch that was closed has not called its block for all
-		if r.Pipeline > 0 {
-			executed -= r.Skipped
-		}
+		executed := r.JobCount() - r.Counts.NotExecuted // a branch that was closed has not called its block for all
 		most = max(most, executed)
 		if around := d.execution.StepRunBySeq(r.In); around == nil || d.node(around).Rollout == nil {
 			continue

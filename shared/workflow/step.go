@@ -310,6 +310,15 @@ func (r *StepRun) LoopSeq() int { return cmp.Or(r.Continues, r.Seq) }
 // HasJobs reports whether the step run has jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" && r.Child == nil }
 
+// JobCount returns how many jobs the step run has. In a pipeline every lane counts until the step run
+// is over: only then is it known for which entities there was nothing to do.
+func (r *StepRun) JobCount() int {
+	if r.Pipeline > 0 && r.Kind == JobExecute {
+		return r.Jobs - r.Skipped - r.Unmet
+	}
+	return r.Jobs
+}
+
 // CanReadResultsOf reports whether the step run may read the results of another one: an earlier run
 // of a step that no try up to its own has superseded. This is not enough for step runs that were
 // cut off the path of the execution, which are never readable.

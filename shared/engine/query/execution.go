@@ -173,7 +173,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 			continue
 		}
 		e.Progress.Jobs.Completed += r.Counts.OK
-		e.Progress.Jobs.Total += r.Jobs
+		e.Progress.Jobs.Total += r.JobCount()
 		e.Progress.Jobs.Failed += r.Counts.Failed
 	}
 	e.Progress.Steps = stepProgress(x, nil)

@@ -56,7 +56,15 @@ const twoSteps = "steps:\n  - {label: one, functionBlock: p/once:1, runOn: devic
 // N59: lists, details and status calls agree at any moment, and a terminal status never
 // changes.
 func TestService_AnswersAgree(t *testing.T) {
-	s := newHarness(t, 3, twoSteps)
+	t.Run("step by step", func(t *testing.T) { answersAgree(t, twoSteps) })
+	t.Run("pipeline", func(t *testing.T) {
+		answersAgree(t, "config: {executionStrategy: {parallel: true}, failureTolerance: 1}\n"+twoSteps+
+			"  - {label: three, functionBlock: p/again:1, runOn: device, condition: entity.id != 'd000', assert: entity.id != 'd001'}\n")
+	})
+}
+
+func answersAgree(t *testing.T, definition string) {
+	s := newHarness(t, 3, definition)
 	ctx := context.Background()
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == "two" && c.Entity == "d002" && c.Kind == workflow.JobExecute {

@@ -139,7 +139,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		s.Error = views.NewFailureView(x.Error) // an assertion or a parameter failed before any job started
 	}
 	s.Jobs = views.JobCounts{
-		Total: r.Jobs, Completed: r.Counts.OK, Failed: r.Counts.Failed,
+		Total: r.JobCount(), Completed: r.Counts.OK, Failed: r.Counts.Failed,
 		Pending: new(int), Claimed: new(int), Running: new(int),
 		Cancelled: ptr(r.Counts.NotExecuted), Unknown: ptr(r.Counts.Unknown),
 	}

@@ -10,7 +10,7 @@ const (
 var telling = []Mutation{
 	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "\tcase failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "\tcase !rules.ExecutionFails && !rules.Unfinished:\n"}}},
 	{Name: "an entity that was skipped by all steps is told as succeeded", Edits: []Edit{{lifecycleOutcome, " || d.anyEntitySkipped() {", " {"}}},
-	{Name: "jobs that were never executed hide that entities were skipped", Test: "shared/engine:TestOutcome_EntityWithoutWorkIsSkipped", Edits: []Edit{{lifecycleOutcome, "executed := r.Jobs - r.Counts.NotExecuted //", "executed := r.Jobs //"}}},
+	{Name: "jobs that were never executed hide that entities were skipped", Test: "shared/engine:TestOutcome_EntityWithoutWorkIsSkipped", Edits: []Edit{{lifecycleOutcome, "executed := r.JobCount() - r.Counts.NotExecuted //", "executed := r.Jobs //"}}},
 	{Name: "an entity whose jobs were never executed is told as succeeded", Test: "shared/lifecycle:TestJudgeEntity", Edits: []Edit{{lifecycleOutcome, "func(j EntityJob) bool { return j.Executed || j.failed() }", "func(EntityJob) bool { return true }"}}},
 	{Name: "an entity that no step is for is told as skipped", Test: "shared/lifecycle:TestJudgeEntity", Edits: []Edit{{lifecycleOutcome, "case rules.OnlyLocked && !rules.Unfinished:", "case false:"}}},
 	{Name: "a doubt is forgotten where the failure is handled", Edits: []Edit{{lifecycleOutcome, "(j.inDoubt() || !rules.Handled(j.StepRun))", "!rules.Handled(j.StepRun)"}}},
