@@ -252,3 +252,26 @@ func TestExamples_EndAsTheyState(t *testing.T) {
 		t.Errorf("only %d outcomes are stated", stated)
 	}
 }
+
+// whatLintLeaves are the warnings that examples may give: questions under locks, which some show, and what this test
+// has not registered.
+var whatLintLeaves = []string{"long_wait", "unknown_block", "unknown_workflow", "unknown_secret", "http_forbidden"}
+
+// Nobody begins with an example of which "lockstep lint" warns.
+func TestExamples_AreCleanForLint(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.Endpoints = workflow.Endpoints{"inventory": "https://inventory.test"}
+	s.Engine.Endpoints = s.Endpoints
+	putTables(t, s)
+	for file, text := range readExamples(t) {
+		warnings, err := s.Catalog.Lint(t.Context(), harness.Caller, []byte(text), time.Hour)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		for _, w := range warnings {
+			if !slices.Contains(whatLintLeaves, w.Code) {
+				t.Errorf("%s: %s (%s)", file, w, w.Code)
+			}
+		}
+	}
+}
