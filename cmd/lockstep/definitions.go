@@ -260,7 +260,7 @@ func newArchive(c *connection) *cobra.Command {
 		Use:     "archive WORKFLOW",
 		Short:   "Allow no new executions of one version of a workflow",
 		Long:    "Allow no new executions of PACKAGE/NAME:MAJOR.MINOR.PATCH. Existing executions continue.\n\"lockstep restore\" allows new ones again.",
-		Example: "  lockstep archive fleet/upgrade_firmware:1.0.0",
+		Example: "  lockstep archive fleet/upgrade_firmware:1.0.0 --reason 'replaced by 1.1.0'",
 	})
 }
 
@@ -273,7 +273,9 @@ func newRestore(c *connection) *cobra.Command {
 }
 
 // newVersionCommand completes a verb that takes one exact version of a workflow.
-func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Context, ref workflow.Ref) (client.Definition, error), done string, cmd *cobra.Command) *cobra.Command {
+func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Context, ref workflow.Ref, why string) (client.Definition, error), done string, cmd *cobra.Command) *cobra.Command {
+	var reason string
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		api, err := c.newClient()
@@ -287,7 +289,7 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if !ref.Exact() {
 			return fmt.Errorf("%q does not name one version: want PACKAGE/NAME:MAJOR.MINOR.PATCH", args[0])
 		}
-		d, err := do(api, cmd.Context(), ref)
+		d, err := do(api, cmd.Context(), ref, reason)
 		if err != nil {
 			return render.AsServiceError(err)
 		}

@@ -303,9 +303,9 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	_, err = c.Acknowledge(ctx, executionID, "", "device/sw-3")
 	check("acknowledge some", f.released, []workflow.EntityKey{{Type: "device", ID: "sw-3"}}, err)
 	exact := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
-	d, err = c.Archive(ctx, exact)
+	d, err = c.Archive(ctx, exact, "replaced")
 	check("archive", d.Archived, true, err)
-	d, err = c.Restore(ctx, exact)
+	d, err = c.Restore(ctx, exact, "needed again")
 	check("restore", d.Archived, false, err)
 	schema, err := c.DefinitionSchema(ctx)
 	check("schema", string(schema), strings.TrimSpace(string(format.Schema())), err)

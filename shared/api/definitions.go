@@ -54,7 +54,7 @@ func (a *routes) GetDefinition(w http.ResponseWriter, r *http.Request, pkg gen.P
 }
 
 // ArchiveDefinition serves DELETE /workflow-definition/{package}/{name}/{version}.
-func (a *routes) ArchiveDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.ExactVersion) {
+func (a *routes) ArchiveDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.ExactVersion, _ gen.ArchiveDefinitionParams) {
 	a.setArchived(w, r, workflow.Ref{Package: pkg, Name: name, Version: version}, a.Catalog.Archive)
 }
 
@@ -63,7 +63,7 @@ func (a *routes) RestoreDefinition(w http.ResponseWriter, r *http.Request, pkg g
 	a.setArchived(w, r, workflow.Ref{Package: pkg, Name: name, Version: version}, a.Catalog.Restore)
 }
 
-// setArchived archives or restores a version and answers with the version afterwards.
+// setArchived archives or restores a version and answers with the version afterwards. The audit has the reason.
 func (a *routes) setArchived(w http.ResponseWriter, r *http.Request, ref workflow.Ref, do func(context.Context, workflow.Caller, workflow.Ref) error) {
 	if err := do(r.Context(), a.caller(r), ref); err != nil {
 		a.writeError(w, r, err)

@@ -72,14 +72,16 @@ func (c *Client) Definition(ctx context.Context, ref workflow.Ref) (Definition, 
 	return get[Definition](ctx, c, refSegments("workflow-definition", ref)...)
 }
 
-// Archive forbids new executions of one exact version; existing ones continue.
-func (c *Client) Archive(ctx context.Context, ref workflow.Ref) (Definition, error) {
-	return do[Definition](ctx, c, request{method: http.MethodDelete, path: route(refSegments("workflow-definition", ref)...)})
+// Archive forbids new executions of one exact version; existing ones continue. The audit has the reason.
+func (c *Client) Archive(ctx context.Context, ref workflow.Ref, why string) (Definition, error) {
+	query := url.Values{}
+	set(query, "reason", why)
+	return do[Definition](ctx, c, request{method: http.MethodDelete, path: route(refSegments("workflow-definition", ref)...), query: query})
 }
 
-// Restore allows executions of an archived version again.
-func (c *Client) Restore(ctx context.Context, ref workflow.Ref) (Definition, error) {
-	return post[Definition](ctx, c, nil, append(refSegments("workflow-definition", ref), "restore")...)
+// Restore allows executions of an archived version again. The audit has the reason.
+func (c *Client) Restore(ctx context.Context, ref workflow.Ref, why string) (Definition, error) {
+	return post[Definition](ctx, c, reason{why}, append(refSegments("workflow-definition", ref), "restore")...)
 }
 
 // DefinitionSchema returns the JSON Schema of the definition format.

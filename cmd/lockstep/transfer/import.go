@@ -112,7 +112,7 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 		}
 		_, _, err := publish(ctx, d.value.source, false)
 		if err == nil && d.value.archived {
-			_, err = s.Archive(ctx, d.value.ref)
+			_, err = s.Archive(ctx, d.value.ref, "archived in the stage that it was exported from")
 		}
 		if err != nil {
 			return withPosition(err, "line %d, definition %s", d.line, d.value.ref)

@@ -2530,6 +2530,12 @@ type ListVersionsParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ArchiveDefinitionParams defines parameters for ArchiveDefinition.
+type ArchiveDefinitionParams struct {
+	// Reason Why, for the audit
+	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
+}
+
 // ListExecutionsParams defines parameters for ListExecutions.
 type ListExecutionsParams struct {
 	State   *ExecutionState   `form:"state,omitempty" json:"state,omitempty"`
@@ -2845,6 +2851,9 @@ type RegisterWorkerJSONRequestBody = WorkerRegistration
 // DrainWorkerJSONRequestBody defines body for DrainWorker for application/json ContentType.
 type DrainWorkerJSONRequestBody = ReasonRequest
 
+// RestoreDefinitionJSONRequestBody defines body for RestoreDefinition for application/json ContentType.
+type RestoreDefinitionJSONRequestBody = ReasonRequest
+
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
 
@@ -3107,7 +3116,7 @@ type ServerInterface interface {
 	ListVersions(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params ListVersionsParams)
 	// ArchiveDefinition Archive one version: it allows no new executions; existing ones continue
 	// (DELETE /workflow-definition/{package}/{name}/{version})
-	ArchiveDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
+	ArchiveDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion, params ArchiveDefinitionParams)
 	// GetDefinition Read one definition with its source; a major or a minor version selects the newest match
 	// (GET /workflow-definition/{package}/{name}/{version})
 	GetDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version)
@@ -5978,8 +5987,24 @@ func (siw *ServerInterfaceWrapper) ArchiveDefinition(w http.ResponseWriter, r *h
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ArchiveDefinitionParams
+
+	// ------------- Optional query parameter "reason" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reason", r.URL.Query(), &params.Reason, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "reason"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reason", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ArchiveDefinition(w, r, pPackage, name, version)
+		siw.Handler.ArchiveDefinition(w, r, pPackage, name, version, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
