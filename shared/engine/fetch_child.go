@@ -197,13 +197,13 @@ func childInput(d *definitions.Definition, r *workflow.StepRun, with planner.Chi
 			return in, &workflow.Failure{Code: workflow.FailureSealed, Message: "a parameter of the child is sealed: only a request can give it", Step: r.Label}
 		}
 		if len(with.Selector) > 0 {
-			in.Selector = &workflow.Selector{}
-			err = json.Unmarshal(with.Selector, in.Selector)
-			switch {
-			case in.Selector.Empty() && !in.Selector.HasEmptyList():
-				in.Selector = nil
-			case in.Selector.Type == "":
-				in.Selector.Type = d.SeedEntity
+			given := &workflow.Selector{}
+			if err = json.Unmarshal(with.Selector, given); err == nil {
+				selector, issues := validateSelector(d.Definition, given)
+				if err := workflow.Invalid("the selection of entities is not valid", issues); err != nil {
+					return in, &workflow.Failure{Code: workflow.FailureParameters, Message: plan.ErrorText(err), Step: r.Label}
+				}
+				in.Selector = selector
 			}
 		}
 	}

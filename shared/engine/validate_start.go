@@ -45,30 +45,35 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	if issue := onKeyIssue(req); issue != nil {
 		return in, workflow.Invalid("the request is not valid", []workflow.Issue{*issue})
 	}
-	if req.ExecuteOnParameters.Unspecified() {
-		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}})
+	selector, issues := validateSelector(d, req.ExecuteOnParameters)
+	in.Selector = selector
+	return in, workflow.Invalid("the request is not valid", issues)
+}
+
+// validateSelector checks a selection of a start, or of the child of a step, and fills in its type.
+// It returns nil for a selection of nothing that does not say so by an empty list.
+func validateSelector(d *spec.Definition, given *workflow.Selector) (*workflow.Selector, []workflow.Issue) {
+	if given.Unspecified() {
+		return nil, []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.UnspecifiedSelectorHint}}
 	}
-	if sel := req.ExecuteOnParameters; !sel.Empty() || sel.HasEmptyList() {
-		s := *sel
-		if s.Type == "" {
-			s.Type = d.SeedEntity
-		}
-		var issues []workflow.Issue
-		if !workflow.ValidID(s.Type) {
-			issues = append(issues, workflow.Issue{Path: "executeOnParameters.type", Code: "required",
-				Message: "name the entity type: the definition has no seedEntity"})
-		}
-		if s.Query != "" {
-			if _, err := expr.CompileQuery(s.Query); err != nil {
-				issues = append(issues, workflow.Issue{Path: "executeOnParameters.query", Code: "expression", Message: err.Error()})
-			}
-		}
-		if err := workflow.Invalid("the request is not valid", issues); err != nil {
-			return in, err
-		}
-		in.Selector = &s
+	if given.Empty() && !given.HasEmptyList() {
+		return nil, nil
 	}
-	return in, nil
+	s := *given
+	if s.Type == "" {
+		s.Type = d.SeedEntity
+	}
+	var issues []workflow.Issue
+	if !workflow.ValidID(s.Type) {
+		issues = append(issues, workflow.Issue{Path: "executeOnParameters.type", Code: "required",
+			Message: "name the entity type: the definition has no seedEntity"})
+	}
+	if s.Query != "" {
+		if _, err := expr.CompileQuery(s.Query); err != nil {
+			issues = append(issues, workflow.Issue{Path: "executeOnParameters.query", Code: "expression", Message: err.Error()})
+		}
+	}
+	return &s, issues
 }
 
 // onKeyIssue says what is wrong with what a starter wants while its business key is held.
