@@ -28,6 +28,12 @@ func isAudited(pattern string, public bool, roles []Role) bool {
 	return !public && !starts && !signals && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
 }
 
+// sameVerbs are operations that do what another one does. The audit has one verb for both.
+var sameVerbs = map[string]string{"abortExecution": "cancelExecution", "removeScheduleByPost": "removeSchedule"}
+
+// auditVerb returns the verb under which an operation is audited.
+func auditVerb(operation string) string { return cmp.Or(sameVerbs[operation], operation) }
+
 // endAuditTime bounds the storing of a response's status, which may happen at the end of the
 // request's time.
 const endAuditTime = 2 * time.Second
@@ -36,7 +42,7 @@ const endAuditTime = 2 * time.Second
 // request is not served.
 func (a *routes) audited(verb string, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
 	c := a.caller(r)
-	e := workflow.AuditEntry{Verb: verb, Target: workflow.Truncate(r.URL.RequestURI(), workflow.MaxReasonBytes), RequestID: r.Header.Get(headerRequestID)}
+	e := workflow.AuditEntry{Verb: auditVerb(verb), Target: workflow.Truncate(r.URL.RequestURI(), workflow.MaxReasonBytes), RequestID: r.Header.Get(headerRequestID)}
 	e.Subject, e.Reason = aboutRequest(verb, r)
 	if id := r.PathValue("id"); id != "" && strings.HasPrefix(r.URL.Path, "/workflow-execution/") {
 		e.Execution = &id
@@ -103,7 +109,7 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 
 // ListAudit serves GET /audit.
 func (a *routes) ListAudit(w http.ResponseWriter, r *http.Request, params gen.ListAuditParams) {
-	f := workflow.AuditFilter{Actor: deref(params.Actor), Verb: deref(params.Verb), Execution: deref(params.Execution), Since: deref(params.Since), Until: deref(params.Until)}
+	f := workflow.AuditFilter{Actor: deref(params.Actor), Verb: auditVerb(deref(params.Verb)), Execution: deref(params.Execution), Since: deref(params.Since), Until: deref(params.Until)}
 	servePage(a, w, r, params.Limit, params.PageToken, unchanged[workflow.AuditEntry], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 		return a.Catalog.AuditEntries(ctx, c, f, page)
 	})
