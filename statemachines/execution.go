@@ -214,7 +214,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		{On: []Event{EventExecutionAcknowledged}, From: stateNames(executionAcknowledged...), Verdict: Refuse, Reason: "it is acknowledged already"},
 		{On: []Event{EventExecutionAcknowledged}, Verdict: Refuse, Reason: "it has not ended"},
 		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionFailedSafe), Verdict: Refuse, Reason: "it is about to settle: retry it after that"},
-		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionCompleted, ExecutionCompletedAck), Verdict: Refuse, Reason: "it has succeeded"},
+		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionCompleted, ExecutionCompletedAck), Verdict: Refuse, Reason: "it has completed: rerun what failed of it"},
 		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionCancelled, ExecutionCancelledAck), Verdict: Refuse, Reason: "it was cancelled: start a new one"},
 		{On: []Event{EventExecutionRetried}, Verdict: Refuse, Reason: "it has not ended"},
 

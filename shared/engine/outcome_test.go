@@ -164,7 +164,10 @@ func TestOutcome_AssertionOfEntityFailsThatEntity(t *testing.T) {
 	s.Publish("v", "config: {failureTolerance: 2}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assert: 'parameters.go == true'}\n")
 	id = s.Start("v", harness.DeviceIDs(3)...)
 	s.RunUntilIdle(time.Hour)
-	s.ExpectState(id, sm.ExecutionFailedSafeAck) // it is the same for all entities
+	x = s.ExpectState(id, sm.ExecutionFailedSafeAck) // it is the same for all entities
+	if x.Error.Code != workflow.FailureAssertion || x.Error.Entity != "" {
+		t.Errorf("it names an entity, which has not failed: %+v", x.Error)
+	}
 }
 
 // TestOutcome_UndoStopsAtItsFailure: if undoing one step fails for an entity, the steps before it

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -63,12 +64,15 @@ func (d *decider) applyCommand(c Command) error {
 	return d.err
 }
 
+// refusal refuses a command for the state of the execution, for the reason that the transition table
+// gives.
 func (d *decider) refusal(c Command, err error) error {
-	return &workflow.Error{
-		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind.verb(), d.execution.ID, d.execution.State),
-		Cause:   err,
+	message := fmt.Sprintf("cannot %s execution %s in state %s", c.Kind.verb(), d.execution.ID, d.execution.State)
+	var refused *sm.TransitionError
+	if errors.As(err, &refused) {
+		message += ": " + refused.Reason
 	}
+	return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: message}
 }
 
 // acknowledge closes an ended execution that an operator has checked, which releases its locks. If

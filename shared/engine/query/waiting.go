@@ -185,7 +185,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		return w
 	}
 	if !b.Reservation && sm.Terminal(holder.State) && holder.HoldsEntity(b.Entity, b.Epoch, b.Place) {
-		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for somebody: \"lockstep status %s\" says what to do", b.Execution, holder.State, b.Execution))
+		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\": \"lockstep status %s\" says what else to do", b.Execution, holder.State, b.Execution, b.Execution))
 	}
 	return w
 }

@@ -46,7 +46,7 @@ func TestService_WaitingNamesHolderToAcknowledge(t *testing.T) {
 	}
 	s.RunFor(10 * time.Minute)
 	s.ExpectState(holder, sm.ExecutionFailedUnsafe)
-	want := "it is held by " + holder + ", which ended FAILED_UNSAFE and waits for somebody: \"lockstep status " + holder + "\" says what to do"
+	want := "it is held by " + holder + ", which ended FAILED_UNSAFE and waits for \"lockstep acknowledge " + holder + "\": \"lockstep status " + holder + "\" says what else to do"
 	if got := reasons(); len(got) != 2 || got[0] != want || got[1] != want {
 		t.Errorf("after the holder's end: %q", got)
 	}

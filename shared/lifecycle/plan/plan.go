@@ -186,7 +186,11 @@ func (r Request) participants(ex Expressions, on []position) (met []position, p 
 			message = "assertion is not true: " + failed.Source
 		}
 		if failed == nil || !failed.OfEntity || e.entity == nil || r.FailAtUnmet {
-			return nil, r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, message)
+			named := e.entity
+			if failed != nil && !failed.OfEntity {
+				named = nil // it is not true of any entity
+			}
+			return nil, r.failedPlan(named, workflow.CauseAssertion, workflow.FailureAssertion, message)
 		}
 		p.Unmet = append(p.Unmet, UnmetEntity{e.entity.Key, r.failure(e.entity, workflow.FailureAssertion, message)})
 	}
