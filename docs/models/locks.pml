@@ -19,7 +19,9 @@
  *   EMAX, RMAX      the highest epoch of an execution and the highest revision of a
  *                   lock; the model goes on for ever if it passes one
  *   WEAK            the first read of a lock item may show it as it was before its
- *                   last write
+ *                   last write, and so may a read of its owner, which is believed if
+ *                   it says that the owner has left the epoch of the lock, or holds
+ *                   nothing at it
  *   MUTATION_n      a mutation that has to break the model
  */
 
@@ -133,6 +135,18 @@ byte wasOwner[NE], wasEpoch[NE], wasToken[NE], wasRev[NE], wasRes[NE];	/* before
 #define KEEP(e) wasOwner[e] = owner[e]; wasEpoch[e] = ownerEpoch[e]; wasToken[e] = token[e]; wasRev[e] = rev[e]; wasRes[e] = res[e];
 #else
 #define KEEP(e)
+#endif
+
+#ifdef WEAK
+byte wasState[NX], wasAt[NX];	/* the state and the epoch of each execution before its last write */
+#define WRITE(y) wasState[y] = state[y]; wasAt[y] = epoch[y];
+#ifdef MUTATION_16
+#define READ_AS_FREE(y, k) (!(wasAt[y] == (k) && HOLDS(wasState[y])))
+#else
+#define READ_AS_FREE(y, k) (wasAt[y] > (k) || wasAt[y] == (k) && !HOLDS(wasState[y]))
+#endif
+#else
+#define WRITE(y)
 #endif
 
 /* Messages, limits of faults, and devices. */
@@ -307,6 +321,7 @@ enter:
 	:: atomic { true ->
 		if
 		:: state[x] == SCHEDULED && epoch[x] == ep UNSEEN ->
+			WRITE(x)
 			state[x] = LOCKING;
 			assert(epoch[x] < EMAX);	/* it goes on for ever */
 			epoch[x]++; ep = epoch[x];
@@ -369,6 +384,9 @@ heads:	/* Then read the executions that they name. */
 			fi
 #else
 			if
+#ifdef WEAK
+			:: READ_AS_FREE(o[i] - 1, k[i]) -> v[i] = FREE
+#endif
 			:: LIVE(o[i] - 1, k[i]) -> v[i] = CONFLICT
 			:: epoch[o[i] - 1] < k[i] -> v[i] = UNSURE; assert(false)
 			:: else -> v[i] = FREE
@@ -552,6 +570,7 @@ release:
 	:: atomic { true ->
 		if
 		:: state[x] == LOCKING && epoch[x] == ep UNSEEN ->
+			WRITE(x)
 			state[x] = SCHEDULED;
 #ifndef MUTATION_5
 			blk[x] = by + 1; blkEpoch[x] = byEpoch; blkRes[x] = byRes;
@@ -583,6 +602,7 @@ commit:
 	:: atomic { true ->
 		if
 		:: state[x] == LOCKING && epoch[x] == ep UNSEEN ->
+			WRITE(x)
 			state[x] = LOCKED;
 			n = 0;
 			do
@@ -656,7 +676,7 @@ work:
 	:: atomic { PARENT(x) && state[x + 1] == OVER -> skip }
 	:: atomic { PARENT(x) && state[x + 1] != OVER ->
 		if
-		:: state[x + 1] == ABSENT -> state[x + 1] = SCHEDULED; msg[x + 1] = 1
+		:: state[x + 1] == ABSENT -> WRITE(x + 1) state[x + 1] = SCHEDULED; msg[x + 1] = 1
 		:: else
 		fi;
 		forget(); goto idle }
@@ -667,7 +687,7 @@ work:
 	if	/* An engine of a newer version may continue. */
 	:: atomic { true ->
 		if
-		:: state[x] == LOCKED && epoch[x] == ep -> state[x] = NEWER
+		:: state[x] == LOCKED && epoch[x] == ep -> WRITE(x) state[x] = NEWER
 		:: else
 		fi }
 	DIE
@@ -679,6 +699,7 @@ end:
 	:: atomic { true ->
 		if
 		:: WORKS(x) && epoch[x] == ep UNSEEN ->
+			WRITE(x)
 			state[x] = OVER;
 			wake(waiters[x]); waiters[x] = 0;
 #ifdef NESTED
@@ -738,6 +759,7 @@ walk:	/* Follow the chain of waits from the execution that blocks this one. */
 	:: atomic { true ->
 		if
 		:: state[x] == SCHEDULED && epoch[x] == ep ->
+			WRITE(x)
 			state[x] = OVER; blk[x] = 0;
 			wake(waiters[x]); waiters[x] = 0;
 			msg[x - 1] = 1;
@@ -794,6 +816,7 @@ active proctype Operator() {
 		fi;
 		if
 		:: state[x] == SCHEDULED || state[x] == LOCKING ->
+			WRITE(x)
 			state[x] = OVER; blk[x] = 0; blkEpoch[x] = 0; blkRes[x] = 0;
 			wake(waiters[x]); waiters[x] = 0
 		:: else
@@ -807,6 +830,7 @@ active proctype Operator() {
 		:: state[1] == OVER -> x = 1
 		fi;
 		retries--;
+		WRITE(x)
 		state[x] = SCHEDULED; conflicts[x] = 0;
 		if	/* it may want fewer entities than before */
 		:: skip
@@ -821,7 +845,7 @@ active proctype Operator() {
 #endif
 #if REBORN
 	:: atomic { reborn > 0 && state[NX - 1] == OVER ->
-		reborn--; state[NX - 1] = SCHEDULED; conflicts[NX - 1] = 0; msg[NX - 1] = 1; over[0] = 0 }
+		reborn--; WRITE(NX - 1) state[NX - 1] = SCHEDULED; conflicts[NX - 1] = 0; msg[NX - 1] = 1; over[0] = 0 }
 #endif
 	:: atomic { ALL_OVER -> break }
 	od

@@ -82,9 +82,18 @@ func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) (foun
 
 // Heads reads, strongly consistent, the parts that decide about locks.
 func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	return s.heads(ctx, tenant, ids, true)
+}
+
+// HeadsWeakly reads the same, each as it is or as it was.
+func (s *Store) HeadsWeakly(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	return s.heads(ctx, tenant, ids, false)
+}
+
+func (s *Store) heads(ctx context.Context, tenant string, ids []string, strong bool) (map[string]workflow.OwnerStatus, error) {
 	// The schema version is not read: these attributes decide whether an execution holds its locks,
 	// whatever version wrote them.
-	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson, attrWaiters)
+	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), strong, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson, attrWaiters)
 	if err != nil {
 		return nil, err
 	}

@@ -60,14 +60,19 @@ func (p *Packs) Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack,
 
 // ShardPacks reads all packs of one shard of a step run.
 func (p *Packs) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
-	return p.query(ctx, stepRun, shard, "begins_with(#sk, :packs)", table.Item{"packs": table.S(skPackPrefix)})
+	return p.query(ctx, stepRun, shard, true, "begins_with(#sk, :packs)", table.Item{"packs": table.S(skPackPrefix)})
+}
+
+// ShardPacksWeakly reads the same, each as it is or as it was.
+func (p *Packs) ShardPacksWeakly(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return p.query(ctx, stepRun, shard, false, "begins_with(#sk, :packs)", table.Item{"packs": table.S(skPackPrefix)})
 }
 
 // LanePacks reads all packs of lanes of one shard, from first to last.
 func (p *Packs) LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
 	from, to := lanePrefix(first), lanePrefix(last+1) // to is not a key itself, because a key continues after its lane
 	if len(from) == len(to) {
-		return p.query(ctx, stepRun, first/workflow.LanesPerShard, "#sk BETWEEN :first AND :last", table.Item{"first": table.S(from), "last": table.S(to)})
+		return p.query(ctx, stepRun, first/workflow.LanesPerShard, true, "#sk BETWEEN :first AND :last", table.Item{"first": table.S(from), "last": table.S(to)})
 	}
 	// Lanes above 99,999 have one more digit. In the shard that contains both lengths they are not
 	// in order.
@@ -75,10 +80,10 @@ func (p *Packs) LanePacks(ctx context.Context, stepRun workflow.StepRunKey, firs
 	return slices.DeleteFunc(all, func(p *workflow.Pack) bool { return p.Key.Lane < first || p.Key.Lane > last }), err
 }
 
-func (p *Packs) query(ctx context.Context, stepRun workflow.StepRunKey, shard int, condition string, values table.Item) ([]*workflow.Pack, error) {
+func (p *Packs) query(ctx context.Context, stepRun workflow.StepRunKey, shard int, strong bool, condition string, values table.Item) ([]*workflow.Pack, error) {
 	values["pk"] = table.S(packShardKey(stepRun, shard))
 	var all []*workflow.Pack
-	for it, err := range p.t.Query(ctx, table.Query{KeyCondition: "#pk = :pk AND " + condition, Values: values, Consistent: true}) {
+	for it, err := range p.t.Query(ctx, table.Query{KeyCondition: "#pk = :pk AND " + condition, Values: values, Consistent: strong}) {
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ type workspace struct {
 
 	ahead      startAhead       // what a start has read ahead
 	locksAhead *locking.Reading // locks that the execution takes first; nil if they were not read ahead
-	packsAhead *packsAhead      // packs of the step run that a wake-up names; nil if they were not read ahead
+	packsAhead *dispatch.Ahead  // packs of the step run that a wake-up names; nil if they were not read ahead
 
 	input  *workflow.Input                       // nil until read
 	scopes map[string][]workflow.ScopeEntity     // entities of the scopes read so far, by key
@@ -71,11 +71,7 @@ func (e *Engine) newWorkspace(tenant, id string) *workspace {
 }
 
 func (w *workspace) dispatcher() *dispatch.Dispatcher {
-	packs := w.ports.Packs
-	if w.packsAhead != nil {
-		packs = w.packsAhead
-	}
-	return &dispatch.Dispatcher{Packs: packs, Sender: w.ports.Sender, Limits: w.e.Dispatch}
+	return &dispatch.Dispatcher{Packs: w.ports.Packs, Sender: w.ports.Sender, Limits: w.e.Dispatch, Ahead: w.packsAhead}
 }
 
 // Advance handles one lifecycle message: it advances the execution as far as it goes now. On an
@@ -377,9 +373,6 @@ func (w *workspace) restart(ctx context.Context, x *workflow.Execution) {
 func (w *workspace) clearStaleFacts() {
 	w.facts = w.facts.Lasting()
 	w.facts.Reports = maps.Clone(w.unplanned)
-	if w.packsAhead != nil {
-		w.packsAhead.used = true
-	}
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to the parent, to

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
-	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -130,7 +130,7 @@ func (w *workspace) create(ctx context.Context, x *workflow.Execution) (ok bool,
 	}
 	w.together(ctx,
 		func(ctx context.Context) {
-			if w.locker().ReadOwners(ctx, w.tenant, x.ID, ahead, nil) != nil {
+			if w.locker().ReadOwners(ctx, w.tenant, x.ID, ahead) != nil {
 				w.locksAhead = nil
 			}
 		},
@@ -139,35 +139,20 @@ func (w *workspace) create(ctx context.Context, x *workflow.Execution) (ok bool,
 	return ok, err
 }
 
-// packsAhead answers the first read of a step run's packs from what was read ahead.
-type packsAhead struct {
-	port.Packs
-	stepRun workflow.StepRunKey
-	packs   []*workflow.Pack
-	err     error
-	used    bool
-}
-
-// ShardPacks implements port.Packs.
-func (p *packsAhead) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
-	fits := !p.used && p.err == nil && stepRun == p.stepRun && shard == 0
-	if p.used = true; fits {
-		return p.packs, nil
-	}
-	return p.Packs.ShardPacks(ctx, stepRun, shard)
-}
-
 // loadWithPacks loads the execution and reads, at the same time, the packs of the step run that the
 // wake-up names. If that step run has only one pack, the pack was finished before the wake-up was
-// sent, and a finished pack does not change. The wake-up does not say how often the step has run,
-// so this assumes once.
+// sent, and a finished pack does not change. So it is read weakly, which costs half as much; whoever
+// does not find it finished reads again. The wake-up does not say how often the step has run, so
+// this assumes once.
 func (w *workspace) loadWithPacks(ctx context.Context, l workflow.Wakeup) (err error) {
 	if l.StepRunSeq == 0 || l.Lane != nil {
 		return w.load(ctx)
 	}
-	ahead := &packsAhead{Packs: w.ports.Packs, stepRun: workflow.StepRunKey{Tenant: w.tenant, Execution: w.id, Ordinal: 1, Seq: l.StepRunSeq}}
+	ahead := &dispatch.Ahead{StepRun: workflow.StepRunKey{Tenant: w.tenant, Execution: w.id, Ordinal: 1, Seq: l.StepRunSeq}}
 	w.together(ctx,
-		func(ctx context.Context) { ahead.packs, ahead.err = w.ports.Packs.ShardPacks(ctx, ahead.stepRun, 0) },
+		func(ctx context.Context) {
+			ahead.Packs, _ = w.ports.Packs.ShardPacksWeakly(ctx, ahead.StepRun, 0) // on an error they are read again
+		},
 		func(ctx context.Context) { err = w.load(ctx) },
 	)
 	w.packsAhead = ahead

@@ -37,6 +37,21 @@ func (p *Packs) ShardPacks(_ context.Context, stepRun workflow.StepRunKey, shard
 	})
 }
 
+// ShardPacksWeakly reads the same. A stale read returns each as it was before its last change.
+func (p *Packs) ShardPacksWeakly(_ context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return call(p.conn, "packs.shard_packs_weakly", func(stale bool) ([]*workflow.Pack, error) {
+		found := p.packsWhere(func(key workflow.PackKey) bool { return key.StepRunKey() == stepRun && key.Shard() == shard })
+		p.countWeakReads(tableJobs, len(found))
+		if !stale {
+			return found, nil
+		}
+		for i, pack := range found {
+			found[i] = clone(p.w.packsBefore[pack.Key])
+		}
+		return slices.DeleteFunc(found, func(pack *workflow.Pack) bool { return pack == nil }), nil
+	})
+}
+
 // LanePacks reads all packs of lanes of one shard, from first to last.
 func (p *Packs) LanePacks(_ context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
 	return call(p.conn, "packs.lane_packs", func(bool) ([]*workflow.Pack, error) {
@@ -180,7 +195,7 @@ func (p *Packs) put(pack *workflow.Pack) error {
 		return err
 	}
 	old, next := p.w.packs[pack.Key], clone(pack)
-	p.w.packs[pack.Key] = next
+	p.w.packs[pack.Key], p.w.packsBefore[pack.Key] = next, old
 	if p.w.Observer != nil {
 		p.w.Observer.PackWritten(old, next)
 	}

@@ -38,7 +38,7 @@ func (w *World) Snapshot(t Table) (restore func()) {
 			done[key] = &one
 		}
 		return w.underLock(func() {
-			w.packs, w.payloads, w.polls, w.poolMarks, w.doneSets = packs, stored, polls, marks, done
+			w.packs, w.packsBefore, w.payloads, w.polls, w.poolMarks, w.doneSets = packs, maps.Clone(packs), stored, polls, marks, done
 			replaceMap(w.workers, workers)
 		})
 	case LocksTable:

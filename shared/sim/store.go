@@ -25,8 +25,9 @@ type executionItem struct {
 	x             *workflow.Execution // nil if only other items of the execution exist
 	waiters       map[string]bool
 	failureStreak *workflow.FailureStreak
-	index         indexEntry // what the indexes show
-	before        indexEntry // what they showed before the last change
+	headBefore    workflow.OwnerStatus // before the last change
+	index         indexEntry           // what the indexes show
+	before        indexEntry           // what they showed before the last change
 
 	descendants map[string]int
 	observed    workflow.ObservedThrough
@@ -45,6 +46,7 @@ func (s *Store) item(tenant, id string) *executionItem {
 func (s *Store) put(x *workflow.Execution, o workflow.CommitOptions) {
 	e := s.ensureItem(x.Tenant, x.ID)
 	old := e.x
+	e.headBefore = s.head(e)
 	e.x = clone(x)
 	if x.FailureStreak == nil {
 		e.failureStreak = nil
@@ -143,12 +145,30 @@ func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) (found 
 func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
 	return call(s.conn, "store.heads", func(bool) (map[string]workflow.OwnerStatus, error) {
 		s.countReads(tableExecutions, len(ids))
-		heads := make(map[string]workflow.OwnerStatus, len(ids))
+		return s.heads(tenant, ids), nil
+	})
+}
+
+// HeadsWeakly reads the same. A stale read returns each as it was before its last change.
+func (s *Store) HeadsWeakly(_ context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	return call(s.conn, "store.heads_weakly", func(stale bool) (map[string]workflow.OwnerStatus, error) {
+		s.countWeakReads(tableExecutions, len(ids))
+		heads := s.heads(tenant, ids)
 		for _, id := range ids {
-			heads[id] = s.head(s.item(tenant, id))
+			if e := s.item(tenant, id); stale && e != nil {
+				heads[id] = e.headBefore
+			}
 		}
 		return heads, nil
 	})
+}
+
+func (s *Store) heads(tenant string, ids []string) map[string]workflow.OwnerStatus {
+	heads := make(map[string]workflow.OwnerStatus, len(ids))
+	for _, id := range ids {
+		heads[id] = s.head(s.item(tenant, id))
+	}
+	return heads
 }
 
 func (s *Store) head(e *executionItem) workflow.OwnerStatus {

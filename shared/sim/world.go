@@ -59,6 +59,7 @@ type World struct {
 	locks        map[string]workflow.Lock
 	locksBefore  map[string]workflow.Lock // before the last change of each
 	packs        map[workflow.PackKey]*workflow.Pack
+	packsBefore  map[workflow.PackKey]*workflow.Pack // before the last change of each
 	doneSets     map[shardKey]*workflow.DoneSet
 	payloads     map[payloadKey][]byte
 	polls        map[workflow.PollAttempt]workflow.PollReceipt
@@ -109,7 +110,7 @@ func New(seed uint64) *World {
 	w := &World{
 		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{}, locksBefore: map[string]workflow.Lock{}, entitiesBefore: map[string]*workflow.Entity{},
-		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, poolMarks: map[string]workflow.PoolMark{}, discardTimes: map[shardKey]time.Time{},
+		packs: map[workflow.PackKey]*workflow.Pack{}, packsBefore: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, poolMarks: map[string]workflow.PoolMark{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, ends: map[string]workflow.End{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{}, deliveryAttempts: map[string]map[string]workflow.DeliveryAttempt{},
 		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{}, tables: map[string]map[string]workflow.Table{}, rows: map[string]map[string]workflow.Row{},

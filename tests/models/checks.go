@@ -20,6 +20,7 @@ func checks() []check {
 		{model: "locks", property: "timers that fire early", defines: "RINGS"},
 		{model: "locks", property: "weak reads", defines: "WEAK DEVICE STATES CRASHES=1"},
 		{model: "locks", property: "weak reads, 2+2 handlers", defines: "WEAK H0=2 H1=2", minLevel: usual},
+		{model: "locks", property: "weak reads, cancels and retries", defines: "WEAK CANCELS=1 RETRIES=1", minLevel: usual},
 		{model: "locks", property: "all executions end, with weak reads", defines: "WEAK", liveness: true},
 		{model: "locks", property: "the oldest does not starve, with weak reads", defines: "WEAK NE=1 WANTS=3 REBORN=8 EMAX=30"},
 		{model: "locks", property: "unlimited crashes", defines: "ENDLESS H0=2", minLevel: usual},
@@ -47,6 +48,7 @@ func checks() []check {
 		{model: "locks", mutation: "12", property: "devices check no token", defines: "DEVICE H0=2"},
 		{model: "locks", mutation: "13", property: "a reservation is checked by another rule than waiters are registered by", defines: "CANCELS=1 RETRIES=1", liveness: true, minLevel: usual},
 		{model: "locks", mutation: "15", property: "every read is weak", defines: "WEAK", liveness: true},
+		{model: "locks", mutation: "16", property: "whatever a weak read of an owner says is believed", defines: "WEAK"},
 		{model: "locks", mutation: "14", property: "an execution that always loses a take never reserves", defines: "NE=1 WANTS=3 REBORN=8 EMAX=30"},
 
 		{model: "capacity", property: "no more are live than may be, each is in the slot, nobody waits beside a place", defines: "FAILS=1"},

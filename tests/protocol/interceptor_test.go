@@ -96,6 +96,10 @@ func (s interceptedStore) Heads(ctx context.Context, tenant string, ids []string
 	return intercept(s.interceptor, "store.heads", func() (map[string]workflow.OwnerStatus, error) { return s.Store.Heads(ctx, tenant, ids) })
 }
 
+func (s interceptedStore) HeadsWeakly(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	return intercept(s.interceptor, "store.heads_weakly", func() (map[string]workflow.OwnerStatus, error) { return s.Store.HeadsWeakly(ctx, tenant, ids) })
+}
+
 func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) ([]string, bool, error) {
 	var written []string // returned by the write, even if its reply is lost
 	ok, waiters, err := interceptConditional(s.interceptor, "store.commit", func() (bool, []string, error) {
@@ -175,6 +179,10 @@ func (p interceptedPacks) Pack(ctx context.Context, key workflow.PackKey) (*work
 
 func (p interceptedPacks) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
 	return intercept(p.interceptor, "packs.shard_packs", func() ([]*workflow.Pack, error) { return p.packStore.ShardPacks(ctx, stepRun, shard) })
+}
+
+func (p interceptedPacks) ShardPacksWeakly(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return intercept(p.interceptor, "packs.shard_packs_weakly", func() ([]*workflow.Pack, error) { return p.packStore.ShardPacksWeakly(ctx, stepRun, shard) })
 }
 
 func (p interceptedPacks) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {

@@ -31,6 +31,13 @@ type Dispatcher struct {
 	Packs  port.Packs
 	Sender port.Sender
 	Limits
+	Ahead *Ahead // nil if nothing was read ahead
+}
+
+// Ahead holds the packs of a step run as a weak read has returned them: each as it is, or as it was.
+type Ahead struct {
+	StepRun workflow.StepRunKey
+	Packs   []*workflow.Pack
 }
 
 // Limits are the time limits and bounds of the protocol.

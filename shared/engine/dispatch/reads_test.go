@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -136,5 +137,32 @@ func TestDispatcher_TimerLeavesJustEndedLaneToItsWorker(t *testing.T) {
 	}
 	if !done || len(sent) == 0 || sent[0] != 1 {
 		t.Errorf("recorded %v, sent %v", done, sent)
+	}
+}
+
+// What was read weakly ahead is believed only if it says that the lane is over. Otherwise the packs
+// are read again: the wake-up may have come for what the weak read does not show.
+func TestDispatcher_ReadsAgainWhatAWeakReadDoesNotShowAsOver(t *testing.T) {
+	f := newFixture(t, 1, 1, withRetries(1))
+	f.writePack(0, 1, workflow.PackFinished, 0, failed)
+	f.writePack(0, 2, workflow.PackFinished, 0, ok)
+	over, err := f.ports.Packs.ShardPacks(f.Context(), f.key(0, 1).StepRunKey(), 0)
+	if err != nil || len(over) != 2 {
+		t.Fatalf("%v, %v", over, err)
+	}
+	for _, c := range []struct {
+		name  string
+		ahead []*workflow.Pack
+		reads int
+	}{{"nothing", nil, 2}, {"the first attempt", over[:1], 2}, {"all", over, 0}} {
+		f.d.Ahead = &dispatch.Ahead{StepRun: over[0].Key.StepRunKey(), Packs: c.ahead}
+		n := f.reads(func() {
+			if rep := f.report(false); !rep.Complete || rep.Counts.OK != 1 {
+				t.Errorf("%s was read ahead: %+v", c.name, rep)
+			}
+		})
+		if n != c.reads {
+			t.Errorf("%s was read ahead: %d packs were read, want %d", c.name, n, c.reads)
+		}
 	}
 }

@@ -19,6 +19,9 @@ import (
 func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
 	if r.Step.Lanes() == 1 {
+		if a := d.Ahead; a != nil && a.StepRun == r.key() && r.Step.Pipeline == 0 && findLaneState(r, 0, packsByLane(a.Packs)[0]).done {
+			return d.summarizeLane(ctx, rep, r, a.Packs)
+		}
 		packs, err := d.Packs.ShardPacks(ctx, r.key(), 0)
 		if err != nil {
 			return nil, err

@@ -202,7 +202,8 @@ type evaluatedLock struct {
 // The first read of a call is eventually consistent, which costs half as much. An outdated item is
 // no worse than what a slow handler sees. If an execution named in it is still live, it still holds
 // the lock, because nobody takes a lock from a live holder. If the item looks free, it is taken
-// only if it has not changed since; if it has, the next read is strongly consistent.
+// only if it has not changed since; if it has, the next read is strongly consistent. See
+// [Locker.passedOwners] for the executions.
 func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, strong bool) ([]evaluatedLock, error) {
 	reading := a.Ahead
 	if a.Ahead = nil; reading == nil || strong || !reading.covers(keys) {
@@ -210,7 +211,7 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey, stron
 		if reading, err = a.ReadItems(ctx, a.Tenant, keys, strong); err != nil {
 			return nil, err
 		}
-		if err := a.ReadOwners(ctx, a.Tenant, a.Execution, reading, func(key workflow.EntityKey, l workflow.Lock) bool { return a.needsHolders(key, l) }); err != nil {
+		if err := a.readOwners(ctx, a.Tenant, a.Execution, reading, a.needsHolders, !strong); err != nil {
 			return nil, err
 		}
 	}
@@ -248,30 +249,72 @@ func (l *Locker) ReadItems(ctx context.Context, tenant string, keys []workflow.E
 	return &Reading{items: items}, err
 }
 
-// ReadOwners reads the states of the executions that the items of a reading name, except the one
+// ReadOwners reads the states of the executions that the items of a weak reading name, except the
+// one that asks, and the holders of shared locks.
+func (l *Locker) ReadOwners(ctx context.Context, tenant, execution string, r *Reading) error {
+	return l.readOwners(ctx, tenant, execution, r, nil, true)
+}
+
+// readOwners reads the states of the executions that the items of a reading name, except the one
 // that asks. The holders of a shared lock are read only if needsHolders reports true; nil means
 // never. To join a shared lock, the other holders need not be read until there are so many that it
 // pays to remove the dead ones.
-func (l *Locker) ReadOwners(ctx context.Context, tenant, execution string, r *Reading, needsHolders func(workflow.EntityKey, workflow.Lock) bool) (err error) {
-	named := map[string]bool{}
+func (l *Locker) readOwners(ctx context.Context, tenant, execution string, r *Reading, needsHolders func(workflow.EntityKey, workflow.Lock) bool, weak bool) (err error) {
+	owners, named := map[string]bool{}, map[string]bool{}
 	for key, item := range r.items {
-		named[item.Owner], named[item.Reserver] = true, true
+		owners[item.Owner], named[item.Owner], named[item.Reserver] = true, true, true
 		if needsHolders != nil && needsHolders(key, item) {
 			for id := range item.Holders {
 				named[id] = true
 			}
 		}
 	}
-	delete(named, "")
-	delete(named, execution)
+	for _, id := range []string{"", execution} {
+		delete(owners, id)
+		delete(named, id)
+	}
 	heads := map[string]workflow.OwnerStatus{}
-	if len(named) > 0 {
-		if heads, err = l.Store.Heads(ctx, tenant, slices.Sorted(maps.Keys(named))); err != nil {
+	if weak && len(owners) > 0 {
+		if heads, err = l.passedOwners(ctx, tenant, r.items, slices.Sorted(maps.Keys(owners))); err != nil {
 			return err
 		}
 	}
+	for id := range heads {
+		delete(named, id)
+	}
+	if len(named) > 0 {
+		others, err := l.Store.Heads(ctx, tenant, slices.Sorted(maps.Keys(named)))
+		if err != nil {
+			return err
+		}
+		maps.Copy(heads, others)
+	}
 	r.heads = heads
 	return nil
+}
+
+// passedOwners reads the owners of locks weakly, which costs half as much, and returns the states of
+// those that no longer hold any of the items that name them as owners. Usually that is all: they
+// have ended. What was true of them stays true, however outdated it is, because an execution that
+// holds nothing at an epoch never again holds anything at it. Nothing else that a weak read says is
+// believed, not even that there is no such execution: it may have been created since.
+//
+// A reservation that was void may stand again, so those who also reserve are not returned.
+func (l *Locker) passedOwners(ctx context.Context, tenant string, items map[workflow.EntityKey]workflow.Lock, owners []string) (map[string]workflow.OwnerStatus, error) {
+	heads, err := l.Store.HeadsWeakly(ctx, tenant, owners)
+	if err != nil {
+		return nil, err
+	}
+	for key, item := range items {
+		if h := heads[item.Owner]; h.State == "" || h.Epoch < item.OwnerEpoch || h.HoldsEntity(key, item.OwnerEpoch, item.Place) {
+			delete(heads, item.Owner)
+		}
+		delete(heads, item.Reserver)
+		for id := range item.Holders {
+			delete(heads, id)
+		}
+	}
+	return heads, nil
 }
 
 // needsHolders reports whether the states of a lock's holders must be read. For a concurrency limit

@@ -242,7 +242,7 @@ func (c *workload) simulate(r *rand.Rand) {
 		if c.faults == 0 || call.Task == "" || r.IntN(c.faults) > 0 {
 			return faults.None
 		}
-		if call.Name == "locks.read_weakly" && r.IntN(2) == 0 {
+		if (call.Name == "locks.read_weakly" || call.Name == "store.heads_weakly") && r.IntN(2) == 0 {
 			return faults.Stale
 		}
 		return []faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}[r.IntN(3)]

@@ -51,6 +51,9 @@ type Store interface {
 	// execution in a single read. A missing execution has the zero OwnerStatus.
 	Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error)
 
+	// HeadsWeakly reads the same at half the cost, and each may be outdated.
+	HeadsWeakly(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error)
+
 	// AddHolderWaiter adds waiter to the waiters of by.Execution under three conditions: it is
 	// still live at by.Epoch, its state is not in the closed list of states that hold nothing, and
 	// it has released no entity since by was read (its count of releases is by.Narrowed). It
@@ -161,7 +164,11 @@ type Packs interface {
 	// strongly consistent and fully paged.
 	ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error)
 
-	// LanePacks does the same for the lanes from first to last, which belong to one shard.
+	// ShardPacksWeakly reads the same at half the cost, and each item may be outdated or missing. A
+	// pack that it returns as final is: a final pack does not change.
+	ShardPacksWeakly(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error)
+
+	// LanePacks reads, as ShardPacks does, the lanes from first to last, which belong to one shard.
 	LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error)
 
 	// DoneSet reads a shard's done set, strongly consistent; empty if absent.

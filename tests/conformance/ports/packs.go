@@ -182,7 +182,11 @@ func Packs(t *testing.T, open Open) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				s.Error(diff)
 			}
-			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 1))); n != 6 {
+			strong, weak := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 1)), must[[]*workflow.Pack](s)(s.Packs.ShardPacksWeakly(s.ctx, stepRun, 1))
+			if diff := cmp.Diff(strong, weak); diff != "" {
+				s.Errorf("read weakly: %s", diff)
+			}
+			if n := len(strong); n != 6 {
 				s.Errorf("%d packs in the second shard, want 6", n)
 			}
 			if none := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 2)); len(none) != 0 {

@@ -91,6 +91,10 @@ func Store(t *testing.T, open Open) {
 			if heads[x.ID].State != x.State {
 				s.Errorf("the head of a newer version is %v", heads)
 			}
+			ids := []string{newID(), x.ID, older.ID}
+			if diff := cmp.Diff(must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, ids)), must[map[string]workflow.OwnerStatus](s)(s.Store.HeadsWeakly(s.ctx, s.tenant, ids))); diff != "" {
+				s.Errorf("read weakly: %s", diff)
+			}
 		},
 		"descendants are counted once and limited": func(s *fixture) {
 			root, other := newID(), newID()
