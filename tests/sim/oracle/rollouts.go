@@ -465,7 +465,7 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 		if !known {
 			return true
 		}
-		failed, rest := run.Lost[id] || doubt, run.Stop != nil && (run.Stop.rest[id] || run.Lost[id])
+		failed, rest := run.Lost[id] || doubt || f.failedInClosed(run, id), run.Stop != nil && (run.Stop.rest[id] || run.Lost[id])
 		failed = failed || rest && f.failedLast(run, id)
 		want := workflow.EntitySucceeded
 		switch {
@@ -483,6 +483,25 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 		}
 	}
 	return unsafe
+}
+
+// failedInClosed reports whether a job of an entity had failed when its branch was closed.
+func (f *followed) failedInClosed(run *FlowRun, id string) bool {
+	settled := map[int]bool{} // step runs
+	for i := range run.Settle {
+		settled[f.find(run.Settle[i].Label, run.Settle[i].Nth).Seq] = true
+	}
+	for i := range run.Entered {
+		e := &run.Entered[i]
+		index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth)
+		if index < 0 || r == nil || settled[r.Seq] || f.definition.Find(e.Label).ContinueOnError {
+			continue
+		}
+		if c, _ := f.latest(r.Seq, index); c.code == workflow.JobCodeFail {
+			return true
+		}
+	}
+	return false
 }
 
 // failedLast reports whether a job of an entity has failed in the step run that failed its wave.
