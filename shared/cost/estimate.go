@@ -25,7 +25,8 @@ const (
 	lonePackWrites  = 2.0 // of the only pack of its step: the engine reads it itself
 	lockWrites      = 1.0
 	indexReads      = 2.0    // the versions of a definition and of a block
-	holderReads     = 1.0    // the state of whoever held the lock before
+	holderReads     = 0.5    // the state of whoever held the lock before
+	lonePackReads   = 0.5    // of the only pack of its step
 	shardReads      = 1.0    // of the execution, for each list of what is done
 	scopeReads      = 0.0025 // of the list of entities, for each step
 	lockReads       = 0.5
@@ -41,11 +42,12 @@ func Estimate(w Work) workflow.Cost {
 	entities, steps, packs := float64(w.Entities), float64(w.Steps), float64(w.Packs)
 	batches := float64((w.Packs + batch - 1) / batch)
 	writes, attributes, ofPack, shards := executionWrites+stepWrites*steps, entityReads, packWrites, 1.0
-	scope, holder := 0.0, 0.0
+	scope, holder, done := 0.0, 0.0, lonePackReads
 	if w.Packs <= w.Steps {
 		ofPack = lonePackWrites
 	} else {
 		shards = math.Ceil(packs / steps / workflow.LanesPerShard)
+		done = shards * shards // each list is read with all others
 	}
 	if w.Entities > 1 {
 		writes += scopeWrites + entityWrites*entities
@@ -66,7 +68,7 @@ func Estimate(w Work) workflow.Cost {
 		ReadUnits: map[string]float64{
 			topology.TableExecutions: holder + (shardReads*shards+scope)*steps,
 			topology.TableRegistry:   indexReads + attributes*entities,
-			topology.TableJobs:       shards * shards * steps, // each list is read with all others
+			topology.TableJobs:       done * steps,
 			topology.TableLocks:      lockReads * entities,
 		},
 		QueueRequests: queueRequests * (batches + steps),
