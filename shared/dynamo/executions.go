@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -198,7 +199,7 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 	index := topology.IndexDue
 	return listDue(ctx, s.t, index, shard, since, now, page, func(it table.Item) workflow.Wakeup {
 		tenant, id := table.SplitTenant(it.Key().PK)
-		return workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "timer", DueAt: table.FromMillis(it.Int(index.Sort))}
+		return workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "timer", DueAt: dueAtOf(it)}
 	})
 }
 
@@ -244,8 +245,8 @@ func (s *Store) ListByState(ctx context.Context, tenant string, state statemachi
 	return ids[:min(limit, len(ids))], nil
 }
 
-// unlisted returns the ids of a tenant's executions that are found by their timer (see
-// [workflow.Execution.Unlisted]), in no order, and of others whose timer is due as soon.
+// unlisted returns the ids, in no order, of a tenant's executions that the index of states leaves out
+// (see [workflow.Execution.Unlisted]). Their timers are due soon.
 func (s *Store) unlisted(ctx context.Context, tenant, from string, order workflow.Order, now time.Time) ([]string, error) {
 	index := topology.IndexDue
 	shards := make([][]string, topology.DueShards)
@@ -253,12 +254,13 @@ func (s *Store) unlisted(ctx context.Context, tenant, from string, order workflo
 		for it, err := range s.t.Query(ctx, table.Query{
 			Index:        index.Name,
 			KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :until",
-			Values:       table.Item{"shard": table.S(strconv.Itoa(n)), "until": table.N(now.Add(workflow.UnlistedFor).UnixMilli())},
+			Values:       table.Item{"shard": table.S(strconv.Itoa(n)), "until": table.N(now.Add(workflow.UnlistedFor).UnixMilli() + 1)},
 		}) {
 			if err != nil {
 				return err
 			}
-			if of, id := table.SplitTenant(it.Key().PK); of == tenant && (from == "" || order.Before(from, id)) {
+			due := it.Float(index.Sort)
+			if of, id := table.SplitTenant(it.Key().PK); due != math.Trunc(due) && of == tenant && (from == "" || order.Before(from, id)) {
 				shards[n] = append(shards[n], id)
 			}
 		}
@@ -301,7 +303,20 @@ func executionAttributes(x *workflow.Execution) (set table.Item, remove []string
 		return set, append(remove, due.Partition, due.Sort), nil
 	}
 	set[due.Partition], set[due.Sort] = dueShard(x.ID), table.N(x.DueAt.UnixMilli())
+	if x.Unlisted() {
+		set[due.Sort] = table.Float(float64(x.DueAt.UnixMilli()) + unlistedFraction)
+	}
 	return set, remove, nil
+}
+
+// unlistedFraction is added to the milliseconds in the index of timers if the index of states leaves
+// the execution out. Whoever lists what runs recognises these entries by it, without reading the
+// executions.
+const unlistedFraction = 0.5
+
+// dueAtOf returns when the timer of a state item, or of its entry in the index, is due.
+func dueAtOf(it table.Item) time.Time {
+	return table.FromMillis(int64(it.Float(topology.IndexDue.Sort)))
 }
 
 // lockAttributes adds the attributes that decide about locks, and returns the names of
@@ -347,7 +362,7 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 	}
 	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
 	if it.Has(topology.IndexDue.Sort) {
-		x.DueAt = table.FromMillis(it.Int(topology.IndexDue.Sort))
+		x.DueAt = dueAtOf(it)
 	}
 	x.Waiters, x.IndexWrites = it.StringSet(attrWaiters), int(it.Int(attrIndexWrites))
 	if streak := it.Text(attrFailureStreak); streak != "" {

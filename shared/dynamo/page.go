@@ -105,12 +105,12 @@ func listDue[T any](ctx context.Context, t *table.Table, index topology.Index, s
 	rows := t.Query(ctx, table.Query{
 		Index:        index.Name,
 		KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " BETWEEN :since AND :now",
-		Values:       table.Item{"shard": table.S(strconv.Itoa(shard)), "since": table.N(from), "now": table.N(now.UnixMilli())},
+		Values:       table.Item{"shard": table.S(strconv.Itoa(shard)), "since": table.N(from), "now": table.Float(float64(now.UnixMilli()) + unlistedFraction)},
 		StartAfter:   startAfter,
 		PageSize:     limit + 1,
 	})
 	return collect(rows, limit, func(it table.Item) (T, error) { return decode(it), nil }, func(it table.Item) string {
-		return strconv.FormatInt(it.Int(index.Sort), 10) + " " + it.Key().PK + " " + it.Key().SK
+		return strconv.FormatFloat(it.Float(index.Sort), 'f', -1, 64) + " " + it.Key().PK + " " + it.Key().SK
 	})
 }
 
@@ -124,11 +124,11 @@ func dueStartKey(index topology.Index, shard int, page workflow.Page) (table.Ite
 	if err != nil || len(parts) != 3 {
 		return nil, invalidPageToken()
 	}
-	dueMillis, err := strconv.ParseInt(parts[0], 10, 64)
+	due, err := strconv.ParseFloat(parts[0], 64)
 	if err != nil {
 		return nil, invalidPageToken()
 	}
 	after := table.Key{PK: parts[1], SK: parts[2]}.Attributes()
-	after[index.Partition], after[index.Sort] = table.S(strconv.Itoa(shard)), table.N(dueMillis)
+	after[index.Partition], after[index.Sort] = table.S(strconv.Itoa(shard)), table.Float(due)
 	return after, nil
 }

@@ -76,7 +76,7 @@ func (s *Store) ListByState(_ context.Context, tenant string, state sm.Execution
 	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
 		var ids []string
 		for _, e := range s.indexEntries(stale) {
-			byTimer := state == sm.ExecutionRunning && !e.dueAt.IsZero() && !e.dueAt.After(now.Add(workflow.UnlistedFor))
+			byTimer := state == sm.ExecutionRunning && e.listedAs == "" && !e.dueAt.IsZero() && !e.dueAt.After(now.Add(workflow.UnlistedFor))
 			if e.tenant == tenant && (e.listedAs == state || byTimer) && (from == "" || order.Before(from, e.id)) {
 				ids = append(ids, e.id)
 			}

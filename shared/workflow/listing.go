@@ -27,7 +27,12 @@ func (x *Execution) ListedAs() statemachines.ExecutionState {
 // IndexWritesAfter returns how many write units the indexes take for the commit that replaces seen
 // by x: one for each entry that is added or removed, so two for one that moves.
 func (x *Execution) IndexWritesAfter(seen *Execution) int {
-	return entryWrites(seen.ListedAs(), x.ListedAs(), "") + entryWrites(seen.DueAt.UnixMilli(), x.DueAt.UnixMilli(), time.Time{}.UnixMilli())
+	type timer struct {
+		at       int64
+		unlisted bool // part of the key
+	}
+	timerOf := func(x *Execution) timer { return timer{x.DueAt.UnixMilli(), x.Unlisted()} }
+	return entryWrites(seen.ListedAs(), x.ListedAs(), "") + entryWrites(timerOf(seen), timerOf(x), timerOf(new(Execution)))
 }
 
 // entryWrites returns the write units of a change of one entry from one key to another; none is the

@@ -89,9 +89,9 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
 	check("commit of its running: the item only", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionWaiting }, false)
-	check("commit of a state that is listed", writeCost(executions, 2))
+	check("commit of a state that is listed: its entry, and the mark of its timer", writeCost(executions, 4))
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
-	check("commit of its running again", writeCost(executions, 2))
+	check("commit of its running again", writeCost(executions, 4))
 	commit(func(x *workflow.Execution) { x.State, x.DueAt = sm.ExecutionCompletedAck, time.Time{} }, true)
 	check("commit of its end: one entry, no timer", writeCost(executions, 3))
 	x = ended
