@@ -79,9 +79,15 @@ type Locks interface {
 	LockOf(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
 
+// LockItems stores the lock items. Its method is part of the engine's ports and documented there.
+type LockItems interface {
+	Outdate(ctx context.Context, tenant string, key workflow.EntityKey) error
+}
+
 // Ports is what the catalog needs for one request.
 type Ports struct {
 	Locks     Locks
+	LockItems LockItems
 	Registry  Registry
 	Schedules Schedules
 	Sender    Sender

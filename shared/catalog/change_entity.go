@@ -76,17 +76,18 @@ func checkVersion(e workflow.Entity, want *int64) error {
 }
 
 // DeleteEntity deletes an entity that no execution holds, has reserved or waits for. The lock and
-// the entity are two items, and an execution reads its entities after locking them. So deletion
-// takes three steps:
+// the entity are two items, and an execution reads its entities while it locks them, but not before
+// it has read the lock. So deletion takes four steps:
 //
 //  1. Mark the entity, at the version that was read.
-//  2. Read the lock. A holder may have read the entity before the mark, so the
+//  2. Raise the revision of the lock, so that nobody takes it who read it before the mark.
+//  3. Read the lock. A holder may have read the entity before the mark, so the
 //     deletion is then refused.
-//  3. Delete the entity if it still has that version.
+//  4. Delete the entity if it still has that version.
 //
-// An execution that takes the lock after step 2 either finds the mark or, if step 3 was faster,
-// finds no entity. If it finds the mark, it writes the entity before working on it (see
-// engine.readHeldEntities), and step 3 fails.
+// An execution that takes the lock after step 3 has read it after the mark, and the entity after
+// that. It either finds the mark or, if step 4 was faster, finds no entity. If it finds the mark, it
+// writes the entity before working on it (see engine.readHeldEntities), and step 4 fails.
 //
 // A mark is not a deletion. If a deletion is refused, fails or crashes, the mark stays; everybody
 // reads the entity as before, and the next write, or the next deletion at that version, replaces
@@ -113,6 +114,9 @@ func (c *Catalog) DeleteEntity(ctx context.Context, caller workflow.Caller, key 
 	}
 	if !ok {
 		return e, c.changedMeanwhile(ctx, ports, caller, key)
+	}
+	if err := ports.LockItems.Outdate(ctx, caller.Tenant, key); err != nil {
+		return e, err
 	}
 	if lock, err = ports.Locks.LockOf(ctx, caller, key); err != nil {
 		return e, err

@@ -252,3 +252,9 @@ func (l *Locks) RaiseRevision(ctx context.Context, tenant string, key workflow.E
 	ok, _, err := l.t.Update(ctx, c)
 	return ok, err
 }
+
+// Outdate increases an item's rev, whatever it is.
+func (l *Locks) Outdate(ctx context.Context, tenant string, key workflow.EntityKey) error {
+	_, _, err := l.t.Update(ctx, table.Update{Key: lockKey(tenant, key), Add: table.Item{attrRev: table.N(1)}})
+	return err
+}

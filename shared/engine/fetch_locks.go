@@ -11,7 +11,9 @@ import (
 )
 
 // fetchLocks answers NeedLocks. It acquires all locks of the committed epoch and then, holding
-// them, reads the entities that the execution will work with.
+// them, reads the entities that the execution will work with. It reads a few of them while it takes
+// their locks. That is no earlier than it seems: nobody has locked or deleted one in between, or the
+// take would have failed, and whoever had locked one before had ended, and so had its updates.
 func (w *workspace) fetchLocks(ctx context.Context) error {
 	entities, err := w.loadEntities(ctx, w.execution.Scope)
 	if err != nil {
@@ -31,10 +33,19 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	ahead := w.locksAhead
 	w.locksAhead = nil
+	var beside func(context.Context)
+	var known map[workflow.EntityKey]workflow.Entity // read while the locks are taken; nil if not
+	if len(keys) <= maxReadAhead {
+		beside = func(ctx context.Context) {
+			if read, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true); err == nil { // else they are read afterwards
+				known = read
+			}
+		}
+	}
 	got, err := w.locker().Acquire(ctx, locking.Request{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Age(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
 		SkipLocked: w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
-		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Recent: (w.execution.Try > 1 || w.execution.Undoes()) && !w.execution.Forced, Now: w.e.now(),
+		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Recent: (w.execution.Try > 1 || w.execution.Undoes()) && !w.execution.Forced, Beside: beside, Now: w.e.now(),
 	})
 	if err != nil {
 		return err
@@ -60,7 +71,10 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		}
 	}
 	if got.Conflict == nil {
-		held, gone, err := w.readHeldEntities(ctx, entities, got.Tokens)
+		if !got.Besides {
+			known = nil
+		}
+		held, gone, err := w.readHeldEntities(ctx, entities, got.Tokens, known)
 		if err != nil {
 			return err
 		}
@@ -114,13 +128,14 @@ func deletedFailure(gone []workflow.EntityKey) *workflow.Failure {
 }
 
 // readHeldEntities reads the attributes of the locked entities, each with the token of its lock and
-// its place in the list of requested locks. gone are entities that have been deleted from the
-// inventory: a deletion that sees no lock may still happen just before the lock is taken.
+// its place in the list of requested locks. known are the entities if they have been read already.
+// gone are entities that have been deleted from the inventory: a deletion that sees no lock may
+// still happen just before the lock is taken.
 //
 // A deletion that checked the lock before it was taken has marked its entity first. So
 // readHeldEntities rewrites marked entities unchanged. The pending deletion then fails, because it
 // has seen another version (catalog.DeleteEntity).
-func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) (held []workflow.ScopeEntity, gone []workflow.EntityKey, err error) {
+func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64, known map[workflow.EntityKey]workflow.Entity) (held []workflow.ScopeEntity, gone []workflow.EntityKey, err error) {
 	held = make([]workflow.ScopeEntity, 0, len(tokens))
 	keys := make([]workflow.EntityKey, 0, len(tokens))
 	for _, e := range entities {
@@ -132,9 +147,10 @@ func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.Sc
 	if len(keys) == 0 {
 		return held, nil, nil
 	}
-	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
-	if err != nil {
-		return nil, nil, err
+	if known == nil {
+		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
+			return nil, nil, err
+		}
 	}
 	for try := 1; ; try++ {
 		var marked []workflow.EntityWrite

@@ -78,6 +78,15 @@ func (l *Locks) RaiseRevision(_ context.Context, tenant string, key workflow.Ent
 	return ok, err
 }
 
+// Outdate increases an item's revision.
+func (l *Locks) Outdate(_ context.Context, tenant string, key workflow.EntityKey) error {
+	_, _, err := l.conditionalWrite("locks.outdate", tenant, key, func(lock workflow.Lock) (workflow.Lock, int64, bool) {
+		lock.Revision++
+		return lock, 0, true
+	})
+	return err
+}
+
 // lockWrite is a conditional write. It returns the item afterwards, the caller's token, and
 // whether the condition held or the write had been made before.
 type lockWrite func(workflow.Lock) (after workflow.Lock, token int64, ok bool)

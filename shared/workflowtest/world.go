@@ -76,7 +76,7 @@ func newWorld(s *setting, at time.Time) (*world, error) {
 	w.query = query.New(w.engine, 1)
 	w.catalog = catalog.New(func() catalog.Ports {
 		v := w.Open()
-		return catalog.Ports{Locks: w.query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: endpoints, AnyTable: true}
+		return catalog.Ports{Locks: w.query, LockItems: v.Locks, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: endpoints, AnyTable: true}
 	}, w.Now)
 	w.worker = worker.New(worker.Options{
 		Name: "test", Concurrency: 1000, LeaseDuration: w.config.Job.Lease, MaxClockSkew: w.config.Clock.Skew, MaxClaims: w.config.Job.MaxTakeovers,

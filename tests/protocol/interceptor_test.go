@@ -163,6 +163,11 @@ func (l interceptedLocks) RaiseRevision(ctx context.Context, tenant string, key 
 	return interceptWrite(l.interceptor, "locks.raise_revision", func() (bool, error) { return l.Locks.RaiseRevision(ctx, tenant, key, floor, seen) })
 }
 
+func (l interceptedLocks) Outdate(ctx context.Context, tenant string, key workflow.EntityKey) error {
+	_, err := interceptWrite(l.interceptor, "locks.outdate", func() (bool, error) { return true, l.Locks.Outdate(ctx, tenant, key) })
+	return err
+}
+
 // interceptedPacks intercepts the calls to the pack items, of the engine and of workers.
 type interceptedPacks struct {
 	packStore

@@ -38,7 +38,7 @@ func Handler(h *enginehost.Host) http.Handler {
 	queries := query.New(h.Engine, queryParallelism)
 	definitions := catalog.New(func() catalog.Ports {
 		v := h.Unmetered()
-		return catalog.Ports{Locks: queries, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints, Regions: append([]string{}, h.Config.Regions...)}
+		return catalog.Ports{Locks: queries, LockItems: v.Locks, Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender, Secrets: h.Secrets, Endpoints: h.Endpoints, Regions: append([]string{}, h.Config.Regions...)}
 	}, h.Engine.Now)
 	definitions.Subscribing, definitions.CountsEnds = subscribing(h), h.Config.Observe.Metrics
 	definitions.AllowsCall = httpblock.NewWithEndpoints(enginehost.AllowedHosts(h.Process), h.Endpoints).Allows

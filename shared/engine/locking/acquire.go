@@ -49,15 +49,16 @@ type Request struct {
 	Tenant             string
 	Execution          string
 	Epoch              int64
-	Age                string               // id of the root execution that started it; empty means its own id
-	IgnoreReservations bool                 // set if another execution waits for this one, because the reserver may be waiting for that other one
-	Mode               workflow.LockMode    // shared or exclusive
-	SkipLocked         bool                 // skip what others hold or have reserved
-	Conflicts          int                  // number of conflicts before this call
-	Keys               []workflow.EntityKey // the place of an entity is its position, counted from 1
-	Slot               *workflow.Slot       // a concurrency limit, taken with the keys; nil for none
-	Ahead              *Reading             // items of the first round, if read in advance; nil to read them
-	Recent             bool                 // return who took the locks before
+	Age                string                // id of the root execution that started it; empty means its own id
+	IgnoreReservations bool                  // set if another execution waits for this one, because the reserver may be waiting for that other one
+	Mode               workflow.LockMode     // shared or exclusive
+	SkipLocked         bool                  // skip what others hold or have reserved
+	Conflicts          int                   // number of conflicts before this call
+	Keys               []workflow.EntityKey  // the place of an entity is its position, counted from 1
+	Slot               *workflow.Slot        // a concurrency limit, taken with the keys; nil for none
+	Ahead              *Reading              // items of the first round, if read in advance; nil to read them
+	Recent             bool                  // return who took the locks before
+	Beside             func(context.Context) // if not nil, called once, while all locks are taken, unless they are taken one after the other, or shared
 	Now                time.Time
 }
 
@@ -69,6 +70,10 @@ type Result struct {
 	Skipped  []workflow.BlockedBy                          // the skipped entities in the order of the request, and who holds or has reserved them
 	Conflict *workflow.BlockedBy
 	Stale    bool
+
+	// Besides means that Beside was called, after all items were read, with the owners that they
+	// name, and that each lock was taken on the condition that its item was unchanged since.
+	Besides bool
 }
 
 // acquisition is the state of one call.
@@ -80,6 +85,7 @@ type acquisition struct {
 	tokens    map[workflow.EntityKey]int64
 	recent    map[workflow.EntityKey]workflow.RecentHolders
 	skipped   map[workflow.EntityKey]workflow.BlockedBy
+	besides   bool
 }
 
 // Acquire takes every lock, or returns the first conflict. While it knows of a conflict, it takes
@@ -139,10 +145,15 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 			}
 			continue // the holder has released in between: read again
 		}
-		lost, err := a.take(ctx, toTake)
+		beside := a.Beside
+		if round > 0 || a.Slot != nil || a.Mode == workflow.LockShared || len(toTake) < len(a.Keys) {
+			beside = nil
+		}
+		lost, err := a.take(ctx, toTake, beside)
 		if err != nil {
 			return Result{}, err
 		}
+		a.besides = beside != nil && len(lost) == 0
 		if remaining = slices.Concat(retry, lost); len(remaining) > 0 {
 			contested = remaining[0]
 		}
@@ -169,7 +180,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 // revision, so the items read before may be outdated. In that case it reads the recent holders
 // again, under the locks.
 func (a *acquisition) granted(ctx context.Context) (Result, error) {
-	result := Result{Tokens: a.tokens}
+	result := Result{Tokens: a.tokens, Besides: a.besides}
 	if a.Request.Recent {
 		result.Recent = a.recent
 	}

@@ -10,11 +10,15 @@ import (
 )
 
 // take writes all free items, and returns the keys of those that somebody else wrote
-// first.
-func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []workflow.EntityKey, err error) {
+// first. Meanwhile it calls beside, if that is not nil.
+func (a *acquisition) take(ctx context.Context, items []evaluatedLock, beside func(context.Context)) (lost []workflow.EntityKey, err error) {
 	tokens := make([]int64, len(items))
-	err = parallel.Each(ctx, a.Parallel, len(items), func(ctx context.Context, i int) (err error) {
-		tokens[i], err = a.takeOne(ctx, items[i])
+	err = parallel.Each(ctx, a.Parallel, len(items)+1, func(ctx context.Context, i int) (err error) {
+		if i > 0 {
+			tokens[i-1], err = a.takeOne(ctx, items[i-1])
+		} else if beside != nil {
+			beside(ctx)
+		}
 		return err
 	})
 	if err != nil {

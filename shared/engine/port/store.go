@@ -112,8 +112,7 @@ type Store interface {
 	// the states that are listed as one ([statemachines.ListedAs]): newest first those below the
 	// id given, or oldest first those above it ("" begins with the first). Both may lag behind
 	// the state items. It finds by their timers those that the index of states leaves out
-	// ([workflow.Execution.Unlisted]), and may then list others that run or wait: the caller reads
-	// the states.
+	// ([workflow.Execution.Unlisted]).
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
 	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error)
 
@@ -153,6 +152,10 @@ type Locks interface {
 	// RaiseRevision sets an item's revision to minimum if it is still seen. minimum must be
 	// greater. Nothing else about the item changes.
 	RaiseRevision(ctx context.Context, tenant string, key workflow.EntityKey, minimum, seen int64) (ok bool, err error)
+
+	// Outdate increases an item's revision and changes nothing else, so that nobody takes the lock who
+	// read the item before.
+	Outdate(ctx context.Context, tenant string, key workflow.EntityKey) error
 }
 
 // Packs is the engine's side of the pack items and done sets.

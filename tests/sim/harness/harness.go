@@ -173,7 +173,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 	s.Query = query.New(s.Engine, 1)
 	s.Catalog = catalog.New(func() catalog.Ports {
 		v := s.Open()
-		return catalog.Ports{Locks: s.Query, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: s.Endpoints}
+		return catalog.Ports{Locks: s.Query, LockItems: v.Locks, Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender, Endpoints: s.Endpoints}
 	}, func() time.Time { return s.Now() })
 	s.Catalog.Subscribing = catalog.Subscribing{
 		NewID: func() string { return s.NewID() },
