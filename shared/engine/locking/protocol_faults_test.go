@@ -263,48 +263,6 @@ func TestLocker_StaleFirstReadTakesNothing(t *testing.T) {
 	}
 }
 
-// A weak read of an owner is believed only if it says that the owner has passed the epoch of the
-// lock, or holds nothing at it. That cannot change; whatever else it says may be outdated.
-func TestLocker_BelievesWeakReadsOfPassedOwnersOnly(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		states []sm.ExecutionState // that the owner has passed since it took the lock at epoch 1; the weak read shows the one before the last
-		free   bool
-		strong int // reads of owners
-	}{
-		{"as it was before its creation", nil, false, 1},
-		{"as it was while it held the lock", []sm.ExecutionState{sm.ExecutionCompletedAck}, true, 1},
-		{"as it was when it had ended", []sm.ExecutionState{sm.ExecutionFailedSafeAck, sm.ExecutionReady}, true, 0},
-		{"at its next epoch", []sm.ExecutionState{sm.ExecutionFailedSafeAck, sm.ExecutionLocking, sm.ExecutionRunning}, true, 0},
-		{"as it was before its next epoch, at which it has the lock", []sm.ExecutionState{sm.ExecutionFailedSafeAck, sm.ExecutionLocking}, false, 1},
-	} {
-		f := newFixture(t)
-		y := f.newExecution()
-		f.acquire(f.request(y, 0, "a"))
-		for _, state := range c.states {
-			f.commitState(y, state)
-		}
-		if c.strong == 1 && len(c.states) == 2 {
-			f.acquire(f.request(y, 0, "a"))
-		}
-		x, strong := f.newExecution(), 0
-		f.Faults = func(call faults.Call) faults.Fault {
-			if call.Name == "store.heads_weakly" {
-				return faults.Stale
-			}
-			if call.Name == "store.heads" {
-				strong++
-			}
-			return faults.None
-		}
-		got := f.acquire(f.request(x, 0, "a"))
-		f.Faults = nil
-		if free := len(got.Tokens) == 1; free != c.free || strong != c.strong {
-			t.Errorf("%s: free %v, want %v; %d strong reads, want %d", c.name, free, c.free, strong, c.strong)
-		}
-	}
-}
-
 // Fault 10: reading the owner before the lock item, or keeping it from an earlier round.
 func TestLocker_ReadsOwnersAfterLocksEveryRound(t *testing.T) {
 	f := newFixture(t)

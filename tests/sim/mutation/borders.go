@@ -56,6 +56,7 @@ var borders = []Mutation{
 func Borders() []Mutation {
 	return slices.Concat(
 		borders,
+		reads,
 		answers,
 		mailbox,
 		keys,

@@ -35,7 +35,6 @@ var locks = []Mutation{
 	{Name: "waiters reserve what an older one has reserved", Test: "shared/engine/locking:TestLocker_WritesNothingThatChangesNothing", Edits: []Edit{{acquire, " && !a.reservedByOlder(e) {", " {"}}},
 	{Name: "who finds a full holder waits for it however it stands", Edits: []Edit{{fetchBlocker, "	if !holder.HoldsEntity(by.Entity, by.Epoch, by.Place) {\n		return &lifecycle.Blocker{}, nil\n	}\n	if holder.FullOfWaiters {", "	if true {"}}},
 	{Name: "every read of a lock is weak", Test: "shared/engine/locking:TestLocker_StaleFirstReadTakesNothing", Edits: []Edit{{acquire, "a.read(ctx, remaining, round > 0)", "a.read(ctx, remaining, round < 0)"}}},
-	{Name: "whatever a weak read of an owner says is believed", Test: "shared/engine/locking:TestLocker_BelievesWeakReadsOfPassedOwnersOnly", Edits: []Edit{{acquire, `h.State == "" || h.Epoch < item.OwnerEpoch || h.HoldsEntity`, "h.HoldsEntity"}}},
 	{Name: "an entity that a weak read does not find is missing", Test: "shared/engine:TestStart_FindsEntitiesThatAWeakReadDoesNotShow", Edits: []Edit{{"shared/engine/fetch_discovery.go", "range []bool{false, true} {", "range []bool{false} {"}}},
 	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},
 	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if head = e.ownerStatus(); !canWait(head) {

@@ -22,7 +22,6 @@ const (
 )
 
 var packs = []Mutation{
-	{Name: "what a weak read shows of a pack is believed", Test: "shared/engine/dispatch:TestDispatcher_ReadsAgainWhatAWeakReadDoesNotShowAsOver", Edits: []Edit{{report, "findLaneState(r, 0, packsByLane(a.Packs)[0]).done {", "len(a.Packs) > 0 {"}}},
 	{Name: "whoever waits behind others is unclaimed", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "mark.SentAt.After(r.Step.OfferedAt), err", "mark.SentAt.Before(r.Step.OfferedAt), err"}}},
 	{Name: "what was offered before the messages were renewed counts", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, " && r.Step.OfferedAt.After(r.Step.DispatchedAt)", ""}}},
 	{Name: "a busy pool keeps for ever what it passes over", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, " || mark.SentAt.After(r.Step.OfferedAt), err", ", err"}}},
